@@ -37,6 +37,7 @@ NAMES = (
     "tasks",
     "trickle",
     "mirror",
+    "batches",
     "console",
     "create",
     "scale",

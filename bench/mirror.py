@@ -11,7 +11,9 @@ import hashlib
 import statistics
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException, Producer, TopicPartition
 
@@ -43,8 +45,8 @@ class Given:
 def run(lab: Lab, short: bool) -> Result:
     """Copy small records, then large ones, then look at the lag."""
     result = Result("mirror", "records/s of one MirrorSource task, 100 B", "records_per_s", True, f">={TARGET}")
-    small = _filled(lab, 20_000 if short else 2_000_000, 100)
-    take_turns(result, lab, short, lambda who, worker: _copy(lab, who, worker, small), lambda: _bare_copy(lab, small))
+    small = filled(lab, 20_000 if short else 2_000_000, 100)
+    take_turns(result, lab, short, lambda who, worker: copied(lab, who, worker, small), lambda: _barecopied(lab, small))
     result.met = (result.ratio or 0) >= TARGET and all_exact(result)
     note_speed(result, lab)
     lab.delete_topic(small.topic)
@@ -53,21 +55,22 @@ def run(lab: Lab, short: bool) -> Result:
 
 
 def _with_large_records(lab: Lab, result: Result, short: bool) -> None:
-    large = _filled(lab, 5_000 if short else 400_000, 1_024)
+    large = filled(lab, 5_000 if short else 400_000, 1_024)
     for who, worker in lab.sides():
         for _ in range(1 if short else 3):
-            result.runs.append(_copy(lab, f"{who} (1 KB)", worker, large))
-        result.runs.append(Run(f"{who} (lag)", _lag(lab, worker, 1.0 if short else 20.0)))
+            result.runs.append(copied(lab, f"{who} (1 KB)", worker, large))
+        result.runs.append(Run(f"{who} (lag)", lag(lab, worker, 1.0 if short else 20.0)))
         lab.done_with(worker)
     lab.delete_topic(large.topic)
     java, ours = result.median("java (1 KB)"), result.median("ours (1 KB)")
     result.note_ratio("records of 1 KB", ours / java if ours and java else None)
 
 
-def _filled(lab: Lab, records: int, value_bytes: int) -> Given:
+def filled(lab: Lab, records: int, value_bytes: int, **client: Any) -> Given:
+    """Return a topic with so many records; ``client``: more of librdkafka's settings."""
     topic = lab.fresh("upstream")
     lab.create_topic(topic, PARTITIONS)
-    producer = Producer({"bootstrap.servers": lab.bootstrap_servers, "acks": "all", "linger.ms": 5})
+    producer = Producer({"bootstrap.servers": lab.bootstrap_servers, "acks": "all", "linger.ms": 5, **client})
     filler = b"x" * (value_bytes - 10)
     for number in range(records):
         while True:
@@ -82,7 +85,8 @@ def _filled(lab: Lab, records: int, value_bytes: int) -> Given:
     return Given(topic, records, value_bytes, _digests(lab, topic, records))
 
 
-def _copy(lab: Lab, who: str, worker: WorkerProcess, given: Given) -> Run:
+def copied(lab: Lab, who: str, worker: WorkerProcess, given: Given, **settings: str) -> Run:
+    """Copy a topic by one task; ``settings``: more of the connector's, dots as double underscores."""
     alias = lab.fresh("s")
     name, copy = f"mirror-{alias}", f"{alias}.{given.topic}"
     lab.create_topic(copy, PARTITIONS)
@@ -91,7 +95,7 @@ def _copy(lab: Lab, who: str, worker: WorkerProcess, given: Given) -> Run:
     measured = Run(who, {})
     with CpuMeter(worker.processes) as meter:
         begun = time.monotonic()
-        worker.rest.create(name, _config(lab, alias, given.topic))
+        worker.rest.create(name, _config(lab, alias, given.topic, settings))
         measured.figures = watch(ends, given.records, begun)  # type: ignore[arg-type]  # asks only for the end
     rate = measured.figures["records_per_s"]
     measured.figures |= {"mb_per_s": round(rate * given.value_bytes / 1e6, 1), "cpu_s": round(meter.used_s, 1)}
@@ -102,7 +106,7 @@ def _copy(lab: Lab, who: str, worker: WorkerProcess, given: Given) -> Run:
     return measured
 
 
-def _config(lab: Lab, alias: str, topic: str) -> dict[str, str]:
+def _config(lab: Lab, alias: str, topic: str, settings: Mapping[str, str]) -> dict[str, str]:
     servers = {f"{side}.cluster.bootstrap.servers": lab.bootstrap_servers for side in ("source", "target")}
     return {
         "connector.class": JAVA,
@@ -115,6 +119,7 @@ def _config(lab: Lab, alias: str, topic: str) -> dict[str, str]:
         "offset-syncs.topic.replication.factor": "1",
         "sync.topic.acls.enabled": "false",
         **{f"{part}.converter": BYTES for part in ("key", "value", "header")},
+        **{name.replace("__", "."): value for name, value in settings.items()},
     }
 
 
@@ -157,7 +162,7 @@ def _digests(lab: Lab, topic: str, records: int) -> tuple[str, ...]:
     return tuple(one.hexdigest() for one in digests)
 
 
-def _bare_copy(lab: Lab, given: Given) -> Run:
+def _barecopied(lab: Lab, given: Given) -> Run:
     """Consume and produce in one loop, with keys and partitions: no engine, no offsets."""
     copy = lab.fresh("bare")
     lab.create_topic(copy, PARTITIONS)
@@ -186,13 +191,13 @@ def _bare_copy(lab: Lab, given: Given) -> Run:
     return Run("limit", {"records_per_s": rate, "mb_per_s": round(rate * given.value_bytes / 1e6, 1), "exact": exact})
 
 
-def _lag(lab: Lab, worker: WorkerProcess, seconds: float) -> dict[str, float | bool]:
+def lag(lab: Lab, worker: WorkerProcess, seconds: float, **settings: str) -> dict[str, float | bool]:
     """Return p50 and p99 of (now - timestamp), ms, of records that arrive in the copy while a producer writes on."""
     alias, topic = lab.fresh("s"), lab.fresh("steady")
     name, copy = f"mirror-{alias}", f"{alias}.{topic}"
     for one in (topic, copy):
         lab.create_topic(one, PARTITIONS)
-    worker.rest.create(name, _config(lab, alias, topic))
+    worker.rest.create(name, _config(lab, alias, topic, settings))
     worker.rest.await_states(name, "RUNNING", ["RUNNING"])
     consumer = _consumer(lab)
     consumer.assign([TopicPartition(copy, number, OFFSET_END) for number in range(PARTITIONS)])
@@ -212,7 +217,7 @@ def _lag(lab: Lab, worker: WorkerProcess, seconds: float) -> dict[str, float | b
     consumer.close()
     worker.rest.delete(name)
     lags.sort()
-    found = {"seen_per_s": round(len(lags) / seconds)}
+    found: dict[str, float | bool] = {"seen_per_s": round(len(lags) / seconds)}
     if lags:
         found |= {"p50_ms": round(statistics.median(lags), 1), "p99_ms": round(lags[int(0.99 * len(lags))], 1)}
     return found

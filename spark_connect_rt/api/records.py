@@ -118,6 +118,25 @@ def _each_column(batch: B, change: Callable[[pa.Array], pa.Array]) -> B:
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """Records of ONE source partition that the task has written to ``topic`` itself, and the brokers acknowledged.
+
+    See ``SourceTaskContext.own_writes``. Nothing is sent any more; ``source_offset``, where to resume after the last of
+    them, is committed in its turn. ``size`` is what they took on their way, bytes.
+    """
+
+    source_partition: Mapping[str, Any]
+    source_offset: Mapping[str, Any]
+    topic: str
+    records: int
+    size: int
+
+
+Polled = SourceRecord | SourceBatch | Written
+"""What a source task's ``poll`` returns one of."""
+
+
+@dataclass(frozen=True, slots=True)
 class SinkRecord:
     """One record for a sink task; ``offset`` is its offset in (topic, partition)."""
 

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_connect_rt._version import __version__
 from spark_connect_rt.api.records import (
     Delivered,
+    Polled,
     RecordMetadata,
     SinkBatch,
     SinkRecord,
     SourceBatch,
     SourceRecord,
+    Written,
 )
 from spark_connect_rt.protocol.ids import TopicPartition
 
@@ -71,6 +74,19 @@ class NoPluginMetrics:
         """Do nothing."""
 
 
+@dataclass(frozen=True, slots=True)
+class OwnWrites:
+    """Whether a task may write records to its topics itself, beside its worker's producer, and return ``Written``.
+
+    It may where nothing looks at them on their way: no transformation, converters that pass bytes on, no transaction.
+    """
+
+    properties: Mapping[str, str] | None = None
+    """Java's properties of the producer that the worker would use, secrets and all; None: it may not."""
+    obstacles: Sequence[str] = ()
+    """The settings because of which it may not."""
+
+
 class SourceTaskContext(Protocol):
     """What a source task may ask of its worker."""
 
@@ -78,6 +94,7 @@ class SourceTaskContext(Protocol):
     metrics: PluginMetrics = NoPluginMetrics()
     transaction_context: TransactionContext | None = None
     """None unless the worker does exactly-once and ``transaction.boundary`` is ``connector``."""
+    own_writes: OwnWrites = OwnWrites()
 
     def report_errant(self, place: str, error: Exception, data: bytes | None = None) -> None:
         """Give up one unreadable piece of input at ``place`` (file, line, offset ...).
@@ -152,7 +169,7 @@ class SourceTask(Task):
     context: SourceTaskContext
 
     @abstractmethod
-    def poll(self) -> Sequence[SourceRecord | SourceBatch] | None:
+    def poll(self) -> Sequence[Polled] | None:
         """Return what is there, None or empty if nothing; must return within about 100 ms when idle.
 
         Raises RetriableError: tried again; any other error fails the task.
@@ -164,6 +181,17 @@ class SourceTask(Task):
         Default 100. Lower is prompter and costs CPU; the wait ends early on stop and pause.
         """
         return 100
+
+    def is_writing(self) -> bool:
+        """Tell whether records that the task writes itself are under way, or written and not returned yet.
+
+        Default False. Asked before a pause and a stop, which wait for them as long as they may.
+        """
+        return False
+
+    def finish_writing(self) -> Sequence[Written]:
+        """Read nothing more, wait about 100 ms for what is under way, and return what is acknowledged."""
+        return ()
 
     def has_more(self) -> bool:
         """Tell whether there is more, though a poll brought nothing: asked by a read that ends when nothing is left.

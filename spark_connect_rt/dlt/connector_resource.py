@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from spark_connect_rt.api.connector import SourceConnector
-from spark_connect_rt.api.task import NoPluginMetrics, PluginMetrics, SourceTask
+from spark_connect_rt.api.task import NoPluginMetrics, OwnWrites, PluginMetrics, SourceTask
 from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.dlt.dlt_items import DELETED, Item, items_of
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, RetriableError
@@ -138,6 +138,7 @@ class _TaskContext:
 
     transaction_context: Any = None
     metrics: PluginMetrics = NoPluginMetrics()
+    own_writes = OwnWrites()
 
     def __init__(self, offsets: Mapping[str, Any]) -> None:
         self.offset_reader = self

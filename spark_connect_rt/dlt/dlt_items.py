@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.api.records import SourceBatch, SourceRecord
+from spark_connect_rt.api.records import Polled, SourceBatch, SourceRecord
 
 DELETED = "_deleted"
 """The column that says of a row that it is gone: a record without a value."""
@@ -23,7 +23,7 @@ class Item(NamedTuple):
     places: Sequence[Place]
 
 
-def items_of(polled: Sequence[SourceRecord | SourceBatch]) -> Iterator[Item]:
+def items_of(polled: Sequence[Polled]) -> Iterator[Item]:
     """Yield the items of one poll in its order; records that follow each other in one topic are one item."""
     waiting: list[SourceRecord] = []
     for piece in polled:
@@ -31,6 +31,8 @@ def items_of(polled: Sequence[SourceRecord | SourceBatch]) -> Iterator[Item]:
             yield from _of_records(waiting)
             waiting = []
             yield from _of_batch(piece)
+            continue
+        if not isinstance(piece, SourceRecord):  # written by the task itself: nothing to load
             continue
         if waiting and waiting[0].topic != piece.topic:
             yield from _of_records(waiting)

@@ -19,6 +19,7 @@ SOURCE, TARGET = "source", "target"  # where the offset-syncs topic is; also the
 OFFSET_SYNCS_LOCATION = "offset-syncs.topic.location"
 EMIT_OFFSET_SYNCS = "emit.offset-syncs.enabled"
 EMIT_CHECKPOINTS = "emit.checkpoints.enabled"
+COPY_BATCHES = "connectrt.mirror.batches"
 TASK_PARTITIONS, TASK_GROUPS, TASK_INDEX = "task.assigned.partitions", "task.assigned.groups", "task.index"
 _PATTERNS = "separated by commas, names or regular expressions"
 
@@ -143,6 +144,14 @@ MIRROR_SOURCE = BASE + ConfigDef(
             Type.BOOLEAN,
             True,
             "Whether topics of heartbeats are replicated whatever topics and topics.exclude say.",
+        ),
+        _key(
+            COPY_BATCHES,
+            Type.STRING,
+            "auto",
+            "Whether whole record batches are copied without being taken apart. auto: where nothing looks at records; "
+            "never: record by record.",
+            check=one_of("auto", "never", ignore_case=True),
         ),
     ]
 )

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_connect_rt.api.data.schema import BYTES
-from spark_connect_rt.api.records import Header, SourceBatch, SourceRecord
+from spark_connect_rt.api.records import Header, Polled, SourceBatch, SourceRecord, Written
 from spark_connect_rt.converters.byte_array import ByteArrayConverter
 from spark_connect_rt.errors import ExternalError
 from spark_connect_rt.pipeline.columns import TOPIC
@@ -52,6 +52,8 @@ class ConvertedBatch:
     skipped: int
     topics: tuple[str, ...]
     errants: tuple[Errant, ...] = ()
+    written: int | None = None
+    """Bytes of the ``records``, which the task has written itself: ``batch`` is empty."""
 
 
 class _Offsets:
@@ -119,7 +121,13 @@ class SourcePipeline:
         """Close the transformations."""
         self._chain.close()
 
-    def convert(self, polled: Sequence[SourceRecord | SourceBatch]) -> list[ConvertedBatch]:
+    def onlookers(self) -> list[str]:
+        """Return the settings whose plug-ins look at records; none where bytes are passed on as they are."""
+        converters = {f"{part}.converter": getattr(self._converters, part) for part in ("key", "value", "header")}
+        looking = [name for name, one in converters.items() if type(one) is not ByteArrayConverter]
+        return [*(["transforms"] if self._chain.parts else []), *looking]
+
+    def convert(self, polled: Sequence[Polled]) -> list[ConvertedBatch]:
         """Return the batches of one poll, in order; the last one's offsets cover everything polled.
 
         Raises:
@@ -130,6 +138,13 @@ class SourcePipeline:
         if self._many:
             self._prepare([piece for piece in polled if isinstance(piece, SourceRecord)])
         for piece in polled:
+            if isinstance(piece, Written):
+                converted.extend(self._take_rows())
+                moved = ((piece.source_partition, piece.source_offset),)
+                batch = self._rows.take()  # no row
+                converted.append(ConvertedBatch(batch, moved, piece.records, 0, (piece.topic,), written=piece.size))
+                rows_of_each.append(0)
+                continue
             if isinstance(piece, SourceBatch) and not len(piece.values):  # it moves the offset only
                 self._offsets.note(piece.source_partition, piece.source_offset)
                 rows_of_each.append(0)
@@ -280,7 +295,8 @@ def _fewer(converted: Sequence[ConvertedBatch]) -> Iterator[ConvertedBatch]:
     held_bytes = 0
     for one in converted:
         size = int(one.batch.nbytes)
-        if group and (one.topics != group[0].topics or held_bytes + size > JOINED_BYTES):
+        alike = not group or (one.topics == group[0].topics and not one.written) or (one.written and group[0].written)
+        if group and (not alike or held_bytes + size > JOINED_BYTES):
             yield from _as_one(group)
             group, held_bytes = [], 0
         group.append(one)
@@ -289,11 +305,15 @@ def _fewer(converted: Sequence[ConvertedBatch]) -> Iterator[ConvertedBatch]:
 
 
 def _as_one(group: Sequence[ConvertedBatch]) -> Sequence[ConvertedBatch]:
+    offsets = tuple(pair for one in group for pair in one.source_offsets)
+    if all(one.written for one in group):
+        topics = tuple(sorted({topic for one in group for topic in one.topics}))
+        records, size = sum(one.records for one in group), sum(one.written or 0 for one in group)
+        return [ConvertedBatch(group[0].batch, offsets, records, 0, topics, written=size)] if group else group
     whole = all(one.records and one.batch.num_rows == one.records and not one.skipped for one in group)
     batch = joined([one.batch for one in group]) if len(group) > 1 and whole else None
     if batch is None:
         return group
-    offsets = tuple(pair for one in group for pair in one.source_offsets)
     return [ConvertedBatch(batch, offsets, batch.num_rows, 0, group[0].topics)]
 
 
@@ -302,10 +322,11 @@ def _topics_of(batch: pa.RecordBatch) -> tuple[str, ...]:
     return ((batch.schema.metadata or {})[TOPIC].decode(),) if batch.num_rows else ()
 
 
-def rows_of_piece(piece: SourceRecord | SourceBatch) -> Iterator[_Row]:
+def rows_of_piece(piece: Polled) -> Iterator[_Row]:
     """Yield (record, offset to take after it); of a SourceBatch only the last record ends at its offset."""
     if isinstance(piece, SourceRecord):
         yield piece, piece.source_offset
+    if not isinstance(piece, SourceBatch):
         return
     count = len(piece.values)
     keys = [None] * count if piece.keys is None else piece.keys.to_pylist()

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from spark_connect_rt.api.records import SourceBatch, SourceRecord
+from spark_connect_rt.api.records import Polled
 from spark_connect_rt.api.task import TransactionContext
 from spark_connect_rt.config.worker.exactly_once import Boundary
 from spark_connect_rt.errors import ConnectError
-
-Polled = SourceRecord | SourceBatch
 
 
 class End(Enum):

@@ -16,8 +16,8 @@ import orjson
 import pyarrow as pa
 
 from spark_connect_rt.api.connector import Connector, SourceConnector
-from spark_connect_rt.api.records import RecordMetadata, SourceBatch, SourceRecord
-from spark_connect_rt.api.task import NoPluginMetrics, OffsetReader, PluginMetrics, SourceTask
+from spark_connect_rt.api.records import Polled, RecordMetadata
+from spark_connect_rt.api.task import NoPluginMetrics, OffsetReader, OwnWrites, PluginMetrics, SourceTask
 from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.pipeline.dead_letters import DeadLetters, ReportSettings
@@ -127,6 +127,7 @@ class _Context:
 
     transaction_context: Any = None
     metrics: PluginMetrics = NoPluginMetrics()
+    own_writes = OwnWrites()
 
     def __init__(self, offsets: OffsetReader, pipeline: SourcePipeline) -> None:
         self.offset_reader = offsets
@@ -260,7 +261,7 @@ class SourceHarness:
     def _report_durable(
         self,
         task: SourceTask,
-        polled: Sequence[SourceRecord | SourceBatch],
+        polled: Sequence[Polled],
         rows_of_each: Sequence[int],
         produced: Sequence[ProducedRecord],
     ) -> None:

@@ -6,7 +6,7 @@ Owns the names and what they mean. A batch is timed by its first and its last re
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +18,8 @@ from spark_connect_rt.protocol.ids import TopicPartition
 
 GROUP = "mirror-MirrorSourceConnector"
 NowMs = Callable[[], float]
+Stamps = tuple[int, int, float, float]
+"""Of a batch: its first and its newest timestamp, when it was read, when it was acknowledged, ms."""
 
 
 class MirrorSourceMetrics:
@@ -54,6 +56,16 @@ class MirrorSourceMetrics:
             if count > left:
                 runs.appendleft((count - left, ends))
             left -= min(count, left)
+
+    def copied(self, remote: TopicPartition, records: int, size: int, stamps: Sequence[Stamps]) -> None:
+        """Take note of whole batches that are acknowledged; of them bytes are those of the batches."""
+        tags = self._tags(remote)
+        self._metrics.count("byte", size, GROUP, **tags)
+        self._metrics.count("record", records, GROUP, **tags)
+        ages = [read - time for *times, read, _ in stamps for time in times if time >= 0]
+        latencies = [arrived - time for *times, _, arrived in stamps for time in times if time >= 0]
+        self._metrics.observe("record-age-ms", ages, GROUP, **tags)
+        self._metrics.observe("replication-latency-ms", latencies, GROUP, **tags)
 
     def _ages(self, times: list[int]) -> list[float]:
         now = self._now_ms()

@@ -1,7 +1,8 @@
 """Copies partitions byte for byte and says which offset of the target is which of the source (``MirrorSourceTask``).
 
-Batches stay columns all the way; a batch is of one partition. The seam for record batches that are not even taken
-apart is ``poll``: whatever it returns tells its upstream offsets to ``UpstreamOffsets`` and nothing else.
+Two ways. Where nothing looks at records, whole record batches go from fetch to produce in this process
+(``batch_copies``), and ``poll`` returns what is acknowledged. Else batches are columns, each of one partition, and go
+to the worker's producer as any source's.
 """
 
 from __future__ import annotations
@@ -14,25 +15,23 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_connect_rt.api.records import Delivered, SourceBatch
+from spark_connect_rt.api.records import Delivered, Polled, SourceBatch, Written
 from spark_connect_rt.api.task import SourceTask
+from spark_connect_rt.connectors.mirror.batch_copies import BatchCopies, batches_refused
 from spark_connect_rt.connectors.mirror.mirror_metrics import MirrorSourceMetrics
+from spark_connect_rt.connectors.mirror.offset_sync_writer import OffsetSyncWriter
 from spark_connect_rt.connectors.topics.kafka_source_task import by_partition, source_batch
 from spark_connect_rt.errors import NotFoundError
-from spark_connect_rt.kafka.client_factory import make_producer
 from spark_connect_rt.kafka.reading.consumers import batch_consumer
 from spark_connect_rt.mirror.config import EMIT_OFFSET_SYNCS, MIRROR_SOURCE, SOURCE
 from spark_connect_rt.mirror.flow import Flow
-from spark_connect_rt.mirror.offset_sync_rule import OffsetRun, OffsetSyncQueue
+from spark_connect_rt.mirror.offset_sync_rule import OffsetRun
 from spark_connect_rt.mirror.source_offsets import next_offset, source_partition
 from spark_connect_rt.mirror.task_shares import partitions_of
 from spark_connect_rt.protocol.ids import TopicPartition
 
 POLL_MS, IDLE_WAIT_MS = 50, 10
 MOST_RECORDS = 5_000  # of one poll, unless max.poll.records says
-PROMOTE_EACH_S = 5.0  # Java: offset.flush.interval.ms, a minute
-SYNCS_IN_FLIGHT = 10
-LAST_FLUSH_S = 5.0
 SAY_MISSING_EACH_S = 60.0
 # A number where it can be one: nothing is asked, so that a topic deleted meanwhile keeps no task from starting.
 _BEGINNINGS = {"latest": -2, "earliest": 0}
@@ -46,6 +45,7 @@ class MirrorSourceTask(SourceTask):
         """Go behind the stored offsets; a partition without one begins where auto.offset.reset says."""
         values = MIRROR_SOURCE.parse(config)
         self._flow = Flow.of(config)
+        self._copies: BatchCopies | None = None
         properties = self._flow.client(SOURCE, "consumer", "replication-consumer")
         self._most = int(properties.get("max.poll.records", MOST_RECORDS))
         self._offsets = UpstreamOffsets()
@@ -57,14 +57,30 @@ class MirrorSourceTask(SourceTask):
         partitions = partitions_of(config)
         stored = self.context.offset_reader.offsets([self._place(one) for one in partitions])
         begin = _BEGINNINGS.get(properties["auto.offset.reset"].lower(), -1)
-        self._consumer = batch_consumer(properties)
-        self._consumer.assign({one: next_offset(offset, begin) for one, offset in zip(partitions, stored, strict=True)})
+        starts = {one: next_offset(offset, begin) for one, offset in zip(partitions, stored, strict=True)}
+        self._copies = self._batch_copies(config, properties)
+        if self._copies is not None:
+            self._copies.assign(starts)
+        else:
+            self._consumer = batch_consumer(properties)
+            self._consumer.assign(starts)
 
-    def poll(self) -> Sequence[SourceBatch] | None:
-        """Return what is there, one batch of columns for each partition."""
+    def _batch_copies(self, config: Mapping[str, str], properties: Mapping[str, str]) -> BatchCopies | None:
+        own = self.context.own_writes
+        refused = batches_refused(config, properties, own)
+        if refused or own.properties is None:
+            log.info("copied record by record, for the sake of %s", ", ".join(refused))
+            return None
+        log.info("copied by whole record batches, which are not taken apart")
+        return BatchCopies(self._flow, properties, own.properties, self._metrics, self._syncs)
+
+    def poll(self) -> Sequence[Polled] | None:
+        """Return what is there, one batch of columns for each partition; or what is copied and acknowledged."""
         if self._syncs is not None:
             self._syncs.write_due()
         try:
+            if self._copies is not None:
+                return self._copies.poll()
             batch = self._consumer.poll(self._most, POLL_MS)
         except NotFoundError as error:  # as in Java: a topic may come back, the others go on meanwhile
             self._say_missing(str(error))
@@ -74,8 +90,16 @@ class MirrorSourceTask(SourceTask):
         return [self._copied(partition, rows) for partition, rows in by_partition(batch)]
 
     def idle_wait_ms(self) -> int:
-        """Return a short wait: ``poll`` waits by itself."""
-        return IDLE_WAIT_MS
+        """Return a short wait, or none: ``poll`` waits by itself."""
+        return 0 if self._copies is not None else IDLE_WAIT_MS
+
+    def is_writing(self) -> bool:
+        """Tell whether batches are under way."""
+        return self._copies is not None and self._copies.under_way()
+
+    def finish_writing(self) -> Sequence[Written]:
+        """Wait a little for batches that are under way."""
+        return self._copies.finish() if self._copies is not None else ()
 
     def commit_offsets(self, delivered: Sequence[Delivered]) -> None:
         """Sync offsets where that is due."""
@@ -87,8 +111,9 @@ class MirrorSourceTask(SourceTask):
 
     def stop(self) -> None:
         """Write the last syncs and close the clients."""
-        if hasattr(self, "_consumer"):
-            self._consumer.close()
+        for one in ("_consumer", "_copies"):
+            if getattr(self, one, None) is not None:
+                getattr(self, one).close()
         if getattr(self, "_syncs", None) is not None:
             self._syncs.close()  # type: ignore[union-attr]
 
@@ -136,45 +161,3 @@ class UpstreamOffsets:
             if taken < count:
                 runs.appendleft((partition, first + taken, count - taken))
         return found
-
-
-class OffsetSyncWriter:
-    """Writes offset syncs: a few at a time, none of them waited for, as in Java. One thread."""
-
-    def __init__(self, flow: Flow, max_lag: int) -> None:
-        """Take the flow and ``offset.lag.max``."""
-        side, self._topic = flow.offset_syncs()
-        properties = flow.client(side, "producer", f"offset-syncs-{side}-producer")
-        self._producer = make_producer(properties, {"on_delivery": self._reported})
-        self._queue = OffsetSyncQueue(max_lag)
-        self._in_flight = 0
-        self._promote_at_s = time.monotonic() + PROMOTE_EACH_S
-
-    def take_in(self, partition: TopicPartition, run: OffsetRun) -> None:
-        """Note records that arrived, and write what is due at once."""
-        for _ in self._queue.take_in(partition, run):
-            self._write()
-
-    def write_due(self) -> None:
-        """Write what waited for room, and now and then what low traffic leaves out of date."""
-        if time.monotonic() >= self._promote_at_s:
-            self._promote_at_s = time.monotonic() + PROMOTE_EACH_S
-            self._queue.promote()
-        self._write()
-
-    def close(self) -> None:
-        """Write everything there is, for a short while."""
-        self._queue.promote()
-        self._write(SYNCS_IN_FLIGHT + len(self._queue))
-        self._producer.flush(LAST_FLUSH_S)
-
-    def _write(self, room: int = SYNCS_IN_FLIGHT) -> None:
-        self._producer.poll(0)
-        while self._in_flight < room and (sync := self._queue.take()) is not None:
-            self._producer.produce(self._topic, sync.value(), sync.key(), 0)
-            self._in_flight += 1
-
-    def _reported(self, error: Any, message: Any) -> None:
-        self._in_flight -= 1
-        if error is not None:
-            log.error("an offset sync could not be written to %s: %s", self._topic, error.str())

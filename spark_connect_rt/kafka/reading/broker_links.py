@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Collection, Iterator
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import Any
 
 from confluent_kafka import KafkaError
@@ -29,8 +30,14 @@ Address = tuple[str, int]
 class BrokerLinks:
     """See the module."""
 
-    def __init__(self, settings: FetchSettings) -> None:
+    def __init__(
+        self, settings: FetchSettings, opened: Callable[..., Awaitable[Any]] = connect, *, creates: bool = False
+    ) -> None:
+        """Take the settings, what opens a connection, and whether brokers may create topics that are asked about."""
         self._settings = settings
+        self._connect = opened
+        self._creates = creates
+        self._opening: dict[tuple[Address, str], asyncio.Lock] = defaultdict(asyncio.Lock)
         self._connections: dict[tuple[Address, str], Any] = {}
         self._brokers: dict[int, Address] = {}
         self._let_in = False
@@ -49,7 +56,7 @@ class BrokerLinks:
         failure: Exception = OSError("there are no bootstrap servers")
         for address in self._candidates():
             try:
-                answer = await self._send(address, ASK, LeadersRequest(sorted(topics)))
+                answer = await self._send(address, ASK, LeadersRequest(sorted(topics), self._creates))
             except NETWORK_ERRORS as error:
                 failure = error if refusal_of_error(failure) is None else failure
                 continue
@@ -100,18 +107,19 @@ class BrokerLinks:
         self.epochs = dict(leader_epochs(metadata))
 
     async def _send(self, address: Address, purpose: str, request: Any) -> Any:
-        connection = self._connections.get((address, purpose))
-        if connection is None or not connection.connected():
-            connection = self._connections[address, purpose] = await self._opened(address)
+        async with self._opening[address, purpose]:
+            connection = self._connections.get((address, purpose))
+            if connection is None or not connection.connected():
+                connection = self._connections[address, purpose] = await self._opened(address)
         try:
-            return await connection.send(request)
+            return await (request.sent_by(connection) if hasattr(request, "sent_by") else connection.send(request))
         except TimeoutError:
             connection.close()
             raise
 
     async def _opened(self, address: Address) -> Any:
         settings = self._settings
-        opening = connect(
+        opening = self._connect(
             *address,
             client_id=settings.client_id,
             request_timeout_ms=settings.request_limit_ms,

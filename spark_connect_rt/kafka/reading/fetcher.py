@@ -76,9 +76,10 @@ class PartitionAnswer:
 class Fetcher:
     """See the module. Times s of the monotonic clock."""
 
-    def __init__(self, settings: FetchSettings) -> None:
+    def __init__(self, settings: FetchSettings, links: BrokerLinks | None = None) -> None:
+        """Take the settings, and the way to the brokers if it is another than usual."""
         self._settings = settings
-        self._links = BrokerLinks(settings)
+        self._links = links or BrokerLinks(settings)
         self._under_way: dict[int, asyncio.Task[Any]] = {}
         self._asked: dict[int, dict[TopicPartition, PartitionReading]] = {}
         self._checks: dict[int, tuple[asyncio.Task[Any], _Doubted]] = {}  # by broker

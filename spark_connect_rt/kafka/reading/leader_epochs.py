@@ -87,15 +87,16 @@ class MetadataRequest_v8(RequestStruct):  # type: ignore[misc]  # noqa: N801
 
 
 class LeadersRequest(MetadataRequest):  # type: ignore[misc]
-    """Who leads the partitions of topics, and since which epoch. Creates no topics."""
+    """Who leads the partitions of topics, and since which epoch. Creates no topics, unless it may."""
 
-    def __init__(self, topics: list[str]) -> None:
-        super().__init__(topics, False)
+    def __init__(self, topics: list[str], creates: bool = False) -> None:
+        super().__init__(topics, creates)
+        self._creates = creates
 
     def build(self, request_struct_class: Any) -> Any:
         """See Request."""
         if request_struct_class is MetadataRequest_v8:
-            return MetadataRequest_v8(self._topics, False, False, False)
+            return MetadataRequest_v8(self._topics, self._creates, False, False)
         return super().build(request_struct_class)
 
 

@@ -19,7 +19,7 @@ LEAST_RECORDS = 1_000
 LEAST_IN_BATCH = 16
 _HEAD = struct.Struct(">qiibIhiqqqhii")
 _SIZES = struct.Struct(">8xi4xb40xi")
-_LENGTH_ENDS, _CRC_ENDS = 12, 21
+_LENGTH_ENDS, _MAGIC_AT, _CRC_ENDS = 12, 16, 21
 _CODEC, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
 
 
@@ -106,6 +106,11 @@ def whole_batches(batches: bytes) -> Iterator[Batch]:
         start = end
 
 
+def magic_of(batches: bytes) -> int | None:
+    """Return the format of the first batch; None where there is not even the head of one."""
+    return batches[_MAGIC_AT] if len(batches) > _MAGIC_AT else None
+
+
 def pay_as_columns(batches: bytes) -> bool:
     """Tell whether an answer holds enough records, in batches long enough, and all of the present format."""
     start, size, count, records = 0, len(batches), 0, 0
@@ -139,4 +144,4 @@ def aborts(marker: Any) -> bool:
 
 def marker_aborts(batches: bytes, batch: Batch) -> bool:
     """Tell whether a control batch ends an aborted transaction."""
-    return aborts(MemoryRecords(batches[batch.start : batch.end]).next_batch())
+    return aborts(MemoryRecords(bytes(batches[batch.start : batch.end])).next_batch())

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from spark_connect_rt.api.records import SourceBatch, SourceRecord
+from spark_connect_rt.api.records import Polled
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
@@ -82,10 +82,10 @@ class OpenTask:
         self._task.stop()
         self._pipeline.close()
 
-    def _converted(self, polled: Sequence[SourceRecord | SourceBatch]) -> Iterator[pa.RecordBatch]:
+    def _converted(self, polled: Sequence[Polled]) -> Iterator[pa.RecordBatch]:
         return map(self._decode, convert(self._pipeline, polled))
 
-    def _polled(self) -> Sequence[SourceRecord | SourceBatch]:
+    def _polled(self) -> Sequence[Polled]:
         try:
             return self._task.poll() or ()
         except RetriableError as error:

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_connect_rt.api.records import SourceBatch, SourceRecord
-from spark_connect_rt.api.task import NoPluginMetrics, OffsetReader, PluginMetrics, TransactionContext
+from spark_connect_rt.api.records import Polled, SourceBatch, SourceRecord
+from spark_connect_rt.api.task import NoPluginMetrics, OffsetReader, OwnWrites, PluginMetrics, TransactionContext
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.pipeline.columns import PARTITION, PRODUCE_FIELDS, TOPIC
 from spark_connect_rt.pipeline.errant_records import Errant
@@ -83,6 +83,7 @@ class ReadContext:
 
     transaction_context: TransactionContext | None = None
     metrics: PluginMetrics = NoPluginMetrics()
+    own_writes = OwnWrites()
 
     def __init__(self, starting: Sequence[SourceOffset]) -> None:
         self.offset_reader: OffsetReader = StartingOffsets(starting)
@@ -94,7 +95,7 @@ class ReadContext:
         self.pipeline.report_errant(place, error, data)
 
 
-def convert(pipeline: SourcePipeline, polled: Sequence[SourceRecord | SourceBatch]) -> Iterator[pa.RecordBatch]:
+def convert(pipeline: SourcePipeline, polled: Sequence[Polled]) -> Iterator[pa.RecordBatch]:
     """Yield what was polled in the format's columns; rows of a SourceBatch all have the offset behind the batch."""
     for is_batch, pieces in groupby(polled, lambda piece: isinstance(piece, SourceBatch)):
         if not is_batch:

@@ -73,19 +73,19 @@ class BatchHead:
     skipped: int = 0
     topics: tuple[str, ...] = ()
     delivery_reports: DeliveryReports = DeliveryReports.NOTHING  # what the task wants reported
+    written: int | None = None  # bytes of records that the task has written itself
 
     def encode(self) -> bytes:
         """Return the JSON of this head."""
-        fields = [self.records, self.source_offsets, self.skipped, self.topics, self.delivery_reports]
+        fields = [self.records, self.source_offsets, self.skipped, self.topics, self.delivery_reports, self.written]
         return orjson.dumps(fields, option=orjson.OPT_NON_STR_KEYS)
 
     @staticmethod
     def decode(head: bytes) -> BatchHead:
         """Return the value of ``encode``'s bytes."""
-        records, offsets, skipped, topics, delivery_reports = orjson.loads(head)
-        return BatchHead(
-            records, tuple((p, o) for p, o in offsets), skipped, tuple(topics), DeliveryReports(delivery_reports)
-        )
+        records, offsets, skipped, topics, delivery_reports, written = orjson.loads(head)
+        places = tuple((p, o) for p, o in offsets)
+        return BatchHead(records, places, skipped, tuple(topics), DeliveryReports(delivery_reports), written)
 
 
 def encode_records(batch: pa.RecordBatch) -> pa.Buffer:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from spark_connect_rt.api.data import schema as s
-from spark_connect_rt.api.records import SourceBatch, SourceRecord
+from spark_connect_rt.api.records import SourceBatch, SourceRecord, Written
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.pipeline import source_pipeline
 from spark_connect_rt.pipeline.columns import TOPIC
@@ -207,3 +207,11 @@ def test_predicates_choose_and_negate() -> None:
     assert converted.batch.column("value").to_pylist() == [b'"AB"', b'"abc"']
     (converted,) = pipeline(**settings, transforms_up_negate="true").convert([record("ab"), record("abc")])
     assert converted.batch.column("value").to_pylist() == [b'"ab"', b'"ABC"']
+
+
+def test_what_a_task_has_written_itself_moves_offsets_in_its_place_and_is_one_batch() -> None:
+    written = [Written({"p": n}, {"o": n}, f"t{n}", 10, 99) for n in range(2)]
+    before, both, behind = pipeline().convert([record("a"), *written, record("b", 2)])
+    assert (before.records, before.written, behind.records, behind.written) == (1, None, 1, None)
+    assert (both.batch.num_rows, both.records, both.written, both.topics) == (0, 20, 198, ("t0", "t1"))
+    assert both.source_offsets == (({"p": 0}, {"o": 0}), ({"p": 1}, {"o": 1}))

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from spark_connect_rt.api.data.schema import NULL
-from spark_connect_rt.api.records import Header, SourceBatch, SourceRecord
+from spark_connect_rt.api.records import Header, Polled, SourceRecord
 from spark_connect_rt.config.connectors.dead_letter_config import TOPIC_NAME
 from spark_connect_rt.converters.json import JsonConverter
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
@@ -80,7 +80,7 @@ class PreviewOutput:
         self._json = JsonConverter()
         self._json.configure({"schemas.enable": "true", "replace.null.with.default": "false"})
 
-    def keep(self, polled: Sequence[SourceRecord | SourceBatch], errants: Sequence[Errant] = ()) -> None:
+    def keep(self, polled: Sequence[Polled], errants: Sequence[Errant] = ()) -> None:
         """Keep what a task in this process polled, and what it could not read."""
         self._polled += errants
         for piece in polled:
@@ -139,7 +139,7 @@ class PreviewOutput:
 class _PolledOnly(PythonSource):
     """A Python task whose polls go to a preview's output as they are."""
 
-    def _converted(self, polled: Sequence[SourceRecord | SourceBatch]) -> Any:
+    def _converted(self, polled: Sequence[Polled]) -> Any:
         errants = [one for batch in self._pipeline.convert([]) for one in batch.errants]
         assert isinstance(self.parts.output, PreviewOutput)
         self.parts.output.keep(polled, errants)

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from spark_connect_rt.api.records import Delivered, SourceBatch, SourceRecord
-from spark_connect_rt.api.task import OffsetReader, PluginMetrics, SourceTask, SourceTaskContext
+from spark_connect_rt.api.records import Delivered, Polled, SourceBatch, Written
+from spark_connect_rt.api.task import OffsetReader, OwnWrites, PluginMetrics, SourceTask, SourceTaskContext
 from spark_connect_rt.errors import DataError, RetriableError
 from spark_connect_rt.pipeline.dead_letters import DeadLetters, ReportSettings
 from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
@@ -49,6 +49,7 @@ class _Context(SourceTaskContext):
     def __init__(self, launch: TaskLaunch, offset_reader: OffsetReader, metrics: PluginMetrics) -> None:
         self.offset_reader = offset_reader
         self.metrics = metrics
+        self.own_writes = OwnWrites()
         self.pipeline: SourcePipeline | None = None
         self._task = launch.task
 
@@ -86,10 +87,29 @@ class PythonSource(HostedSource):
         pipeline = SourcePipeline.from_config(connector_config, worker_config, parts.clients.plugin, waiting, letters)
         self._pipeline = context.pipeline = pipeline
         self._boundaries = boundaries
+        context.own_writes = self._own_writes(pipeline.onlookers(), boundaries is not None)
         if boundaries is not None:
             context.transaction_context = boundaries.requests
         self._task = task
         task.start(parts.resolved(launch.config))
+
+    def _own_writes(self, onlookers: Sequence[str], exactly_once: bool) -> OwnWrites:
+        obstacles = [*onlookers, *(["exactly.once.source.support"] if exactly_once else [])]
+        properties = None if obstacles else self.parts.resolved(self.parts.launch.client_config)
+        return OwnWrites(properties, obstacles)
+
+    def settle(self) -> None:
+        """See HostedSource: what the task writes itself is waited for, as what its lane writes is."""
+        task, switches = self._task, self.parts.switches
+        while task is not None and task.is_writing():
+            if switches.stopping and switches.end_by_ms is not None and monotonic_ms() >= switches.end_by_ms:
+                log.warning("task=%s stops in a hurry: what is not acknowledged is read again", self.parts.launch.task)
+                return
+            written = task.finish_writing()
+            if written:
+                self.parts.meter.moved("poll", _count(written))
+                for converted in self._pipeline.convert(written):
+                    self._send(converted)
 
     def _wait_ms(self, wait_ms: int) -> bool:
         """Wait between attempts at converting one record; False when the task is to stop."""
@@ -138,9 +158,7 @@ class PythonSource(HostedSource):
         if not polled:
             self.parts.switches.wait(task.idle_wait_ms() / 1000)
 
-    def _converted(
-        self, polled: Sequence[SourceRecord | SourceBatch]
-    ) -> tuple[list[tuple[list[ConvertedBatch], End]], list[int]]:
+    def _converted(self, polled: Sequence[Polled]) -> tuple[list[tuple[list[ConvertedBatch], End]], list[int]]:
         """Return what a poll brought, cut where transactions end, and how many Kafka records each piece became."""
         pieces, rows_of_each = [], list[int]()
         for piece, end in self._cut(polled):
@@ -148,7 +166,7 @@ class PythonSource(HostedSource):
             rows_of_each += self._pipeline.rows_of_each
         return pieces, rows_of_each
 
-    def _polled(self, task: SourceTask) -> Sequence[SourceRecord | SourceBatch] | None:
+    def _polled(self, task: SourceTask) -> Sequence[Polled] | None:
         """Return what a poll brought; None: it is to be tried again."""
         try:
             return self._metered_poll(task)
@@ -157,14 +175,14 @@ class PythonSource(HostedSource):
             self.parts.switches.wait(_RETRY_WAIT_S)
             return None
 
-    def _metered_poll(self, task: SourceTask) -> Sequence[SourceRecord | SourceBatch]:
+    def _metered_poll(self, task: SourceTask) -> Sequence[Polled]:
         with self.parts.meter.call("poll"):
             polled = task.poll() or ()
         if polled:
             self.parts.meter.moved("poll", _count(polled))
         return polled
 
-    def _cut(self, polled: Sequence[SourceRecord | SourceBatch]) -> Sequence[tuple[Sequence[Any], End]]:
+    def _cut(self, polled: Sequence[Polled]) -> Sequence[tuple[Sequence[Any], End]]:
         return ((polled, End.NONE),) if self._boundaries is None else self._boundaries.cut(polled, monotonic_ms())
 
     def _send(self, converted: ConvertedBatch) -> None:
@@ -207,5 +225,11 @@ class PythonSource(HostedSource):
             log.exception("task=%s: stop failed, ignored", self.parts.launch.task)
 
 
-def _count(polled: Sequence[SourceRecord | SourceBatch]) -> int:
-    return sum(len(one.values) if isinstance(one, SourceBatch) else 1 for one in polled)
+def _count(polled: Sequence[Polled]) -> int:
+    return sum(map(_records_of, polled))
+
+
+def _records_of(one: Polled) -> int:
+    if isinstance(one, SourceBatch):
+        return len(one.values)
+    return one.records if isinstance(one, Written) else 1

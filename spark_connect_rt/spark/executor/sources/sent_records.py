@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from spark_connect_rt.api.records import RecordMetadata, SourceBatch, SourceRecord
+from spark_connect_rt.api.records import Polled, RecordMetadata, SourceRecord
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.ports.executor_clients import DeliveryReports
 
@@ -23,7 +23,7 @@ class _Sent:
 
     records: int
     rows: int
-    ends: Sequence[tuple[SourceRecord | SourceBatch, int]] | None  # of a poll's last: what it returned, rows of each
+    ends: Sequence[tuple[Polled, int]] | None  # of a poll's last: what it returned, rows of each
 
 
 class SentRecords:
@@ -35,7 +35,7 @@ class SentRecords:
 
     def add(
         self,
-        polled: Sequence[SourceRecord | SourceBatch],
+        polled: Sequence[Polled],
         rows_of_each: Sequence[int],
         batches: Sequence[tuple[int, int]],
     ) -> None:
@@ -62,7 +62,7 @@ class SentRecords:
             if one.ends is not None:
                 yield from self._record_reports(one.ends)
 
-    def _record_reports(self, ends: Sequence[tuple[SourceRecord | SourceBatch, int]]) -> Iterator[RecordReport]:
+    def _record_reports(self, ends: Sequence[tuple[Polled, int]]) -> Iterator[RecordReport]:
         for piece, rows in ends:
             found = [self._places.popleft() for _ in range(min(rows, len(self._places)))]
             if isinstance(piece, SourceRecord):

@@ -164,7 +164,7 @@ class SourceHost(threading.Thread):
             raise ConnectError(
                 "Source tasks may not produce to their own offsets topics when exactly-once support is enabled"
             )
-        if dead := converted.batch.num_rows - converted.records:
+        if converted.written is None and (dead := converted.batch.num_rows - converted.records):
             self.meter.count("dead_letters.records", dead)
         head = BatchHead(
             converted.records,
@@ -172,6 +172,7 @@ class SourceHost(threading.Thread):
             converted.skipped,
             tuple(sorted(converted.topics)),
             self._delivery_reports,
+            converted.written,
         )
         data = encode_records(converted.batch) if converted.batch.num_rows else None
         self._rows.put(Row(self._host, RowKind.BATCH, head.encode(), data))

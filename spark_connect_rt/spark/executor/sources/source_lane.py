@@ -146,7 +146,7 @@ class Pending:
     def add(self, head: BatchHead, data_bytes: int) -> None:
         """Take in one BATCH row."""
         self.records += head.records
-        self._data_bytes += data_bytes
+        self._data_bytes += data_bytes + (head.written or 0)
         self.skipped += head.skipped
         self._rows += 1
         self._topics.update(head.topics)

@@ -1,0 +1,292 @@
+"""Sends pieces to the brokers that lead their partitions, until they are acknowledged. One loop.
+
+Of a partition one batch is under way, so its order holds across attempts; of a broker a few requests are, each with
+the batches of as many partitions as wait. An error that passes is waited for; a batch that a broker refuses is taken
+apart and sent as rows, in halves where it is too large.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import KafkaError
+
+from spark_connect_rt.errors import ConnectError, DataError, NotFoundError, RetriableError, TimedOutError
+from spark_connect_rt.kafka.copying.pieces import SMALL_BYTES, CopyRules, Piece, halves, laid_out, taken_apart
+from spark_connect_rt.kafka.copying.produce_batches import Outcome, ProduceBatches, outcomes
+from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.reading.broker_links import BrokerLinks
+from spark_connect_rt.kafka.records.passed_batches import put_back_offset, ready_to_send
+from spark_connect_rt.protocol.ids import TopicPartition
+
+PRODUCE = "produce"
+MOST_REQUESTS = 3  # under way to one broker
+UNKNOWN_LIMIT_S = 30.0  # until a partition that no broker knows counts as one that does not exist
+_TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
+_UNKNOWN = KafkaError.UNKNOWN_TOPIC_OR_PART
+_PASSING = (KafkaError.REQUEST_TIMED_OUT, KafkaError.KAFKA_STORAGE_ERROR, KafkaError.FENCED_LEADER_EPOCH)
+log = logging.getLogger(__name__)
+OnAcknowledged = Callable[[TopicPartition, Piece, int], None]
+
+
+class BatchSender:
+    """See the module. Times s of the monotonic clock."""
+
+    def __init__(
+        self,
+        links: BrokerLinks,
+        rules: CopyRules,
+        acks: int,
+        limits_ms: tuple[int, int, int, int],
+        on_acknowledged: OnAcknowledged,
+    ) -> None:
+        """Take the way to the brokers, and (request, delivery, wait, age of metadata) limits; see ``BatchCopier``."""
+        self._links = links
+        self._rules = rules
+        self._acks = acks
+        self._request_ms, delivery_ms, retry_ms, age_ms = limits_ms
+        self._delivery_s, self._retry_s, self._age_s = delivery_ms / 1000, retry_ms / 1000, age_ms / 1000
+        self._on_acknowledged = on_acknowledged
+        self._waiting: dict[TopicPartition, deque[Piece]] = {}
+        self._busy: set[TopicPartition] = set()  # under way, or resting until they are tried again
+        self._ready: dict[int, deque[TopicPartition]] = defaultdict(deque)  # by leader
+        self._requests: Counter[int] = Counter()  # under way, by broker
+        self._lost: dict[TopicPartition, float] = {}  # without a leader, since when
+        self._refreshed_s = -1e9
+        self._refreshing: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+        self.held_bytes = 0  # by what is not acknowledged
+        self.failure: ConnectError | None = None
+        self.last_error = ""
+
+    def put(self, place: TopicPartition, piece: Piece) -> None:
+        """Send a piece behind all others of its partition."""
+        waiting = self._waiting.get(place)
+        if waiting is None:
+            waiting = self._waiting[place] = deque()
+        waiting.append(piece)
+        self.held_bytes += piece.size
+        if len(waiting) == 1:
+            self._make_ready(place)
+
+    async def changed(self, limit_s: float) -> None:
+        """Return when something was acknowledged or failed, or the time is up."""
+        self._changed.clear()
+        if self.failure is None:
+            try:
+                async with asyncio.timeout(limit_s):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
+
+    async def close(self) -> None:
+        """Give up what is under way."""
+        tasks = [*self._tasks, *([self._refreshing] if self._refreshing else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._links.close()
+
+    # -- which partition's turn it is
+
+    def _make_ready(self, place: TopicPartition) -> None:
+        if place in self._busy or not self._waiting.get(place):
+            return
+        leader = self._links.leaders.get(place)
+        if leader is None:
+            self._lost.setdefault(place, time.monotonic())
+            self._refresh()
+            return
+        self._busy.add(place)
+        self._ready[leader].append(place)
+        if self._requests[leader] < MOST_REQUESTS:
+            # Not at once: what else has come in leaves with it.
+            asyncio.get_running_loop().call_soon(self._send_ready, leader)
+
+    def _send_ready(self, broker: int) -> None:
+        if time.monotonic() - self._refreshed_s > self._age_s:
+            self._refresh()
+        while self._ready[broker] and self._requests[broker] < MOST_REQUESTS and self.failure is None:
+            chosen = self._chosen(self._ready[broker])
+            if chosen:
+                self._requests[broker] += 1
+                self._start(self._send(broker, chosen))
+
+    def _chosen(self, ready: deque[TopicPartition]) -> dict[TopicPartition, tuple[Piece, Any]]:
+        """Take the next batches of partitions whose turn it is, a request full of them."""
+        chosen: dict[TopicPartition, tuple[Piece, Any]] = {}
+        size = 0
+        while ready:
+            place = ready[0]
+            try:
+                piece = self._next(place)
+                if chosen and size + piece.size > self._rules.request_bytes:
+                    break
+                chosen[place] = piece, self._content(piece)
+            except Exception as error:  # noqa: BLE001 - the loop would only log it, and the copy would stand still
+                self._fail(
+                    error if isinstance(error, ConnectError) else ConnectError(f"producing to {place}: {error!r}")
+                )
+                break
+            size += piece.size
+            ready.popleft()
+        return chosen
+
+    def _next(self, place: TopicPartition) -> Piece:
+        """Return the first piece that waits; small batches that wait are made one first."""
+        waiting = self._waiting[place]
+        if len(waiting) > 1 and _is_small(waiting[0]) and _is_small(waiting[1]):
+            small = [waiting.popleft()]
+            size = small[0].size
+            while waiting and _is_small(waiting[0]) and size + waiting[0].size <= self._rules.batch_bytes:
+                size += waiting[0].size
+                small.append(waiting.popleft())
+            self._replace(place, small, list(taken_apart(small, 0, self._rules)))
+        return waiting[0]
+
+    def _replace(self, place: TopicPartition, old: list[Piece], new: list[Piece]) -> None:
+        """Put pieces in the place of others, which are not in the queue any more."""
+        self.held_bytes += sum(one.size for one in new) - sum(one.size for one in old)
+        for one in new:
+            one.read_ms, one.until_s = old[0].read_ms, old[0].until_s
+        self._waiting[place].extendleft(reversed(new))
+
+    def _content(self, piece: Piece) -> Any:
+        if piece.head is None:
+            return laid_out(piece, int(time.time() * 1000), self._rules)
+        if isinstance(piece.content, bytes) or piece.content.readonly:
+            piece.content = memoryview(bytearray(piece.content))
+        ready_to_send(piece.content, piece.head)
+        return piece.content
+
+    # -- requests
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error if isinstance(error, ConnectError) else ConnectError(f"producing: {error!r}"))
+
+    async def _send(self, broker: int, chosen: dict[TopicPartition, tuple[Piece, Any]]) -> None:
+        now_s = time.monotonic()
+        for piece, _ in chosen.values():
+            piece.until_s = piece.until_s or now_s + self._delivery_s
+        batches = [(place, content) for place, (_, content) in chosen.items()]
+        try:
+            request = ProduceBatches(batches, self._acks, self._request_ms)
+            found = outcomes(await self._links.ask(broker, request, PRODUCE))
+        except RetriableError as error:
+            found = {}
+            self.last_error = str(error)
+        finally:
+            self._requests[broker] -= 1
+        for place, (piece, _) in chosen.items():
+            self._take(place, piece, found.get(place, Outcome(KafkaError.NETWORK_EXCEPTION, -1)))
+        self._changed.set()
+        self._send_ready(broker)
+
+    def _take(self, place: TopicPartition, piece: Piece, outcome: Outcome) -> None:
+        if not outcome.code:
+            waiting = self._waiting[place]
+            waiting.popleft()
+            self.held_bytes -= piece.size
+            self._on_acknowledged(place, piece, outcome.offset)
+            self._busy.discard(place)
+            if waiting:
+                self._make_ready(place)
+            else:
+                del self._waiting[place]
+            return
+        problem = connect_error(KafkaError(outcome.code), f"producing to {place}")
+        passes = isinstance(problem, RetriableError | NotFoundError | TimedOutError) or outcome.code in _PASSING
+        if passes:
+            self._rest(place, piece, problem)
+        elif piece.head is not None:
+            self._send_rows(place, piece, problem)
+        elif outcome.code in _TOO_LARGE and piece.count > 1:
+            self._waiting[place].popleft()
+            self._replace(place, [piece], halves(piece))
+            self._again(place)
+        else:
+            self._fail(problem)
+
+    def _send_rows(self, place: TopicPartition, piece: Piece, problem: ConnectError) -> None:
+        """Send rows in the place of a batch that the broker refuses as it is."""
+        assert piece.head is not None
+        self._waiting[place].popleft()
+        put_back_offset(piece.content, piece.head)
+        log.info("%s: a batch of %d records is refused as it is (%s): sent as rows", place, piece.count, problem)
+        try:
+            rows = list(taken_apart([piece], 0, self._rules))
+        except DataError as error:
+            self._fail(error)
+            return
+        self._replace(place, [piece], rows)
+        self._again(place)
+
+    def _rest(self, place: TopicPartition, piece: Piece, problem: ConnectError) -> None:
+        """Try again after a while, by newer metadata. Fails when the time for that is up."""
+        now_s = time.monotonic()
+        self.last_error = str(problem)
+        piece.attempts += 1
+        if piece.until_s is not None and now_s >= piece.until_s:
+            self._fail(TimedOutError(f"producing to {place}: not acknowledged in time; last error: {problem}"))
+            return
+        if isinstance(problem, NotFoundError):
+            first_s = self._lost.setdefault(place, now_s)
+            if now_s - first_s > UNKNOWN_LIMIT_S:
+                self._fail(problem)
+                return
+        wait_s = min(self._retry_s * 2 ** min(piece.attempts - 1, 20), max(1.0, self._retry_s))
+        self._refresh()
+        asyncio.get_running_loop().call_later(wait_s * random.uniform(0.8, 1.2), self._again, place)
+
+    def _again(self, place: TopicPartition) -> None:
+        self._busy.discard(place)
+        self._make_ready(place)
+
+    def _fail(self, error: ConnectError) -> None:
+        self.failure = self.failure or error
+        self._changed.set()
+
+    # -- who leads what
+
+    def _refresh(self) -> None:
+        if self._refreshing is None and self._waiting:
+            self._refreshing = asyncio.get_running_loop().create_task(self._refreshed())
+
+    async def _refreshed(self) -> None:
+        try:
+            await self._links.refresh({place.topic for place in self._waiting})
+            self._refreshed_s = time.monotonic()
+        except RetriableError as error:
+            self.last_error = str(error)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail(error if isinstance(error, ConnectError) else ConnectError(f"asking for leaders: {error!r}"))
+            return
+        finally:
+            self._refreshing = None
+        now_s = time.monotonic()
+        for place, since_s in list(self._lost.items()):
+            if place in self._links.leaders:
+                del self._lost[place]
+                self._make_ready(place)
+            elif now_s - since_s > UNKNOWN_LIMIT_S and self._links.why_lost(place) == _UNKNOWN:
+                self._fail(connect_error(KafkaError(_UNKNOWN), f"producing to {place}"))
+        if self._lost:
+            asyncio.get_running_loop().call_later(self._retry_s, self._refresh)
+
+
+def _is_small(piece: Piece) -> bool:
+    return piece.head is not None and piece.size < SMALL_BYTES and not piece.attempts

@@ -1,0 +1,194 @@
+"""A connection to a broker that receives into buffers which are used again, and sends pieces without joining them.
+
+aiokafka's copies what it receives three times and joins what it sends. This one lets it connect and authenticate, then
+takes over the transport; requests and answers are still the library's, but for the bytes of record batches, which are
+views: of the answer's buffer when received, of whatever memory holds them when sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from aiokafka.errors import CorrelationIdError, KafkaConnectionError
+
+from spark_connect_rt.kafka.copying.buffer_pool import BufferPool
+from spark_connect_rt.kafka.group_connection import GroupConnection
+
+SMALL_FRAME_BYTES = 64 << 10
+SMALL_FIELD_BYTES = 4096  # of an answer: below it bytes, as the library makes them
+CHUNK_BYTES = 256 << 10  # what a socket does not take at once is copied
+_SIZE_BYTES = 4
+Piece = bytes | bytearray | memoryview
+
+
+class BufferedConnection(GroupConnection):
+    """See the module. One loop; a request is written whole before the next one."""
+
+    def __init__(self, pool: BufferPool, host: str, port: int, **arguments: Any) -> None:
+        """Take where buffers come from; the rest as of aiokafka's."""
+        super().__init__(host, port, **arguments)
+        self._pool = pool
+        self._writing = asyncio.Lock()
+        self._receiver: _Receiver | None = None
+
+    async def connect(self) -> Any:
+        """Connect and authenticate as the library does, then receive by ``_Receiver``."""
+        connected = await super().connect()
+        transport = self._writer.transport
+        self._read_task.cancel()
+        self._receiver = _Receiver(self, self._pool)
+        transport.set_protocol(self._receiver)
+        transport.set_write_buffer_limits(high=0)
+        return connected
+
+    async def send_pieces(self, request: Any, body: Sequence[Piece]) -> Any:
+        """Send a request whose body, behind its header, is these pieces; return the broker's answer, decoded.
+
+        Raises as the library's ``send``.
+        """
+        struct = request.prepare(self._versions)
+        if self._writer is None:
+            raise KafkaConnectionError(f"No connection to broker at {self._host}:{self._port}")
+        async with asyncio.timeout(self._request_timeout):
+            async with self._writing:
+                number = self._next_correlation_id()
+                header = struct.build_request_header(correlation_id=number, client_id=self._client_id).encode()
+                size = len(header) + sum(map(len, body))
+                answered = self._loop.create_future()
+                self._requests.append((number, struct, answered))
+                try:
+                    await self._write((size.to_bytes(_SIZE_BYTES, "big") + header, *body))
+                except BaseException:
+                    self.close()  # half a request cannot be taken back
+                    raise
+            return await answered
+
+    async def _write(self, pieces: Sequence[Piece]) -> None:
+        assert self._receiver is not None
+        for chunk in _chunks(pieces):
+            if self._writer is None:
+                raise KafkaConnectionError(f"Connection at {self._host}:{self._port} closed")
+            self._writer.transport.write(chunk)
+            await self._receiver.room()
+
+    def close(self, reason: Any = None, exc: BaseException | None = None) -> Any:
+        """Close at once: what was not written is not sent any more, for its memory may hold something else by then."""
+        if self._receiver is not None and self._writer is not None:
+            self._writer.transport.abort()
+        return super().close(reason=reason, exc=exc)
+
+    def take_frame(self, frame: memoryview) -> None:
+        """Resolve the oldest request by its answer."""
+        if not self._requests:
+            self.close(exc=CorrelationIdError("an answer to no request"))
+            return
+        number, request, answered = self._requests.popleft()
+        reader = _Fields(frame)
+        said = request.parse_response_header(reader).correlation_id
+        if said != number:
+            error = CorrelationIdError(f"Correlation ids do not match: sent {number}, recv {said}")
+            if not answered.done():
+                answered.set_exception(error)
+            self.close(exc=error)
+            return
+        if not answered.done():
+            answered.set_result(request.RESPONSE_TYPE.decode(reader))
+        self._last_action = time.monotonic()
+
+    def lost(self, error: Exception | None) -> None:
+        """The transport is closed."""
+        if not self._closed_fut.done():
+            self._closed_fut.set_result(None)
+        self.close(exc=error)
+
+
+async def connect_buffered(pool: BufferPool, host: str, port: int, **arguments: Any) -> BufferedConnection:
+    """Return an open, authenticated connection; ``arguments`` as of ``group_connection.connect``."""
+    connection = BufferedConnection(pool, host, port, **arguments)
+    await connection.connect()
+    return connection
+
+
+class _Receiver(asyncio.BufferedProtocol):
+    """Receives frames, each into memory of its own, and knows whether the transport takes more."""
+
+    def __init__(self, connection: BufferedConnection, pool: BufferPool) -> None:
+        self._connection = connection
+        self._pool = pool
+        self._size = bytearray(_SIZE_BYTES)
+        self._frame = memoryview(self._size)
+        self._has_size = False
+        self._have = 0
+        self._room = asyncio.Event()
+        self._room.set()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._frame[self._have :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._have += nbytes
+        if self._have < len(self._frame):
+            return
+        frame, self._have = self._frame, 0
+        if self._has_size:
+            self._frame = memoryview(self._size)
+            self._connection.take_frame(frame)
+        else:
+            size = int.from_bytes(self._size, "big")
+            small = size <= SMALL_FRAME_BYTES
+            self._frame = memoryview(bytearray(size)) if small else self._pool.take(size)
+        self._has_size = not self._has_size
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._room.set()
+        self._connection.lost(exc)
+
+    def pause_writing(self) -> None:
+        self._room.clear()
+
+    def resume_writing(self) -> None:
+        self._room.set()
+
+    async def room(self) -> None:
+        """Return when the transport has nothing left to write."""
+        if not self._room.is_set():
+            await self._room.wait()
+
+
+class _Fields:
+    """What the library's types read an answer from; large fields are views."""
+
+    def __init__(self, frame: memoryview) -> None:
+        self._frame = frame
+        self._at = 0
+
+    def read(self, size: int) -> Piece:
+        """Return the next so many bytes, or what is left."""
+        found = self._frame[self._at : self._at + size]
+        self._at += len(found)
+        return found if size >= SMALL_FIELD_BYTES else bytes(found)
+
+
+def _chunks(pieces: Sequence[Piece]) -> Iterator[Piece]:
+    """Yield the same bytes in chunks of no more than ``CHUNK_BYTES``, small neighbours joined."""
+    small: list[Piece] = []
+    held = 0
+    for piece in pieces:
+        if held + len(piece) <= CHUNK_BYTES:
+            small.append(piece)
+            held += len(piece)
+            continue
+        if small:
+            yield b"".join(small) if len(small) > 1 else small[0]
+            small, held = [], 0
+        view = memoryview(piece)
+        for at in range(0, len(view), CHUNK_BYTES):
+            yield view[at : at + CHUNK_BYTES]
+    if small:
+        yield b"".join(small) if len(small) > 1 else small[0]

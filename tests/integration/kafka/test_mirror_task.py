@@ -1,0 +1,123 @@
+"""A MirrorSource task hosted as in a slot, without Spark: which way it copies, and what a restart copies."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from spark_connect_rt.app.executor_clients import KafkaExecutorClients
+from spark_connect_rt.config.client_properties import source_producer_properties
+from spark_connect_rt.connectors.topics.kafka_source_task import CLUSTER
+from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.ports.task_runner import BatchDurable, Start, Stop, TaskKind, TaskLaunch
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.spark.driver.model import EngineSettings
+from spark_connect_rt.testing.memory_executor_clients import MemoryTopics
+from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
+from spark_connect_rt.testing.worker_settings import worker_settings
+from tests.contract.compacted_log_contract import fresh_name
+from tests.contract.task_runner_contract import Worker
+from tests.topics import read_values
+
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+CONVERTERS = {f"{part}.converter": BYTES for part in ("key", "value", "header")}
+
+
+class MirrorWorker(Worker):
+    """Keeps the offsets of mirrored partitions."""
+
+    def on_event(self, event: object) -> None:
+        if isinstance(event, BatchDurable):
+            for partition, offset in event.source_offsets:
+                self.offsets[partition[CLUSTER], str(partition["partition"])] = dict(offset or {})
+        with self.lock:
+            self.events.append(event)  # type: ignore[arg-type]
+            self.lock.notify_all()
+
+    def read_offsets(self, task: ConnectorTaskId, partitions: list[Mapping[str, object]]) -> list[object]:  # type: ignore[override]
+        return [self.offsets.get((str(one[CLUSTER]), str(one["partition"]))) for one in partitions]
+
+
+@pytest.fixture
+def topic(broker: EmbeddedKafka) -> str:
+    name = fresh_name("mirrored")
+    for one in (name, f"A.{name}"):
+        KafkaAdmin({"bootstrap.servers": broker.bootstrap_servers}).create_topic(TopicSpec(one, 1, 1))
+    return name
+
+
+def write(servers: str, topic: str, first: int, end: int) -> None:
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 5})
+    for number in range(first, end):
+        producer.produce(topic, b"%d" % number)
+    assert producer.flush(30) == 0
+
+
+def launch(servers: str, topic: str, run: int, connector: Mapping[str, str]) -> TaskLaunch:
+    config = {
+        "name": topic,
+        "source.cluster.alias": "A",
+        "source.cluster.bootstrap.servers": servers,
+        "target.cluster.bootstrap.servers": servers,
+        "emit.offset-syncs.enabled": "false",
+        "task.assigned.partitions": f"{topic}-0",
+        **{name: value for name, value in connector.items() if name.startswith("connectrt")},
+    }
+    producer = source_producer_properties(worker_settings({"bootstrap.servers": servers}), connector, topic, 0)
+    return TaskLaunch(
+        ConnectorTaskId(topic, 0),
+        run=run,
+        generation=1,
+        kind=TaskKind.SOURCE,
+        task_class="spark_connect_rt.connectors.mirror.mirror_source_task:MirrorSourceTask",
+        config=config,
+        connector_config={**config, **connector},
+        worker_config=CONVERTERS,
+        client_config=producer,
+    )
+
+
+@pytest.mark.parametrize(
+    ("connector", "said"),
+    [
+        ({}, "copied by whole record batches"),
+        ({"connectrt.mirror.batches": "never"}, "record by record, for the sake of connectrt.mirror.batches"),
+        (
+            {"header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter"},
+            "record by record, for the sake of header.converter",
+        ),
+        ({"producer.override.retries": "3"}, "record by record, for the sake of retries"),
+    ],
+)
+def test_it_says_which_way_it_copies_and_a_stop_leaves_nothing_to_copy_again(
+    broker: EmbeddedKafka,
+    topic: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    connector: Mapping[str, str],
+    said: str,
+) -> None:
+    caplog.set_level(logging.INFO)
+    servers = broker.bootstrap_servers
+    clients = KafkaExecutorClients()
+    worker = MirrorWorker(MemoryTaskRunner(clients, EngineSettings(housekeeping_ms=20)), MemoryTopics(), tmp_path)  # type: ignore[arg-type]
+    worker.runner.open(worker.on_event, worker.read_offsets)  # type: ignore[arg-type]
+    for run in (1, 2):
+        write(servers, topic, 3_000 * (run - 1), 3_000 * run)
+        started = launch(servers, topic, run, connector)
+        worker.runner.do(Start(started))
+        worker.until(lambda started=started: _copied(worker, started) == 3_000, 60)
+        worker.runner.do(Stop(started.task, 10_000))
+        assert worker.ended(started).drained
+    worker.runner.close(2_000)
+    assert said in caplog.text
+    assert read_values(servers, f"A.{topic}", 6_001, 1.0) == [b"%d" % number for number in range(6_000)]
+
+
+def _copied(worker: Worker, started: TaskLaunch) -> int:
+    return sum(one.records for one in worker.of(started, BatchDurable))

@@ -1,0 +1,189 @@
+"""Batches keep their order and arrive whatever brokers answer: later, another leader, no connection, too large."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from spark_connect_rt.errors import ConnectError, DataError, NotFoundError, RetriableError, TimedOutError
+from spark_connect_rt.kafka.copying import batch_sender
+from spark_connect_rt.kafka.copying.batch_sender import BatchSender
+from spark_connect_rt.kafka.copying.pieces import CopyRules, Piece, pieces_of
+from spark_connect_rt.kafka.records.record_batches import whole_batches
+from spark_connect_rt.protocol.ids import TopicPartition
+from tests.unit.kafka.test_record_batches import batch
+
+HERE, THERE = TopicPartition("t", 0), TopicPartition("A.t", 0)
+OTHER = TopicPartition("A.t", 1)
+RULES = CopyRules(None, 100_000, 20_000, check_crcs=True, committed_only=False)
+LARGE = b"x" * 5_000
+
+
+class Links:
+    """Brokers that append what they take, and answer as a script says before that."""
+
+    def __init__(self, *script: Any) -> None:
+        self.script = list(script)
+        self.leaders = {THERE: 1, OTHER: 1}
+        self.logs: dict[TopicPartition, list[bytes]] = {THERE: [], OTHER: []}
+        self.refreshed: Callable[[], None] = lambda: None
+        self.most_under_way = self.under_way = 0
+        self.sizes: list[int] = []
+
+    async def ask(self, broker: int, request: Any, purpose: str) -> Any:
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        await asyncio.sleep(0.001)
+        self.under_way -= 1
+        said = self.script.pop(0) if self.script else 0
+        if isinstance(said, Exception):
+            raise said
+        if broker != self.leaders[request._batches[0][0]]:
+            said = int(KafkaError.NOT_LEADER_FOR_PARTITION)
+        self.sizes.append(sum(len(content) for _, content in request._batches))
+        return _Answer([self._topic(place, bytes(content), said) for place, content in request._batches])
+
+    def _topic(self, place: TopicPartition, content: bytes, said: Any) -> Any:
+        code = said(content) if callable(said) else said
+        log, values = self.logs[place], [] if code else list(_values(content))
+        offset = -1 if code else len(log)
+        log.extend(values)
+        return place.topic, [(place.partition, code, offset, -1, 0)]
+
+    async def refresh(self, topics: set[str]) -> None:
+        self.refreshed()
+
+    def why_lost(self, place: TopicPartition) -> int:
+        return int(KafkaError.UNKNOWN_TOPIC_OR_PART)
+
+    async def close(self) -> None: ...
+
+
+class _Answer:
+    def __init__(self, topics: list[Any]) -> None:
+        self.topics = topics
+
+
+def _values(content: bytes) -> Iterator[bytes]:
+    from aiokafka.record.memory_records import MemoryRecords
+
+    assert len(list(whole_batches(content))) == 1, "newer brokers take one batch of a partition"
+    found = MemoryRecords(content).next_batch()
+    assert found.validate_crc()
+    return (record.value for record in found)
+
+
+def blob(at: int, *values: bytes, producer: int = 5) -> bytes:
+    return batch(at, *[(b"k", value) for value in values], producer=producer)
+
+
+def copied(links: Links, batches: list[bytes], *, delivery_ms: int = 60_000, place: TopicPartition = THERE) -> Any:
+    """Send batches; return (offset at the source, at the target, count) as they were acknowledged, and the failure."""
+    done: list[tuple[int, int, int]] = []
+
+    def acknowledged(where: TopicPartition, piece: Piece, offset: int) -> None:
+        for first, count in piece.runs():
+            done.append((first, offset, count))
+            offset += count
+
+    async def run() -> ConnectError | None:
+        sender = BatchSender(links, RULES, -1, (1_000, delivery_ms, 1, 300_000), acknowledged)  # type: ignore[arg-type]
+        for piece in pieces_of(HERE, 0, memoryview(bytearray(b"".join(batches))), None, RULES):
+            sender.put(place, piece)
+        async with asyncio.timeout(10):
+            while sender.held_bytes and sender.failure is None:
+                await sender.changed(0.05)
+        await sender.close()
+        return sender.failure
+
+    return done, asyncio.run(run())
+
+
+PASSING = [
+    int(KafkaError.NOT_LEADER_FOR_PARTITION),
+    int(KafkaError.REQUEST_TIMED_OUT),
+    int(KafkaError.NOT_ENOUGH_REPLICAS),
+    int(KafkaError.KAFKA_STORAGE_ERROR),
+    RetriableError("the connection broke"),
+]
+
+
+@pytest.mark.parametrize("trouble", PASSING, ids=str)
+def test_a_batch_is_sent_again_and_those_behind_it_wait(trouble: Any) -> None:
+    links = Links(trouble, trouble)
+    done, failure = copied(links, [blob(10 * n, LARGE, b"%d" % n) for n in range(4)])
+    assert failure is None
+    assert links.logs[THERE] == [value for n in range(4) for value in (LARGE, b"%d" % n)]
+    assert done == [(10 * n, 2 * n, 2) for n in range(4)]
+    assert links.most_under_way == 1
+
+
+def test_another_broker_leads_in_the_middle_of_it() -> None:
+    links = Links()
+
+    def moved() -> None:
+        links.leaders[THERE] = 2
+
+    links.refreshed = moved
+    done, failure = copied(links, [blob(n, LARGE) for n in range(3)])
+    assert (failure, len(done), links.leaders[THERE]) == (None, 3, 2)
+
+
+def test_a_partition_that_comes_later_is_waited_for() -> None:
+    links = Links()
+    del links.leaders[THERE]
+    links.refreshed = lambda: links.leaders.update({THERE: 1})
+    assert copied(links, [blob(0, LARGE)]) == ([(0, 0, 1)], None)
+
+
+def test_a_partition_that_nobody_knows_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_sender, "UNKNOWN_LIMIT_S", 0.02)
+    links = Links()
+    links.leaders.clear()
+    _, failure = copied(links, [blob(0, LARGE)])
+    assert isinstance(failure, NotFoundError)
+
+
+def test_it_does_not_try_for_ever() -> None:
+    links = Links(*[int(KafkaError.NOT_ENOUGH_REPLICAS)] * 1_000)
+    _, failure = copied(links, [blob(0, LARGE)], delivery_ms=50)
+    assert isinstance(failure, TimedOutError)
+    assert "NOT_ENOUGH_REPLICAS" in str(failure)
+
+
+def test_what_is_too_large_for_the_topic_is_halved_until_it_fits() -> None:
+    values = [b"%03d" % n + b"y" * 200 for n in range(30)]
+    links = Links(*[lambda content: int(KafkaError.MSG_SIZE_TOO_LARGE) if len(content) > 1_000 else 0] * 100)
+    done, failure = copied(links, [blob(7, *values)])
+    assert (failure, links.logs[THERE]) == (None, values)
+    assert [(up - 7, down) for up, down, _ in done] == [(down, down) for _, down, _ in done]
+    assert sum(count for *_, count in done) == 30
+
+
+def test_a_batch_that_is_refused_as_it_is_goes_as_rows_and_then_fails_for_good() -> None:
+    def takes_nobody_elses(content: bytes) -> int:
+        return int(KafkaError.INVALID_RECORD)
+
+    links = Links(takes_nobody_elses)
+    assert copied(links, [blob(0, LARGE, b"2")]) == ([(0, 0, 2)], None)
+    _, failure = copied(Links(*[takes_nobody_elses] * 9), [blob(0, LARGE, b"2")])
+    assert isinstance(failure, DataError)
+
+
+def test_small_batches_that_wait_leave_as_one_and_keep_their_order() -> None:
+    links = Links()
+    done, failure = copied(links, [blob(2 * n, b"%d" % n) for n in range(100)])
+    assert (failure, links.logs[THERE]) == (None, [b"%d" % n for n in range(100)])
+    assert done == [(2 * n, n, 1) for n in range(100)]  # every second offset is a hole
+    assert len(links.sizes) <= 3
+
+
+def test_a_request_is_no_larger_than_max_request_size() -> None:
+    links = Links()
+    done, failure = copied(links, [blob(n, LARGE) for n in range(20)])
+    assert (failure, len(done)) == (None, 20)
+    assert max(links.sizes) <= RULES.request_bytes
