@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Benchmarks beside Java Connect: ./bench.sh source|eos|sink|idle|latency|memory|start|offsets|assign|groups|live_group|rest|failover|sql|convert|tasks|trickle|format|mirror|console|create|scale|java ... [--short]
+# Benchmarks beside Java Connect: ./bench.sh NAME... [--short]; ./bench.sh --help lists them.
 # Prints a table, writes bench/results/NAME.json, ends with: NAME ratio=... limit=... target=... met=yes|no
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"

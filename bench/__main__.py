@@ -28,6 +28,7 @@ NAMES = (
     "latency",
     "memory",
     "start",
+    "first",
     "offsets",
     "assign",
     "rest",

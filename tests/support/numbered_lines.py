@@ -18,6 +18,7 @@ import orjson
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from spark_connect_rt.kafka.reading.offset_lookup import renew_metadata
 from tests.support.consumed import consumed
 
 NEVER_MS = 3_600_000
@@ -93,6 +94,7 @@ class Topics:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.1)
+                renew_metadata(self._consumer, [name], 5)  # it may believe in a dead leader for ever
 
     def close(self) -> None:
         """Close the consumer."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -24,9 +23,11 @@ from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
 from spark_connect_rt.spark.driver.class_archive import JAVA_OPTIONS, archive_option
 from spark_connect_rt.spark.driver.jvm_watch import JvmWatch, watch_jvm
 from spark_connect_rt.spark.driver.plugin_shipping import ship_plugins
+from spark_connect_rt.spark.driver.process_python import use_this_python
 from spark_connect_rt.spark.spark_version import UNIX_SOCKETS, VERSION, has, what_is_off
 
 log = logging.getLogger(__name__)
+_LAUNCH_LOCK = threading.Lock()
 
 LOCAL_SLOTS = 64  # threads of local[*]: slots idle in them, so this has nothing to do with cores
 ENGINE_CONF = {  # what slices need; a worker property of the same name does not override these
@@ -127,7 +128,7 @@ def _make_importable(conf: dict[str, str]) -> None:
     paths = [_package_root(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     paths = list(dict.fromkeys(paths))
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    use_this_python(os.environ, is_local(conf["spark.master"]))
     name = "spark.executorEnv.PYTHONPATH"
     found = executor_python_path(conf["spark.master"], paths, conf.get(name))
     if found:
@@ -162,7 +163,6 @@ def build_session(
     submitted = _submitted_master() if "spark.master" not in properties else None
     conf = session_conf({**properties, "spark.master": submitted} if submitted else properties, group)
     _make_importable(conf)
-    import_without_pandas("pyspark.testing.utils")  # the first call into the JVM would import it, pandas and all
     _launch_jvm(conf)
     builder = SparkSession.builder
     for name, value in conf.items():
@@ -176,15 +176,29 @@ def build_session(
     return session
 
 
+def import_bridge() -> None:
+    """Import what the first call into the JVM would import, pandas and all, without pandas."""
+    import_without_pandas("pyspark.testing.utils")
+
+
+def launch_ahead(properties: Mapping[str, str], group: str) -> None:
+    """Start the JVM that ``build_session`` will use for the same properties. Blocks for a second."""
+    conf = session_conf(properties, group)
+    _make_importable(conf)
+    _launch_jvm(conf)
+
+
 def _launch_jvm(conf: Mapping[str, str]) -> None:
     """Start the JVM, unless there is one, out of the terminal's reach.
 
     A terminal that is closed sends SIGHUP to all that belong to it: this process stops in order then, and needs Spark
     for that. The JVM ends with this process in any case: it reads the end of its standard input.
     """
-    if SparkContext._gateway is None:
-        gateway = launch_gateway(SparkConf().setAll(list(conf.items())), {"start_new_session": True})
-        SparkContext._ensure_initialized(gateway=gateway)  # type: ignore[attr-defined]
+    with _LAUNCH_LOCK:
+        if SparkContext._gateway is None:
+            import_bridge()
+            gateway = launch_gateway(SparkConf().setAll(list(conf.items())), {"start_new_session": True})
+            SparkContext._ensure_initialized(gateway=gateway)  # type: ignore[attr-defined]
 
 
 SessionFactory = Callable[[], SparkSession]

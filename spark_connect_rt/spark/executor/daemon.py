@@ -22,6 +22,7 @@ _WANTED = (
     "pyarrow",
     "confluent_kafka",
     "spark_connect_rt.spark.executor.datasource",
+    "spark_connect_rt.spark.executor.slice_halves",
 )
 
 

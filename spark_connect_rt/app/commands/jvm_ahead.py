@@ -1,0 +1,40 @@
+"""Spark's JVM, started before the worker that will use it is imported: a second less until its first record.
+
+Owns when that is done. What goes wrong here goes wrong again, and is said, where the session is built.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Mapping
+
+from spark_connect_rt.embedded.java import find_java
+from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
+from spark_connect_rt.spark.driver.session import import_bridge, launch_ahead
+
+log = logging.getLogger(__name__)
+
+
+def start_jvm_ahead(settings: Mapping[str, str]) -> None:
+    """Begin to start the JVM and return; not below spark-submit, which made one, and not by unresolved settings.
+
+    Args:
+        settings: a worker file's; ``spark.*`` and ``group.id`` count.
+    """
+    spark = {name: value for name, value in settings.items() if name.startswith("spark.")}
+    if "PYSPARK_GATEWAY_PORT" in os.environ or any("${" in value for value in spark.values()):
+        return
+    load_pandas_on_demand()
+    import_bridge()  # here: two threads that import the same circle of modules would see half of it
+    group = settings.get("group.id", "")
+    threading.Thread(target=_start, args=(spark, group), name="spark-jvm", daemon=True).start()
+
+
+def _start(spark: Mapping[str, str], group: str) -> None:
+    try:
+        os.environ["JAVA_HOME"] = str(find_java().home)
+        launch_ahead(spark, group)
+    except Exception:
+        log.debug("Spark's JVM was not started ahead", exc_info=True)

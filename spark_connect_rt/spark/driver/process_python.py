@@ -1,0 +1,46 @@
+"""Which Python the processes below Spark's JVM run, and on which path.
+
+Owns PYTHONPATH and PYSPARK_PYTHON of this process and what it starts.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import MutableMapping, Sequence
+from pathlib import Path
+
+import py4j
+import pyspark
+
+STARTER = Path(__file__).with_name("python_from_folders.sh")
+
+
+def use_this_python(environment: MutableMapping[str, str], local: bool) -> None:
+    """Have processes that Spark starts on this machine run this interpreter, unless the environment names another.
+
+    Args:
+        environment: of this process, before its JVM is started; changed.
+        local: driver and executors are one JVM: nothing of this runs on another machine.
+    """
+    if "PYSPARK_PYTHON" in environment:
+        return
+    if local and imported_from_folders(environment.get("SPARK_HOME")) and os.access(STARTER, os.X_OK):
+        environment["CONNECTRT_PYTHON"] = sys.executable
+        environment["PYSPARK_PYTHON"] = str(STARTER)
+    else:
+        environment["PYSPARK_PYTHON"] = sys.executable
+
+
+def imported_from_folders(spark_home: str | None, modules: Sequence[str | None] | None = None) -> bool:
+    """Tell whether Python finds the Spark of ``spark_home`` and its py4j in folders, so that their zips are not needed.
+
+    Args:
+        spark_home: None: pyspark's own folder, as Spark finds it then.
+        modules: where pyspark and py4j were imported from; this process's by default.
+    """
+    spark, bridge = modules or (pyspark.__file__, py4j.__file__)
+    if not spark or not bridge or not Path(spark).is_file() or not Path(bridge).is_file():
+        return False
+    home = Path(spark).resolve().parent
+    return home == (Path(spark_home).resolve() if spark_home else home)

@@ -1,0 +1,78 @@
+"""Which Python Spark's processes run: this one, reading pyspark from its folder where it lies in one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import py4j
+import pyspark
+import pytest
+
+from spark_connect_rt.spark.driver.process_python import STARTER, imported_from_folders, use_this_python
+
+HOME = Path(pyspark.__file__).parent
+
+
+def test_a_local_spark_reads_pyspark_from_its_folder() -> None:
+    environment: dict[str, str] = {}
+    use_this_python(environment, local=True)
+    assert environment == {"PYSPARK_PYTHON": str(STARTER), "CONNECTRT_PYTHON": sys.executable}
+
+
+@pytest.mark.parametrize(
+    ("given", "local", "python"),
+    [
+        ({"PYSPARK_PYTHON": "/opt/python"}, True, "/opt/python"),
+        ({}, False, sys.executable),
+        ({"SPARK_HOME": "/opt/spark"}, True, sys.executable),
+        ({"SPARK_HOME": str(HOME)}, True, str(STARTER)),
+    ],
+)
+def test_what_the_environment_names_is_kept_and_executors_elsewhere_get_the_interpreter(
+    given: dict[str, str], local: bool, python: str
+) -> None:
+    environment = dict(given)
+    use_this_python(environment, local)
+    assert environment["PYSPARK_PYTHON"] == python
+    use_this_python(environment, local)
+    assert environment["PYSPARK_PYTHON"] == python, "a second time changes nothing"
+
+
+def test_modules_in_a_zip_are_left_there() -> None:
+    archive = str(HOME / "python/lib/pyspark.zip/pyspark/__init__.py")
+    assert not imported_from_folders(None, (archive, py4j.__file__))
+    assert not imported_from_folders(None, (pyspark.__file__, None))
+    assert imported_from_folders(None)
+
+
+def test_the_starter_drops_spark_s_zips_alone_and_hands_everything_on(tmp_path: Path) -> None:
+    strange = tmp_path / "with a space"
+    strange.mkdir()
+    zips = [str(one) for one in (HOME / "python/lib").glob("*.zip")]
+    assert len(zips) == 2
+    code = "import sys, os, pyspark; print(sys.argv[1:], os.environ['PYTHONPATH'], pyspark.__file__, sys.executable)"
+    found = subprocess.run(
+        [str(STARTER), "-c", code, "a b", "$c"],
+        env={
+            "PYTHONPATH": ":".join([*zips, str(strange), "/spark/jars/spark-core.jar"]),
+            "SPARK_HOME": str(HOME),
+            "CONNECTRT_PYTHON": sys.executable,
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    ).stdout.strip()
+    assert found == f"['a b', '$c'] {strange}:/spark/jars/spark-core.jar {pyspark.__file__} {sys.executable}"
+
+
+def test_planning_a_slice_imports_nothing_that_runs_in_one() -> None:
+    code = (
+        "import sys, spark_connect_rt.spark.executor.datasource;"
+        "print([one for one in ('pyarrow', 'numpy', 'confluent_kafka', 'spark_connect_rt.pipeline',"
+        " 'spark_connect_rt.spark.executor.reader_side') if one in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+    assert found.strip() == "[]"
