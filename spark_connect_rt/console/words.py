@@ -116,6 +116,11 @@ def task_states(tasks: Any) -> dict[str, int]:
     return counts
 
 
+def wrong_first(tasks: Any) -> list[Any]:
+    """Return tasks, those that failed or stand still first, else in their order."""
+    return sorted(tasks or (), key=lambda task: tone(task.get("state")) != "bad" and not task.get("stalled"))
+
+
 FILTERS = {
     "number": number,
     "rate": rate,
@@ -132,5 +137,6 @@ FILTERS = {
     "said_in": said_in,
     "states_in_order": states_in_order,
     "task_states": task_states,
+    "wrong_first": wrong_first,
 }
 """Name in a template -> function."""

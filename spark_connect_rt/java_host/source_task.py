@@ -94,6 +94,7 @@ class JavaSourceTask(HostedSource):
             "connector": self._chain.java,
             "task": parts.resolved(launch.config),
             "claims": self._claims,
+            "flush_ms": launch.flush.offset_flush_interval_ms,
             "transactions": self._claims and Boundary.of(config) is Boundary.CONNECTOR,
             "letters": self._letters is not None,
         }

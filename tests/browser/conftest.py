@@ -72,16 +72,16 @@ def stand_in(_served: Served) -> StandIn:
     return _served.group
 
 
-Tabs = Callable[..., Tab]
+Tabs = Callable[[str], Tab]
 
 
 @pytest.fixture
 def tabs(browser: Browser) -> Iterator[Tabs]:
-    """Opens tabs: ``tabs(url, width=360, dark=True)``."""
+    """Opens further tabs, each in a context of its own: ``tabs(url)``."""
     opened: list[Tab] = []
 
-    def open_one(url: str, **how: int) -> Tab:
-        opened.append(Tab(browser, url, **how))
+    def open_one(url: str) -> Tab:
+        opened.append(Tab(browser, url))
         return opened[-1]
 
     yield open_one
@@ -89,13 +89,24 @@ def tabs(browser: Browser) -> Iterator[Tabs]:
         one.close()
 
 
-@pytest.fixture
-def quick(tabs: Tabs, _served: Served, stand_in: StandIn) -> Tab:
-    """A tab over the stand-in."""
-    return tabs(_served.url)
+@pytest.fixture(scope="package")
+def _tab(browser: Browser) -> Iterator[Tab]:
+    tab = Tab(browser, "")
+    yield tab
+    tab.close()
 
 
 @pytest.fixture
-def tab(tabs: Tabs, group: RealGroup) -> Tab:
-    """A tab over the first worker of the real group."""
-    return tabs(group.first.rest.url)
+def quick(_tab: Tab, _served: Served, stand_in: StandIn) -> Iterator[Tab]:
+    """A tab over the stand-in; the same one for each test, cleared."""
+    _tab.url = _served.url
+    yield _tab
+    _tab.clear()
+
+
+@pytest.fixture
+def tab(_tab: Tab, group: RealGroup) -> Iterator[Tab]:
+    """A tab over the first worker of the real group; the same one for each test, cleared."""
+    _tab.url = group.first.rest.url
+    yield _tab
+    _tab.clear()

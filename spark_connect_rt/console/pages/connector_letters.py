@@ -60,7 +60,8 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
     async def edit(request: Request, connector: ConnectorName, partition: int, offset: int) -> Response:
         name = decoded(connector)
         letter = await _letter(frame.api(request), name, partition, offset)
-        values = {"name": name, "place": f"{partition}-{offset}", "original": editable(letter)}
+        original, cut = editable(letter)
+        values = {"name": name, "place": f"{partition}-{offset}", "original": original, "cut": cut}
         return frame.fragment(request, "_letter_edit.html", **values)
 
     _add_replays(routes, frame)

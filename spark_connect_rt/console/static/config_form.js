@@ -95,21 +95,20 @@
     async validate() {
       this.request?.abort();
       this.request = new AbortController();
-      const body = new URLSearchParams({ config: this.sent.value, connector: this.root.dataset.connector });
+      const data = { config: this.sent.value, connector: this.root.dataset.connector };
       let text;
       try {
-        const token = document.querySelector('meta[name="csrf-token"]').content;
-        const headers = { "X-CSRF-Token": token, "HX-Request": "true" };
-        const answer = await fetch(this.root.dataset.validate, { method: "POST", body, headers, signal: this.request.signal });
+        const answer = await connectrt.post(this.root.dataset.validate, data, this.request.signal);
         text = await answer.text();
-        if (!answer.ok) throw new Error(`not validated: HTTP ${answer.status}`);
+        if (!answer.ok) {
+          this.status.textContent = `Not validated: HTTP ${answer.status}`;
+          return;
+        }
       } catch (error) {
-        if (error.name !== "AbortError") this.status.textContent = error.message;
+        if (error.name !== "AbortError") this.status.textContent = "Not validated: this worker does not answer.";
         return;
       }
-      const fresh = document.createElement("template");
-      fresh.innerHTML = text;
-      this.merge(fresh.content);
+      this.merge(connectrt.fragment(text));
       this.count();
     }
 

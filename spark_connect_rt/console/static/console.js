@@ -46,11 +46,11 @@ const connectrt = (() => {
   }
 
   // ---- asking this worker ------------------------------------------------------------------------------------------
-  // data: {name: text or texts}. Returns the Response; the caller reads it.
-  function post(address, data = {}) {
+  // data: {name: text or texts}; signal: of an AbortController. Returns the Response; the caller reads it.
+  function post(address, data = {}, signal = undefined) {
     const body = new URLSearchParams();
     for (const [name, value] of Object.entries(data)) for (const one of [value].flat()) body.append(name, one);
-    return fetch(address, { method: "POST", body, headers: { "X-CSRF-Token": token(), "HX-Request": "true" } });
+    return fetch(address, { method: "POST", body, signal, headers: { "X-CSRF-Token": token(), "HX-Request": "true" } });
   }
 
   // Nothing moves between the press and the release of a button: what comes meanwhile waits.

@@ -73,10 +73,9 @@
     const seen = (id) => [...list.children].some((one) => one.dataset.event === id);
     const show = () => { state.textContent = held.length ? `${held.length} held back` : ""; };
     function put(one) {
-      const template = document.createElement("template");
-      template.innerHTML = one.html; // made by the worker's template, which escapes every value
-      connectrt.times(template.content);
-      list.prepend(template.content);
+      const line = connectrt.fragment(one.html);
+      connectrt.times(line);
+      list.prepend(line);
       $("[data-no-events]")?.remove();
       while (list.children.length > MOST) list.lastElementChild.remove();
     }

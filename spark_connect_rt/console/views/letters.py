@@ -125,9 +125,16 @@ def letter_filter(fields: Mapping[str, Sequence[str]]) -> dict[str, str]:
     return {name: value for name, value in given.items() if value}
 
 
-def editable(letter: Mapping[str, Any]) -> str:
-    """Return key, value and headers of a letter as JSON to be edited: what a JSON patch speaks about."""
-    return json_text({"key": letter.get("key"), "value": letter.get("value"), "headers": letter.get("headers") or []})
+def editable(letter: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """Return key, value and headers of a letter as JSON to be edited: what a JSON patch speaks about.
+
+    What is shown cut is left out, for an edit of its beginning would lose the rest; the second value names it.
+    """
+    parts = {"key": letter.get("key"), "value": letter.get("value"), "headers": letter.get("headers") or []}
+    cut = [name for name in ("key", "value") if mapping(parts[name]).get("cut")]
+    if any(mapping(one.get("value")).get("cut") for one in objects(parts["headers"])):
+        cut.append("headers")
+    return json_text({name: one for name, one in parts.items() if name not in cut}), tuple(cut)
 
 
 def patch_of(before: Any, after: Any, path: str = "") -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 import pyarrow as pa
 from confluent_kafka import KafkaError
@@ -24,9 +25,10 @@ from spark_connect_rt.errors import ConnectError, TimedOutError
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.records.record_batch_columns import BATCH_OVERHEAD, record_bytes
 from spark_connect_rt.kafka.writing.column_inbox import Produced
-from spark_connect_rt.kafka.writing.column_sender import ColumnSender
+from spark_connect_rt.kafka.writing.column_sender import ColumnSender, Rows, Written
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
 from spark_connect_rt.kafka.writing.producer_client import ProducerClient
+from spark_connect_rt.kafka.writing.record_places import RecordPlaces
 from spark_connect_rt.kafka.writing.shared_clients import SharedLoop
 from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -48,6 +50,7 @@ class ColumnProducer:
         self._changed = threading.Condition()  # of the following
         self._records = self._bytes = 0  # under way
         self._runs = DeliveryRuns()
+        self._places = RecordPlaces()
         self._failure: ConnectError | None = None
         self._end_by_s = math.inf
         self._start(self._new_sender(settings))
@@ -78,6 +81,8 @@ class ColumnProducer:
         with self._changed:
             if self._failure is not None:
                 raise self._failure
+            if self._settings.reports_records:
+                produced = replace(produced, batch=self._places.numbered(batch))
             self._records += batch.num_rows
             self._bytes += size
             self._loop.call_soon_threadsafe(self._sender.put, produced)  # it is closed only behind a failure
@@ -99,8 +104,9 @@ class ColumnProducer:
             return self._runs.take()
 
     def metadata(self) -> list[RecordMetadata | None]:
-        """See the port: this one is not made for tasks that want to know it of each record."""
-        return []
+        """See ``ports.executor_clients.BatchProducer.metadata``."""
+        with self._changed:
+            return self._places.take()
 
     def close(self) -> None:
         """See ``ports.executor_clients.BatchProducer.close``."""
@@ -136,12 +142,15 @@ class ColumnProducer:
             except Exception as error:  # noqa: BLE001 - the top of the thread
                 self._fail(error)
 
-    def _delivered(self, place: TopicPartition, offset: int, records: int, size: int) -> None:
+    def _delivered(self, place: TopicPartition, written: Written, rows: Rows) -> None:
+        records = len(rows.sizes)
         with self._changed:
             if self._settings.reports_offsets:
-                self._runs.note(place.topic, place.partition, offset, records)
+                self._runs.note(place.topic, place.partition, written.offset, records)
+            if self._settings.reports_records:
+                self._places.note(place, written.offset, rows.columns, rows.now_ms, written.appended_ms)
             self._records -= records
-            self._bytes -= size
+            self._bytes -= int(rows.sizes.sum())
             self._changed.notify_all()
 
     def _fail(self, error: Exception) -> None:

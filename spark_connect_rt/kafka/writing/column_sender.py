@@ -13,7 +13,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -56,6 +56,14 @@ class Rows:
         return Rows(columns, self.sizes[first:end], self.now_ms, self.until_s)
 
 
+class Written(NamedTuple):
+    """Where the first record of a batch lies."""
+
+    offset: int
+    appended_ms: int | None = None  # the broker's timestamp for all of them; None: their own are kept
+
+
+OnDelivered = Callable[[TopicPartition, Written, Rows], None]
 _Ready = tuple[Rows, ReadyBatch]
 
 
@@ -63,12 +71,9 @@ class ColumnSender:
     """See the module. Everything but the making on the loop's thread."""
 
     def __init__(
-        self,
-        settings: ColumnSettings,
-        on_delivered: Callable[[TopicPartition, int, int, int], None],
-        client: ProducerClient | None = None,
+        self, settings: ColumnSettings, on_delivered: OnDelivered, client: ProducerClient | None = None
     ) -> None:
-        """Take what to call with (partition, first offset, records, their size as ``record_bytes`` says).
+        """Take what to call with the partition, where the rows begin there, and these rows.
 
         ``client``: one that others use, too; None: one of its own.
         """
@@ -160,7 +165,7 @@ class ColumnSender:
         count, doing = len(rows.sizes), f"producing to {place}"
         try:
             async with asyncio.timeout_at(rows.until_s):
-                offset = await self._acknowledged(place, batch)
+                written = await self._acknowledged(place, batch)
         except TimeoutError as error:
             limit = f"delivery.timeout.ms={self._settings.delivery_timeout_ms}"
             raise TimedOutError(f"{doing}: no answer in {limit}; last error: {self.last_error or None}") from error
@@ -172,10 +177,10 @@ class ColumnSender:
         except KafkaError as error:
             raise client_error(error, doing) from error
         else:
-            self._on_delivered(place, offset, count, int(rows.sizes.sum()))
+            self._on_delivered(place, written, rows)
 
-    async def _acknowledged(self, place: TopicPartition, batch: ReadyBatch) -> int:
-        """Return the offset of the first record. Raises KafkaError: to try again is no use; ConnectError."""
+    async def _acknowledged(self, place: TopicPartition, batch: ReadyBatch) -> Written:
+        """Return where the first record lies. Raises KafkaError: to try again is no use; ConnectError."""
         while True:
             await self._check(place)
             leader = self._producer.client.cluster.leader_for_partition(place)
@@ -184,9 +189,9 @@ class ColumnSender:
                     self._under_way.add(batch)
                     sent = await self._producer.send_batch(batch, place.topic, partition=place.partition)
                     sent.add_done_callback(_retrieve_outcome)  # also when no one waits for it any more
-                    offset = int((await asyncio.shield(sent)).offset)
+                    done = await asyncio.shield(sent)
                     self._under_way.discard(batch)
-                    return offset
+                    return Written(int(done.offset), None if done.timestamp in (None, -1) else int(done.timestamp))
             except KafkaError as error:
                 if not (error.retriable or isinstance(error, KafkaTimeoutError)):
                     raise

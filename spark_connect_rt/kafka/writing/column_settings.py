@@ -13,7 +13,7 @@ from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.kafka.client_config import SECURITY_USED
 from spark_connect_rt.kafka.group_security import connection_arguments
 from spark_connect_rt.kafka.records.record_batch_columns import BATCH_OVERHEAD, CODECS, Compression
-from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS
+from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS, RECORD_REPORTS
 
 _JAVAS = (
     "buffer.memory",
@@ -44,6 +44,7 @@ _OF_TRANSACTIONS = {"acks": ("all", "-1"), "enable.idempotence": ("true",)}
 _LEVELS = {f"compression.{kind}.level": range(1, most + 1) for kind, most in (("gzip", 9), ("lz4", 12), ("zstd", 22))}
 _COUNTS = range(2**63)
 _OTHERS = SECURITY_USED | {"bootstrap.servers", "client.id", "key.serializer", "value.serializer", *OFFSET_REPORTS}
+_OTHERS |= set(RECORD_REPORTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,7 @@ class ColumnSettings:
     retry_backoff_ms: int
     compression: Compression
     reports_offsets: bool  # of what is delivered
+    reports_records: bool = False  # where each went
     transaction: Transactional | None = None
 
 
@@ -80,6 +82,8 @@ def not_honoured(config: Mapping[str, str]) -> list[str]:
     others = {name for name in config if name not in known}
     others |= {name for name, text in texts.items() if text not in allowed[name]}
     others |= {name for name in numbers if name in config and not _within(config[name], numbers[name])}
+    if transactional:
+        others |= config.keys() & RECORD_REPORTS.keys()  # a batch that is sent twice comes back without its offset
     if "enable.idempotence" not in texts and not transactional:
         others.add("enable.idempotence")  # Java's default is an idempotent producer
     if texts.get("security.protocol", "").startswith("sasl") and "sasl.mechanism" not in texts:
@@ -132,5 +136,6 @@ def settings_of(config: Mapping[str, str]) -> ColumnSettings:
         retry_backoff_ms=numbers["retry.backoff.ms"],
         compression=Compression(kind, None if level is None else int(level)),
         reports_offsets=OFFSET_REPORTS.items() <= config.items(),
+        reports_records=RECORD_REPORTS.items() <= config.items(),
         transaction=Transactional(config[_ID], numbers["transaction.timeout.ms"]) if _ID in config else None,
     )

@@ -13,7 +13,7 @@ from typing import Any
 from aiokafka.errors import KafkaError, LeaderNotAvailableError
 
 from spark_connect_rt.kafka.records.record_batch_columns import LaidOutRecords, laid_out_records, next_sequence
-from spark_connect_rt.kafka.writing.column_sender import ColumnSender, Rows
+from spark_connect_rt.kafka.writing.column_sender import ColumnSender, OnDelivered, Rows, Written
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
 from spark_connect_rt.kafka.writing.produce_requests import ProduceRequests
 from spark_connect_rt.kafka.writing.transaction_coordinator import FENCING, TransactionCoordinator
@@ -44,7 +44,7 @@ class TransactionalSender(ColumnSender):
         self,
         settings: ColumnSettings,
         coordinator: TransactionCoordinator,
-        on_delivered: Callable[[TopicPartition, int, int, int], None],
+        on_delivered: OnDelivered,
         on_dropped: Callable[[int, int], None],
     ) -> None:
         """Take what to call with records and bytes that are not sent, while ``dropping``; else as the base."""
@@ -88,7 +88,7 @@ class TransactionalSender(ColumnSender):
         else:
             await super()._send(place, rows, batch)
 
-    async def _acknowledged(self, place: TopicPartition, batch: Any) -> int:
+    async def _acknowledged(self, place: TopicPartition, batch: Any) -> Written:
         """See the base, of a NumberedBatch. Raises FencedError, too."""
         sequence, content = self._sequences.get(place, 0), b""
         if not batch.requested.done():
@@ -103,7 +103,7 @@ class TransactionalSender(ColumnSender):
                 self._raise_unless_retriable(error, place)
             else:
                 self._sequences[place] = next_sequence(sequence, batch.record_count())
-                return offset
+                return Written(offset)
             await asyncio.sleep(self._settings.retry_backoff_ms / 1000)
 
     def _leader(self, place: TopicPartition) -> int:

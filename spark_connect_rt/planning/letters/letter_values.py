@@ -40,7 +40,10 @@ class Part:
     hide: Callable[[str], str] = str  # takes secrets out of an error's text
 
     def shown(self, data: bytes | None, most: int | None = SHOWN_BYTES) -> Shown:
-        """Return bytes as JSON shows them; ``most``: show the beginning of what is longer. Raises ExternalError."""
+        """Return bytes as JSON shows them; ``most``: show the beginning of what is longer. Raises ExternalError.
+
+        With ``most`` None ``cut`` marks what pages show the beginning of: an edit of that is refused by ``data``.
+        """
         if data is None:
             return None
         if most is not None and len(data) > most:
@@ -53,16 +56,23 @@ class Part:
                 raise  # no letter is to blame
             except Exception as why:  # noqa: BLE001 - plug-in code: whatever it throws is this letter's failure
                 error = {"error": shown_error(why, self.hide)}
-        return {**_plain(data), **error}
+        whole = {**_plain(data), **error}
+        return whole if "json" in whole or len(data) <= SHOWN_BYTES else {**whole, "cut": len(data)}
 
     def data(self, wanted: Any, before: Shown, original: bytes | None) -> bytes | None:
         """Return the bytes of a shown value that was edited; ``before`` is how ``original`` was shown.
 
-        Raises DataError: it is no shown value, does not fit the schema, or the converter cannot read the outcome.
+        Raises DataError: it is no shown value, is of one that is shown cut, does not fit the schema, or the converter
+        cannot read the outcome.
         """
         if wanted is None:
             return None
         kind = kind_of(wanted)
+        if "cut" in wanted:
+            raise DataError(
+                f"only the first {SHOWN_BYTES} of its {wanted['cut']} bytes are shown: an edit of these would lose the "
+                "rest. Give the whole of it instead, without cut, or use transformations"
+            )
         content = wanted[kind]
         if kind != "json":
             made: bytes | None = _bytes_of(kind, content)

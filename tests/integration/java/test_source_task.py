@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from spark_connect_rt.app.worker_plugins import plugins_in
+from spark_connect_rt.config.worker.worker_config import FlushSettings
 from spark_connect_rt.java_host import slot_hosts as jvms
 from spark_connect_rt.ports.java_code import JavaCode
 from spark_connect_rt.ports.task_runner import (
@@ -98,7 +99,7 @@ class Sources:
             java=java,
         )
 
-    def obedient(self, *script: str, eos: bool = False, **config: str) -> TaskLaunch:
+    def obedient(self, *script: str, eos: bool = False, flush_ms: int = 60_000, **config: str) -> TaskLaunch:
         connector = {
             "connector.class": OBEDIENT_SOURCE,
             "script": "\n".join(script),
@@ -106,6 +107,7 @@ class Sources:
             **{name.replace("_", "."): value for name, value in config.items()},
         }
         launch = self.launch(java_code(java_plugin_path() / "misbehaving"), OBEDIENT_SOURCE_TASK, connector)
+        launch = replace(launch, flush=FlushSettings.of({"offset.flush.interval.ms": str(flush_ms)}))
         if eos:
             client = {"transactional.id": "group-s-0"}
             launch = replace(launch, offsets_topic="offsets", client_config=client)
@@ -325,6 +327,14 @@ def test_a_chain_with_a_part_in_python_crosses_once(sources: Sources) -> None:
     assert sources.values("u") == [SCHEMA % "b"]
     assert [one for one in sources.notes() if "@" in one] == ["a w-0@0", "b u-0@0", "c w-0@1"]
     assert sources.worker.offsets["s", '{"name":"s"}'] == {"n": 2}
+
+
+def test_commit_is_called_again_though_nothing_comes_as_javas_worker_does(sources: Sources) -> None:
+    """Mirror's task sends then what it owes of offset syncs, ten of which are under way at most."""
+    launch = sources.obedient("a", flush_ms=1_000)
+    sources.has("a")
+    sources.worker.until(lambda: sources.notes().count("commit") >= 3)
+    assert sources.worker.end(launch).records == 1
 
 
 def test_an_errant_record_that_is_not_tolerated_fails_the_task_in_javas_words(sources: Sources) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 
 import pyarrow as pa
 import pytest
@@ -17,7 +18,7 @@ from spark_connect_rt.kafka.writing.column_producer import ColumnProducer
 from spark_connect_rt.kafka.writing.column_settings import column_settings
 from spark_connect_rt.kafka.writing.producers import batch_producer
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC, produce_batch
-from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS, BatchProducer
+from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS, RECORD_REPORTS, BatchProducer
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.batch_clients_contract import LIMIT_MS, rows_batch
@@ -54,13 +55,33 @@ class TestColumnProducer(KafkaClients):
         consumer.close()
         return values
 
-    def test_a_producer_that_was_asked_to_tells_it_of_each_record_in_their_order(self, topic: str) -> None:
-        """Not this one: KafkaExecutorClients makes the other for tasks that want it."""
-        producer = self.new_producer(**OFFSET_REPORTS)
-        producer.produce(values_batch(topic, [b"v"]))
-        producer.flush(LIMIT_MS)
-        assert (len(producer.delivered()), producer.metadata()) == (1, [])
+    def test_each_record_s_place_is_known_in_whatever_batches_they_were_sent(self) -> None:
+        topic = fresh_name("placed")
+        self.admin.create_topic(TopicSpec(topic, 2, 1, {"max.message.bytes": "2000"}))  # batches are halved, too
+        rows = [{"topic": topic, "partition": n % 2, "value": b"%04d" % n * 30} for n in range(200)]
+        producer = self.new_producer(**RECORD_REPORTS)
+        found = []
+        for first in (0, 150):
+            producer.produce(rows_batch(rows[first : first + 50]))
+            producer.produce(rows_batch(rows[first + 50 : first + 150]))
+            producer.flush(LONG_MS)
+            found += producer.metadata()
         producer.close()
+        assert [one and one[:3] for one in found] == [(topic, n % 2, n // 2) for n in range(200)]
+        stamps = {one.timestamp_ms for one in found if one is not None}
+        assert all(abs(stamp - time.time() * 1000) < LONG_MS for stamp in stamps if stamp)
+
+    def test_a_topic_with_the_broker_s_time_says_that_time(self) -> None:
+        topic = fresh_name("appended")
+        self.admin.create_topic(TopicSpec(topic, 1, 1, {"message.timestamp.type": "LogAppendTime"}))
+        producer = self.new_producer(**RECORD_REPORTS)
+        producer.produce(rows_batch([{"topic": topic, "partition": 0, "value": b"v", "timestamp": 7_000}]))
+        producer.flush(LONG_MS)
+        (found,) = producer.metadata()
+        producer.close()
+        assert found is not None
+        assert found.timestamp_ms is not None
+        assert abs(found.timestamp_ms - time.time() * 1000) < LONG_MS
 
     @pytest.mark.parametrize(
         "settings",

@@ -38,7 +38,7 @@ def test_without_providers_nothing_is_touched() -> None:
     [
         ({}, ColumnProducer),
         (OFFSET_REPORTS, ColumnProducer),
-        (RECORD_REPORTS, KafkaBatchProducer),
+        (RECORD_REPORTS, ColumnProducer),
         ({**OFFSET_REPORTS, "enable.idempotence": "true"}, KafkaBatchProducer),
     ],
 )

@@ -129,6 +129,13 @@ def test_a_connector_without_a_queue_says_how_to_get_one(browser: Browser, group
     assert "errors.deadletterqueue.topic.name" in browser.get(SOURCE + "/dead-letters").text
 
 
+def test_the_editor_of_a_letter_says_what_is_shown_cut(browser: Browser, group: StandIn) -> None:
+    group.letters[0] |= {"value": {"text": "x" * 65_536, "cut": 70_000}}
+    text = browser.get(SINK + "/dead-letters/0/0/edit").text
+    assert "Value of this letter is longer than what is shown" in text
+    assert "xxxx" not in text
+
+
 def test_a_letter_is_edited_looked_at_and_replayed(browser: Browser, group: StandIn) -> None:
     text = browser.get(SINK + "/dead-letters/0/0/edit").text
     found = re.search(r'name="original" value="([^"]*)"', text)

@@ -56,3 +56,10 @@ def test_an_error_is_not_said_twice() -> None:
     assert len(words.one_line("x" * 5000)) == 240
     assert words.cut("x" * 40_000).endswith("xx … (10,000 more characters)")
     assert words.cut(None) == ""
+
+
+def test_tasks_that_failed_or_stand_still_come_first() -> None:
+    tasks = [{"id": 0, "state": "RUNNING"}, {"id": 1, "state": "RUNNING", "stalled": "for 90 s"}]
+    tasks += [{"id": 2, "state": "PAUSED"}, {"id": 3, "state": "FAILED"}]
+    assert [task["id"] for task in words.wrong_first(tasks)] == [1, 3, 0, 2]
+    assert words.wrong_first(None) == []

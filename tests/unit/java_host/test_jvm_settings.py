@@ -34,7 +34,7 @@ def test_a_heap_that_cannot_be_is_refused_with_the_setting(heap: str, why: str) 
 
 def test_options_come_last_and_may_not_be_the_hosts_own() -> None:
     options = jvm_options("64m", ["-Xmx80m", "-Da=b"])
-    assert options[:2] == ["-Xmx64m", "-XX:MaxDirectMemorySize=64m"]
+    assert options[:3] == ["-Xms16m", "-Xmx64m", "-XX:MaxDirectMemorySize=64m"]
     assert options[-2:] == ["-Xmx80m", "-Da=b"]
     assert "-XX:+ExitOnOutOfMemoryError" in options
     for wrong in ("Main", "-cp", "-XX:-ExitOnOutOfMemoryError"):

@@ -94,7 +94,7 @@ def test_a_jars_name_is_taken_apart(jar: str, artifact: str) -> None:
 
 def test_a_host_ends_when_it_is_out_of_memory_and_gets_the_users_options() -> None:
     command = command_line(Path("java"), [Path("a.jar"), Path("b.jar")], Path("s"), "64m", ["-Dx=1"])
-    assert command[:2] == ["java", "-Xmx64m"]
+    assert command[:3] == ["java", "-Xms16m", "-Xmx64m"]
     assert {"-XX:+ExitOnOutOfMemoryError", "-Dx=1"} <= set(command)
     assert command[-4:-1] == ["-cp", "a.jar:b.jar", "org.sparkconnectrt.host.Host"]
     assert command[-1] == "s"

@@ -7,7 +7,7 @@ import pytest
 from spark_connect_rt.config.client_properties import exactly_once_producer_properties, source_producer_properties
 from spark_connect_rt.kafka.records.record_batch_columns import Compression
 from spark_connect_rt.kafka.writing.column_settings import Transactional, column_settings, not_honoured
-from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS
+from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS, RECORD_REPORTS
 from spark_connect_rt.testing.worker_settings import worker_settings
 
 USUAL = {**source_producer_properties(worker_settings({"bootstrap.servers": "a:1"}), {}, "c", 0), **OFFSET_REPORTS}
@@ -35,6 +35,16 @@ def test_offsets_are_told_to_who_asks() -> None:
     settings = column_settings({name: text for name, text in USUAL.items() if name not in OFFSET_REPORTS})
     assert settings is not None
     assert not settings.reports_offsets
+
+
+def test_places_of_records_are_known_but_in_transactions() -> None:
+    settings = column_settings(USUAL | RECORD_REPORTS)
+    assert settings is not None
+    assert settings.reports_records
+    worker = worker_settings({"bootstrap.servers": "a:1", "group.id": "g"})
+    exactly_once = exactly_once_producer_properties(worker, {}, "c", 0)
+    assert not_honoured(exactly_once | RECORD_REPORTS) == list(RECORD_REPORTS)
+    assert not_honoured(exactly_once) == []
 
 
 def test_what_is_said_is_used() -> None:
@@ -73,7 +83,6 @@ def test_what_is_said_is_used() -> None:
         ("compression.gzip.level", "10"),
         ("compression.zstd.level", "-5"),
         ("linger.ms", "soon"),
-        ("connectrt.delivery.records", "true"),
         ("batch.size", "many"),
         ("buffer.memory", "-1"),
         ("queue.buffering.max.messages", "100"),

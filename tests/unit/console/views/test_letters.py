@@ -81,7 +81,8 @@ def test_one_is_not_true_to_a_patch() -> None:
 
 def test_a_letter_edited_as_a_whole_becomes_a_patch() -> None:
     letter = content.letters()[0]
-    original = editable(letter)
+    original, cut = editable(letter)
+    assert cut == ()
     edited = original.replace('"ten"', "10")
     body = replay_body("c", {"letter": ["0-0"], "edited": [edited], "original": [original], "target": ["sink"]})
     assert body == {
@@ -90,6 +91,15 @@ def test_a_letter_edited_as_a_whole_becomes_a_patch() -> None:
         "letters": [{"partition": 0, "offset": 0}],
         "edit": {"patch": [{"op": "replace", "path": "/value/json/amount", "value": 10}]},
     }
+
+
+def test_what_is_shown_cut_is_not_there_to_be_edited() -> None:
+    part = {"text": "beginning", "cut": 70_000}
+    letter = {"key": {"text": "k"}, "value": part, "headers": [{"name": "h", "value": part}]}
+    original, cut = editable(letter)
+    assert (json.loads(original), cut) == ({"key": {"text": "k"}}, ("value", "headers"))
+    edit = {"letter": ["0-0"], "edited": [original.replace('"k"', '"l"')], "original": [original]}
+    assert replay_body("c", edit)["edit"]["patch"] == [{"op": "replace", "path": "/key/text", "value": "l"}]
 
 
 def test_a_filter_and_its_edit_become_a_body() -> None:

@@ -14,7 +14,7 @@ from spark_connect_rt.api.data.schema import Schema, Type, struct_of
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.converters.json import JsonConverter
 from spark_connect_rt.errors import DataError, ExternalError
-from spark_connect_rt.planning.letters.letter_values import Part, as_tree, same
+from spark_connect_rt.planning.letters.letter_values import Part, as_tree, encoded, kind_of, same
 
 PLAIN = Part()
 
@@ -56,7 +56,25 @@ def test_what_is_long_is_cut_and_says_so() -> None:
     odd = PLAIN.shown(b"a" + "é".encode() * 500_000)
     assert odd is not None
     assert odd["text"].endswith("é")
-    assert PLAIN.shown(b"x" * 1_000_000, None) == {"text": "x" * 1_000_000}
+    assert PLAIN.shown(b"x" * 1_000_000, None) == {"text": "x" * 1_000_000, "cut": 1_000_000}
+
+
+@pytest.mark.parametrize("data", [b"x" * 70_000, b"\xff" * 70_000])
+def test_what_is_shown_cut_is_edited_as_a_whole_or_not_at_all(data: bytes) -> None:
+    before, page = PLAIN.shown(data, None), PLAIN.shown(data)
+    assert before is not None
+    assert page is not None
+    kind = kind_of(page)
+    with pytest.raises(DataError, match="65536 of its 70000 bytes are shown"):
+        PLAIN.data(before | {kind: page[kind]}, before, data)
+    assert PLAIN.data({"text": "all of it"}, before, data) == b"all of it"
+
+
+def test_a_long_value_is_edited_within_its_json() -> None:
+    data = encoded({"a": "y" * 70_000})
+    before = PLAIN.shown(data, None)
+    assert before is not None
+    assert PLAIN.data({"json": before["json"] | {"b": 1}}, before, data) == data[:-1] + b',"b":1}'
 
 
 def test_the_converter_comes_first_and_its_refusal_is_shown() -> None:

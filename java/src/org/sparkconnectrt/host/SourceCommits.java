@@ -17,7 +17,8 @@ import org.slf4j.MDC;
 
 /**
  * A source task's commit hooks, called once Python says what is durable; on a thread of their own, as
- * poll may wait for long. {@code commit} comes no more often than once in {@link #COMMIT_EACH_MS}.
+ * poll may wait for long. {@code commit} comes no more often than once in {@link #COMMIT_EACH_MS}, and, as
+ * in Java, at every {@code offset.flush.interval.ms} though nothing came: some tasks send what they owe then.
  */
 final class SourceCommits implements Runnable {
   private static final Logger log = LoggerFactory.getLogger(SourceCommits.class);
@@ -27,6 +28,7 @@ final class SourceCommits implements Runnable {
   private final SourceHosted hosted;
   private final SourceTask task;
   private final boolean commitsRecords;
+  private final long idleMs;
   private final ArrayDeque<Sent> sent = new ArrayDeque<>();
   private final LinkedBlockingQueue<JsonNode> acks = new LinkedBlockingQueue<>();
   private final Thread thread;
@@ -34,10 +36,12 @@ final class SourceCommits implements Runnable {
   /** A batch that Python has: its records and the topic each went to, null where it was dropped. */
   private record Sent(List<SourceRecord> records, List<String> topics) {}
 
-  SourceCommits(SourceHosted hosted, SourceTask task, boolean commitsRecords) {
+  /** {@code idleMs}: how long there may be no commit though nothing is owed. */
+  SourceCommits(SourceHosted hosted, SourceTask task, boolean commitsRecords, long idleMs) {
     this.hosted = hosted;
     this.task = task;
     this.commitsRecords = commitsRecords;
+    this.idleMs = Math.max(idleMs, COMMIT_EACH_MS);
     this.thread = new Thread(this, "commit-" + hosted.id);
     thread.setDaemon(true);
   }
@@ -76,7 +80,7 @@ final class SourceCommits implements Runnable {
       boolean owed = false;
       long committed = System.nanoTime();
       while (true) {
-        JsonNode ack = acks.poll(owed ? leftMs(committed) : 3600_000, TimeUnit.MILLISECONDS);
+        JsonNode ack = acks.poll(leftMs(committed, owed ? COMMIT_EACH_MS : idleMs), TimeUnit.MILLISECONDS);
         if (ack == END) {
           break;
         }
@@ -86,7 +90,7 @@ final class SourceCommits implements Runnable {
           }
           owed = true;
         }
-        if (owed && leftMs(committed) == 0) {
+        if (leftMs(committed, owed ? COMMIT_EACH_MS : idleMs) == 0) {
           commit();
           owed = false;
           committed = System.nanoTime();
@@ -100,8 +104,8 @@ final class SourceCommits implements Runnable {
     }
   }
 
-  private static long leftMs(long since) {
-    return Math.max(0, COMMIT_EACH_MS - (System.nanoTime() - since) / 1_000_000);
+  private static long leftMs(long since, long limitMs) {
+    return Math.max(0, limitMs - (System.nanoTime() - since) / 1_000_000);
   }
 
   private void records(JsonNode ack) {

@@ -41,6 +41,8 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
   private static final long RETRY_WAIT_MS = 100;
 
   private final Room room = new Room();
+  private final boolean claims;
+  private final long flushMs;
   private final CountDownLatch mayStart;
   private final CountDownLatch mayEnd = new CountDownLatch(1);
   private final DriverOffsets offsets;
@@ -63,7 +65,9 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
         strings(start.get("task")));
     this.offsets = new DriverOffsets(home, question -> send('O', question));
     this.boundaries = start.path("transactions").asBoolean() ? new Boundaries() : null;
-    this.mayStart = new CountDownLatch(start.path("claims").asBoolean() ? 1 : 0);
+    this.claims = start.path("claims").asBoolean();
+    this.flushMs = start.path("flush_ms").asLong(Long.MAX_VALUE);
+    this.mayStart = new CountDownLatch(claims ? 1 : 0);
     Class<?> cls = Class.forName(taskClass(taskConfig), false, loader);
     this.commitsRecords =
         overrides(cls, "commitRecord", SourceRecord.class, RecordMetadata.class)
@@ -100,13 +104,18 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
 
   private void begin() throws Exception {
     task = newTask();
-    hooks = new SourceCommits(this, task, commitsRecords);
+    hooks = new SourceCommits(this, task, commitsRecords, idleCommitMs());
     task.initialize(new Context());
     try (var call = doing.in("start")) {
       task.start(taskConfig);
     }
     send('S', about().put("version", task.version()));
     hooks.start();
+  }
+
+  /** Tasks that write transactions are called at the ends of these only, as in Java. */
+  private long idleCommitMs() {
+    return commits && !claims ? flushMs : Long.MAX_VALUE;
   }
 
   private ObjectNode about() {
