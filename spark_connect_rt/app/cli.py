@@ -48,13 +48,10 @@ def worker(file: PropertiesFile, override: Override = None) -> None:
     """Run one distributed worker until SIGTERM or Ctrl-C."""
 
     def run() -> int:
-        settings = read_settings(file, override)
-        start_jvm_ahead(settings)
-        from spark_connect_rt.app.distributed import run_worker  # meanwhile
+        settings = _read_and_start_jvm(file, override)
+        from spark_connect_rt.app.distributed import run_worker
 
         return run_worker(settings)
-
-    from spark_connect_rt.app.commands.jvm_ahead import start_jvm_ahead
 
     _exit_with(run)
 
@@ -82,9 +79,14 @@ def class_archive() -> None:
 @cli.command()
 def standalone(file: PropertiesFile, connectors: ConnectorFiles = None, override: Override = None) -> None:
     """Run one worker without a group until SIGTERM or Ctrl-C; its connectors come from files and over REST."""
-    from spark_connect_rt.app.standalone import run_standalone
 
-    _exit_with(lambda: run_standalone(read_settings(file, override), connectors or []))
+    def run() -> int:
+        settings = _read_and_start_jvm(file, override)
+        from spark_connect_rt.app.standalone import run_standalone
+
+        return run_standalone(settings, connectors or [])
+
+    _exit_with(run)
 
 
 @cli.command()
@@ -106,6 +108,15 @@ def submit(
         quickstart(file, keep, override)
     else:
         worker(file, override)
+
+
+def _read_and_start_jvm(file: Path, override: Sequence[str] | None) -> dict[str, str]:
+    """Return a worker's settings; Spark's JVM comes up while what uses it is imported."""
+    from spark_connect_rt.app.commands.jvm_ahead import start_jvm_ahead
+
+    settings = read_settings(file, override)
+    start_jvm_ahead(settings)
+    return settings
 
 
 def _act(file: Path | None, override: Sequence[str] | None, command: Callable[[Mapping[str, str]], int]) -> object:

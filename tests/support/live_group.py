@@ -71,7 +71,7 @@ class LiveWorker:
         )
         self.memory, self.known, self._again = answer.memory, answer.known, answer.again
         self.rounds += 1
-        self.assigned_bytes = sum(map(len, answer.blobs.values()))
+        self.assigned_bytes = max(self.assigned_bytes, sum(map(len, answer.blobs.values())))
         self.member.sync(answer.blobs)
 
     def _adopt(self, event: Assigned) -> None:

@@ -19,6 +19,7 @@ import httpx
 from rich.console import Console
 from rich.live import Live
 
+from spark_connect_rt.app.commands.jvm_ahead import start_jvm_ahead
 from spark_connect_rt.app.distributed import DistributedWorker, start_worker
 from spark_connect_rt.app.exit_codes import EXIT_COUNTS_DISAGREE
 from spark_connect_rt.app.quickstart.quickstart_connectors import SINK, SOURCE, TOPIC, sink_config, source_config
@@ -75,6 +76,7 @@ def run_quickstart(settings: dict[str, str], *, keep: bool = False, console: Con
     unpack_flights(places.csv)
     broker = _broker(settings, places)
     child_output_to(places.log)
+    start_jvm_ahead(settings)  # Spark comes up while Kafka does
     unwind_when_asked()
     try:
         if broker is not None:

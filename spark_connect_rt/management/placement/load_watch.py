@@ -85,8 +85,10 @@ class LoadWatch:
         if not standing.is_leader or not self._settings.by_load(standing.own_group):
             self._memory, self._before = LoadMemory(), None
             return
+        if len(self._reads.workers()) < 2:
+            return
         answers = self._reads.ask(LOADS)
-        if len(answers) < 2 or unanswered(answers):
+        if unanswered(answers):
             return  # half a picture is none
         now_ms, samples = self._clock.monotonic_ms(), samples_of(answers)
         before, self._before = self._before, (now_ms, samples)

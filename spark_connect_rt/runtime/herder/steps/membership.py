@@ -133,7 +133,8 @@ class Membership:
         )
         if swaps and not answer.again:
             state.bound_for = {one.hot: one.taker for one in swaps} | {one.cold: one.giver for one in swaps}
-            state.swaps = ()
+        if not answer.again:
+            state.swaps = ()  # carried out, or not wanted in a group like this one
         state.memory, state.owner_urls, state.known = answer.memory, answer.owner_urls, answer.known
         state.rejoin_because = answer.again
         state.member_urls = answer.member_urls
