@@ -34,7 +34,7 @@ class RealGroup:
         """Stop both."""
         for worker in (self.second, self.first):
             with contextlib.suppress(OSError):
-                worker.stop(timeout_s=5.0)  # how a worker ends in order is for other tests
+                worker.stop(timeout_s=0.5)  # how a worker ends in order is for other tests
             worker.rest.close()
 
     def source(self, name: str, lines: int = 20, **settings: str) -> Path:

@@ -26,7 +26,7 @@ from spark_connect_rt.kafka.records.passed_batches import put_back_offset, ready
 from spark_connect_rt.protocol.ids import TopicPartition
 
 PRODUCE = "produce"
-MOST_REQUESTS = 3  # under way to one broker
+MOST_REQUESTS = 2  # under way to one broker: it has one while the other is made; each has a price, so no more
 UNKNOWN_LIMIT_S = 30.0  # until a partition that no broker knows counts as one that does not exist
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 _UNKNOWN = KafkaError.UNKNOWN_TOPIC_OR_PART

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-KEPT = 6
+KEPT = 12  # what is under way is 32 MiB (buffer.memory) and an answer or two of 4 MiB
 ROUNDED_BYTES = 1 << 20
 
 

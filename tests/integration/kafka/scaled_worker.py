@@ -20,7 +20,7 @@ from tests.integration.kafka import threads_worker
 from tests.support.worker_process import SparkWorkerProcess
 
 A_RECORD_S = 0.004
-RULES = ScaleRules(behind_ms=2_000, up_after_ms=1_000, calm_ms=500, down_after_ms=3_000, pause_ms=2_000)
+RULES = ScaleRules(behind_ms=1_500, up_after_ms=1_000, calm_ms=500, down_after_ms=2_000, pause_ms=1_500)
 
 
 class SlowSink(SinkConnector):

@@ -39,9 +39,6 @@ class TestSharedColumnProducer(KafkaClients):
     def new_producer(self, **overrides: str) -> SharedColumnProducer:
         return shared_producer(self.clients, self.worker["bootstrap.servers"], **overrides)
 
-    def test_a_producer_that_was_asked_to_tells_it_of_each_record_in_their_order(self, topic: str) -> None:
-        """Not this one, as ColumnProducer."""
-
     def test_batches_of_many_producers_to_one_partition_keep_the_order_of_each(self, topic: str) -> None:
         producers = [self.new_producer(**OFFSET_REPORTS) for _ in range(10)]
         for number in range(20):
