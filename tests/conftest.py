@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -43,10 +44,12 @@ def _encodable(data: Any) -> Any:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _imports_anything() -> Iterator[None]:
-    """A worker that a module started in this process has set what may be imported: that is its own affair."""
+def _as_it_was() -> Iterator[None]:
+    """A worker that a module ran in this process has set what may be imported, and the root logger: its own affair."""
+    level = logging.getLogger().level
     yield
     named_class.import_only(lambda name, module: True)
+    logging.getLogger().setLevel(level)
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from spark_connect_rt.app.logger_levels import PythonLoggers
+from spark_connect_rt.ports.java_log_levels import JavaLogLevels
 from spark_connect_rt.ports.loggers import LoggerLevel
 
 
@@ -23,7 +24,7 @@ def restored() -> Iterator[None]:
 def test_a_namespace_is_the_logger_and_all_below_it() -> None:
     logging.getLogger("test.levels.child").setLevel(logging.ERROR)
     logging.getLogger("test.levelsnot").setLevel(logging.ERROR)
-    loggers = PythonLoggers()
+    loggers = PythonLoggers(JavaLogLevels())
     assert loggers.set_level("test.levels", "DEBUG", 7) == ["test.levels", "test.levels.child"]
     assert logging.getLogger("test.levels.child").getEffectiveLevel() == logging.DEBUG
     assert loggers.level("test.levelsnot") == LoggerLevel("ERROR")
@@ -32,14 +33,14 @@ def test_a_namespace_is_the_logger_and_all_below_it() -> None:
 
 
 def test_setting_what_is_set_modifies_nothing() -> None:
-    loggers = PythonLoggers()
+    loggers = PythonLoggers(JavaLogLevels())
     loggers.set_level("test.levels", "ERROR", 7)
     loggers.set_level("test.levels", "ERROR", 9)
     assert loggers.level("test.levels") == LoggerLevel("ERROR", 7)
 
 
 def test_only_what_changed_is_answered_and_setting_it_again_changes_nothing() -> None:
-    loggers = PythonLoggers()
+    loggers = PythonLoggers(JavaLogLevels())
     logging.getLogger("test.levels.child").setLevel(logging.WARNING)
     logging.getLogger("test.levels").setLevel(logging.ERROR)
     assert loggers.set_level("test.levels", "WARN", 7) == ["test.levels"]
@@ -50,7 +51,7 @@ def test_the_root_is_every_logger_whatever_its_case() -> None:
     before = logging.getLogger().level
     child = logging.getLogger("test.levels.child")
     child.setLevel(logging.ERROR)
-    loggers = PythonLoggers()
+    loggers = PythonLoggers(JavaLogLevels())
     try:
         loggers.set_level("ROOT", "INFO", 1)
         changed = loggers.set_level("Root", "DEBUG", 7)
@@ -66,19 +67,19 @@ def test_the_root_is_every_logger_whatever_its_case() -> None:
 
 @pytest.mark.parametrize("level", ["OFF", "FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"])
 def test_every_name_comes_back(level: str) -> None:
-    loggers = PythonLoggers()
+    loggers = PythonLoggers(JavaLogLevels())
     loggers.set_level("test.levels", level, 1)
     assert loggers.levels()["test.levels"].level == level
 
 
 def test_off_is_silent_and_an_unknown_logger_is_none() -> None:
-    loggers = PythonLoggers()
+    loggers = PythonLoggers(JavaLogLevels())
     loggers.set_level("test.levels", "OFF", 1)
     assert not logging.getLogger("test.levels").isEnabledFor(logging.CRITICAL)
     assert loggers.level("test.nobody.made.it") is None
 
 
 def test_javas_runtime_stands_for_ours() -> None:
-    loggers = PythonLoggers()
+    loggers = PythonLoggers(JavaLogLevels())
     assert "spark_connect_rt" in loggers.set_level("org.apache.kafka.connect", "DEBUG", 1)
     assert logging.getLogger("spark_connect_rt").level == logging.DEBUG
