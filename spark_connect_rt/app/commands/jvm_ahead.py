@@ -28,7 +28,7 @@ def start_jvm_ahead(settings: Mapping[str, str]) -> None:
         return
     load_pandas_on_demand()
     import_bridge()  # here: two threads that import the same circle of modules would see half of it
-    group = settings.get("group.id", "")
+    group = settings.get("group.id") or "worker"
     threading.Thread(target=_start, args=(spark, group), name="spark-jvm", daemon=True).start()
 
 
