@@ -8,7 +8,7 @@ also what Spark's JVM takes beside the copying. ``lag`` as in ``mirror``. Every 
 from __future__ import annotations
 
 from bench.lab import Lab
-from bench.mirror import Given, copied, filled, lag
+from bench.mirror import Given, bare_copied, copied, filled, lag
 from bench.report import Result, Run
 from bench.turns import all_exact
 from tests.support.worker_process import WorkerProcess
@@ -50,6 +50,8 @@ def _in_turns(
         for who, worker in sides:
             for label, settings in _ways(who):
                 result.runs.append(_measured(lab, f"{label}{shape}{kind}", worker, given, settings))
+        if not shape and not kind:
+            result.runs.append(bare_copied(lab, given))
     if first:
         result.runs += [_measured(lab, "java (control)", sides[0][1], given, {}) for _ in range(2)]
 

@@ -68,6 +68,14 @@ def rest_start_s(port: int) -> float:
         return time.monotonic() - begun
 
 
+def spark_start_s() -> float:
+    """Return the seconds from process start until a bare SparkSession has run one job."""
+    begun = time.monotonic()
+    with Floor("spark") as floor:
+        floor.await_ready()
+        return time.monotonic() - begun
+
+
 def consume_start_s(servers: str, topic: str, partitions: int, count: int) -> float:
     """Return the seconds from process start until a bare consumer has seen every record of a topic."""
     begun = time.monotonic()

@@ -46,7 +46,7 @@ def run(lab: Lab, short: bool) -> Result:
     """Copy small records, then large ones, then look at the lag."""
     result = Result("mirror", "records/s of one MirrorSource task, 100 B", "records_per_s", True, f">={TARGET}")
     small = filled(lab, 20_000 if short else 2_000_000, 100)
-    take_turns(result, lab, short, lambda who, worker: copied(lab, who, worker, small), lambda: _barecopied(lab, small))
+    take_turns(result, lab, short, lambda who, worker: copied(lab, who, worker, small), lambda: bare_copied(lab, small))
     result.met = (result.ratio or 0) >= TARGET and all_exact(result)
     note_speed(result, lab)
     lab.delete_topic(small.topic)
@@ -162,7 +162,7 @@ def _digests(lab: Lab, topic: str, records: int) -> tuple[str, ...]:
     return tuple(one.hexdigest() for one in digests)
 
 
-def _barecopied(lab: Lab, given: Given) -> Run:
+def bare_copied(lab: Lab, given: Given) -> Run:
     """Consume and produce in one loop, with keys and partitions: no engine, no offsets."""
     copy = lab.fresh("bare")
     lab.create_topic(copy, PARTITIONS)

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from tests.suite.other_spark import LINES
 
 PURE = ("tests/unit", "tests/property", "tests/scenarios", "tests/parity/golden")
-REAL = ("tests/integration", "tests/parity/live", "tests/e2e", "tests/java_proofs/test_debezium.py")
+REAL = ("tests/integration", "tests/parity/live", "tests/e2e")
 # Stories of several workers, brokers or nodes at once: one after another, for each alone has a dozen processes that
 # compute, and beside each other they only keep each other waiting (three at once: load 40, three times as long).
 GROUP_STORIES = (
-    "tests/e2e/test_several_workers.py",
     "tests/e2e/test_spark_cluster.py",
     "tests/integration/kafka/test_mixed_kills.py",
     "tests/integration/kafka/test_mirror_maker.py",
@@ -24,6 +23,10 @@ GROUP_STORIES = (
     "tests/e2e/test_quickstart.py",
     "tests/parity/live/test_handover.py",
 )
+# Beside one lane that computes in one process. Three such lanes on two cores kept a broker from its controller for nine
+# seconds: fenced while it lived, and no partition had a leader.
+SEVERAL_WORKERS = ("tests/e2e/test_several_workers.py",)
+HEAVY = ("tests/integration/test_bench_smoke.py", "tests/java_proofs/test_debezium.py")
 WORKERS = 2  # beside the stories of groups: real processes wait as much as they compute
 SCHEDULES = "CONNECTRT_SCHEDULES"  # how many schedules tests/simulation runs; see tests/simulation/test_schedules.py
 LONG_SCHEDULES = "10000"
@@ -65,10 +68,13 @@ STATIC: Lane = (
 UNIT: Lane = (_pytest("unit", *PURE),)
 SIMULATION: Lane = (_pytest("simulation", "tests/simulation"),)
 GROUPS: Lane = (_pytest("worker groups", *GROUP_STORIES, tries_again=True),)
+SEVERAL: Lane = (_pytest("several workers", *SEVERAL_WORKERS, tries_again=True),)
+JVMS: Lane = (_pytest("many JVMs", *HEAVY, tries_again=True),)
 JAVA_PROOFS: Lane = (_pytest("java connectors", "tests/java_proofs"),)
+ELSEWHERE = (*GROUP_STORIES, *SEVERAL_WORKERS, *HEAVY)
 BESIDE = ("-p", "tests.suite.longest_first", "-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder")
 REAL_PROCESSES: Lane = (
-    _pytest("real processes", *BESIDE, *(f"--ignore={story}" for story in GROUP_STORIES), *REAL, tries_again=True),
+    _pytest("real processes", *BESIDE, *(f"--ignore={story}" for story in ELSEWHERE), *REAL, tries_again=True),
 )
 # Singer taps and Airbyte sources from packages of hundreds of MB, each killed in mid-flow.
 REAL_PROGRAMS: Lane = (_pytest("real programs", "tests/programs", tries_again=True),)
@@ -107,7 +113,9 @@ class Run:
 
 
 RUNS: Mapping[str, Run] = {
-    "all": Run((((*STATIC, *SIMULATION, *OLDEST_SPARK, *BROWSER), UNIT), (GROUPS, REAL_PROCESSES)), JVM),
+    "all": Run(
+        (((*STATIC, *SIMULATION, *OLDEST_SPARK, *BROWSER), JVMS), (SEVERAL, UNIT), (GROUPS, REAL_PROCESSES)), JVM
+    ),
     "quick": Run(((STATIC, UNIT),), JVM),
     "long": Run((((*SIMULATION, *REAL_PROGRAMS),),), {**JVM, SCHEDULES: LONG_SCHEDULES}),
     "java": Run(((JAVA_PROOFS,),), {JAVA_SIZES: "whole"}),

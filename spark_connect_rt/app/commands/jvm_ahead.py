@@ -5,15 +5,21 @@ Owns when that is done. What goes wrong here goes wrong again, and is said, wher
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import logging
 import os
+import subprocess
 import threading
 from collections.abc import Mapping
+
+from pyspark import SparkContext
 
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
 from spark_connect_rt.spark.driver.session import import_bridge, launch_ahead
 
+END_LIMIT_S = 5.0
 log = logging.getLogger(__name__)
 
 
@@ -28,8 +34,10 @@ def start_jvm_ahead(settings: Mapping[str, str]) -> None:
         return
     load_pandas_on_demand()
     import_bridge()  # here: two threads that import the same circle of modules would see half of it
-    group = settings.get("group.id", "")
-    threading.Thread(target=_start, args=(spark, group), name="spark-jvm", daemon=True).start()
+    group = settings.get("group.id") or "worker"
+    starting = threading.Thread(target=_start, args=(spark, group), name="spark-jvm", daemon=True)
+    starting.start()
+    atexit.register(_end, starting)
 
 
 def _start(spark: Mapping[str, str], group: str) -> None:
@@ -38,3 +46,13 @@ def _start(spark: Mapping[str, str], group: str) -> None:
         launch_ahead(spark, group)
     except Exception:
         log.debug("Spark's JVM was not started ahead", exc_info=True)
+
+
+def _end(starting: threading.Thread) -> None:
+    """End the JVM, used or not, before this process: whoever stopped a worker finds nothing of it."""
+    starting.join(END_LIMIT_S)
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is not None and process.stdin is not None:
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            process.stdin.close()
+            process.wait(END_LIMIT_S)

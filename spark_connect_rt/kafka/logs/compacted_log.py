@@ -44,6 +44,7 @@ READ_BATCH_COUNT = 1_000  # more costs time in the garbage collector, less in ca
 IDLE_WAIT_S = 0.25  # the reader wakes at once for records; this bounds how long ``stop`` waits for it
 PENDING_WAIT_S = 0.005  # while an append is not answered yet
 BLOCK_LIMIT_S = 30.0  # an append larger than the producer's queue waits that long for room behind its own records
+STOP_LIMIT_S = 10.0  # for the reader's end: a reader that hangs, in librdkafka or a listener, ends with the process
 STALLED_MS = 30_000  # a start that reads nothing for so long fails
 
 _CONSUMER = {
@@ -195,7 +196,9 @@ class KafkaCompactedLog:
         self._stopping = True
         self._producer.flush(5)
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+            self._thread.join(STOP_LIMIT_S)
+            if self._thread.is_alive():
+                _log.error("topic %s: the reader has not ended within %d s", self.topic, STOP_LIMIT_S)
         if self._unanswered:
             self._producer.purge()
             self._producer.flush(1)  # every append is answered, be it with an error

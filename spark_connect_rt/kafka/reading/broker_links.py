@@ -31,11 +31,14 @@ class BrokerLinks:
     """See the module."""
 
     def __init__(
-        self, settings: FetchSettings, opened: Callable[..., Awaitable[Any]] = connect, *, creates: bool = False
+        self, settings: FetchSettings, opened: Callable[..., Awaitable[Any]] | None = None, *, creates: bool = False
     ) -> None:
-        """Take the settings, what opens a connection, and whether brokers may create topics that are asked about."""
+        """Take the settings, what opens a connection, and whether brokers may create topics that are asked about.
+
+        ``opened``: None: aiokafka's.
+        """
         self._settings = settings
-        self._connect = opened
+        self._connect = opened or connect
         self._creates = creates
         self._opening: dict[tuple[Address, str], asyncio.Lock] = defaultdict(asyncio.Lock)
         self._connections: dict[tuple[Address, str], Any] = {}

@@ -18,6 +18,7 @@ from spark_connect_rt.config.client_properties import (
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.errors import BadConfigError, RetriableError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.kafka.logs import compacted_log
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.writing.fenced_writer import KafkaFencedWriter
 from spark_connect_rt.ports.compacted_log import LogRecord
@@ -170,6 +171,27 @@ class TestKafkaCompactedLog(CompactedLogContract):
             one.join()
         log.stop()
         assert len({record.key for record in seen.records}) == len(seen.records) == 800
+
+    def test_a_reader_that_hangs_does_not_keep_its_worker_from_stopping(
+        self, topic: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr(compacted_log, "STOP_LIMIT_S", 0.3)
+        log, hangs, let_go = self.new_log(topic), threading.Event(), threading.Event()
+
+        def hang(records: Sequence[LogRecord]) -> None:
+            hangs.set()
+            let_go.wait(30)
+
+        log.start(hang)
+        log.append([(b"a", b"1")])
+        assert hangs.wait(20)
+        stopping = threading.Thread(target=log.stop, daemon=True)
+        stopping.start()
+        stopping.join(10)
+        ended = not stopping.is_alive()
+        let_go.set()
+        assert ended
+        assert "has not ended" in caplog.text
 
     def _delete_records_then_compact(self, topic: str, before: int) -> None:
         client = AdminClient({"bootstrap.servers": self.broker.bootstrap_servers})
