@@ -49,7 +49,7 @@ def _start(spark: Mapping[str, str], group: str) -> None:
 
 
 def _end(starting: threading.Thread) -> None:
-    """End the JVM, used or not, before this process: whoever stopped a worker finds nothing of it."""
+    """End the JVM, used or not, before this process has: nothing of a stopped worker is left."""
     starting.join(END_LIMIT_S)
     process = getattr(SparkContext._gateway, "proc", None)
     if process is not None and process.stdin is not None:
