@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from spark_connect_rt.assignors.model import ConnectorsAndTasks, held_by
 from spark_connect_rt.errors import DataError
@@ -24,6 +25,9 @@ from spark_connect_rt.protocol.compact_form import (
     leader_hint,
 )
 from spark_connect_rt.protocol.subprotocol import Assignment, ConnectProtocol, WorkerMetadata
+
+Item = TypeVar("Item")
+_GOLDEN = 0x9E3779B1  # 2^32 divided by the golden ratio: multiples of it, cut to 32 bits, lie evenly
 
 Known = Mapping[bytes, ConnectorsAndTasks]
 """Digest -> what it stands for, as a leader remembers it between rounds. May be forgotten at any time."""
@@ -113,6 +117,25 @@ def read_claims(blobs: Mapping[str, bytes], known: Known) -> Claims:
             held = Assignment("", "", claim.metadata.config_offset, work.connectors, work.tasks)
             members[member] = replace(claim.metadata, allocation=held)
     return Claims(members, said, tuple(unknown), unreadable)
+
+
+def sampled(members: Mapping[str, WorkerMetadata]) -> dict[str, WorkerMetadata]:
+    """Return what members hold in an order whose every beginning is an even sample of it.
+
+    The compact form names a connector's tasks one after the other, and the assignors revoke first what is held first: a
+    worker that is added would get whole connectors, and the others keep whole ones.
+    """
+    found = {}
+    for member, metadata in members.items():
+        held = metadata.allocation
+        if held is not None:
+            held = replace(held, connectors=_sampled(held.connectors), tasks=_sampled(held.tasks))
+        found[member] = replace(metadata, allocation=held)
+    return found
+
+
+def _sampled(items: tuple[Item, ...]) -> tuple[Item, ...]:
+    return tuple(items[place] for place in sorted(range(len(items)), key=lambda place: place * _GOLDEN & 0xFFFFFFFF))
 
 
 def known_after(claims: Claims, owners: Mapping[str, ConnectorsAndTasks]) -> dict[bytes, ConnectorsAndTasks]:

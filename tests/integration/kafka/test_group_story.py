@@ -115,6 +115,8 @@ def test_any_worker_tells_who_what_and_how_long_and_ends_what_a_killed_one_began
     body = {"offsets": [{"partition": partition, "offset": {"position": 5}}]}
     until("its offset is there", lambda: group.asked(other, "GET", "/connectors/one/offsets")["offsets"])
     group.asked(dying, "PATCH", "/connectors/one/offsets", body)
+    with (group.directory / "one.txt").open("a") as lines:
+        lines.write("two\n")  # or it would soon be where it was, and nothing would be left to undo
     group.asked(dying, "PUT", "/connectors/one/resume")
     until("all run again", lambda: group.states(other) == whole)
     number = group.asked(other, "GET", "/admin/history?connector=one&kind=offsets")["changes"][0]["number"]

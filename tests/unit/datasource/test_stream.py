@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from pyspark_connectrt import DefaultSource
 from spark_connect_rt.api.records import SourceRecord
 from spark_connect_rt.api.task import SourceTask
+from spark_connect_rt.app.tables.format_source import FormatSource
 from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
 from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import BadConfigError, DataError
@@ -233,7 +234,7 @@ def test_a_connector_says_whether_its_offsets_are_exact(mode: str, exact: bool) 
         "mode": mode,
         **columns,
     }
-    assert NamedConnector(sql, DefaultSource.clients, DefaultSource.deployed).exact_offsets is exact
+    assert NamedConnector(sql, FormatSource.clients, FormatSource.deployed).exact_offsets is exact
 
 
 def test_rows_that_came_between_have_other_offsets_and_are_part_of_the_repeated_batch() -> None:

@@ -70,7 +70,8 @@ def test_the_starter_drops_spark_s_zips_alone_and_hands_everything_on(tmp_path: 
 
 def test_planning_a_slice_imports_nothing_that_runs_in_one() -> None:
     code = (
-        "import sys, spark_connect_rt.spark.executor.datasource;"
+        "import sys, spark_connect_rt.spark.executor.datasource, pyspark_connectrt;"
+        "assert pyspark_connectrt.DefaultSource.name() == 'connectrt';"
         "print([one for one in ('pyarrow', 'numpy', 'confluent_kafka', 'spark_connect_rt.pipeline',"
         " 'spark_connect_rt.spark.executor.reader_side') if one in sys.modules])"
     )

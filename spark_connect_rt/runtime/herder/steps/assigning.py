@@ -16,7 +16,7 @@ from spark_connect_rt.assignors.model import (
     mismatch,
 )
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.planning.placement.claims import Claims, Known, known_after, read_claims
+from spark_connect_rt.planning.placement.claims import Claims, Known, known_after, read_claims, sampled
 from spark_connect_rt.planning.placement.load import Swap
 from spark_connect_rt.planning.placement.record_room import Fitted, Room, fit, room_for
 from spark_connect_rt.planning.rebalance_plan import configured_work
@@ -94,9 +94,10 @@ def assign_work(
         return Answer(writer.blobs(refusal), memory, {}, sentence, claims.members, known)
     snapshot = joined_with if joined_with.offset >= offset else fresh
     falls_back = was_incremental and not writer.protocol.is_incremental
+    in_runs = writer.is_compact and writer.room.is_narrow(sum(snapshot.task_counts.values()))
     this_round = AssignmentRound(
         leader_id=event.leader_id,
-        members=claims.members,
+        members=sampled(claims.members) if writer.is_compact and not in_runs else claims.members,
         configured=ConnectorsAndTasks() if falls_back else configured_work(snapshot),
         config_offset=offset,
         generation=event.generation,
@@ -106,7 +107,7 @@ def assign_work(
         lost_delay_ms=lost_delay_ms if is_own_group(event.protocol) else None,
         moves=_movers(swaps, claims.members),
         bound_for=_members_at(bound_for, claims.members),
-        in_runs=writer.is_compact and writer.room.is_narrow(sum(snapshot.task_counts.values())),
+        in_runs=in_runs,
     )
     if claims.unknown:
         return _asking(writer, this_round, memory, known)
