@@ -17,7 +17,7 @@ from pyspark import SparkContext
 
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
-from spark_connect_rt.spark.driver.session import import_bridge, launch_ahead
+from spark_connect_rt.spark.driver.session import import_bridge, launch_ahead, session_begun
 
 END_LIMIT_S = 5.0
 log = logging.getLogger(__name__)
@@ -49,7 +49,9 @@ def _start(spark: Mapping[str, str], group: str) -> None:
 
 
 def _end(starting: threading.Thread) -> None:
-    """End the JVM, used or not, before this process has: nothing of a stopped worker is left."""
+    """End a JVM that nobody came to use before this process has ended: nothing of a worker is left."""
+    if session_begun():
+        return
     starting.join(END_LIMIT_S)
     process = getattr(SparkContext._gateway, "proc", None)
     if process is not None and process.stdin is not None:

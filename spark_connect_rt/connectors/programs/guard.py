@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 
 _PR_SET_PDEATHSIG = 1
+_PARENTS_END_S = 0.3
 
 
 def _on_parents_end(signal_number: int, parent_pid: int) -> None:
@@ -35,6 +37,15 @@ def _end_all(*_: object) -> None:
         os.killpg(0, signal.SIGKILL)
 
 
+def _end_with_parent(parent_pid: int) -> None:
+    """End all if the parent ends just now: a program whose reader is killed may fail by that before we are signalled."""
+    end_s = time.monotonic() + _PARENTS_END_S
+    while time.monotonic() < end_s:
+        if os.getppid() != parent_pid:
+            _end_all()
+        time.sleep(0.01)
+
+
 def main() -> None:
     """Start the program, wait for its end, end as it did."""
     signal.signal(signal.SIGHUP, _end_all)
@@ -51,6 +62,8 @@ def main() -> None:
         os.close(pipe)  # whose end is the program's alone to say
     _, status = os.waitpid(program_pid, 0)
     code = os.waitstatus_to_exitcode(status)
+    if code != 0:
+        _end_with_parent(int(sys.argv[1]))
     if code < 0:
         if -code != signal.SIGKILL:
             signal.signal(-code, signal.SIG_DFL)

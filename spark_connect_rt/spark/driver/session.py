@@ -28,6 +28,7 @@ from spark_connect_rt.spark.spark_version import UNIX_SOCKETS, VERSION, has, wha
 
 log = logging.getLogger(__name__)
 _LAUNCH_LOCK = threading.Lock()
+_BEGUN = threading.Event()
 
 LOCAL_SLOTS = 64  # threads of local[*]: slots idle in them, so this has nothing to do with cores
 ENGINE_CONF = {  # what slices need; a worker property of the same name does not override these
@@ -160,6 +161,7 @@ def build_session(
         shipped: folders of plug-ins for executors on other machines.
         java_jars: finds the jars that host Java plug-ins, for these executors; none: there are no such plug-ins.
     """
+    _BEGUN.set()
     submitted = _submitted_master() if "spark.master" not in properties else None
     conf = session_conf({**properties, "spark.master": submitted} if submitted else properties, group)
     _make_importable(conf)
@@ -179,6 +181,11 @@ def build_session(
 def import_bridge() -> None:
     """Import what the first call into the JVM would import, pandas and all, without pandas."""
     import_without_pandas("pyspark.testing.utils")
+
+
+def session_begun() -> bool:
+    """Return whether a session was built in this process, or is being built: then it belongs to who builds it."""
+    return _BEGUN.is_set()
 
 
 def launch_ahead(properties: Mapping[str, str], group: str) -> None:
