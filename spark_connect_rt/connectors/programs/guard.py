@@ -38,7 +38,7 @@ def _end_all(*_: object) -> None:
 
 
 def _end_with_parent(parent_pid: int) -> None:
-    """End all if the parent ends just now: a program whose reader is killed may fail by that before we are signalled."""
+    """End all if the parent ends just now: its program may fail by that before the system's signal comes."""
     end_s = time.monotonic() + _PARENTS_END_S
     while time.monotonic() < end_s:
         if os.getppid() != parent_pid:

@@ -213,7 +213,10 @@ def test_a_program_and_what_it_started_end_when_its_tasks_process_is_killed(prog
     owner.wait()
     _, alive = psutil.wait_procs([running, sleeper], timeout=10)
     assert alive == []
-    assert not folder.exists(), "it holds secrets"
+    deadline_s = time.monotonic() + 5
+    while folder.exists():  # the guard, which removes it, may end after a program that failed for want of a reader
+        assert time.monotonic() < deadline_s, "it holds secrets"
+        time.sleep(0.02)
 
 
 def test_full_refresh_streams_are_read_whole_in_every_run(program: str) -> None:
