@@ -8,6 +8,7 @@ its signal. SIGTERM is for the program alone: who sends it to the group lets the
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import time
@@ -29,9 +30,9 @@ def _on_parents_end(signal_number: int, parent_pid: int) -> None:
 
 def _end_all(*_: object) -> None:
     """Remove the folder this file is in, which holds the program's secrets, and end the group, whatever happens."""
+    # A parent of several threads that is killed signals once for each: the second would cut the first one's work short.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        import shutil
-
         shutil.rmtree(os.path.dirname(os.path.abspath(__file__)), ignore_errors=True)
     finally:
         os.killpg(0, signal.SIGKILL)
