@@ -20,9 +20,9 @@ def refers(config: Mapping[str, str]) -> bool:
 
 
 def latest_config(resolved: Callable[[], Mapping[str, str]]) -> Mapping[str, Any]:
-    """Return the answer: {"config": {...}}, or {"error": ...} where a provider refuses, which the task's call raises."""
+    """Return the answer: {"config": {...}}, or {"error": ...} where a provider refuses: the task's call raises it."""
     try:
         return {"config": dict(resolved())}
-    except Exception as error:  # a provider is plug-in code
+    except Exception as error:  # noqa: BLE001 - a provider is plug-in code
         log.warning("the references of a task's configuration cannot be replaced: %s", error)
         return {"error": str(error)}

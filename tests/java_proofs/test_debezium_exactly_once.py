@@ -1,4 +1,4 @@
-"""Debezium's PostgreSQL source with exactly-once support: killed in mid-flow, a reader of committed data sees each once.
+"""Debezium's PostgreSQL source, exactly once: killed in mid-flow, a reader of committed data sees each change once.
 
 Java Connect captures the same changes with the same settings and is not killed; only PostgreSQL's crash is one of both.
 Both write BEGIN and END of each of PostgreSQL's transactions, too: a count that began anew would show in every record.

@@ -19,7 +19,7 @@ class ChangesMeanwhile:
         self._database, self._count = database, count
         self._second_half = threading.Event()
         self._lock = threading.Lock()
-        self._error: BaseException | None = None
+        self._error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="changes", daemon=True)
 
     def __enter__(self) -> Self:
@@ -52,5 +52,5 @@ class ChangesMeanwhile:
                     self._second_half.wait()
                 with self._lock:
                     self._database.change(min(BATCH, self._count - number))
-        except BaseException as error:  # raised where the block ends
+        except Exception as error:  # noqa: BLE001 - raised where the block ends
             self._error = error

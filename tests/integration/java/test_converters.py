@@ -1,4 +1,4 @@
-"""Converters beside a Java task, as Java treats them: their own class loader, metrics of their own, closed at the end."""
+"""Converters beside a Java task, as in Java: their own class loader, metrics of their own, closed at the end."""
 
 from __future__ import annotations
 

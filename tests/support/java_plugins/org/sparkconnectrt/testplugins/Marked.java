@@ -9,6 +9,7 @@ import java.nio.file.StandardOpenOption;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Objects;
 import org.apache.kafka.common.MetricName;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigDef.Importance;
@@ -32,6 +33,7 @@ public final class Marked implements Converter, HeaderConverter, Versioned, Moni
   private String notes = "";
   private boolean atHome = true;
   private volatile long marked;
+  private PluginMetrics metrics;
 
   @Override
   public String version() {
@@ -47,6 +49,7 @@ public final class Marked implements Converter, HeaderConverter, Versioned, Moni
 
   @Override
   public void withPluginMetrics(PluginMetrics metrics) {
+    this.metrics = metrics;
     MetricName name = metrics.metricName("marked", "values marked", new LinkedHashMap<>());
     metrics.addMetric(name, (Gauge<Long>) (metric, now) -> marked);
   }
@@ -69,6 +72,7 @@ public final class Marked implements Converter, HeaderConverter, Versioned, Moni
     if (value == null) {
       return null;
     }
+    Objects.requireNonNull(metrics, "withPluginMetrics was not called").metricName("any", "", new LinkedHashMap<>());
     marked++;
     atHome &= Thread.currentThread().getContextClassLoader() == Marked.class.getClassLoader();
     byte[] text = value.toString().getBytes(StandardCharsets.UTF_8);
