@@ -335,7 +335,7 @@ class KafkaAdmin:
         """Return what the client answers; its own limit comes first. Raises KafkaException, TimeoutError.
 
         librdkafka believes its last controller for ever: while that broker is away and others run, a request waits for
-        it until its limit and tries to connect some 650 times a second, at 0.7 of a core (2.16). Metadata names another.
+        it until its limit and connects some 650 times a second, at 0.7 of a core (2.16). Metadata names another.
         """
         end_s = time.monotonic() + timeout_ms / 1000 + 5
         wait_s = LOOK_AGAIN_S
