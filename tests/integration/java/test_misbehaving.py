@@ -136,22 +136,22 @@ def test_what_a_sink_throws_at_its_start_in_flush_and_at_its_end(
     until(lambda: any("Could not stop task" in line.getMessage() for line in caplog.records))
 
 
-@pytest.mark.parametrize("method", ["start", "open", "put", "preCommit", "close", "stop"])
-def test_a_sinks_call_that_hangs_is_shown_too(host: HostedJava, numbers: int, method: str) -> None:
-    host.sink(numbers, f"{method}:swallow")
-    match method:
-        case "open":
-            host.process.send(ToJava.OPEN, numbers, [["t", 0]])
-        case "put":
-            host.process.send(ToJava.PUT, numbers, *consumed(sink_batch(b"a")))
-        case "preCommit":
-            host.process.send(ToJava.SAFE, numbers, [["t", 0, 1]])
-        case "close":
-            host.process.send(ToJava.CLOSE, numbers, [["t", 0]])
-        case "stop":
-            host.process.send(ToJava.STOP, numbers)
-    while host.beat(numbers, "call")["call"] != method:
-        pass
+def test_a_sinks_call_that_hangs_is_shown_too(host: HostedJava, numbers: int) -> None:
+    calls: dict[str, tuple[ToJava, Any, Any] | None] = {
+        "start": None,
+        "open": (ToJava.OPEN, [["t", 0]], ()),
+        "put": (ToJava.PUT, *consumed(sink_batch(b"a"))),
+        "preCommit": (ToJava.SAFE, [["t", 0, 1]], ()),
+        "close": (ToJava.CLOSE, [["t", 0]], ()),
+        "stop": (ToJava.STOP, None, ()),
+    }
+    for number, (method, call) in enumerate(calls.items(), numbers):
+        host.sink(number, f"{method}:swallow")
+        if call is not None:
+            host.process.send(call[0], number, *call[1:])
+    for number, method in enumerate(calls, numbers):
+        while host.beat(number, "call")["call"] != method:
+            pass
 
 
 def test_what_is_static_is_of_all_tasks_of_a_jvm_as_in_java(
