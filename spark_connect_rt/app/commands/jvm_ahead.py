@@ -18,7 +18,6 @@ from pyspark import SparkContext
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
 from spark_connect_rt.spark.driver.session import import_bridge, launch_ahead, session_begun, start_zygote_for
-from spark_connect_rt.spark.executor.daemon import share_memory
 
 END_LIMIT_S = 5.0
 log = logging.getLogger(__name__)
@@ -33,7 +32,6 @@ def start_jvm_ahead(settings: Mapping[str, str]) -> None:
     spark = {name: value for name, value in settings.items() if name.startswith("spark.")}
     if "PYSPARK_GATEWAY_PORT" in os.environ or any("${" in value for value in spark.values()):
         return
-    share_memory()
     load_pandas_on_demand()
     import_bridge()  # here: two threads that import the same circle of modules would see half of it
     start_zygote_for(spark)  # before there are threads; it has what was imported so far, and imports the rest beside us

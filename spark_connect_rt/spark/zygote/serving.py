@@ -131,7 +131,7 @@ def _live(
 
 
 class Zygote:
-    """Forks for whoever asks, until the worker has ended."""
+    """Forks for those that ask, until the worker has ended."""
 
     def __init__(
         self, listener: socket.socket, lifeline: int, run: Callable[[str], None], home: Home, own_paths: Sequence[str]

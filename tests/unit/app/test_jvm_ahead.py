@@ -30,7 +30,6 @@ def launched(
         raise RuntimeError("what is wrong is said where the session is built")
 
     monkeypatch.setattr(jvm_ahead, "launch_ahead", launch)
-    monkeypatch.setattr(jvm_ahead, "share_memory", lambda: None)
     monkeypatch.setattr(jvm_ahead, "start_zygote_for", lambda spark: forked.append((dict(spark), threads())))
     monkeypatch.setenv("JAVA_HOME", "")
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
