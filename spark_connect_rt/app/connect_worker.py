@@ -93,6 +93,7 @@ class ConnectWorker(ABC, Generic[Herder]):
         dependencies = self._dependencies(self._admin, self._runner)
         self.herder = self._new_herder(dependencies)
         self._installs = group_installs(self.config, self.address.worker_id, self._admin, self.herder)
+        dependencies.supervisor.watch(self._installs.problem)
         self._management = WorkerManagement(
             Surroundings(self.config, self.address.worker_id, dependencies, self.herder, self._admin, self._runner)
         )

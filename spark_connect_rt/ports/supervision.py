@@ -66,6 +66,7 @@ class Supervisor:
         self._lock = threading.Lock()
         self._failure: PartFailure | None = None
         self._listeners: list[Callable[[PartFailure], None]] = []
+        self._beside: list[Callable[[], str]] = []
 
     @property
     def failure(self) -> PartFailure | None:
@@ -85,6 +86,14 @@ class Supervisor:
         log.error("the worker ends: %s", failure, exc_info=error if isinstance(error, BaseException) else None)
         for listener in listeners:
             listener(failure)
+
+    def watch(self, trouble: Callable[[], str]) -> None:
+        """Have ``/health`` say what is wrong with a part that the worker goes on without; empty: nothing is."""
+        self._beside.append(trouble)
+
+    def troubles(self) -> str:
+        """Return what is wrong with the parts that the worker goes on without."""
+        return "; ".join(filter(None, (trouble() for trouble in self._beside)))
 
     def on_failure(self, listener: Callable[[PartFailure], None]) -> None:
         """Call ``listener`` at the first failure, at once if it has been. It must be quick and raise nothing."""

@@ -27,6 +27,7 @@ from spark_connect_rt.management.letters.deletion import delete_replayed
 from spark_connect_rt.management.letters.dry_runs import dry_run, new_run, wanted_replay
 from spark_connect_rt.management.letters.letter_forms import LetterForms, Plugin
 from spark_connect_rt.management.letters.replay_run import ReplayRun, RunParts
+from spark_connect_rt.management.repeated import ended
 from spark_connect_rt.planning.letters.replay_records import (
     DONE,
     FAILED,
@@ -84,6 +85,10 @@ class LetterReplays:
         """Look after replays from now on."""
         self._thread = threading.Thread(target=self._look_after, name="replays", daemon=True)
         self._thread.start()
+
+    def trouble(self) -> str:
+        """Return why replays are not looked after; empty: they are."""
+        return "" if self._stopping else ended(self._thread, "replays of dead letters do not go on")
 
     def stop(self) -> None:
         """Let go of every replay: another worker goes on with it."""
