@@ -100,15 +100,9 @@ class WorkerManagement:
         shown = previews(deps, around.herder, around.runner)
         self._services.append(shown)
         looks = checks(deps, around.herder, around.runner)
-        all_parts: list[Troubled | None] = [
-            overview,
-            scaling.rounds,
-            loads.rounds,
-            replays,
-            history,
-            events and events.rounds,
-        ]
-        for part in filter(None, all_parts):
+        rounds = [scaling.rounds, loads.rounds, *([] if events is None else [events.rounds])]
+        watched: list[Troubled | None] = [overview, *rounds, replays, history]
+        for part in filter(None, watched):
             deps.supervisor.watch(part.trouble)
         self.parts = Management(
             group_reads=reads,
