@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from spark_connect_rt.management.event_memory import EventMemory
-from spark_connect_rt.management.repeated import Repeated
 from spark_connect_rt.planning.rebalance_facts import merged, sentence
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.management.events import GroupEvent
 from spark_connect_rt.ports.management.group_reads import ASK_LIMIT_MS, GroupReads, Unanswered, unanswered
+from spark_connect_rt.ports.supervision import Repeated
 
 READ = "events"
 FRESH_MS = 900  # what was gathered so recently is not asked for again

@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable, Sequence
 
 from spark_connect_rt.errors import ConnectError, NotFoundError
-from spark_connect_rt.management.repeated import Repeated
 from spark_connect_rt.planning.history.course import HOURS, MINUTES, TIERS, merged, packed, state_of, with_point
 from spark_connect_rt.planning.offset_changes import OffsetPair
 from spark_connect_rt.ports.herder_values import ConnectorOffset
 from spark_connect_rt.ports.management.history import Course, CoursePoint
+from spark_connect_rt.ports.supervision import Repeated
 from spark_connect_rt.protocol.history_records import CourseKey
 from spark_connect_rt.stores.course_store import CourseStore
 

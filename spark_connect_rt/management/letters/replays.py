@@ -27,7 +27,6 @@ from spark_connect_rt.management.letters.deletion import delete_replayed
 from spark_connect_rt.management.letters.dry_runs import dry_run, new_run, wanted_replay
 from spark_connect_rt.management.letters.letter_forms import LetterForms, Plugin
 from spark_connect_rt.management.letters.replay_run import ReplayRun, RunParts
-from spark_connect_rt.management.repeated import ended
 from spark_connect_rt.planning.letters.replay_records import (
     DONE,
     FAILED,
@@ -49,6 +48,7 @@ from spark_connect_rt.ports.management.dead_letters import (
     ReplayInfo,
     WantedReplay,
 )
+from spark_connect_rt.ports.supervision import ended
 
 LEASE_S = 10.0
 LOOK_S = 10.0  # between two looks for a topic that is not there

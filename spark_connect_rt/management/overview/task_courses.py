@@ -10,10 +10,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from spark_connect_rt.management.repeated import Repeated
 from spark_connect_rt.planning.overview.course import EACH_MS, GROWS_FOR, POINTS, Point, TaskCourse, added_up, grows
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.herder_values import TaskPace
+from spark_connect_rt.ports.supervision import Repeated
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 
 HOUR_MS = EACH_MS * POINTS

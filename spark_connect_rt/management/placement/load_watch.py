@@ -12,13 +12,13 @@ from concurrent.futures import Future
 from typing import Any
 
 from spark_connect_rt.config.worker.placement import PlacementSettings
-from spark_connect_rt.management.repeated import Repeated
 from spark_connect_rt.planning.placement.load import LoadMemory, LoadRules, Sample, Samples, decide, loads_of
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.herder import HerderViews
 from spark_connect_rt.ports.herder_requests import Request, SwapTasks
 from spark_connect_rt.ports.management.events import RecordEvent
 from spark_connect_rt.ports.management.group_reads import GroupReads, WorkerAnswer, unanswered
+from spark_connect_rt.ports.supervision import Repeated
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 
 LOADS = "placement.loads"

@@ -17,13 +17,13 @@ from typing import Any
 from spark_connect_rt.config.task_range import TASKS_AUTO, TaskRange
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.management.overview.worker_shares import SHARES, Share, shares_of
-from spark_connect_rt.management.repeated import Repeated
 from spark_connect_rt.planning.placement.autoscale import Look, ScaleMemory, ScaleRules, decide
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.herder import HerderViews
 from spark_connect_rt.ports.herder_requests import PatchConfig, Request
 from spark_connect_rt.ports.management.events import RecordEvent
 from spark_connect_rt.ports.management.group_reads import GroupReads, unanswered
+from spark_connect_rt.ports.supervision import Repeated
 
 LOOK_EACH_S = 10.0
 RATES_KEPT = 3  # their mean is the pace: one of five seconds alone may be that of a batch

@@ -8,9 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from spark_connect_rt.management import repeated
-from spark_connect_rt.management.repeated import Repeated
-from spark_connect_rt.ports.supervision import Supervisor
+from spark_connect_rt.ports import supervision
+from spark_connect_rt.ports.supervision import Repeated, Supervisor
 from tests.contract.compacted_log_contract import until
 
 
@@ -35,7 +34,7 @@ def test_what_a_round_raises_is_logged_and_the_next_one_follows(caplog: pytest.L
 
 
 def test_a_round_that_hangs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeated, "STUCK_S", 0.05)
+    monkeypatch.setattr(supervision, "STUCK_S", 0.05)
     hangs, supervisor = threading.Event(), Supervisor()
     one = rounds(lambda: assert_set(hangs))
     supervisor.watch(lambda: "")
