@@ -46,7 +46,7 @@ class Broker:
 
     def _topic(self, name: str) -> tuple[Any, ...]:
         leader = self.leaders.get(name)
-        partitions = [] if leader is None else [(0, 0, leader, 7, [leader], [leader], [])]
+        partitions: list[Any] = [] if leader is None else [(0, 0, leader, 7, [leader], [leader], [])]
         return 0 if partitions else UNKNOWN_TOPIC, name, False, partitions, 0
 
 
