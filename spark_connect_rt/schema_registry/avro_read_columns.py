@@ -107,7 +107,8 @@ loop
 
     def structs(self, data: Sequence[bytes | None]) -> Sequence[Struct] | None:
         """Return a Struct of each payload, None: these need rows."""
-        return self._read(pa.array(data, pa.binary()), self._rows)
+        found: Sequence[Struct] | None = self._read(pa.array(data, pa.binary()), self._rows)
+        return found
 
     def _read(self, data: pa.Array, make: Callable[[list[pa.Array]], Any]) -> Any:
         if data.null_count or len(data) < _LEAST_ROWS or not pa.types.is_binary(data.type):

@@ -44,7 +44,8 @@ DECIMAL_AT = len(KINDS) - 1
 @st.composite
 def records(draw: st.DrawFn) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return a flat record's schema and some data of it."""
-    fields, values = [], {}
+    fields: list[dict[str, Any]] = []
+    values: dict[str, Any] = {}
     for at, (kind, of) in enumerate(KINDS):
         if not draw(st.booleans()) and (fields or at < DECIMAL_AT):
             continue
