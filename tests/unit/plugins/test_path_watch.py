@@ -106,7 +106,7 @@ def test_a_search_that_fails_ends_no_watch(tmp_path: Path) -> None:
     assert watched.failed.wait(30)
     jar(tmp_path / "two.jar")
     assert watched.searched.wait(30)
-    watched.watch.stop()
+    watched.watch.rounds.stop(10)
 
 
 def test_a_registry_finds_what_was_dropped_after_it_had_searched(tmp_path: Path) -> None:
