@@ -21,7 +21,8 @@ _NOT_RUN = ("rest_extension", "override_policy")
 _PRUNED = {"sink": "Connector", "source": "Connector", "converter": "Converter", "header_converter": "HeaderConverter"}
 
 _NO_SERVICES = (
-    "no plug-in is named by META-INF/services in its jars; plugin.discovery=hybrid_warn has a JVM look for classes"
+    "no plug-in is named by META-INF/services in its jars; plugin.discovery=hybrid_warn has a JVM look for classes, "
+    "`connectrt plugins sync-manifests` writes these files"
 )
 
 log = logging.getLogger(__name__)
@@ -189,8 +190,8 @@ def completed(place: Path, found: JavaFound, runtime: JavaRuntime) -> tuple[list
     names = ", ".join(sorted(name for _, name in new))
     if runtime.discovery == HYBRID_FAIL:
         why = (
-            f"plugin.discovery=hybrid_fail: {names} are named by no file in META-INF/services. Add these files (Java's "
-            "connect-plugin-path does), or set plugin.discovery=hybrid_warn"
+            f"plugin.discovery=hybrid_fail: {names} are named by no file in META-INF/services. Add these files "
+            "(`connectrt plugins sync-manifests` does), or set plugin.discovery=hybrid_warn"
         )
         return [], [(place.name, why)]
     if runtime.discovery == HYBRID_WARN:
