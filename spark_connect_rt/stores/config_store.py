@@ -181,7 +181,7 @@ class ConfigStore:
         failures: list[Exception] = []
         self._log.append(changes, lambda error: failures.append(error) if error else None)
         try:
-            self._log.read_to_end(deadline.remaining_ms())
+            self._log.read_back(deadline.remaining_ms())
         except ConnectError as error:
             raise failures[0] if failures and isinstance(failures[0], ConnectError) else error from error
         if failures:

@@ -72,12 +72,13 @@ class _Answer:
         self._error: Exception | None = None
         self._on_appended = on_appended
 
-    def __call__(self, error: Any, _message: Any) -> None:
+    def __call__(self, error: Any, message: Any) -> None:
         with self._lock:
             if error is not None and self._error is None:
                 self._error = connect_error(error, f"appending to {self._log.topic}")
             self._left -= 1
             is_last = self._left == 0
+        self._log._placed(error, message)
         if is_last:
             self._log._answer(self._on_appended, self._error)
 
@@ -110,6 +111,8 @@ class KafkaCompactedLog:
         self._positions: dict[int, int] = {}  # partition -> next offset to read
         self._unanswered = 0  # appends
         self._failed: Exception | None = None  # of the appends since the last flush
+        self._written: dict[TopicPartition, int] = {}  # behind the last record of ours, where a report said it
+        self._has_unplaced = False  # a report without a place came since the last read to the end
         self._broken: Exception | None = None  # the reader ended by this
         self._last_error = ""
         self._stopping = False
@@ -179,7 +182,21 @@ class KafkaCompactedLog:
         deadline = time.monotonic() + timeout_ms / 1000
         self.flush(timeout_ms)
         left_ms = max(1, int((deadline - time.monotonic()) * 1000))
-        end = self._admin.end_offsets(self._partitions(), left_ms)
+        self._has_unplaced = False
+        self._wait_until(self._admin.end_offsets(self._partitions(), left_ms), deadline, timeout_ms)
+
+    def read_back(self, timeout_ms: int) -> None:
+        """See ``ports.compacted_log.CompactedLog.read_back``."""
+        deadline = time.monotonic() + timeout_ms / 1000
+        self.flush(timeout_ms)
+        if self._has_unplaced or self._loading:
+            self.read_to_end(max(1, int((deadline - time.monotonic()) * 1000)))
+            return
+        with self._changed:
+            written = dict(self._written)
+        self._wait_until(written, deadline, timeout_ms)
+
+    def _wait_until(self, end: Mapping[TopicPartition, int], deadline: float, timeout_ms: int) -> None:
         with self._changed:
             while not self._reached(end):
                 left_s = deadline - time.monotonic()
@@ -218,6 +235,18 @@ class KafkaCompactedLog:
                 return True
             else:
                 return True
+
+    def _placed(self, error: Any, message: Any) -> None:
+        """Take where a record came to lie; a retry that the broker recognized is acknowledged without its offset."""
+        if error is not None:
+            return
+        offset = message.offset() if message is not None else None
+        with self._changed:
+            if offset is None or offset < 0:
+                self._has_unplaced = True
+            else:
+                where = TopicPartition(self.topic, message.partition())
+                self._written[where] = max(offset + 1, self._written.get(where, 0))
 
     def _answer(self, on_appended: OnAppended | None, error: Exception | None) -> None:
         if on_appended is not None:
