@@ -93,12 +93,17 @@ class ConfigStore:
         self, name: str, properties: Mapping[str, str], target_state: TargetState | None = None
     ) -> None:
         """Create or replace a connector; a target state goes first, so that it is never started by mistake."""
+        self.put_connector_configs([(name, properties, target_state)])
+
+    def put_connector_configs(self, configs: Sequence[tuple[str, Mapping[str, str], TargetState | None]]) -> None:
+        """Create or replace connectors in one write, as ``put_connector_config``."""
         changes: list[Change] = []
-        if target_state is not None:
-            value = records.encode_target_state(target_state.value)
-            changes.append((records.target_state_key(name), value))
-        changes.append((records.connector_key(name), records.encode_properties(properties)))
-        changes += self._without_pending(name)
+        for name, properties, target_state in configs:
+            if target_state is not None:
+                value = records.encode_target_state(target_state.value)
+                changes.append((records.target_state_key(name), value))
+            changes.append((records.connector_key(name), records.encode_properties(properties)))
+            changes += self._without_pending(name)
         self._lead(changes, self._deadline())
 
     def remove_connector_config(self, name: str) -> None:

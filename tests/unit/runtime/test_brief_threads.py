@@ -13,7 +13,9 @@ LIMIT_S = 20.0
 def test_calls_one_after_another_share_a_thread() -> None:
     brief, met = BriefThreads(MACHINE_THREADS, kept_s=LIMIT_S), list[tuple[int, str]]()
     for number in range(50):
-        ran = brief.start(f"call-{number}", lambda: met.append((threading.get_ident(), threading.current_thread().name)))
+        ran = brief.start(
+            f"call-{number}", lambda: met.append((threading.get_ident(), threading.current_thread().name))
+        )
         ran.join(LIMIT_S)
         assert not ran.is_alive()
         _until_idle(brief)
