@@ -96,6 +96,11 @@ class JavaPluginDesc(PluginDesc):
         return True
 
     @property
+    def content(self) -> str:
+        """A digest of the jars that are there."""
+        return self.digest
+
+    @property
     def cls(self) -> type[Any]:
         """Return the Python class that stands for it. Raises NotFoundError, with Java's reason."""
         return self.runtime.class_of(self)

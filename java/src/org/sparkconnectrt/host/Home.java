@@ -5,9 +5,11 @@ import com.fasterxml.jackson.databind.node.TextNode;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.kafka.common.metrics.PluginMetrics;
 import org.apache.kafka.common.metrics.internals.PluginMetricsImpl;
 import org.apache.kafka.common.utils.Time;
@@ -86,6 +88,13 @@ final class Home {
   /** Returns those that run. */
   synchronized List<Hosted<?, ?>> tasks() {
     return new ArrayList<>(tasks.values());
+  }
+
+  /** Returns the numbers of those that run and of those that are being made. */
+  synchronized Set<Integer> numbers() {
+    Set<Integer> found = new HashSet<>(tasks.keySet());
+    found.addAll(early.keySet());
+    return found;
   }
 
   /** It could not be made, or has ended. */
