@@ -246,16 +246,17 @@ class Recorder:
             self._store.refresh(READ_LIMIT_MS)
         for one, elsewhere in zip(some, served_elsewhere, strict=True):
             seen = one.seen
-            if elsewhere and seen.position is not None:
-                if self._store.is_recorded(seen.connector, seen.kind, seen.position):
-                    continue
-            change = self._change(seen, one.asked)
+            change = None if elsewhere and self._is_recorded(seen) else self._change(seen, one.asked)
             if change is not None:
                 drafts.append(Draft(change, seen.position))
         if drafts:
             self._store.append(drafts)
             self._problem, self._retry_s = "", RETRY_FIRST_S
             self._not_before = time.monotonic() + WRITE_EACH_S
+
+    def _is_recorded(self, seen: Seen) -> bool:
+        position = seen.position
+        return position is not None and self._store.is_recorded(seen.connector, seen.kind, position)
 
     def _change(self, seen: Seen, asked: Asked | None) -> Change | None:
         seen = _as_recorded(seen)
