@@ -33,6 +33,7 @@ from spark_connect_rt.kafka.logs.bulk_read import BulkReadEndedError
 from spark_connect_rt.kafka.logs.bulk_read_process import SharedRead
 from spark_connect_rt.kafka.logs.compaction import Latest
 from spark_connect_rt.kafka.logs.log_load import LOAD_BATCH_COUNT, LOAD_WAIT_S, LatestLoad, to_records
+from spark_connect_rt.kafka.logs.own_records import OwnRecords
 from spark_connect_rt.planning.log_snapshot import LogFacts
 from spark_connect_rt.ports.compacted_log import LogRecord, OnAppended, OnRecords
 from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
@@ -78,7 +79,8 @@ class _Answer:
                 self._error = connect_error(error, f"appending to {self._log.topic}")
             self._left -= 1
             is_last = self._left == 0
-        self._log._placed(error, message)
+        if error is None:
+            self._log._own.acknowledged(message)
         if is_last:
             self._log._answer(self._on_appended, self._error)
 
@@ -111,8 +113,7 @@ class KafkaCompactedLog:
         self._positions: dict[int, int] = {}  # partition -> next offset to read
         self._unanswered = 0  # appends
         self._failed: Exception | None = None  # of the appends since the last flush
-        self._written: dict[TopicPartition, int] = {}  # behind the last record of ours, where a report said it
-        self._has_unplaced = False  # a report without a place came since the last read to the end
+        self._own = OwnRecords(spec.name)
         self._broken: Exception | None = None  # the reader ended by this
         self._last_error = ""
         self._stopping = False
@@ -182,19 +183,18 @@ class KafkaCompactedLog:
         deadline = time.monotonic() + timeout_ms / 1000
         self.flush(timeout_ms)
         left_ms = max(1, int((deadline - time.monotonic()) * 1000))
-        self._has_unplaced = False
+        self._own.end_is_asked()
         self._wait_until(self._admin.end_offsets(self._partitions(), left_ms), deadline, timeout_ms)
 
     def read_back(self, timeout_ms: int) -> None:
         """See ``ports.compacted_log.CompactedLog.read_back``."""
         deadline = time.monotonic() + timeout_ms / 1000
         self.flush(timeout_ms)
-        if self._has_unplaced or self._loading:
+        ends = self._own.ends()
+        if ends is None or self._loading:
             self.read_to_end(max(1, int((deadline - time.monotonic()) * 1000)))
-            return
-        with self._changed:
-            written = dict(self._written)
-        self._wait_until(written, deadline, timeout_ms)
+        else:
+            self._wait_until(ends, deadline, timeout_ms)
 
     def _wait_until(self, end: Mapping[TopicPartition, int], deadline: float, timeout_ms: int) -> None:
         with self._changed:
@@ -235,18 +235,6 @@ class KafkaCompactedLog:
                 return True
             else:
                 return True
-
-    def _placed(self, error: Any, message: Any) -> None:
-        """Take where a record came to lie; a retry that the broker recognized is acknowledged without its offset."""
-        if error is not None:
-            return
-        offset = message.offset() if message is not None else None
-        with self._changed:
-            if offset is None or offset < 0:
-                self._has_unplaced = True
-            else:
-                where = TopicPartition(self.topic, message.partition())
-                self._written[where] = max(offset + 1, self._written.get(where, 0))
 
     def _answer(self, on_appended: OnAppended | None, error: Exception | None) -> None:
         if on_appended is not None:

@@ -25,8 +25,15 @@ def test_calls_one_after_another_share_a_thread() -> None:
 
 def test_a_call_that_hangs_or_raises_holds_up_no_other() -> None:
     brief, go_on, ran = BriefThreads(MACHINE_THREADS), threading.Event(), threading.Event()
-    hung = brief.start("hung", lambda: go_on.wait(LIMIT_S) and None)
-    brief.start("raises", lambda: 1 / 0 and None).join(LIMIT_S)
+
+    def hang() -> None:
+        go_on.wait(LIMIT_S)
+
+    def fail() -> None:
+        raise ValueError("a call's own")
+
+    hung = brief.start("hung", hang)
+    brief.start("raises", fail).join(LIMIT_S)
     brief.start("other", ran.set)
     assert ran.wait(LIMIT_S)
     assert hung.is_alive()
@@ -37,7 +44,11 @@ def test_a_call_that_hangs_or_raises_holds_up_no_other() -> None:
 
 def test_a_crowd_of_calls_all_run_at_once_and_few_threads_stay() -> None:
     brief, together = BriefThreads(MACHINE_THREADS, kept_s=LIMIT_S, most=2), threading.Barrier(20)
-    runs = [brief.start(f"one-{n}", lambda: together.wait(LIMIT_S) and None) for n in range(20)]
+
+    def meet() -> None:
+        together.wait(LIMIT_S)
+
+    runs = [brief.start(f"one-{n}", meet) for n in range(20)]
     for run in runs:
         run.join(LIMIT_S)
     assert not together.broken
