@@ -143,8 +143,12 @@ def test_javas_file_connectors_live_through_everything_that_pythons_do(
     assert rest.request("GET", "/connectors/jin/status").json()["connector"]["version"] == "4.1.1"
     (task,) = rest.request("GET", "/connectors/jin/tasks").json()
     assert task["config"]["task.class"] == "org.apache.kafka.connect.file.FileStreamSourceTask"
-    logged = [one["logger"] for one in logged_lines(worker, "jin/tasks/0/logs") if "[jin|task-0]" in one["message"]]
-    assert "org.apache.kafka.connect.file.FileStreamSourceTask" in logged
+
+    def logged() -> list[str]:
+        return [one["logger"] for one in logged_lines(worker, "jin/tasks/0/logs") if "[jin|task-0]" in one["message"]]
+
+    own = "org.apache.kafka.connect.file.FileStreamSourceTask"
+    until(lambda: own in logged(), 30, "the task's lines come from its executor", logged)
     assert rest.request("PUT", levels, {"level": "INFO"}).status == 200
 
     assert rest.request("PUT", "/connectors/jin/pause").status == 202

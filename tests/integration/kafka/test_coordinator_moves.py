@@ -121,6 +121,14 @@ def moved(cluster: Cluster, herders: list[Herder], what: str) -> None:
     assert settled(*herders)
 
 
+def believes(admin: KafkaAdmin, node: int) -> None:
+    """Have a client take ``node`` for the controller: brokers of KRaft name one of them at random."""
+    end = time.monotonic() + 30
+    while admin._admin.list_topics(timeout=10).controller_id != node:
+        assert time.monotonic() < end, f"no broker names node {node}"
+    assert admin.describe_topic(OFFSETS_TOPIC) is not None
+
+
 def test_the_offsets_topic_is_made_when_the_first_member_asks_for_its_coordinator(cluster: Cluster) -> None:
     assert OFFSETS_TOPIC not in cluster.topics_at_first
     herder = Herder("a", new_member(cluster.settings(f"connect-{uuid.uuid4()}")))
@@ -146,8 +154,11 @@ def test_a_coordinator_that_goes_costs_neither_generation_nor_work(cluster: Clus
     """Asked to stop it hands the group over; killed, its partitions get another leader once it is fenced (3 s)."""
     _, herders = pair_on(cluster, MOVED_NODE)
     broker = cluster.kafka.broker(MOVED_NODE)
+    admin = KafkaAdmin({"bootstrap.servers": cluster.kafka.bootstrap_servers})
+    believes(admin, MOVED_NODE)
     try:
         getattr(broker, end)()
+        assert admin.describe_topic(OFFSETS_TOPIC, 20_000) is not None, "it asks another than the controller it knew"
         moved(cluster, herders, f"coordinator's broker: {end}")
     finally:
         cluster.bring_back(MOVED_NODE)
