@@ -1,4 +1,4 @@
-"""Two workers of one group on a real broker, for the console, their tasks on threads; the first with Spark for pictures.
+"""Two workers of one group on a real broker, for the console; tasks on threads, for pictures the first's on Spark.
 
 Owns: their start, beside each other, and a few connectors of each kind. What the console shows of Spark itself is tried
 in ``tests/e2e/console_stories.py``, on a worker that is up there anyway: a start costs 20 CPU seconds.
