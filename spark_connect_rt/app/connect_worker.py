@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 from spark_connect_rt.app.deferred_runner import DeferredRunner, with_stores
 from spark_connect_rt.app.exit_codes import EXIT_BROKER_UNREACHABLE
 from spark_connect_rt.app.management.parts import Surroundings, WorkerManagement
-from spark_connect_rt.app.plugin_group import group_installs
+from spark_connect_rt.app.plugin_group import group_installs, path_watch
 from spark_connect_rt.app.plugin_report import refuse_unlisted, tell_broken
 from spark_connect_rt.app.rest_api import RestApi
 from spark_connect_rt.app.wiring import ClusterId, admin_of, spark_runner
@@ -30,6 +30,7 @@ from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.kafka.logs.bulk_read_process import cpu_count
 from spark_connect_rt.mirror.named_class import import_only
 from spark_connect_rt.plugin_install.group_installs import GroupInstalls
+from spark_connect_rt.plugins.path_watch import PathWatch
 from spark_connect_rt.ports.supervision import Supervisor
 from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.rest.management.routes import NOTHING
@@ -60,6 +61,7 @@ class ConnectWorker(ABC, Generic[Herder]):
         self._admin: KafkaAdmin | None = None
         self._rest: RestApi | None = None
         self._installs: GroupInstalls | None = None
+        self._watch: PathWatch | None = None
         self._management: WorkerManagement | None = None
         self._runner: Any = None
         self.herder: Herder | None = None
@@ -93,6 +95,9 @@ class ConnectWorker(ABC, Generic[Herder]):
         dependencies = self._dependencies(self._admin, self._runner)
         self.herder = self._new_herder(dependencies)
         self._installs = group_installs(self.config, self.address.worker_id, self._admin, self.herder)
+        dependencies.supervisor.watch(self._installs.problem)
+        self._watch = path_watch(self.config)
+        dependencies.supervisor.watch(self._watch.rounds.trouble)
         self._management = WorkerManagement(
             Surroundings(self.config, self.address.worker_id, dependencies, self.herder, self._admin, self._runner)
         )
@@ -102,6 +107,7 @@ class ConnectWorker(ABC, Generic[Herder]):
         self._reach_broker(self._admin)
         self.herder.start()
         self._installs.start()
+        self._watch.start()
         self._management.start()
         self._runner.build(after=self._read(dependencies.offset_store))
         if self.config.plugins.folders:
@@ -164,6 +170,8 @@ class ConnectWorker(ABC, Generic[Herder]):
             self._management.stop()
         if self._installs is not None:
             self._installs.stop()
+        if self._watch is not None:
+            self._watch.rounds.stop(join_s=2.0)
         if self._runner is not None and self.supervisor.failure is None:  # else the herder has ended what it could
             self._runner.close(self.config.runtime.task_shutdown_graceful_timeout_ms)
         if (java := java_asked(self.config.raw)()) is not None:

@@ -16,6 +16,7 @@ from spark_connect_rt.errors import NotFoundError
 
 if TYPE_CHECKING:  # the port brings pyarrow, which the driver's start must not wait for
     from spark_connect_rt.config.connectors.topic_creation import TopicGroup
+    from spark_connect_rt.config_providers.providers import ConfigProviders
     from spark_connect_rt.kafka.admin import TopicSpec
     from spark_connect_rt.ports.executor_clients import BatchConsumer, BatchProducer, TransactionalProducer
 
@@ -29,6 +30,7 @@ class KafkaExecutorClients:
         """Take the folders of plug-ins on the driver's machine; where their copies are, if this is another one."""
         self._driver_folders = driver_folders
         self._copies = copies
+        self._providers: tuple[dict[str, str], ConfigProviders] | None = None
 
     @property
     def _folders(self) -> tuple[str, ...]:
@@ -111,13 +113,21 @@ class KafkaExecutorClients:
         """Return the configuration with every ``${provider:...}`` replaced."""
         resolve: Callable[[Mapping[str, str]], dict[str, str]] = dict
         if worker_config.get("config.providers"):
-            from spark_connect_rt.config_providers.providers import ConfigProviders
-
-            resolve = ConfigProviders.from_config(worker_config, self.plugin).resolve
+            resolve = self._config_providers(worker_config).resolve
         resolved = resolve(config)
         if endpoints_in(resolved):
             refuse_foreign_endpoints(resolved, resolve(worker_config))
         return resolved
+
+    def _config_providers(self, worker_config: Mapping[str, str]) -> ConfigProviders:
+        """Return the worker's providers: made once, as in Java, for one of Java's is an object in a JVM."""
+        from spark_connect_rt.config_providers.providers import ConfigProviders
+
+        settings = {name: value for name, value in worker_config.items() if name.startswith("config.providers")}
+        kept = self._providers
+        if kept is None or kept[0] != settings:
+            self._providers = kept = (settings, ConfigProviders.from_config(worker_config, self.plugin))
+        return kept[1]
 
 
 def _parts_below(path: str, folder: str) -> tuple[str, ...] | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from spark_connect_rt.app.management.log_sources import topic_source
-from spark_connect_rt.app.worker_plugins import install_directory, plugins_of, refresh_plugins
+from spark_connect_rt.app.worker_plugins import install_directory, plugin_folders, plugins_of, refresh_plugins
 from spark_connect_rt.config.client_properties import log_client_properties
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.errors import ConnectError
@@ -15,6 +15,7 @@ from spark_connect_rt.plugin_install.folders import PluginFolder
 from spark_connect_rt.plugin_install.group_installs import GroupInstalls
 from spark_connect_rt.plugin_install.installer import Installer
 from spark_connect_rt.plugin_install.usage import Place, users_of
+from spark_connect_rt.plugins.path_watch import PathWatch
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.ports.clock import SystemClock
 from spark_connect_rt.ports.herder import HerderApi
@@ -51,6 +52,14 @@ def group_installs(config: WorkerConfig, worker: str, admin: KafkaAdmin, herder:
     topic = plugin_topic(config)
     group_log = None if topic is None else topic_source(topic, admin, log_client_properties(config, "plugins"))
     return GroupInstalls(worker, installer_of(config), refresh_plugins, users, group_log)
+
+
+def path_watch(config: WorkerConfig) -> PathWatch:
+    """Return what sees new plug-ins in the folders of ``plugin.path``, not started; names that are not known ask it."""
+    each_s = config.plugin_install.connectrt_plugins_watch_interval_ms / 1000
+    watch = PathWatch(plugin_folders(config.raw), refresh_plugins, each_s)
+    plugins_of(config.raw).look = watch.look_now
+    return watch
 
 
 def place_of(plugins: Plugins, name: str) -> Place | None:

@@ -42,6 +42,7 @@ class Waiting:
     settle: Callable[[], None]  # nothing else came: make what was reported durable
     ending: Callable[[], bool]  # the task is to end
     hurried: Callable[[], bool]  # or partitions leave: something waits for this call
+    latest: Callable[[], Mapping[str, Any]]  # the task asked what its configuration is now
 
 
 class SinkCalls(OnMeter):
@@ -149,6 +150,8 @@ class SinkCalls(OnMeter):
             return frame
         if frame.kind is FromJava.ERRANT:
             self._waiting.on_errant(frame)
+        elif frame.kind is FromJava.CONFIG:
+            self.say(ToJava.CONFIG, {"question": frame.head["question"], **self._waiting.latest()})
         elif frame.kind is FromJava.FAILED:
             if kind is not FromJava.ENDED:
                 raise plugin_error(frame.head)

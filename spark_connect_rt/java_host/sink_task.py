@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from spark_connect_rt.errors import BadConfigError, ShuttingDownError
 from spark_connect_rt.java_host.columns import consumed, pieces
+from spark_connect_rt.java_host.latest_config import latest_config, refers
 from spark_connect_rt.java_host.plugin_folders import jvm_worker_config, with_converters
 from spark_connect_rt.java_host.process import JavaHostGoneError
 from spark_connect_rt.java_host.sink_calls import SinkCalls, Waiting, plugin_error
@@ -57,6 +58,9 @@ class JavaSinkTask(HostedSink):
             settle=lambda: self._reporting.settle(),
             ending=parts.ending,
             hurried=parts.must_not_wait,
+            latest=lambda: latest_config(
+                lambda: parts.clients.resolve(parts.launch.config, parts.launch.worker_config)
+            ),
         )
         self._calls = SinkCalls(parts.launch.task, waiting)
         self._calls.meter = parts.meter
@@ -87,6 +91,7 @@ class JavaSinkTask(HostedSink):
             "sink": True,
             "connector": {"name": launch.task.connector, **self._java_config()},
             "task": config,
+            "refers": refers(launch.config),
             "consumer": consumer,
         }
         with parts.meter.call("start"):

@@ -16,6 +16,7 @@ import pyarrow as pa
 from spark_connect_rt.config.worker.exactly_once import Boundary
 from spark_connect_rt.errors import BadConfigError, DataError, ShuttingDownError, TimedOutError
 from spark_connect_rt.java_host.columns import one_batch, produce_batches
+from spark_connect_rt.java_host.latest_config import latest_config, refers
 from spark_connect_rt.java_host.plugin_folders import jvm_worker_config
 from spark_connect_rt.java_host.process import JavaHostGoneError
 from spark_connect_rt.java_host.sink_calls import plugin_error
@@ -93,6 +94,7 @@ class JavaSourceTask(HostedSource):
             "sink": False,
             "connector": self._chain.java,
             "task": parts.resolved(launch.config),
+            "refers": refers(launch.config),
             "claims": self._claims,
             "flush_ms": launch.flush.offset_flush_interval_ms,
             "transactions": self._claims and Boundary.of(config) is Boundary.CONNECTOR,
@@ -195,6 +197,9 @@ class JavaSourceTask(HostedSource):
                 self._errants.append(frame)
             case FromJava.OFFSETS:
                 self._answer(frame.head)
+            case FromJava.CONFIG:
+                now = latest_config(lambda: self.parts.resolved(self.parts.launch.config))
+                self._calls.send(ToJava.CONFIG, {"question": frame.head["question"], **now})
             case FromJava.IDLE:
                 self._idle, self._over = True, self._over or frame.head.get("last", False)
             case FromJava.FAILED:

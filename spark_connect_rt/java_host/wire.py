@@ -30,6 +30,7 @@ class ToJava(Enum):
     ROOM = b"C"  # source: so many more polls may be sent; 0: none, which is answered by IDLE
     DURABLE = b"A"  # source: so many batches are durable, and where their records lie
     OFFSETS = b"O"  # source: answer to OFFSETS
+    CONFIG = b"F"  # answer to CONFIG
     PUT = b"P"
     PUT_AGAIN = b"G"
     OPEN = b"U"
@@ -51,6 +52,7 @@ class FromJava(Enum):
     STARTED = b"S"
     BATCH = b"B"
     OFFSETS = b"O"
+    CONFIG = b"C"  # the task asks what its configuration is now
     DONE = b"D"  # sink: a call has returned, or raised
     ERRANT = b"Z"  # a record that was given up, for the log and the dead letter queue
     MADE = b"M"  # source: it waits for GO

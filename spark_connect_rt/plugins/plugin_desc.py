@@ -63,6 +63,11 @@ class PluginDesc:
         return False
 
     @property
+    def content(self) -> str:
+        """A digest of the jars that are there: none."""
+        return ""
+
+    @property
     def cls(self) -> PluginClass:
         """The class, imported when first asked for. Raises NotFoundError: it cannot be, or is another kind."""
         found = load_class(f"{ROOT}.{self.namespace}.{self.target}" if self.namespace else self.target)

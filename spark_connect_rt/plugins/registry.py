@@ -50,6 +50,8 @@ class Plugins:
         any client of the REST API.
         """
         self.may_import = may_import
+        self.look: Callable[[], bool] = lambda: False
+        """Asked when a name is not known: looks whether there are new plug-ins, and returns whether it searched."""
         self._bundled = _sorted(bundled_plugins)
         self._by_name = _by_name(self._bundled)
         self._discover = discover
@@ -71,12 +73,9 @@ class Plugins:
         wanted, _, runtime = wanted.partition(RUNTIME_MARK)
         accepts = requirement(version, "plugin.version")
         known: Sequence[PluginDesc] = self._by_name.get(wanted, []) if accepts is None and runtime != "java" else []
-        if not known:
-            self._search()
-            known = _of_runtime(self._all_by_name.get(wanted, []), runtime)
-        if not known:
-            self._search_all()
-            known = _of_runtime(self._all_by_name.get(wanted, []), runtime)
+        known = known or self._discovered(wanted, runtime)
+        if not known and self.look():
+            known = self._discovered(wanted, runtime)
         names = sorted({one.java_class for one in known})
         if len(names) > 1:
             meant = ", ".join(names)
@@ -88,6 +87,13 @@ class Plugins:
         if ":" in wanted or "." in wanted:
             return self._users_own(wanted)
         raise NotFoundError(f"{self._not_found(wanted)}")
+
+    def _discovered(self, name: str, runtime: str) -> Sequence[PluginDesc]:
+        self._search()
+        if not (known := _of_runtime(self._all_by_name.get(name, []), runtime)):
+            self._search_all()
+            known = _of_runtime(self._all_by_name.get(name, []), runtime)
+        return known
 
     def class_of(self, name: str) -> type[Any]:
         """Return the class of that name or alias. Raises NotFoundError as ``find`` and ``check``."""

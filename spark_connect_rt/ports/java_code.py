@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from spark_connect_rt.config.config_def import ConfigValue
 
@@ -24,10 +25,14 @@ class JavaCode:
     levels: tuple[tuple[str, str], ...] = field(default=(), compare=False)  # of Java's loggers when it starts
     connector_class: str = ""  # Java's name
     connector_version: str = ""  # as the driver found it; empty: the plug-in has none
+    contents: tuple[str, ...] = ()
+    """Digests of what is in ``plugins``: other jars at a place need a JVM that has not loaded those of before."""
 
 
 class JavaConnector(ABC):
     """What the runtime asks of the Python class that stands for a Java connector, beside what all connectors answer."""
+
+    content: ClassVar[str] = ""  # digest of what is at its location
 
     @property
     @abstractmethod

@@ -26,6 +26,10 @@ class PluginFacts(Protocol):
         """Where it is: bundled, environment, or a path."""
 
     @property
+    def content(self) -> str:
+        """A digest of the jars that are there; empty: it is in Python."""
+
+    @property
     def version(self) -> str | None:
         """Its version, None when undefined."""
 

@@ -60,6 +60,7 @@ class _Facts:
     java_class: str
     location: str = "bundled"
     is_java: bool = False
+    content: str = ""
 
 
 class MemoryPlugins:

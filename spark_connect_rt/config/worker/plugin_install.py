@@ -15,6 +15,7 @@ INSTALL = "connectrt.plugins.install"
 ALLOWED = "connectrt.plugins.allowed"
 SIZE_MAX = "connectrt.plugins.size.max.bytes"
 STORAGE_TOPIC = "connectrt.plugins.storage.topic"
+WATCH = "connectrt.plugins.watch.interval.ms"
 LOOPBACK, ALLOW, DENY = "loopback", "allow", "deny"
 
 PLUGIN_INSTALL = ConfigDef(
@@ -61,6 +62,15 @@ PLUGIN_INSTALL = ConfigDef(
             "Compacted topic by which every worker of the group installs what one of them has; made at the first "
             "install. Not set: that of config.storage.topic with -plugins behind it.",
         ),
+        ConfigKey(
+            WATCH,
+            Type.LONG,
+            5_000,
+            LOW,
+            "Time between two looks at the folders of plugin.path, ms: what was put there by hand, or taken away, "
+            "counts when two looks have found the same. 0: only a name that is not known makes the worker look.",
+            AtLeast(0),
+        ),
     ]
 )
 
@@ -75,3 +85,4 @@ class PluginInstallSettings(SettingsGroup):
     connectrt_plugins_allowed: tuple[str, ...]
     connectrt_plugins_size_max_bytes: int
     connectrt_plugins_storage_topic: str | None
+    connectrt_plugins_watch_interval_ms: int

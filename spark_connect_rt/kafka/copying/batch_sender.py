@@ -17,7 +17,14 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from spark_connect_rt.errors import ConnectError, DataError, NotFoundError, RetriableError, TimedOutError
+from spark_connect_rt.errors import (
+    ConnectError,
+    DataError,
+    ExternalError,
+    NotFoundError,
+    RetriableError,
+    TimedOutError,
+)
 from spark_connect_rt.kafka.copying.pieces import SMALL_BYTES, CopyRules, Piece, halves, laid_out, taken_apart
 from spark_connect_rt.kafka.copying.produce_batches import Outcome, ProduceBatches, outcomes
 from spark_connect_rt.kafka.error_mapping import connect_error
@@ -27,6 +34,7 @@ from spark_connect_rt.protocol.ids import TopicPartition
 
 PRODUCE = "produce"
 MOST_REQUESTS = 2  # under way to one broker: it has one while the other is made; each has a price, so no more
+SAY_STALLED_EACH_S = 10.0
 UNKNOWN_LIMIT_S = 30.0  # until a partition that no broker knows counts as one that does not exist
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 _UNKNOWN = KafkaError.UNKNOWN_TOPIC_OR_PART
@@ -58,12 +66,15 @@ class BatchSender:
         self._ready: dict[int, deque[TopicPartition]] = defaultdict(deque)  # by leader
         self._requests: Counter[int] = Counter()  # under way, by broker
         self._lost: dict[TopicPartition, float] = {}  # without a leader, since when
-        self._refreshed_s = -1e9
+        self._stalled: set[TopicPartition] = set()  # lost, or not taken at the last attempt
+        self._refreshed_s = self._said_s = -1e9
+        self._unanswered = False  # the last question for leaders
         self._refreshing: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self.held_bytes = 0  # by what is not acknowledged
         self.failure: ConnectError | None = None
+        """For good, so never one that asks to be tried again."""
         self.last_error = ""
 
     def put(self, place: TopicPartition, piece: Piece) -> None:
@@ -71,6 +82,8 @@ class BatchSender:
         waiting = self._waiting.get(place)
         if waiting is None:
             waiting = self._waiting[place] = deque()
+        if place in self._stalled:
+            piece.keep()
         waiting.append(piece)
         self.held_bytes += piece.size
         if len(waiting) == 1:
@@ -102,6 +115,7 @@ class BatchSender:
         leader = self._links.leaders.get(place)
         if leader is None:
             self._lost.setdefault(place, time.monotonic())
+            self._stall(place)
             self._refresh()
             return
         self._busy.add(place)
@@ -162,7 +176,7 @@ class BatchSender:
         if piece.head is None:
             return laid_out(piece, int(time.time() * 1000), self._rules)
         if isinstance(piece.content, bytes) or piece.content.readonly:
-            piece.content = memoryview(bytearray(piece.content))
+            piece.keep()
         ready_to_send(piece.content, piece.head)
         return piece.content
 
@@ -200,6 +214,7 @@ class BatchSender:
         if not outcome.code:
             waiting = self._waiting[place]
             waiting.popleft()
+            self._stalled.discard(place)
             self.held_bytes -= piece.size
             self._on_acknowledged(place, piece, outcome.offset)
             self._busy.discard(place)
@@ -239,7 +254,10 @@ class BatchSender:
         """Try again after a while, by newer metadata. Fails when the time for that is up."""
         now_s = time.monotonic()
         self.last_error = str(problem)
+        self._stall(place)
         piece.attempts += 1
+        begun_s = now_s if piece.until_s is None else piece.until_s - self._delivery_s
+        self._say_stalled(place, now_s - begun_s, self.last_error)
         if piece.until_s is not None and now_s >= piece.until_s:
             self._fail(TimedOutError(f"producing to {place}: not acknowledged in time; last error: {problem}"))
             return
@@ -252,12 +270,24 @@ class BatchSender:
         self._refresh()
         asyncio.get_running_loop().call_later(wait_s * random.uniform(0.8, 1.2), self._again, place)
 
+    def _stall(self, place: TopicPartition) -> None:
+        """What waits here may wait for long: it must not keep whole answers in memory."""
+        self._stalled.add(place)
+        for one in self._waiting[place]:
+            one.keep()
+
+    def _say_stalled(self, place: TopicPartition, since_s: float, why: str) -> None:
+        if since_s > SAY_STALLED_EACH_S and time.monotonic() - self._said_s > SAY_STALLED_EACH_S:
+            self._said_s = time.monotonic()
+            log.warning("%s takes nothing since %d s: %s", place, since_s, why)
+
     def _again(self, place: TopicPartition) -> None:
         self._busy.discard(place)
         self._make_ready(place)
 
     def _fail(self, error: ConnectError) -> None:
-        self.failure = self.failure or error
+        passing = isinstance(error, RetriableError | NotFoundError)
+        self.failure = self.failure or (ExternalError(str(error)) if passing else error)
         self._changed.set()
 
     # -- who leads what
@@ -267,25 +297,36 @@ class BatchSender:
             self._refreshing = asyncio.get_running_loop().create_task(self._refreshed())
 
     async def _refreshed(self) -> None:
+        topics = {place.topic for place in self._waiting}
         try:
-            await self._links.refresh({place.topic for place in self._waiting})
-            self._refreshed_s = time.monotonic()
+            await self._links.refresh(topics)
+            self._refreshed_s, self._unanswered = time.monotonic(), False
         except RetriableError as error:
-            self.last_error = str(error)
+            self.last_error, self._unanswered = str(error), True
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error if isinstance(error, ConnectError) else ConnectError(f"asking for leaders: {error!r}"))
             return
         finally:
             self._refreshing = None
-        now_s = time.monotonic()
+        self._look_for_lost(time.monotonic())
+        if self._lost:
+            is_new = any(place.topic not in topics for place in self._lost)
+            asyncio.get_running_loop().call_later(0 if is_new else self._retry_s, self._refresh)
+
+    def _look_for_lost(self, now_s: float) -> None:
+        """Go on where there is a leader now. Fails when the time for that is up."""
         for place, since_s in list(self._lost.items()):
+            code = self._links.why_lost(place)
             if place in self._links.leaders:
                 del self._lost[place]
                 self._make_ready(place)
-            elif now_s - since_s > UNKNOWN_LIMIT_S and self._links.why_lost(place) == _UNKNOWN:
+            elif now_s - since_s > UNKNOWN_LIMIT_S and code == _UNKNOWN and not self._unanswered:
                 self._fail(connect_error(KafkaError(_UNKNOWN), f"producing to {place}"))
-        if self._lost:
-            asyncio.get_running_loop().call_later(self._retry_s, self._refresh)
+            else:
+                why = self.last_error if self._unanswered else KafkaError(code).name()
+                self._say_stalled(place, now_s - since_s, why)
+                if now_s - since_s > self._delivery_s:
+                    self._fail(TimedOutError(f"producing to {place}: no leader in time; last error: {why}"))
 
 
 def _is_small(piece: Piece) -> bool:

@@ -87,15 +87,20 @@ class BufferedConnection(GroupConnection):
             return
         number, request, answered = self._requests.popleft()
         reader = _Fields(frame)
-        said = request.parse_response_header(reader).correlation_id
-        if said != number:
-            error = CorrelationIdError(f"Correlation ids do not match: sent {number}, recv {said}")
+        try:
+            said = request.parse_response_header(reader).correlation_id
+            if said != number:
+                raise CorrelationIdError(f"Correlation ids do not match: sent {number}, recv {said}")
+            answer = request.RESPONSE_TYPE.decode(reader)
+        except Exception as error:  # noqa: BLE001 - the loop would close the transport and leave who asked waiting
+            known = isinstance(error, CorrelationIdError)
+            problem = error if known else KafkaConnectionError(f"an answer that cannot be read: {error!r}")
             if not answered.done():
-                answered.set_exception(error)
-            self.close(exc=error)
+                answered.set_exception(problem)
+            self.close(exc=problem)
             return
         if not answered.done():
-            answered.set_result(request.RESPONSE_TYPE.decode(reader))
+            answered.set_result(answer)
         self._last_action = time.monotonic()
 
     def lost(self, error: Exception | None) -> None:

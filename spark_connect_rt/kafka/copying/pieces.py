@@ -62,6 +62,12 @@ class Piece:
     attempts: int = 0
     until_s: float | None = None  # from the first attempt on: no later it is acknowledged
     read_ms: float = 0.0
+    is_kept: bool = False  # ``content`` is memory of its own
+
+    def keep(self) -> None:
+        """Hold no more memory than its size: of an answer one view is enough to keep the whole."""
+        if self.content is not None and not self.is_kept:
+            self.content, self.is_kept = memoryview(bytearray(self.content)), True
 
     def runs(self) -> Iterator[tuple[int, int]]:
         """Yield (first offset, records) at the source of what has no hole in between."""

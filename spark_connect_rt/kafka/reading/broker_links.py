@@ -50,7 +50,7 @@ class BrokerLinks:
         self._topic_errors: dict[str, int] = {}
 
     async def refresh(self, topics: Collection[str]) -> None:
-        """Ask who leads the partitions of these topics.
+        """Ask who leads the partitions of these topics; what is known of others stays.
 
         Raises:
             RetriableError: no broker answers.
@@ -63,7 +63,7 @@ class BrokerLinks:
             except NETWORK_ERRORS as error:
                 failure = error if refusal_of_error(failure) is None else failure
                 continue
-            self._take(answer)
+            self._take(answer, set(topics))
             return
         raise self._problem(failure)
 
@@ -97,17 +97,20 @@ class BrokerLinks:
             if (host, port) not in known:
                 yield host, port
 
-    def _take(self, metadata: Any) -> None:
+    def _take(self, metadata: Any, topics: set[str]) -> None:
         if not metadata.brokers:
             return
         self._brokers = {broker[0]: (broker[1], broker[2]) for broker in metadata.brokers}
-        self._topic_errors = {topic[1]: topic[0] for topic in metadata.topics if topic[0]}
+        errors = {topic: code for topic, code in self._topic_errors.items() if topic not in topics}
+        self._topic_errors = errors | {topic[1]: topic[0] for topic in metadata.topics if topic[0]}
         led_by = {
             TopicPartition(topic[1], partition[1]): partition[2] for topic in metadata.topics for partition in topic[3]
         }
-        self._known = set(led_by)
+        self._known = {one for one in self._known if one.topic not in topics} | led_by.keys()
+        led_by = {one: broker for one, broker in self.leaders.items() if one.topic not in topics} | led_by
         self.leaders = {partition: broker for partition, broker in led_by.items() if broker in self._brokers}
-        self.epochs = dict(leader_epochs(metadata))
+        epochs = {one: epoch for one, epoch in self.epochs.items() if one.topic not in topics}
+        self.epochs = epochs | dict(leader_epochs(metadata))
 
     async def _send(self, address: Address, purpose: str, request: Any) -> Any:
         async with self._opening[address, purpose]:

@@ -236,10 +236,10 @@ class Fetcher:
     def _look_for_lost(self) -> None:
         """Give partitions without a leader some time: a failover, or metadata under way; raise when it is up."""
         lost = {one: reading for one, reading in self.readings.items() if one not in self._links.leaders}
+        if lost:  # before one is given up: who goes on with the others asks no more often for that
+            self._retry_s[None] = time.monotonic() + backoff_s(self._settings.retry_ms, 1)
         for partition, reading in lost.items():
             self._refused(partition, reading, self._links.why_lost(partition))
-        if lost:
-            self._retry_s[None] = time.monotonic() + backoff_s(self._settings.retry_ms, 1)
 
     async def _take(self, answer: Any, asked: dict[TopicPartition, PartitionReading]) -> None:
         for place, fields in _parts(answer):
@@ -309,6 +309,8 @@ class Fetcher:
         if isinstance(problem, NotFoundError):
             reading.unknown_s = reading.unknown_s or now_s
             if now_s - reading.unknown_s > UNKNOWN_LIMIT_S:
+                self._outdated = True
+                self._wait(reading)
                 raise problem
         elif not isinstance(problem, RetriableError) and code not in _PASSING:
             raise problem

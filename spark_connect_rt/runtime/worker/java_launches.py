@@ -36,10 +36,12 @@ def java_code(
     """
     if not isinstance(connector, JavaConnector):
         return None
-    others = (_java_location(plugins, name, version) for name, version in _chain(config, worker.raw))
-    locations = dict.fromkeys([connector.location, *(one for one in others if one)])
+    others = (_java_place(plugins, name, version) for name, version in _chain(config, worker.raw))
+    places = {location: content for location, content in others if location} | {connector.location: connector.content}
+    locations = dict.fromkeys([connector.location, *places])
     return JavaCode(
         plugins=tuple(locations),
+        contents=tuple(places[one] for one in locations),
         heap=config.get(JAVA_HEAP) or worker.plugins.connectrt_java_heap,
         options=_options(config.get(JAVA_OPTIONS) or worker.plugins.connectrt_java_options),
         alone=config.get("connectrt.isolation", "").strip().lower() == "process",
@@ -68,9 +70,10 @@ def _chain(config: Mapping[str, str], worker: Mapping[str, str]) -> Iterator[tup
                 yield name, config.get(f"{setting}.{alias}.plugin.version")
 
 
-def _java_location(plugins: PluginCatalog, name: str, version: str | None) -> str:
-    """Return where the jars of a plug-in are; empty: in Connect's own, or it is in Python."""
+def _java_place(plugins: PluginCatalog, name: str, version: str | None) -> tuple[str, str]:
+    """Return where the jars of a plug-in are, and their digest; empty: in Connect's own, or it is in Python."""
     try:
-        return plugins.find(versioned(of_runtime(name, "java"), version)).location
+        found = plugins.find(versioned(of_runtime(name, "java"), version))
     except (NotFoundError, BadConfigError):
-        return ""
+        return "", ""
+    return found.location, found.content

@@ -100,7 +100,7 @@ def decode_launch(fields: Mapping[str, Any]) -> TaskLaunch:
 
 def decode_java(fields: Mapping[str, Any]) -> JavaCode:
     """Return a launch's Java code of its fields."""
-    several = {name: tuple(fields[name]) for name in ("plugins", "options")}
+    several = {name: tuple(fields[name]) for name in ("plugins", "options", "contents")}
     levels = tuple((logger, level) for logger, level in fields["levels"])
     return JavaCode(**{**fields, **several, "levels": levels})
 

@@ -62,7 +62,7 @@ class Sinks:
     """A worker that starts Java sinks."""
 
     def __init__(self, folder: Path) -> None:
-        clients = Clients()
+        self.clients = clients = Clients()
         settings = EngineSettings(housekeeping_ms=20, loss_backoff_ms=10, neighbour_grace_ms=100)
         self.worker = Worker(MemoryTaskRunner(clients, settings), clients.topics, folder, limit_s=LIMIT_S)
         self.worker.runner.open(self.worker.on_event, self.worker.read_offsets)
@@ -155,6 +155,17 @@ def test_what_a_task_asks_for_happens(sinks: Sinks) -> None:
         "resume",
     ]
     assert sinks.committed(launch)[ZERO] == 7
+
+
+def test_the_context_shows_a_secret_that_has_changed(sinks: Sinks) -> None:
+    sinks.clients.secrets["${vault:it}"] = "old"
+    launch = sinks.start(label="${vault:it}")
+    sinks.write("a")
+    sinks.noted("t-0@0 a")
+    sinks.clients.secrets["${vault:it}"] = "new"
+    sinks.write("!label")
+    sinks.noted("label new")
+    assert sinks.worker.end(launch).drained
 
 
 def test_errant_records_are_durable_letters_before_an_offset_is_committed(sinks: Sinks) -> None:

@@ -80,7 +80,7 @@ class Sources:
     """A worker that starts Java sources."""
 
     def __init__(self, folder: Path) -> None:
-        clients = MemoryExecutorClients(find_plugin=plugin)
+        self.clients = clients = MemoryExecutorClients(find_plugin=plugin)
         settings = EngineSettings(housekeeping_ms=20, loss_backoff_ms=10, neighbour_grace_ms=100)
         self.topics: MemoryTopics = clients.topics
         self.worker = Offsets(MemoryTaskRunner(clients, settings), clients.topics, folder, limit_s=LIMIT_S)  # type: ignore[arg-type]
@@ -262,6 +262,15 @@ def test_secrets_are_hidden_in_javas_traces(sources: Sources) -> None:
     assert trace.startswith("java.io.UncheckedIOException")
     assert "s3cret" not in trace
     assert "[hidden]" in trace
+
+
+def test_the_context_shows_a_secret_that_has_changed(sources: Sources) -> None:
+    sources.clients.secrets["${vault:it}"] = "old"
+    launch = sources.obedient(*[" $"] * 2_000, label="${vault:it}")
+    sources.worker.until(lambda: "label old" in sources.notes())
+    sources.clients.secrets["${vault:it}"] = "new"
+    sources.worker.until(lambda: "label new" in sources.notes())
+    assert sources.worker.end(launch).drained
 
 
 def test_a_hung_poll_ends_with_its_jvm_and_says_where_it_was(

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.embedded.maven import resolve_jars
+from spark_connect_rt.embedded.maven import KAFKA_VERSION, resolve_jars
 from tests.integration.kafka.threads_worker import ThreadsWorkerProcess
 from tests.support.connect_rest import RestAnswer
 from tests.support.java_connect import COORDINATES
@@ -29,9 +29,14 @@ def workers(
     broker: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[ThreadsWorkerProcess, ThreadsWorkerProcess]]:
     folder = tmp_path_factory.mktemp("workers")
+    (folder / "dropped").mkdir()
 
     def worker(name: str) -> ThreadsWorkerProcess:
-        own = {"connectrt.plugins.directory": str(folder / f"plugins-{name}")}
+        own = {
+            "connectrt.plugins.directory": str(folder / f"plugins-{name}"),
+            "plugin.path": str(folder / "dropped"),
+            "connectrt.plugins.watch.interval.ms": "200",
+        }
         return ThreadsWorkerProcess(folder / name, broker.bootstrap_servers, GROUP, properties=own)
 
     with worker("a") as a, worker("b") as b:
@@ -153,6 +158,31 @@ def shown(worker: ThreadsWorkerProcess, name: str) -> tuple[str, int | None, int
     detail = worker.rest.request("GET", f"/admin/connectors/{name}").json()
     records = sum(task["records"] or 0 for task in detail["tasks"])
     return detail["type"], detail["lag"], records, all(task["executor"] for task in detail["tasks"])
+
+
+@pytest.mark.timeout(300)
+def test_a_jar_that_is_dropped_into_plugin_path_is_used_by_both_at_once(
+    broker: EmbeddedKafka, tmp_path: Path, workers: tuple[ThreadsWorkerProcess, ThreadsWorkerProcess]
+) -> None:
+    a = workers[0]
+    place = Path(a.properties["plugin.path"]) / "files"
+    (tmp_path / "dropped.txt").write_text("from a dropped jar\n")
+    config = {"connector.class": "FileStreamSource", "file": str(tmp_path / "dropped.txt"), **ON_JAVA}
+    create = {"name": "dropped", "config": {**config, "topic": "plugin-dropped"}}
+    assert a.rest.request("POST", "/connectors", create).status == 400
+    (jar,) = (one for one in resolve_jars(COORDINATES) if one.name.startswith("connect-file-"))
+    place.mkdir()
+    shutil.copy(jar, place)
+    created = a.rest.request("POST", "/connectors", create)  # nobody waits for the next look
+    assert created.status == 201, created.body
+    a.rest.until(lambda: count_records(broker.bootstrap_servers, "plugin-dropped"), 1, 120.0, "a line, read in Java")
+    java = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+    for one in workers:
+        one.rest.until(lambda one=one: KAFKA_VERSION in listed(one, java), True, 60.0, "it is listed")
+    a.rest.delete("dropped")
+    shutil.rmtree(place)
+    for one in workers:
+        one.rest.until(lambda one=one: KAFKA_VERSION in listed(one, java), False, 60.0, "it is gone")
 
 
 @pytest.mark.timeout(300)

@@ -54,7 +54,7 @@ class Story:
         self.errants: list[Frame] = []
         self.settled = 0
         self.ending = False
-        waiting = Waiting(self.errants.append, self._settle, lambda: self.ending, lambda: self.ending)
+        waiting = Waiting(self.errants.append, self._settle, lambda: self.ending, lambda: self.ending, dict)
         self.jvm.calls = self.calls = SinkCalls(ConnectorTaskId("s", 0), waiting)
         self.jvm.answers[ToJava.START] = [frame(FromJava.STARTED, {"version": "1"})]
         assert self.calls.begin(self.jvm, {}) == {"version": "1"}  # type: ignore[arg-type]
@@ -93,7 +93,7 @@ def test_the_answer_of_a_call_that_was_given_up_on_is_no_other_calls(story: Stor
     def refuse(_: Frame) -> None:
         raise ConnectError("the queue does not take it")
 
-    story.calls._waiting = Waiting(refuse, lambda: None, lambda: False, lambda: False)
+    story.calls._waiting = Waiting(refuse, lambda: None, lambda: False, lambda: False, dict)
     story.jvm.answers[ToJava.PUT] = [frame(FromJava.ERRANT, {}), frame(FromJava.DONE, {"of": "put"})]
     with pytest.raises(ConnectError, match="does not take it"):
         story.calls.ask(ToJava.PUT)

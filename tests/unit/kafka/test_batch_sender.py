@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from spark_connect_rt.errors import ConnectError, DataError, NotFoundError, RetriableError, TimedOutError
+from spark_connect_rt.errors import ConnectError, DataError, ExternalError, RetriableError
 from spark_connect_rt.kafka.copying import batch_sender
 from spark_connect_rt.kafka.copying.batch_sender import BatchSender
 from spark_connect_rt.kafka.copying.pieces import CopyRules, Piece, pieces_of
@@ -140,18 +140,52 @@ def test_a_partition_that_comes_later_is_waited_for() -> None:
     assert copied(links, [blob(0, LARGE)]) == ([(0, 0, 1)], None)
 
 
-def test_a_partition_that_nobody_knows_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_that_nobody_knows_is_a_failure_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither what a poll is tried again for nor what a mirror waits for: its task would stand still for ever."""
     monkeypatch.setattr(batch_sender, "UNKNOWN_LIMIT_S", 0.02)
     links = Links()
     links.leaders.clear()
     _, failure = copied(links, [blob(0, LARGE)])
-    assert isinstance(failure, NotFoundError)
+    assert isinstance(failure, ExternalError)
+    assert "UNKNOWN_TOPIC_OR_PART" in str(failure)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_partition_without_a_leader_does_not_wait_for_ever(known: bool) -> None:
+    """What its replicas' brokers are away for, and what no broker was there to be asked about."""
+    links = Links()
+    links.leaders.clear()
+    links.why_lost = lambda place: int(KafkaError.LEADER_NOT_AVAILABLE)  # type: ignore[method-assign]
+    if not known:
+        links.refreshed = _away
+    _, failure = copied(links, [blob(0, LARGE)], delivery_ms=50)
+    assert isinstance(failure, ExternalError)
+    assert ("LEADER_NOT_AVAILABLE" if known else "no broker answers") in str(failure)
+
+
+def _away() -> None:
+    raise RetriableError("no broker answers")
+
+
+def test_what_waits_for_a_stalled_partition_keeps_no_answer_in_memory() -> None:
+    async def run() -> None:
+        links = Links()
+        links.leaders.clear()
+        sender = BatchSender(links, RULES, -1, (1_000, 60_000, 1, 300_000), lambda *_: None)  # type: ignore[arg-type]
+        for number in range(3):
+            answer = bytearray(blob(number, LARGE) + bytes(1_000_000))
+            (piece,) = pieces_of(HERE, 0, memoryview(answer)[: len(blob(0, LARGE))], None, RULES)
+            sender.put(THERE, piece)
+            answer.clear()  # BufferError while any view of it is left
+        await sender.close()
+
+    asyncio.run(run())
 
 
 def test_it_does_not_try_for_ever() -> None:
     links = Links(*[int(KafkaError.NOT_ENOUGH_REPLICAS)] * 1_000)
     _, failure = copied(links, [blob(0, LARGE)], delivery_ms=50)
-    assert isinstance(failure, TimedOutError)
+    assert isinstance(failure, ExternalError)
     assert "NOT_ENOUGH_REPLICAS" in str(failure)
 
 

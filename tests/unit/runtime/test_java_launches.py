@@ -32,6 +32,7 @@ class Orders(JavaConnector, SinkConnector):
 
     java_class = "com.example.Orders"
     location = "/plugins/orders"
+    content = "d1"
     java_task_class = "com.example.OrdersTask"
     executor_task_class = "hosting.module:Hosts"
 
@@ -59,6 +60,7 @@ class Found:
     type: str = "sink"
     version: str | None = "1"
     is_java: bool = True
+    content: str = ""
 
 
 class Catalog:
@@ -86,9 +88,9 @@ CATALOG = Catalog(
     **{
         "Orders": Found(Orders, "com.example.Orders", "/plugins/orders"),
         "Memory": Found(MemorySource, is_java=False),
-        "com.example.AvroConverter%java": Found(object, location="/plugins/avro"),
-        "com.example.Route%java@[1,2)": Found(object, location="/plugins/routes.jar"),
-        "com.example.Cut%java": Found(object, location="/plugins/orders"),
+        "com.example.AvroConverter%java": Found(object, location="/plugins/avro", content="d2"),
+        "com.example.Route%java@[1,2)": Found(object, location="/plugins/routes.jar", content="d3"),
+        "com.example.Cut%java": Found(object, location="/plugins/orders", content="d1"),
     }
 )
 
@@ -112,6 +114,7 @@ def test_the_connectors_jars_come_first_then_those_of_its_chain_once_each() -> N
         options=("-Da=1",),
         connector_class="com.example.Orders",
         connector_version="2.1",
+        contents=("d1", "d2", "d3"),
     )
 
 

@@ -79,7 +79,9 @@ def test_a_batch_head_survives() -> None:
     assert BatchHead.decode(head.encode()) == head
 
 
-@pytest.mark.parametrize("java", [None, JavaCode(("/p/a",), "96m", ("-X",), True, (("root", "INFO"),), "a.B", "1")])
+@pytest.mark.parametrize(
+    "java", [None, JavaCode(("/p/a",), "96m", ("-X",), True, (("root", "INFO"),), "a.B", "1", ("d",))]
+)
 def test_a_launch_survives_json(java: JavaCode | None) -> None:
     launch = replace(LAUNCH, java=java)
     (message,) = control_wire.MessageSplitter().feed(

@@ -126,7 +126,7 @@ final class Beans implements Runnable {
   }
 
   private synchronized void forgetEnded() {
-    var hosts = home.tasks().stream().map(task -> task.host).toList();
+    var hosts = home.numbers();
     told.keySet().retainAll(hosts);
     changed.keySet().retainAll(hosts);
     owners.values().retainAll(hosts);

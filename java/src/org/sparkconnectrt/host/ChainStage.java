@@ -18,6 +18,7 @@ final class ChainStage implements Stages.Stage {
   private final Home home;
   private final boolean sink;
   private final List<Step> steps = new ArrayList<>();
+  private final List<AutoCloseable> measuring = new ArrayList<>();
   private final Rows rows = new Rows();
 
   /** One of them; without a transformation it is asked for its predicate only. */
@@ -33,12 +34,14 @@ final class ChainStage implements Stages.Stage {
         Map<String, String> config = Hosted.strings(one.get("transformation").path("config"));
         Transformation<?> made = stages.newPlugin(one.get("transformation"), Transformation.class);
         stages.configure(made, config, () -> made.configure(config));
+        measuring.add(stages.measuring(made));
         transformation = made;
       }
       if (one.hasNonNull("predicate")) {
         Map<String, String> config = Hosted.strings(one.get("predicate").path("config"));
         Predicate<?> made = stages.newPlugin(one.get("predicate"), Predicate.class);
         stages.configure(made, config, () -> made.configure(config));
+        measuring.add(stages.measuring(made));
         predicate = made;
       }
       steps.add(new Step(transformation, predicate, one.path("negate").asBoolean()));
@@ -125,9 +128,6 @@ final class ChainStage implements Stages.Stage {
 
   @Override
   public void close() {
-    for (Step step : steps) {
-      Utils.closeQuietly(step.transformation(), "transformation");
-      Utils.closeQuietly(step.predicate(), "predicate");
-    }
+    measuring.forEach(one -> Utils.closeQuietly(one, "transformation or predicate")); // closes these, too
   }
 }

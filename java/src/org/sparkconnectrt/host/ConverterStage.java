@@ -25,6 +25,7 @@ import org.apache.kafka.connect.storage.HeaderConverter;
 final class ConverterStage implements Stages.Stage {
   private final Home home;
   private final Object plugin;
+  private final AutoCloseable measuring;
   private final Direction from;
   private final Direction to;
   private final Rows rows = new Rows();
@@ -34,9 +35,10 @@ final class ConverterStage implements Stages.Stage {
     byte[] of(ConsumerRecord<byte[], byte[]> row);
   }
 
-  private ConverterStage(Home home, Converter converter) {
+  private ConverterStage(Stages stages, Home home, Converter converter) {
     this.home = home;
     this.plugin = converter;
+    this.measuring = stages.measuring(converter);
     this.from =
         row -> {
           SchemaAndValue given = rows.read(row.key());
@@ -45,9 +47,10 @@ final class ConverterStage implements Stages.Stage {
     this.to = row -> written(converter.toConnectData(row.topic(), row.headers(), row.key()));
   }
 
-  private ConverterStage(Home home, HeaderConverter converter) {
+  private ConverterStage(Stages stages, Home home, HeaderConverter converter) {
     this.home = home;
     this.plugin = converter;
+    this.measuring = stages.measuring(converter);
     this.from =
         row -> {
           SchemaAndValue given = rows.read(row.key());
@@ -60,7 +63,7 @@ final class ConverterStage implements Stages.Stage {
     Map<String, String> config = Hosted.strings(asked.path("config"));
     Converter made = stages.newPlugin(asked, Converter.class);
     stages.configure(made, config, () -> made.configure(config, asked.path("is_key").asBoolean()));
-    return new ConverterStage(home, made);
+    return new ConverterStage(stages, home, made);
   }
 
   static ConverterStage ofHeaders(Stages stages, Home home, JsonNode asked) throws Exception {
@@ -68,7 +71,7 @@ final class ConverterStage implements Stages.Stage {
     config.put(ConverterConfig.TYPE_CONFIG, ConverterType.HEADER.getName());
     HeaderConverter made = stages.newPlugin(asked, HeaderConverter.class);
     stages.configure(made, config, () -> made.configure(config));
-    return new ConverterStage(home, made);
+    return new ConverterStage(stages, home, made);
   }
 
   @Override
@@ -103,8 +106,6 @@ final class ConverterStage implements Stages.Stage {
 
   @Override
   public void close() {
-    if (plugin instanceof AutoCloseable closeable) {
-      Utils.closeQuietly(closeable, "converter");
-    }
+    Utils.closeQuietly(measuring, "converter"); // closes it, too
   }
 }

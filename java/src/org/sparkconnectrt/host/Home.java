@@ -5,10 +5,11 @@ import com.fasterxml.jackson.databind.node.TextNode;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import org.apache.kafka.common.metrics.PluginMetrics;
+import java.util.Set;
 import org.apache.kafka.common.metrics.internals.PluginMetricsImpl;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.connect.errors.ConnectException;
@@ -65,7 +66,7 @@ final class Home {
     return new PluginMetricsImpl(metrics.metrics(), tags);
   }
 
-  PluginMetrics connectorMetrics(String connector) {
+  PluginMetricsImpl connectorMetrics(String connector) {
     return metrics.connectorPluginMetrics(connector);
   }
 
@@ -86,6 +87,13 @@ final class Home {
   /** Returns those that run. */
   synchronized List<Hosted<?, ?>> tasks() {
     return new ArrayList<>(tasks.values());
+  }
+
+  /** Returns the numbers of those that run and of those that are being made. */
+  synchronized Set<Integer> numbers() {
+    Set<Integer> found = new HashSet<>(tasks.keySet());
+    found.addAll(early.keySet());
+    return found;
   }
 
   /** It could not be made, or has ended. */

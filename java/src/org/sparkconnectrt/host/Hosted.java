@@ -5,14 +5,19 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
+import org.apache.kafka.common.internals.Plugin;
 import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.connect.connector.ConnectRecord;
 import org.apache.kafka.connect.connector.Task;
 import org.apache.kafka.connect.runtime.ConnectorConfig;
 import org.apache.kafka.connect.runtime.TransformationChain;
 import org.apache.kafka.connect.runtime.WorkerConfig;
 import org.apache.kafka.connect.runtime.errors.ErrorHandlingMetrics;
+import org.apache.kafka.connect.runtime.errors.Operation;
 import org.apache.kafka.connect.runtime.errors.RetryWithToleranceOperator;
 import org.apache.kafka.connect.storage.Converter;
 import org.apache.kafka.connect.storage.HeaderConverter;
@@ -39,6 +44,7 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
   final Thread thread;
   final Calls doing = new Calls();
   volatile boolean stopping;
+  private final List<Plugin<?>> converters = new ArrayList<>();
 
   /** The task on whose thread, or on a thread that descends from it, the current code runs. */
   static final InheritableThreadLocal<Hosted<?, ?>> CURRENT = new InheritableThreadLocal<>();
@@ -61,18 +67,27 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
     this.config = config;
     this.taskConfig = taskConfig;
     this.loader = home.loaderOf(config.originalsStrings());
+    CURRENT.set(this); // whose the metrics are that converters and transformations register
     try (var swap = home.plugins.withClassLoader(loader)) {
+      this.headers = kept(home.metrics.wrap(headerConverter(), id));
       this.keys =
-          converter(
-              ConnectorConfig.KEY_CONVERTER_CLASS_CONFIG,
-              ConnectorConfig.KEY_CONVERTER_VERSION_CONFIG,
-              WorkerConfig.KEY_CONVERTER_VERSION);
+          kept(
+              home.metrics.wrap(
+                  converter(
+                      ConnectorConfig.KEY_CONVERTER_CLASS_CONFIG,
+                      ConnectorConfig.KEY_CONVERTER_VERSION_CONFIG,
+                      WorkerConfig.KEY_CONVERTER_VERSION),
+                  id,
+                  true));
       this.values =
-          converter(
-              ConnectorConfig.VALUE_CONVERTER_CLASS_CONFIG,
-              ConnectorConfig.VALUE_CONVERTER_VERSION_CONFIG,
-              WorkerConfig.VALUE_CONVERTER_VERSION);
-      this.headers = headerConverter();
+          kept(
+              home.metrics.wrap(
+                  converter(
+                      ConnectorConfig.VALUE_CONVERTER_CLASS_CONFIG,
+                      ConnectorConfig.VALUE_CONVERTER_VERSION_CONFIG,
+                      WorkerConfig.VALUE_CONVERTER_VERSION),
+                  id,
+                  false));
       this.errors = new ErrorHandlingMetrics(id, home.metrics);
       this.tolerance =
           new RetryWithToleranceOperator<>(
@@ -84,9 +99,39 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
       this.chain =
           new TransformationChain<>(
               config.<R>transformationStages(home.plugins, id, home.metrics), tolerance);
+    } catch (Throwable error) { // a task that is started again here has metrics of the same names
+      closeConverters();
+      throw error;
+    } finally {
+      CURRENT.remove();
     }
     this.thread = new Thread(this, "task-" + id);
     this.thread.setDaemon(true);
+  }
+
+  private <P> P kept(Plugin<P> plugin) {
+    converters.add(plugin);
+    return plugin.get();
+  }
+
+  private void closeConverters() {
+    converters.forEach(one -> Utils.closeQuietly(one, "converter"));
+  }
+
+  /**
+   * Returns work of a converter with the class loader of its own plug-in, which may be another than
+   * the task's (as Java's AbstractWorkerSourceTask and WorkerSinkTask do). Connect's own need none.
+   */
+  final <V> Operation<V> within(Object converter, Operation<V> work) {
+    ClassLoader own = converter.getClass().getClassLoader();
+    if (own == loader || own == Hosted.class.getClassLoader()) {
+      return work;
+    }
+    return () -> {
+      try (var swap = home.plugins.withClassLoader(own)) {
+        return work.call();
+      }
+    };
   }
 
   private Converter converter(String name, String version, String workerVersion) {
@@ -124,12 +169,10 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
       } catch (Throwable error) {
         send('F', failure(error));
       } finally {
-        try {
-          chain.close();
-          tolerance.close();
-        } catch (RuntimeException ignored) {
-          // the task has ended; a transformation that cannot be closed changes nothing
-        }
+        closeConverters();
+        Utils.closeQuietly(chain, "transformation chain");
+        Utils.closeQuietly(tolerance, "tolerance of errors");
+        Utils.closeQuietly(errors, "error metrics");
         send('E', null);
         home.forget(host);
       }

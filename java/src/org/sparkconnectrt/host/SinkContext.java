@@ -1,5 +1,6 @@
 package org.sparkconnectrt.host;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Collection;
@@ -32,32 +33,39 @@ final class SinkContext extends WorkerSinkTaskContext {
   private final Set<TopicPartition> paused = new HashSet<>();
   private final Map<TopicPartition, Long> rewinds = new LinkedHashMap<>();
   private final GroupMember member;
+  private final LatestConfig latest;
   private PluginMetrics metrics;
   private boolean steered;
   private boolean commit;
   private long timeoutMs = -1;
 
-  /** Takes the properties of the task's consumer, too. */
-  SinkContext(SinkHosted hosted, WorkerErrantRecordReporter reporter, Map<String, String> consumer) {
-    this(hosted, reporter, consumer, new AtomicReference<>());
+  /** {@code start}: of the frame; it holds the properties of the task's consumer, too. */
+  SinkContext(SinkHosted hosted, WorkerErrantRecordReporter reporter, JsonNode start) {
+    this(hosted, reporter, start, new AtomicReference<>());
   }
 
   private SinkContext(
       SinkHosted hosted,
       WorkerErrantRecordReporter reporter,
-      Map<String, String> consumer,
+      JsonNode start,
       AtomicReference<GroupMember> late) { // it needs this context, whose constructor needs its proxy
     super(
         GroupMember.proxy((proxy, method, arguments) -> late.get().invoke(proxy, method, arguments)), null, null);
     this.hosted = hosted;
     this.reporter = reporter;
-    this.member = new GroupMember(this, consumer);
+    this.member = new GroupMember(this, Hosted.strings(start.path("consumer")));
+    this.latest = new LatestConfig(hosted, start);
     late.set(member);
   }
 
   /** Returns what stands for the task's member of its group. */
   GroupMember member() {
     return member;
+  }
+
+  /** Returns the task's configuration as it is now. */
+  LatestConfig latest() {
+    return latest;
   }
 
   synchronized Collection<TopicPartition> opened(Set<TopicPartition> partitions) {
@@ -95,7 +103,7 @@ final class SinkContext extends WorkerSinkTaskContext {
 
   @Override
   public Map<String, String> configs() {
-    return hosted.taskConfig;
+    return latest.get();
   }
 
   @Override
@@ -174,5 +182,6 @@ final class SinkContext extends WorkerSinkTaskContext {
   synchronized void close() {
     Utils.closeQuietly(metrics instanceof AutoCloseable one ? one : null, "plug-in metrics");
     member.close();
+    latest.end();
   }
 }

@@ -67,7 +67,7 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
         sink.enableErrantRecordReporter() || sink.enableErrorLog()
             ? new WorkerErrantRecordReporter(tolerance, keys, values, headers)
             : null;
-    this.context = new SinkContext(this, errant, strings(start.path("consumer")));
+    this.context = new SinkContext(this, errant, start);
   }
 
   @Override
@@ -106,6 +106,7 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
   void serve(Wire.Frame frame) {
     switch (frame.kind()) {
       case 'R' -> letters.done(frame.head());
+      case 'F' -> context.latest().answered(frame.head());
       case 'M' -> context.member().joined(frame.head());
       case 'I' -> {
         retries.hurry();
@@ -219,17 +220,18 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
     SchemaAndValue key =
         tolerance.execute(
             context,
-            () -> keys.toConnectData(raw.topic(), raw.headers(), raw.key()),
+            within(keys, () -> keys.toConnectData(raw.topic(), raw.headers(), raw.key())),
             Stage.KEY_CONVERTER,
             keys.getClass());
     SchemaAndValue value =
         tolerance.execute(
             context,
-            () -> values.toConnectData(raw.topic(), raw.headers(), raw.value()),
+            within(values, () -> values.toConnectData(raw.topic(), raw.headers(), raw.value())),
             Stage.VALUE_CONVERTER,
             values.getClass());
     ConnectHeaders read =
-        tolerance.execute(context, () -> read(raw), Stage.HEADER_CONVERTER, headers.getClass());
+        tolerance.execute(
+            context, within(headers, () -> read(raw)), Stage.HEADER_CONVERTER, headers.getClass());
     if (context.failed()) {
       return null;
     }

@@ -46,6 +46,7 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
   private final CountDownLatch mayStart;
   private final CountDownLatch mayEnd = new CountDownLatch(1);
   private final DriverOffsets offsets;
+  private final LatestConfig latest;
   private final Boundaries boundaries;
   private final boolean commitsRecords;
   private final boolean commits;
@@ -64,6 +65,7 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
         new SourceConnectorConfig(home.plugins, strings(start.get("connector")), true),
         strings(start.get("task")));
     this.offsets = new DriverOffsets(home, question -> send('O', question));
+    this.latest = new LatestConfig(this, start);
     this.boundaries = start.path("transactions").asBoolean() ? new Boundaries() : null;
     this.claims = start.path("claims").asBoolean();
     this.flushMs = start.path("flush_ms").asLong(Long.MAX_VALUE);
@@ -148,6 +150,7 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
       log.warn("Could not stop task", error);
     } finally {
       offsets.end();
+      latest.end();
       Utils.closeQuietly(metrics, "plugin metrics"); // a task that starts again in this JVM has the same names
     }
   }
@@ -227,17 +230,18 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
   /** Adds a record's row; null where it was errant and tolerated. */
   private Columns add(Map<String, Columns> topics, ProcessingContext<SourceRecord> context, SourceRecord record) {
     RecordHeaders written =
-        tolerance.execute(context, () -> written(record), Stage.HEADER_CONVERTER, headers.getClass());
+        tolerance.execute(
+            context, within(headers, () -> written(record)), Stage.HEADER_CONVERTER, headers.getClass());
     byte[] key =
         tolerance.execute(
             context,
-            () -> keys.fromConnectData(record.topic(), written, record.keySchema(), record.key()),
+            within(keys, () -> keys.fromConnectData(record.topic(), written, record.keySchema(), record.key())),
             Stage.KEY_CONVERTER,
             keys.getClass());
     byte[] value =
         tolerance.execute(
             context,
-            () -> values.fromConnectData(record.topic(), written, record.valueSchema(), record.value()),
+            within(values, () -> values.fromConnectData(record.topic(), written, record.valueSchema(), record.value())),
             Stage.VALUE_CONVERTER,
             values.getClass());
     if (context.failed()) {
@@ -297,6 +301,7 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
       case 'C' -> room.grant(frame.head().asInt());
       case 'A' -> hooks.durable(frame.head());
       case 'O' -> offsets.answered(frame.head());
+      case 'F' -> latest.answered(frame.head());
       case 'N' -> mayStart.countDown();
       case 'X' -> end(frame.head().path("last").asBoolean(true));
       default -> log.error("{} no source task takes {}", id, frame.kind());
@@ -316,7 +321,7 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
   private final class Context implements SourceTaskContext {
     @Override
     public Map<String, String> configs() {
-      return taskConfig;
+      return latest.get();
     }
 
     @Override

@@ -6,14 +6,17 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigValue;
 import org.apache.kafka.common.config.provider.ConfigProvider;
+import org.apache.kafka.common.internals.Plugin;
 import org.apache.kafka.connect.components.Versioned;
 import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.runtime.AbstractHerder;
@@ -32,6 +35,7 @@ final class Stages {
   private final Home home;
   private final Map<Integer, ExecutorService> threads = new ConcurrentHashMap<>();
   private final Map<Integer, Stage> made = new ConcurrentHashMap<>();
+  private final AtomicInteger measured = new AtomicInteger();
 
   /** One plug-in, or a run of transformations. */
   interface Stage extends AutoCloseable {
@@ -184,6 +188,15 @@ final class Stages {
       }
       throw new BadSettings(error, problems);
     }
+  }
+
+  /**
+   * Gives a configured plug-in that wants it (KIP-877) what it measures with, and forgets that with
+   * {@code close}. Nothing shows these: they are of no task of this JVM.
+   */
+  AutoCloseable measuring(Object plugin) {
+    Map<String, String> tags = new LinkedHashMap<>(Map.of("stage", String.valueOf(measured.incrementAndGet())));
+    return Plugin.wrapInstance(plugin, home.metrics.metrics(), () -> tags);
   }
 
   private static String pointer(String name) {

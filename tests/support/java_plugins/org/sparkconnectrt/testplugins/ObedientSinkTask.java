@@ -27,7 +27,7 @@ import org.apache.kafka.connect.sink.SinkTask;
 /**
  * Notes each call and record in its file, a line each; a value that begins with "!" is done once:
  * retry, commit, errant, await (errant, and waits until it is durable), back (to offset 0), pause
- * (for one empty put), hang, member (notes what the consumer in its context says), transaction (commits offsets of its
+ * (for one empty put), hang, label (notes that setting as it is now), member (notes what the consumer in its context says), transaction (commits offsets of its
  * group as that member in a transaction of its own, and as one of an older generation), fail.
  */
 public final class ObedientSinkTask extends SinkTask {
@@ -98,6 +98,7 @@ public final class ObedientSinkTask extends SinkTask {
       }
       case "hang" -> hang();
       case "member" -> member();
+      case "label" -> note("label " + context.configs().get("label"));
       case "transaction" -> transaction(place, record.kafkaOffset());
       case "fail" -> throw new IllegalStateException("as it was said");
       default -> throw new ConnectException("cannot " + what);

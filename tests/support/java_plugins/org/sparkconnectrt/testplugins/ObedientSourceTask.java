@@ -17,7 +17,8 @@ import org.apache.kafka.connect.source.TransactionContext;
 /**
  * Polls what the setting {@code script} says, one line a poll, words apart by spaces: {@code a} is a
  * record of value a, {@code a>t2} one for topic t2, {@code a+} and {@code a-} commit and abort the
- * transaction behind it, {@code +} and {@code -} behind the poll, {@code a?} is unlike its schema.
+ * transaction behind it, {@code +} and {@code -} behind the poll, {@code a?} is unlike its schema,
+ * {@code $} notes the setting "label" as it is now.
  * The offset {"n": line} of partition {"name": connector} is the line behind. Notes go to {@code file}.
  */
 public final class ObedientSourceTask extends SourceTask {
@@ -54,6 +55,7 @@ public final class ObedientSourceTask extends SourceTask {
       switch (word) {
         case "+" -> transactions.commitTransaction();
         case "-" -> transactions.abortTransaction();
+        case "$" -> note("label " + context.configs().get("label"));
         case "!" -> Runtime.getRuntime().halt(1);
         case "" -> Thread.sleep(20);
         default -> records.add(record(word, transactions));

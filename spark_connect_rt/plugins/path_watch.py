@@ -1,0 +1,158 @@
+"""Notices what is put into the folders of ``plugin.path`` by hand while a worker runs, and has the registries search.
+
+Owns what the folders held when they were searched last, and the thread that looks. Java's workers look once, when they
+start. A look costs a ``stat`` of each folder and archive; folders are listed again when they have changed. What is
+still being copied is left until two looks find the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spark_connect_rt.ports.supervision import Repeated
+
+_SETTLED_NS = 2_000_000_000  # a folder's time may be older than its last change by a tick of the clock
+_MARKS = ("entry_points.txt", "pyvenv.cfg")  # of Python's plug-ins: modules are not looked at, they are loaded once
+_ARCHIVES = (".jar", ".zip", ".whl", ".class")
+_SKIPPED = ("__pycache__",)
+
+Facts = Mapping[str, tuple[int, int]]
+"""What a plug-in's place holds: from the path of a file to its time of change (ns) and its size."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Listed:
+    """A folder as it was listed last."""
+
+    mtime_ns: int
+    settled: bool
+    folders: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+
+
+class PathState:
+    """What is in some folders of plug-ins. One thread at a time."""
+
+    def __init__(self, folders: Sequence[str]) -> None:
+        self._folders = folders
+        self._listed: dict[str, _Listed] = {}
+
+    def look(self) -> dict[str, Facts]:
+        """Return the facts of each plug-in's place; a folder that is not there has none."""
+        before, self._listed = self._listed, {}
+        found: dict[str, Facts] = {}
+        for folder in self._folders:
+            if not os.path.isdir(folder):
+                if (facts := _facts(folder)) is not None:
+                    found[folder] = {"": facts}
+                continue
+            for path in self._children(folder, before):
+                facts = _facts(path)
+                if os.path.isdir(path):
+                    found[path] = dict(self._below(path, before, set()))
+                elif facts is not None and path.endswith(_ARCHIVES):
+                    found[path] = {"": facts}
+        return found
+
+    def _children(self, folder: str, before: Mapping[str, _Listed]) -> Iterator[str]:
+        listed = self._list(folder, before)
+        for path in (*listed.folders, *listed.files):
+            if not os.path.basename(path).startswith("."):
+                yield path
+
+    def _below(
+        self, folder: str, before: Mapping[str, _Listed], seen: set[tuple[int, int]]
+    ) -> Iterator[tuple[str, tuple[int, int]]]:
+        try:
+            own = os.stat(folder)
+        except OSError:
+            return
+        if (own.st_dev, own.st_ino) in seen:  # a link that leads back
+            return
+        seen.add((own.st_dev, own.st_ino))
+        listed = self._list(folder, before)
+        for path in listed.files:
+            if (facts := _facts(path)) is not None:
+                yield path, facts
+        for path in listed.folders:
+            yield from self._below(path, before, seen)
+
+    def _list(self, folder: str, before: Mapping[str, _Listed]) -> _Listed:
+        known = before.get(folder)
+        try:
+            mtime_ns = os.stat(folder).st_mtime_ns
+            if known is None or not known.settled or known.mtime_ns != mtime_ns:
+                known = _Listed(mtime_ns, settled=time.time_ns() - mtime_ns > _SETTLED_NS)
+                for entry in sorted(os.scandir(folder), key=lambda one: one.name):
+                    if entry.is_dir() and entry.name not in _SKIPPED:
+                        known.folders.append(entry.path)
+                    elif entry.name.endswith(_ARCHIVES) or entry.name in _MARKS:
+                        known.files.append(entry.path)
+        except OSError:  # it went while it was looked at
+            return _Listed(0, settled=False)
+        self._listed[folder] = known
+        return known
+
+
+def _facts(path: str) -> tuple[int, int] | None:
+    """Return when a file changed (ns) and its size, None: it is not there."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+class PathWatch:
+    """Has the registries search when the folders have changed. Any thread."""
+
+    def __init__(self, folders: Sequence[str], refresh: Callable[[], None], look_each_s: float) -> None:
+        """Begin with what is there now.
+
+        Args:
+            folders: of plug-ins; one that is not there may come.
+            refresh: has the registries of this process search again.
+            look_each_s: between two looks; 0: it looks only when ``look_now`` is called.
+        """
+        self._state = PathState(folders)
+        self._refresh = refresh
+        self._look_each_s = look_each_s
+        self._lock = threading.Lock()
+        self._taken = self._last = self._state.look()
+        self.rounds = Repeated(
+            "plugin-path-watch", self.look, lambda: self._look_each_s, "new plug-ins of plugin.path are not seen"
+        )
+
+    def start(self) -> None:
+        """Look from time to time."""
+        if self._look_each_s > 0:
+            self.rounds.start()
+
+    def look(self) -> bool:
+        """Search again if there is something new that is no longer changing; return whether that was done."""
+        with self._lock:
+            return self._look(settled=True)
+
+    def look_now(self) -> bool:
+        """As ``look``, also where files may still change: a plug-in is wanted that is not known."""
+        with self._lock:
+            return self._look(settled=False)
+
+    def _look(self, *, settled: bool) -> bool:
+        now = self._state.look()
+        is_at_rest, self._last = now == self._last, now
+        if now == self._taken or (settled and not is_at_rest):
+            return False
+        before, self._taken = self._taken, now
+        names = [Path(one).name for one in sorted(now.keys() | before.keys()) if now.get(one) != before.get(one)]
+        log.info("plugin.path has changed (%s): plug-ins are looked for again", ", ".join(names))
+        self._refresh()
+        return True

@@ -1,0 +1,56 @@
+"""Changes of a captured database that go on while something is killed; a crash of the server is lived through.
+
+Owns: the thread that changes, when it may, and how it goes on behind a crash: no change is lost, none is made twice.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Self
+
+from tests.support.captured_database import BATCH, CapturedDatabase
+
+
+class ChangesMeanwhile:
+    """``with ChangesMeanwhile(database, 1000) as changes: kill(); `` returns when all of them are made."""
+
+    def __init__(self, database: CapturedDatabase, count: int) -> None:
+        """``count``: half of them come at once, the rest after ``go_on``."""
+        self._database, self._count = database, count
+        self._second_half = threading.Event()
+        self._lock = threading.Lock()
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name="changes", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._second_half.set()
+        self._thread.join()
+        if self._error is not None and kind is None:
+            raise self._error
+
+    def go_on(self) -> bool:
+        """Let the second half come; return whether some of it was still to come."""
+        first = not self._second_half.is_set()
+        self._second_half.set()
+        return first and self._thread.is_alive()
+
+    def crash(self) -> None:
+        """Kill the server between two transactions, start it again."""
+        with self._lock:
+            self._database.close()
+            self._database.server.crash()
+            self._database.server.start()
+
+    def _run(self) -> None:
+        try:
+            for number in range(0, self._count, BATCH):
+                if number >= self._count // 2:
+                    self._second_half.wait()
+                with self._lock:
+                    self._database.change(min(BATCH, self._count - number))
+        except Exception as error:  # noqa: BLE001 - raised where the block ends
+            self._error = error
