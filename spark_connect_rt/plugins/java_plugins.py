@@ -20,7 +20,7 @@ SERVICE_LOAD, HYBRID_FAIL, HYBRID_WARN = "service_load", "hybrid_fail", "hybrid_
 _NOT_RUN = ("rest_extension", "override_policy")
 _PRUNED = {"sink": "Connector", "source": "Connector", "converter": "Converter", "header_converter": "HeaderConverter"}
 
-_NO_SERVICES = (
+NO_SERVICES = (
     "no plug-in is named by META-INF/services in its jars; plugin.discovery=hybrid_warn has a JVM look for classes, "
     "`connectrt plugins sync-manifests` writes these files"
 )
@@ -148,7 +148,7 @@ def look_at(place: Path, runtime: JavaRuntime) -> JavaFound:
             usable.append(one)
     found.plugins = described([(one.type, one.class_name) for one in usable], place, contents.digest, runtime)
     if not contents.services and not found.problems and not found.wants_scan:
-        found.problems.append((place.name, _NO_SERVICES))
+        found.problems.append((place.name, NO_SERVICES))
     return found
 
 
