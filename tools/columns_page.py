@@ -41,7 +41,6 @@ _SINKS = {
     "MockSinkConnector": "for tests, as Kafka's own",
 }
 _CONVERTERS = {
-    ("AvroConverter", "read"): "no column form yet: each record names the schema that wrote it",
     ("JsonSchemaConverter", "written"): "no column form yet: each value chooses among the schema's forms (oneOf)",
     ("JsonSchemaConverter", "read"): "no column form yet: each value chooses among the schema's forms (oneOf)",
     ("ProtobufConverter", "written"): "Google's library makes and reads one message at a time",
@@ -59,7 +58,8 @@ The result is the same either way; only CPU differs. A batch goes record by reco
 - any part on its way has no column form: the connector, a transformation of the chain, a converter;
 - a record's headers matter to that part, or the header converter is another one than ByteArrayConverter;
 - a value has no column form: maps, arrays and structs in structs where a converter or sink takes flat ones only,
-  JSON of which each record has other fields;
+  JSON of which each record has other fields, unions of Avro of more than null and one type;
+- fewer than 16 Avro payloads are read at once, or they name several schemas;
 - something in it failed: record by record finds the one to blame, for `errors.tolerance` and the dead letter queue;
 - the task asks for a delivery report of each record (`commit_record` with metadata), or a producer or consumer
   setting is one that only librdkafka knows: the log names it.

@@ -95,7 +95,9 @@ class ConnectWorker(ABC, Generic[Herder]):
         dependencies = self._dependencies(self._admin, self._runner)
         self.herder = self._new_herder(dependencies)
         self._installs = group_installs(self.config, self.address.worker_id, self._admin, self.herder)
+        dependencies.supervisor.watch(self._installs.problem)
         self._watch = path_watch(self.config)
+        dependencies.supervisor.watch(self._watch.rounds.trouble)
         self._management = WorkerManagement(
             Surroundings(self.config, self.address.worker_id, dependencies, self.herder, self._admin, self._runner)
         )
@@ -169,7 +171,7 @@ class ConnectWorker(ABC, Generic[Herder]):
         if self._installs is not None:
             self._installs.stop()
         if self._watch is not None:
-            self._watch.stop()
+            self._watch.rounds.stop(join_s=2.0)
         if self._runner is not None and self.supervisor.failure is None:  # else the herder has ended what it could
             self._runner.close(self.config.runtime.task_shutdown_graceful_timeout_ms)
         if (java := java_asked(self.config.raw)()) is not None:

@@ -142,6 +142,7 @@ def herder_dependencies(
 ) -> HerderDependencies:
     """Return everything the herder of one worker needs."""
     supervisor = supervisor or Supervisor()
+    supervisor.watch(java_trouble(config))
     clock = SystemClock()
     plugins, resolve = plugins_of(config.raw), providers_of(config.raw).resolve
     named = replace(config.group, client_id=config.group.client_id or f"connect-{address.worker_id}")
@@ -171,7 +172,6 @@ def herder_dependencies(
         override_policy=override_policy(config, plugins),
         transactions=KafkaTransactions(),
         supervisor=supervisor,
-        trouble=java_trouble(config),
         open_offsets=lambda topic, connector: own_offset_store(config, member, topic, connector),
         record_event=EventMemory(clock, address.worker_id),
     )

@@ -17,6 +17,7 @@ from spark_connect_rt.planning.rebalance_facts import merged, sentence
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.management.events import GroupEvent
 from spark_connect_rt.ports.management.group_reads import ASK_LIMIT_MS, GroupReads, Unanswered, unanswered
+from spark_connect_rt.ports.supervision import Repeated
 
 READ = "events"
 FRESH_MS = 900  # what was gathered so recently is not asked for again
@@ -54,7 +55,9 @@ class GroupEvents:
         self._limit_ms = limit_ms
         self._memory = memory
         self._leads = leads
-        self._stopped = threading.Event()
+        self.rounds = Repeated(
+            "group-events", self._keep, lambda: LEADER_EACH_S, "the events of other workers are not kept here"
+        )
         self._reads = reads
         self._clock = clock
         self._lock = threading.Lock()  # of what is gathered: one asks, the others wait for its answer
@@ -64,21 +67,9 @@ class GroupEvents:
         self._answer: tuple[Sequence[GroupEvent], Sequence[Unanswered]] = ((), ())
         reads.serve(READ, self._serve)
 
-    def start(self) -> None:
-        """Have the leader gather now and then; returns at once."""
-        threading.Thread(target=self._keep, name="group-events", daemon=True).start()
-
-    def stop(self) -> None:
-        """Gather no more."""
-        self._stopped.set()
-
-    def _keep(self) -> None:
-        while not self._stopped.wait(LEADER_EACH_S):
-            try:
-                if self._leads():
-                    self.gathered()
-            except Exception:  # the next time may go well; readers gather for themselves
-                log.exception("the events of the group could not be gathered")
+    def _keep(self) -> None:  # a round that fails costs nothing: readers gather for themselves
+        if self._leads():
+            self.gathered()
 
     def gathered(self) -> tuple[Sequence[GroupEvent], Sequence[Unanswered]]:
         """See ``EventReads.gathered``."""

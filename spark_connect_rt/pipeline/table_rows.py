@@ -1,7 +1,7 @@
 """From Kafka records to the columns of a table: what a Spark table sink does to every batch.
 
-Whole columns at once where the values are plain JSON objects and nothing transforms them; else record by record
-through the same converters and transformations as any sink.
+Whole columns at once where converter and transformations have a column form and the columns fit the table's, or the
+values are plain JSON objects and nothing transforms them; else record by record, as any sink.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ class TableDecoder:
             rows = json_columns(batch, self._schema)
             if rows is not None:
                 return DecodedRows(rows, 0)
-        return self._by_record(batch)
+        found = self._pipeline.columns(batch, headers_matter=False)
+        rows = None if found is None or found.columns is None else table_columns(found.columns.values, self._schema)
+        return self._by_record(batch) if rows is None else DecodedRows(rows, 0)
 
     def take_errants(self) -> tuple[Errant, ...]:
         """Return what was given up since the last call, also by a ``decode`` that raised."""
@@ -126,6 +128,40 @@ def json_columns(batch: pa.RecordBatch, schema: pa.Schema | None) -> pa.RecordBa
     if schema is not None:
         table = table.select(schema.names)
     return table.combine_chunks().to_batches()[0]
+
+
+def table_columns(values: pa.Array, schema: pa.Schema) -> pa.RecordBatch | None:
+    """Return a column of values as rows of a table; None: they are no flat objects, or ``row_of`` must look at each."""
+    if values.null_count or pa.types.is_null(values.type):
+        return None
+    if pa.types.is_struct(values.type):
+        names = [field.name for field in values.type]
+        given = dict(zip(names, values.flatten(), strict=True))
+        if len(given) < len(names):
+            return None
+    elif schema.names == ["value"]:
+        given = {"value": values}
+    else:
+        return None
+    columns = []
+    for field in schema:
+        column = given.get(field.name, pa.nulls(len(values), field.type))
+        if column.type != field.type and not _is_wider(column.type, field.type):
+            return None
+        try:
+            columns.append(column.cast(field.type))
+        except pa.ArrowInvalid:
+            return None
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _is_wider(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Tell whether a cast, where it succeeds, gives what Arrow makes of the Python values."""
+    if pa.types.is_signed_integer(given):
+        return bool(pa.types.is_signed_integer(wanted) or wanted == pa.float64())
+    if pa.types.is_timestamp(given):
+        return bool(given.unit == "ms" and wanted == pa.timestamp("us", given.tz))
+    return bool(given == pa.float32() and wanted == pa.float64())
 
 
 def infer_schema(

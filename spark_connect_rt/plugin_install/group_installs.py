@@ -150,6 +150,9 @@ class GroupInstalls:
 
     def problem(self) -> str:
         """See the port."""
+        thread = self._thread
+        if thread is not None and not thread.is_alive() and not self._stopping:
+            return "the thread that installs the group's plug-ins has ended"
         return self._problem
 
     # -- the thread

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from spark_connect_rt.ports.supervision import Repeated
+
 _SETTLED_NS = 2_000_000_000  # a folder's time may be older than its last change by a tick of the clock
 _MARKS = ("entry_points.txt", "pyvenv.cfg")  # of Python's plug-ins: modules are not looked at, they are loaded once
 _ARCHIVES = (".jar", ".zip", ".whl", ".class")
@@ -125,20 +127,14 @@ class PathWatch:
         self._look_each_s = look_each_s
         self._lock = threading.Lock()
         self._taken = self._last = self._state.look()
-        self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
+        self.rounds = Repeated(
+            "plugin-path-watch", self.look, lambda: self._look_each_s, "new plug-ins of plugin.path are not seen"
+        )
 
     def start(self) -> None:
         """Look from time to time."""
         if self._look_each_s > 0:
-            self._thread = threading.Thread(target=self._run, name="plugin-path-watch", daemon=True)
-            self._thread.start()
-
-    def stop(self) -> None:
-        """Look no more."""
-        self._ended.set()
-        if self._thread is not None:
-            self._thread.join(2.0)
+            self.rounds.start()
 
     def look(self) -> bool:
         """Search again if there is something new that is no longer changing; return whether that was done."""
@@ -160,10 +156,3 @@ class PathWatch:
         log.info("plugin.path has changed (%s): plug-ins are looked for again", ", ".join(names))
         self._refresh()
         return True
-
-    def _run(self) -> None:
-        while not self._ended.wait(self._look_each_s):
-            try:
-                self.look()
-            except Exception:  # the top of a thread: the next look may succeed
-                log.exception("the folders of plugin.path cannot be looked at; tried again")

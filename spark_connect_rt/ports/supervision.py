@@ -3,18 +3,24 @@
 A worker that goes on without one of its threads keeps its place in the group and the tasks that come with it, and moves
 nothing. So each part reports here, the herder ends the work and leaves the group, ``/health`` says why, and the process
 ends with the exit code of the part. Nothing is restarted in place: the process's own supervisor does that.
+What the worker goes on without (``Repeated``) is named in ``/health`` when it ended or hangs.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import TimeoutError as LateError
 from dataclasses import dataclass
 from enum import Enum
 
+from spark_connect_rt.errors import ConnectError
+
 log = logging.getLogger(__name__)
 
+STUCK_S = 120.0
 AGAIN = "Start the worker again; if it happens again, the log above says what to report."
 
 
@@ -66,6 +72,7 @@ class Supervisor:
         self._lock = threading.Lock()
         self._failure: PartFailure | None = None
         self._listeners: list[Callable[[PartFailure], None]] = []
+        self._beside: list[Callable[[], str]] = []
 
     @property
     def failure(self) -> PartFailure | None:
@@ -85,6 +92,14 @@ class Supervisor:
         log.error("the worker ends: %s", failure, exc_info=error if isinstance(error, BaseException) else None)
         for listener in listeners:
             listener(failure)
+
+    def watch(self, trouble: Callable[[], str]) -> None:
+        """Have ``/health`` say what is wrong with a part that the worker goes on without; empty: nothing is."""
+        self._beside.append(trouble)
+
+    def troubles(self) -> str:
+        """Return what is wrong with the parts that the worker goes on without."""
+        return "; ".join(filter(None, (trouble() for trouble in self._beside)))
 
     def on_failure(self, listener: Callable[[PartFailure], None]) -> None:
         """Call ``listener`` at the first failure, at once if it has been. It must be quick and raise nothing."""
@@ -110,3 +125,63 @@ def watched(
                 report(part, "its thread ended unasked")
 
     return guarded
+
+
+class Repeated:
+    """One piece of work of one thread. What the work raises is logged, and it is done again."""
+
+    def __init__(self, name: str, work: Callable[[], object], wait_s: Callable[[], float], failed: str) -> None:
+        """Take the work and what to do about it.
+
+        Args:
+            name: of the thread.
+            work: one round; it may block, and may raise.
+            wait_s: seconds until the next round.
+            failed: what a round that raised means, for the log.
+        """
+        self._name = name
+        self._work = work
+        self._wait_s = wait_s
+        self._failed = failed
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._begun_s: float | None = None  # when the round under way began
+
+    @property
+    def stopped(self) -> bool:
+        """Return whether it is to end: long rounds look."""
+        return self._stopped.is_set()
+
+    def start(self) -> None:
+        """Start the thread; the first round comes after the first wait."""
+        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        self._thread.start()
+
+    def stop(self, join_s: float = 0.0) -> None:
+        """End it, and wait so long for a round under way. Also if it never started."""
+        self._stopped.set()
+        if self._thread is not None and join_s:
+            self._thread.join(join_s)
+
+    def trouble(self) -> str:
+        """Return why the work is not done; empty: nothing is known to be in its way."""
+        begun_s = self._begun_s
+        if begun_s is not None and (lasted_s := time.monotonic() - begun_s) > STUCK_S:
+            return f"{self._name} has been at one round for {lasted_s:.0f} s: {self._failed}"
+        return "" if self.stopped else ended(self._thread, self._failed)
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._wait_s()):
+            self._begun_s = time.monotonic()
+            try:
+                self._work()
+            except (ConnectError, LateError) as error:
+                log.warning("%s: %s", self._failed, error)
+            except Exception:
+                log.exception("%s, the next round follows", self._failed)
+            self._begun_s = None
+
+
+def ended(thread: threading.Thread | None, failed: str) -> str:
+    """Return a line when a thread that was started, and not asked to end, is no more; else nothing."""
+    return f"the thread {thread.name} ended: {failed}" if thread is not None and not thread.is_alive() else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.api.data.schema import Schema, SchemaAndValue
@@ -13,14 +13,17 @@ from spark_connect_rt.converters.avro_connect_schema import connect_schema, full
 from spark_connect_rt.converters.avro_names import ANYTHING, AvroSettings
 from spark_connect_rt.converters.avro_schema import AvroTree, avro_schema
 from spark_connect_rt.converters.avro_values import datum_writer, has_union, value_reader, wire_schema
+from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.schema_registry.avro_codec import NULLABLE, Reading, Writing, parsed, read_datum, write_datum
-from spark_connect_rt.schema_registry.framing import framed
+from spark_connect_rt.schema_registry.framing import LENGTH, framed, schema_id_of
 from spark_connect_rt.schema_registry.registry_client import StoredSchema
 from spark_connect_rt.schema_registry.registry_converter import RegistryConverter
 from spark_connect_rt.schema_registry.settings import BASE, switch
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from spark_connect_rt.schema_registry.avro_read_columns import ColumnReader
 
 _OWN = ConfigDef(
     [
@@ -48,6 +51,7 @@ class AvroConverter(RegistryConverter[Writing, Reading]):
 
     def take_settings(self, values: Mapping[str, Any]) -> None:
         """Take what is Avro's own."""
+        self._column_readers: dict[tuple[str, int], ColumnReader | None] = {}
         self._avro = AvroSettings(
             enhanced=values["enhanced.avro.schema.support"],
             meta_data=values["connect.meta.data"],
@@ -123,6 +127,35 @@ class AvroConverter(RegistryConverter[Writing, Reading]):
             return None
         rows = flat_rows(schema, values)
         return None if rows is None else framed_column(self._plan_of(topic, schema), rows)
+
+    def column_to_connect_data(self, topic: str, data: pa.Array) -> tuple[Schema | None, pa.Array] | None:
+        """Return payloads of one schema, flat records, as a column of structs."""
+        reader = self._column_reader(topic, data[0].as_py() if len(data) else None)
+        column = None if reader is None else reader.column(data)
+        return None if reader is None or column is None else (reader.schema, column)
+
+    def values_to_connect_data(
+        self, topic: str, data: Sequence[bytes | None]
+    ) -> tuple[Schema | None, Sequence[Any]] | None:
+        """Return the structs of payloads of one schema, flat records."""
+        reader = self._column_reader(topic, data[0] if data else None)
+        structs = None if reader is None else reader.structs(data)
+        return None if reader is None or structs is None else (reader.schema, structs)
+
+    def _column_reader(self, topic: str, first: bytes | None) -> ColumnReader | None:
+        """Return the reader of payloads like the first, None: they need rows."""
+        if first is None:
+            return None
+        # Arrow is imported where batches are.
+        from spark_connect_rt.schema_registry.avro_read_columns import column_reader
+
+        try:
+            key = topic, schema_id_of(first)
+            if key not in self._column_readers:
+                self._keep(self._column_readers, key, column_reader(first[:LENGTH], self._plan_for(*key)))
+        except ConnectError:  # by rows: the same again, with the record's name
+            return None
+        return self._column_readers[key]
 
 
 def _without_null(tree: AvroTree) -> tuple[AvroTree, bytes]:

@@ -82,12 +82,14 @@ class RegistryConverter(Converter, Generic[W, R]):
         """Return schema and value. Raises DataError: another format or schema; RetriableError: no registry."""
         if data is None:
             return NULL
-        key = topic, schema_id_of(data)
-        plan = self._reading.get(key)
+        return self.read(self._plan_for(topic, schema_id_of(data)), data, LENGTH)
+
+    def _plan_for(self, topic: str, schema_id: int) -> R:
+        plan = self._reading.get((topic, schema_id))
         if plan is None:
-            plan = self.plan_reading(*key)
-            self._keep(self._reading, key, plan)
-        return self.read(plan, data, LENGTH)
+            plan = self.plan_reading(topic, schema_id)
+            self._keep(self._reading, (topic, schema_id), plan)
+        return plan
 
     def _plan_of(self, topic: str, schema: Schema | None) -> W:
         key = topic, id(schema)

@@ -122,7 +122,7 @@ def test_a_closed_terminal_in_mid_run_stops_the_broker_too(folder: Path) -> None
         ended.kill()
         ended.wait()
     until(lambda: processes_below(folder) == [], 20, "nothing is left running", lambda: processes_below(folder))
-    assert not jvm.is_running()
+    until(lambda: not jvm.is_running(), 20, "Spark's JVM ends", lambda: str(jvm))
 
 
 def take_terminal() -> None:

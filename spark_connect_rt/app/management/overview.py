@@ -66,9 +66,13 @@ class OverviewParts:
 
     def start(self) -> None:
         """Take down the tasks' courses from now on."""
-        self.courses.start()
+        self.courses.rounds.start()
+
+    def trouble(self) -> str:
+        """Return why courses are not taken down; empty: they are."""
+        return self.courses.rounds.trouble()
 
     def stop(self) -> None:
         """End every thread of it."""
-        self.courses.stop()
+        self.courses.rounds.stop()
         self.rows.stop()

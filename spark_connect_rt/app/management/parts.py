@@ -37,6 +37,13 @@ class Service(Protocol):
         """Stop it, also if it never started."""
 
 
+class Troubled(Protocol):
+    """A part that knows when it does not do its work."""
+
+    def trouble(self) -> str:
+        """Return why not, for /health; empty: it does."""
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What the parts may stand on: one worker, nothing of it started yet."""
@@ -78,13 +85,13 @@ class WorkerManagement:
         self._record_event = around.dependencies.record_event
         events = _group_events(around, reads)
         if events is not None:
-            self._services.append(events)
+            self._services.append(events.rounds)
         deps, views = around.dependencies, around.herder.views
         overview = OverviewParts(views, reads, deps.clock, deps.peers, shown_configs(deps))
         self._services.append(overview)
         scaling = TaskScaling(views, reads, around.herder.submit, deps.clock, deps.record_event)
         loads = LoadWatch(views, reads, around.herder.submit, deps.clock, deps.record_event, around.config.placement)
-        self._services += [scaling, loads]
+        self._services += [scaling.rounds, loads.rounds]
         logs = GroupLogs(views, reads, around.worker_id)
         history = worker_history(around.config, around.worker_id, deps, views, around.admin)
         self._services += [history] if history is not None else []
@@ -93,6 +100,10 @@ class WorkerManagement:
         shown = previews(deps, around.herder, around.runner)
         self._services.append(shown)
         looks = checks(deps, around.herder, around.runner)
+        rounds = [scaling.rounds, loads.rounds, *([] if events is None else [events.rounds])]
+        watched: list[Troubled | None] = [overview, *rounds, replays, history]
+        for part in filter(None, watched):
+            deps.supervisor.watch(part.trouble)
         self.parts = Management(
             group_reads=reads,
             events=events,

@@ -21,6 +21,7 @@ from crc32c import crc32c
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.kafka.aiokafka_parts import codec
 from spark_connect_rt.kafka.records.record_batches import Batch, CommittedBatches, marker_aborts, whole_batches
+from spark_connect_rt.pipeline.binary_pieces import binary_pieces
 from spark_connect_rt.pipeline.columns import HEADERS_TYPE
 
 CHUNK_BYTES = 1024 * 1024  # of records taken apart at once: they should stay in the processor's cache
@@ -82,11 +83,11 @@ class Records:
 
     def key_column(self) -> pa.Array:
         """Return the keys as a binary column; null where a record has none."""
-        return _binary(self.data, self.keys, self.key_lengths)
+        return binary_pieces(self.data, self.keys, self.key_lengths)
 
     def value_column(self) -> pa.Array:
         """Return the values as a binary column; null where a record has none."""
-        return _binary(self.data, self.values, self.value_lengths)
+        return binary_pieces(self.data, self.values, self.value_lengths)
 
     def headers_column(self) -> pa.Array | None:
         """Return the headers, None: there are none. Raises DataError."""
@@ -202,21 +203,6 @@ def _varints(data: _Ints, at: _Ints, batch: Batch) -> tuple[_Ints, _Ints]:
     return (found >> 1) ^ -(found & 1), ends
 
 
-def _binary(data: _Ints, at: _Ints, lengths: _Ints) -> pa.Array:
-    """Return the pieces of ``data`` that begin at ascending places; null where a length is negative."""
-    nulls = lengths < 0
-    if nulls.all():
-        return pa.nulls(len(at), pa.binary())
-    bounds = np.empty(2 * len(at), np.int32)
-    bounds[0::2] = at
-    bounds[1::2] = at + np.where(nulls, 0, lengths)
-    # Every second one is what lies between two pieces.
-    pieces = pa.Array.from_buffers(
-        pa.binary(), max(0, len(bounds) - 1), [None, pa.py_buffer(bounds), pa.py_buffer(data)]
-    )
-    return pieces.take(pa.array(np.arange(0, len(bounds), 2), mask=nulls if nulls.any() else None))
-
-
 def _headers(records: Records, with_headers: _Ints) -> pa.Array:
     """Return a list for each element of ``with_headers``; ``records`` are those that it says have some."""
     most = (records.ends - records.headers) // _LEAST_HEADER
@@ -228,11 +214,11 @@ def _headers(records: Records, with_headers: _Ints) -> pa.Array:
     value_lengths, value_at = values.reshape(-1, 2).T
     name_at, name_ends = names.reshape(-1, 2).T
     try:
-        keys = _binary(records.data, name_at, name_ends - name_at).cast(pa.string())
+        keys = binary_pieces(records.data, name_at, name_ends - name_at).cast(pa.string())
     except pa.ArrowInvalid as error:
         raise _damaged(None, "the name of a header is not UTF-8") from error
     pairs = pa.StructArray.from_arrays(
-        [keys, _binary(records.data, value_at, value_lengths)], fields=list(HEADERS_TYPE.value_type)
+        [keys, binary_pieces(records.data, value_at, value_lengths)], fields=list(HEADERS_TYPE.value_type)
     )
     in_all = np.zeros(len(with_headers) + 1, np.int32)
     in_all[1:][with_headers] = counts

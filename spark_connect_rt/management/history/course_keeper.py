@@ -8,7 +8,6 @@ are too many the next round goes on with the others. A worker that does not lead
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Sequence
 
@@ -17,6 +16,7 @@ from spark_connect_rt.planning.history.course import HOURS, MINUTES, TIERS, merg
 from spark_connect_rt.planning.offset_changes import OffsetPair
 from spark_connect_rt.ports.herder_values import ConnectorOffset
 from spark_connect_rt.ports.management.history import Course, CoursePoint
+from spark_connect_rt.ports.supervision import Repeated
 from spark_connect_rt.protocol.history_records import CourseKey
 from spark_connect_rt.stores.course_store import CourseStore
 
@@ -53,7 +53,9 @@ class CourseKeeper:
         self._now_ms = now_ms
         self._bytes_max = bytes_max
         self._period_s = period_s
-        self._stopped = threading.Event()
+        self.rounds = Repeated(
+            "offsets-course", self._round, lambda: self._period_s, "where connectors were is not written down"
+        )
         self._last: dict[str, object] = {}  # connector -> what its offsets were when they were last written
         self._led = False
         self._first = 0  # sink to begin the next round with
@@ -63,19 +65,15 @@ class CourseKeeper:
         self._too_large: set[str] = set()
         self._round_at = time.monotonic()
         self._forget_at = time.monotonic() + FORGET_EVERY_S
-        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Begin to look."""
         if self._bytes_max > 0:
-            self._thread = threading.Thread(target=self._run, name="offsets-course", daemon=True)
-            self._thread.start()
+            self.rounds.start()
 
     def stop(self) -> None:
         """Look no more, and close the topic."""
-        self._stopped.set()
-        if self._thread is not None:
-            self._thread.join(2.0)
+        self.rounds.stop(join_s=2.0)
         self._store.close()
 
     def read(self, connector: str, from_ms: int, to_ms: int) -> Course:
@@ -127,7 +125,7 @@ class CourseKeeper:
         self._left_alone = {name: until for name, until in self._left_alone.items() if until > time.monotonic()}
         for name in [*(set(names) - set(sinks)), *sinks[start:], *sinks[:start]]:
             is_sink = self._is_sink(name)
-            if self._stopped.is_set() or (is_sink and time.monotonic() > end_s):
+            if self.rounds.stopped or (is_sink and time.monotonic() > end_s):
                 break
             self._first += is_sink
             if name in self._left_alone:
@@ -166,21 +164,18 @@ class CourseKeeper:
         lines = [self._store.problem, self._problem]
         if connector in self._too_large:
             lines.append("points are left out: they are larger than connectrt.history.course.max.bytes allows")
-        if self._thread is not None and time.monotonic() - self._round_at > STALLED_ROUNDS * self._period_s:
+        if self._bytes_max > 0 and time.monotonic() - self._round_at > STALLED_ROUNDS * self._period_s:
             lines.append(f"no one has looked at the offsets for {time.monotonic() - self._round_at:.0f} s")
         return "; ".join(filter(None, lines))
 
-    def _run(self) -> None:
-        while not self._stopped.wait(self._period_s):
-            try:
-                if self._is_leader():
-                    self.look()
-                else:
-                    self._led, self._last, self._hours = False, {}, {}
-            except ConnectError as error:
-                self._problem = f"the course was not written: {error}"
-                log.warning("%s", self._problem)
-            except Exception as error:
-                self._problem = f"the course was not written: {error!r}"
-                log.exception("the course of offsets was not written")
+    def _round(self) -> None:
+        try:
+            if self._is_leader():
+                self.look()
+            else:
+                self._led, self._last, self._hours = False, {}, {}
+        except Exception as error:
+            self._problem = f"the course was not written: {error if isinstance(error, ConnectError) else repr(error)}"
+            raise
+        finally:
             self._round_at = time.monotonic()

@@ -52,6 +52,10 @@ class WorkerHistory:
         self._recorder.start()
         self._course.start()
 
+    def trouble(self) -> str:
+        """Return why changes or courses may not be written down; empty: nothing is in the way."""
+        return "; ".join(filter(None, (self._recorder.problem, self._course.rounds.trouble())))
+
     def stop(self) -> None:
         """Record what waits, then close the topics."""
         self._course.stop()

@@ -48,6 +48,7 @@ from spark_connect_rt.ports.management.dead_letters import (
     ReplayInfo,
     WantedReplay,
 )
+from spark_connect_rt.ports.supervision import ended
 
 LEASE_S = 10.0
 LOOK_S = 10.0  # between two looks for a topic that is not there
@@ -84,6 +85,10 @@ class LetterReplays:
         """Look after replays from now on."""
         self._thread = threading.Thread(target=self._look_after, name="replays", daemon=True)
         self._thread.start()
+
+    def trouble(self) -> str:
+        """Return why replays are not looked after; empty: they are."""
+        return "" if self._stopping else ended(self._thread, "replays of dead letters do not go on")
 
     def stop(self) -> None:
         """Let go of every replay: another worker goes on with it."""

@@ -6,7 +6,6 @@ A point that cannot be taken is logged and left out; the next one is taken all t
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -14,12 +13,11 @@ from collections.abc import Callable, Sequence
 from spark_connect_rt.planning.overview.course import EACH_MS, GROWS_FOR, POINTS, Point, TaskCourse, added_up, grows
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.herder_values import TaskPace
+from spark_connect_rt.ports.supervision import Repeated
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 
 HOUR_MS = EACH_MS * POINTS
 LEFT_MOST = 1_000  # courses of tasks that run here no more
-
-log = logging.getLogger(__name__)
 
 
 class TaskCourses:
@@ -33,26 +31,17 @@ class TaskCourses:
         self._of_task: dict[ConnectorTaskId, TaskCourse] = {}
         self._lags: dict[str, deque[int | None]] = {}  # connector -> of all its tasks here, the last ten minutes
         self._growing: frozenset[str] = frozenset()
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self.rounds = Repeated("task-courses", self._round, self._until_next_s, "points of tasks' courses are missing")
         self.beside: Callable[[], None] = lambda: None  # done with each point
 
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread = threading.Thread(target=self._run, name="task-courses", daemon=True)
-        self._thread.start()
+    def _until_next_s(self) -> float:
+        return (EACH_MS - self._clock.now_ms() % EACH_MS) / 1000
 
-    def stop(self) -> None:
-        """End the thread."""
-        self._stop.set()
-
-    def _run(self) -> None:
-        while not self._stop.wait((EACH_MS - self._clock.now_ms() % EACH_MS) / 1000):
-            for work in (self.take, self.beside):
-                try:
-                    work()
-                except Exception:
-                    log.exception("a point of the tasks' course is missing")
+    def _round(self) -> None:
+        try:
+            self.take()
+        finally:
+            self.beside()
 
     def take(self) -> None:
         """Take a point of every task, now."""

@@ -7,20 +7,18 @@ herder revokes what changes places in one round and gives it out in the next.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as LateError
 from typing import Any
 
 from spark_connect_rt.config.worker.placement import PlacementSettings
-from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.planning.placement.load import LoadMemory, LoadRules, Sample, Samples, decide, loads_of
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.herder import HerderViews
 from spark_connect_rt.ports.herder_requests import Request, SwapTasks
 from spark_connect_rt.ports.management.events import RecordEvent
 from spark_connect_rt.ports.management.group_reads import GroupReads, WorkerAnswer, unanswered
+from spark_connect_rt.ports.supervision import Repeated
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 
 LOADS = "placement.loads"
@@ -52,16 +50,8 @@ class LoadWatch:
         self._settings = settings
         self._memory = LoadMemory()
         self._before: tuple[int, Samples] | None = None
-        self._stopped = threading.Event()
+        self.rounds = Repeated("load-watch", self.look, lambda: LOOK_EACH_S, "tasks are not swapped by load")
         reads.serve(LOADS, lambda _: self.own_loads())
-
-    def start(self) -> None:
-        """Start the thread."""
-        threading.Thread(target=self._run, name="load-watch", daemon=True).start()
-
-    def stop(self) -> None:
-        """End the thread."""
-        self._stopped.set()
 
     def own_loads(self) -> list[list[Any]]:
         """Return [connector, task, records a second, lag, CPU seconds] of every task that runs here."""
@@ -69,15 +59,6 @@ class LoadWatch:
             [one.task.connector, one.task.task, one.records_per_s, one.lag, one.cpu_seconds]
             for one in self._views.progress().tasks
         ]
-
-    def _run(self) -> None:
-        while not self._stopped.wait(LOOK_EACH_S):
-            try:
-                self.look()
-            except (ConnectError, LateError) as error:
-                log.warning("tasks were not swapped by load: %s", error)
-            except Exception:
-                log.exception("the workers' loads were not looked at, the next try follows")
 
     def look(self) -> None:
         """Look once, where this worker leads and tasks may change places; else forget."""

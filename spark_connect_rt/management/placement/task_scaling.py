@@ -8,7 +8,6 @@ out.
 from __future__ import annotations
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -24,6 +23,7 @@ from spark_connect_rt.ports.herder import HerderViews
 from spark_connect_rt.ports.herder_requests import PatchConfig, Request
 from spark_connect_rt.ports.management.events import RecordEvent
 from spark_connect_rt.ports.management.group_reads import GroupReads, unanswered
+from spark_connect_rt.ports.supervision import Repeated
 
 LOOK_EACH_S = 10.0
 RATES_KEPT = 3  # their mean is the pace: one of five seconds alone may be that of a batch
@@ -55,22 +55,9 @@ class TaskScaling:
         self.look_each_s = LOOK_EACH_S
         self._memories: dict[str, ScaleMemory] = {}
         self._rates: dict[str, deque[float]] = {}
-        self._stopped = threading.Event()
-
-    def start(self) -> None:
-        """Start the thread."""
-        threading.Thread(target=self._run, name="task-scaling", daemon=True).start()
-
-    def stop(self) -> None:
-        """End the thread."""
-        self._stopped.set()
-
-    def _run(self) -> None:
-        while not self._stopped.wait(self.look_each_s):
-            try:
-                self.look()
-            except Exception:
-                log.exception("the numbers of tasks were not looked at, the next try follows")
+        self.rounds = Repeated(
+            "task-scaling", self.look, lambda: self.look_each_s, "the numbers of tasks do not follow their load"
+        )
 
     def look(self) -> None:
         """Look at every connector that has the setting, once; on a worker that does not lead: forget."""

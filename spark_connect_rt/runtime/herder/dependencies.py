@@ -59,7 +59,6 @@ class HerderDependencies:
     threads: Threads = MACHINE_THREADS
     supervisor: Supervisor = field(default_factory=Supervisor)  # notified of parts that ended by an error
     transactions: Transactions | None = None  # None: no exactly-once sources
-    trouble: Callable[[], str] = lambda: ""  # of what serves some connectors only: a line for /health
     offset_notes: OffsetNotes = field(default_factory=OffsetNotes)  # of changes of offsets that are carried out here
     open_offsets: OpenStore | None = None  # None: connectors have no offset topics of their own
     record_event: RecordEvent = no_event  # for the group's own story

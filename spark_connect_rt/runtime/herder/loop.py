@@ -173,7 +173,7 @@ class HerderLoop:
             return Health("unhealthy", f"Out of the group for {out_ms // 1000} s: {why}. {detail}".rstrip())
         if waiting := self._watching.unhosted(self._deps.clock.monotonic_ms()):
             return Health("unhealthy", waiting, serves=True)
-        return Health("healthy", detail, note=self._deps.trouble())
+        return Health("healthy", detail, note=self._deps.supervisor.troubles())
 
     def _run(self) -> None:
         try:

@@ -17,14 +17,17 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from spark_connect_rt.config.jvm_memory import ARCHIVES_IN_PLACE, FREED_GIVEN_BACK
 from spark_connect_rt.config.worker.own_settings import ENGINE
 from spark_connect_rt.pandas_on_demand import import_without_pandas
 from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
 from spark_connect_rt.spark.driver.class_archive import JAVA_OPTIONS, archive_option
 from spark_connect_rt.spark.driver.jvm_watch import JvmWatch, watch_jvm
 from spark_connect_rt.spark.driver.plugin_shipping import ship_plugins
-from spark_connect_rt.spark.driver.process_python import use_this_python
+from spark_connect_rt.spark.driver.process_python import starter_serves, use_this_python
+from spark_connect_rt.spark.executor.daemon import prepare_zygote
 from spark_connect_rt.spark.spark_version import UNIX_SOCKETS, VERSION, has, what_is_off
+from spark_connect_rt.spark.zygote.serving import run_daemon, start_zygote
 
 log = logging.getLogger(__name__)
 _LAUNCH_LOCK = threading.Lock()
@@ -54,7 +57,9 @@ DEFAULT_CONF = {
     JAVA_OPTIONS: (
         "-XX:+UseSerialGC -XX:InitialHeapSize=128m "
         "-XX:Tier4InvocationThreshold=30000 -XX:Tier4MinInvocationThreshold=10000 "
-        "-XX:Tier4CompileThreshold=60000 -XX:Tier4BackEdgeThreshold=200000"
+        "-XX:Tier4CompileThreshold=60000 -XX:Tier4BackEdgeThreshold=200000 "
+        # jstat's counters are renewed each second, not twenty times
+        f"-XX:PerfDataSamplingInterval=1000 {' '.join((*ARCHIVES_IN_PLACE, *FREED_GIVEN_BACK))}"
     ),
 }
 
@@ -126,14 +131,26 @@ def _make_importable(conf: dict[str, str]) -> None:
 
     A JVM that spark-submit started got its environment there; the settings below then only name the same.
     """
-    paths = [_package_root(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    paths = list(dict.fromkeys(paths))
+    paths = _import_paths()
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     use_this_python(os.environ, is_local(conf["spark.master"]))
     name = "spark.executorEnv.PYTHONPATH"
     found = executor_python_path(conf["spark.master"], paths, conf.get(name))
     if found:
         conf[name] = found
+
+
+def _import_paths() -> list[str]:
+    return list(dict.fromkeys([_package_root(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]))
+
+
+def start_zygote_for(properties: Mapping[str, str]) -> bool:
+    """Fork the process that a local Spark's Python processes are forked from; False: they import for themselves.
+
+    Call it while this process has one thread, and before ``launch_ahead``.
+    """
+    local = runs_here(properties)
+    return local and starter_serves(os.environ, local) and start_zygote(prepare_zygote, run_daemon, _import_paths())
 
 
 def _submitted_master() -> str | None:

@@ -41,6 +41,7 @@ def test_a_creation_whose_leader_dies_before_the_connector_is_written_leaves_not
     store = group.cluster.workers[leader].herder._loop._deps.offset_store
     group.begin(leader, "POST", "/connectors", new(at(3)))
     group.cluster.until(lambda: [offset for _, offset in store.connector_offsets("a")] == [{"position": 3}])
+    group.cluster.until(lambda: "a" in snapshot(group, other).pending)
     assert snapshot(group, other).pending["a"].config is not None
     refused = group.asked("POST", "/connectors", {"name": "a", "config": CONFIG}, leader)
     assert (refused.status_code, "is being created" in refused.json()["message"]) == (409, True)

@@ -94,7 +94,7 @@ def test_a_point_that_cannot_be_taken_is_left_out_and_the_next_one_is_taken(
     paces.error = ValueError("no")
     beside: list[int] = []
     paces.courses.beside = lambda: beside.append(paces.asked)
-    paces.courses.start()
+    paces.courses.rounds.start()
     for _ in range(1_000):
         if len(beside) > 2:
             break
@@ -105,6 +105,6 @@ def test_a_point_that_cannot_be_taken_is_left_out_and_the_next_one_is_taken(
         if paces.asked > before + 1:
             break
         time.sleep(0.01)
-    paces.courses.stop()
+    paces.courses.rounds.stop()
     assert paces.asked > before + 1
-    assert "a point of the tasks' course is missing" in caplog.text
+    assert "points of tasks' courses are missing" in caplog.text

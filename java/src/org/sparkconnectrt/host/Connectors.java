@@ -18,6 +18,8 @@ import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.common.config.ConfigValue;
 import org.apache.kafka.common.metrics.PluginMetrics;
+import org.apache.kafka.common.metrics.internals.PluginMetricsImpl;
+import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.connect.connector.Connector;
 import org.apache.kafka.connect.connector.ConnectorContext;
 import org.apache.kafka.connect.runtime.AbstractHerder;
@@ -45,6 +47,7 @@ final class Connectors {
   private final ExecutorService passing = Executors.newCachedThreadPool(work -> daemon(work, "question"));
   private final Map<String, ExecutorService> threads = new ConcurrentHashMap<>();
   private final Map<String, Connector> instances = new ConcurrentHashMap<>();
+  private final Map<String, Context> contexts = new ConcurrentHashMap<>();
   private final Map<String, DriverOffsets> readers = new ConcurrentHashMap<>();
 
   Connectors(Home home) {
@@ -244,10 +247,33 @@ final class Connectors {
     String name = asked.path("name").asText(instance);
     Context context =
         connector instanceof SourceConnector ? new SourceContext(instance, name) : new Context(instance, name);
-    connector.initialize(context);
-    instances.put(instance, connector);
-    connector.start(config);
-    return describe(connector);
+    contexts.put(instance, context);
+    try {
+      connector.initialize(context);
+      instances.put(instance, connector);
+      connector.start(config);
+      return describe(connector);
+    } catch (Throwable error) { // nobody stops what has not started
+      instances.remove(instance);
+      forget(instance);
+      throw error;
+    }
+  }
+
+  /** Ends what belongs to an instance but is not the connector itself. */
+  private void forget(String instance) {
+    Context context = contexts.remove(instance);
+    if (context != null) {
+      context.close();
+    }
+    DriverOffsets reader = readers.remove(instance);
+    if (reader != null) {
+      reader.end();
+    }
+    ExecutorService thread = threads.remove(instance);
+    if (thread != null) {
+      thread.shutdown();
+    }
   }
 
   private static JsonNode taskConfigs(Connector connector, int most) {
@@ -265,7 +291,6 @@ final class Connectors {
 
   private JsonNode stop(String instance) {
     Connector connector = instances.remove(instance);
-    DriverOffsets reader = readers.remove(instance);
     try {
       if (connector != null) {
         try (var swap = Places.swap(connector.getClass().getClassLoader())) {
@@ -273,13 +298,7 @@ final class Connectors {
         }
       }
     } finally {
-      if (reader != null) {
-        reader.end();
-      }
-      ExecutorService thread = threads.remove(instance);
-      if (thread != null) {
-        thread.shutdown();
-      }
+      forget(instance);
     }
     return Wire.JSON.nullNode();
   }
@@ -328,6 +347,7 @@ final class Connectors {
     private final String instance;
     private final Requests reconfigurations = new Requests(this::tellReconfiguration);
     private final String name;
+    private PluginMetricsImpl metrics;
 
     Context(String instance, String name) {
       this.instance = instance;
@@ -349,8 +369,16 @@ final class Connectors {
     }
 
     @Override
-    public PluginMetrics pluginMetrics() {
-      return home.connectorMetrics(name);
+    public synchronized PluginMetrics pluginMetrics() {
+      if (metrics == null) {
+        metrics = home.connectorMetrics(name);
+      }
+      return metrics;
+    }
+
+    /** The connector has ended: one of its name that is started here has metrics of the same names. */
+    synchronized void close() {
+      Utils.closeQuietly(metrics, "plug-in metrics");
     }
   }
 

@@ -1,0 +1,63 @@
+"""A thread beside the connectors: its errors end nothing, and /health says when it hangs or is gone."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from spark_connect_rt.ports import supervision
+from spark_connect_rt.ports.supervision import Repeated, Supervisor
+from tests.contract.compacted_log_contract import until
+
+
+def rounds(work: Callable[[], None]) -> Repeated:
+    return Repeated("counter", work, lambda: 0.001, "nothing is counted")
+
+
+def test_what_a_round_raises_is_logged_and_the_next_one_follows(caplog: pytest.LogCaptureFixture) -> None:
+    done: list[int] = []
+
+    def work() -> None:
+        done.append(1)
+        if len(done) == 1:
+            raise ValueError("once")
+
+    one = rounds(work)
+    one.start()
+    until(lambda: len(done) > 2)
+    assert (one.trouble(), "nothing is counted, the next round follows" in caplog.text) == ("", True)
+    one.stop(10)
+    assert (one.stopped, one.trouble()) == (True, "")
+
+
+def test_a_round_that_hangs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "STUCK_S", 0.05)
+    hangs, supervisor = threading.Event(), Supervisor()
+    one = rounds(lambda: assert_set(hangs))
+    supervisor.watch(lambda: "")
+    supervisor.watch(one.trouble)
+    assert supervisor.troubles() == ""
+    one.start()
+    until(lambda: "counter has been at one round for" in supervisor.troubles())
+    hangs.set()
+    until(lambda: supervisor.troubles() == "")
+    one.stop(10)
+
+
+def assert_set(event: threading.Event) -> None:
+    assert event.wait(30)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_ended_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    def work() -> None:
+        raise KeyboardInterrupt
+
+    caplog.set_level(logging.CRITICAL)
+    one = rounds(work)
+    one.start()
+    until(lambda: one.trouble() == "the thread counter ended: nothing is counted")
+    one.stop()
