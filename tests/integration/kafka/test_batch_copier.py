@@ -180,7 +180,8 @@ def test_both_sides_speak_tls(secure: SecureKafka) -> None:
     own = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(secure.client), "security.protocol": "SSL"}
     settings = secure.settings("TLS", **own)
     plain, one.servers = one.servers, settings["bootstrap.servers"]
-    one.run(6_000, consumer=settings, **{name: text for name, text in settings.items() if name != "bootstrap.servers"})
+    security = {name: text for name, text in settings.items() if name.startswith(("ssl.", "security."))}
+    one.run(6_000, 0, consumer=settings, **security)
     one.servers = plain
     assert one.holds_the_same(6_000)
 
