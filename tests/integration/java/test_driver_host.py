@@ -22,7 +22,7 @@ from spark_connect_rt.java_host.plugin_answers import DriverAnswers
 from spark_connect_rt.java_host.process import JavaHostGoneError
 from spark_connect_rt.plugins.discovery import discover
 from spark_connect_rt.plugins.registry import Plugins
-from tests.support.java_test_plugins import SOURCE, SOURCE_TASK, java_plugin_path
+from tests.support.java_test_plugins import SINK, SOURCE, SOURCE_TASK, java_plugin_path
 
 LIMIT_S = 60
 LIMITS = Limits(answer_s=2, idle_s=1, hang_s=3, look_s=0.3)
@@ -130,6 +130,14 @@ def test_whatever_a_connector_throws_is_the_answer_of_that_call(
         with pytest.raises(JavaError) as caught:
             call()
         assert "Misbehaviour" in str(caught.value.__cause__), name
+
+
+def test_a_sink_connector_has_a_context_of_its_kind(plugins: Plugins) -> None:
+    connector: Any = plugins.class_of("MisbehavingSink")()
+    connector.context = Context()
+    connector.start({"name": "s", "connector.class": SINK, "topics": "t", "misbehave": "connector.start:raise"})
+    assert connector.context.next() == "failed: raised on purpose"
+    connector.stop()
 
 
 def test_one_that_starts_again_may_measure_again_however_it_ended(started: Callable[..., Any]) -> None:

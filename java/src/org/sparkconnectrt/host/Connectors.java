@@ -12,26 +12,21 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.function.BiConsumer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.Config;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.common.config.ConfigValue;
-import org.apache.kafka.common.metrics.PluginMetrics;
-import org.apache.kafka.common.metrics.internals.PluginMetricsImpl;
-import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.connect.connector.Connector;
-import org.apache.kafka.connect.connector.ConnectorContext;
 import org.apache.kafka.connect.runtime.AbstractHerder;
 import org.apache.kafka.connect.runtime.ConnectorConfig;
 import org.apache.kafka.connect.runtime.isolation.PluginDesc;
 import org.apache.kafka.connect.runtime.isolation.PluginUtils;
 import org.apache.kafka.connect.sink.SinkConnector;
 import org.apache.kafka.connect.source.SourceConnector;
-import org.apache.kafka.connect.source.SourceConnectorContext;
 import org.apache.kafka.connect.storage.Converter;
 import org.apache.kafka.connect.storage.HeaderConverter;
-import org.apache.kafka.connect.storage.OffsetStorageReader;
 import org.apache.kafka.connect.transforms.Transformation;
 import org.apache.kafka.connect.transforms.predicates.Predicate;
 
@@ -47,7 +42,7 @@ final class Connectors {
   private final ExecutorService passing = Executors.newCachedThreadPool(work -> daemon(work, "question"));
   private final Map<String, ExecutorService> threads = new ConcurrentHashMap<>();
   private final Map<String, Connector> instances = new ConcurrentHashMap<>();
-  private final Map<String, Context> contexts = new ConcurrentHashMap<>();
+  private final Map<String, InstanceContext> contexts = new ConcurrentHashMap<>();
   private final Map<String, DriverOffsets> readers = new ConcurrentHashMap<>();
 
   Connectors(Home home) {
@@ -245,8 +240,7 @@ final class Connectors {
   private JsonNode start(String instance, Map<String, String> config, JsonNode asked) throws Exception {
     Connector connector = newConnector(asked, config);
     String name = asked.path("name").asText(instance);
-    Context context =
-        connector instanceof SourceConnector ? new SourceContext(instance, name) : new Context(instance, name);
+    InstanceContext context = context(connector, instance, name);
     contexts.put(instance, context);
     try {
       connector.initialize(context);
@@ -260,9 +254,19 @@ final class Connectors {
     }
   }
 
+  private InstanceContext context(Connector connector, String instance, String name) {
+    BiConsumer<String, Object> tell = (what, detail) -> tell(instance, what, detail);
+    if (connector instanceof SourceConnector) {
+      DriverOffsets offsets = new DriverOffsets(home, question -> tell(instance, "offsets", question));
+      readers.put(instance, offsets);
+      return new InstanceContext.OfSource(home, name, tell, offsets);
+    }
+    return new InstanceContext.OfSink(home, name, tell);
+  }
+
   /** Ends what belongs to an instance but is not the connector itself. */
   private void forget(String instance) {
-    Context context = contexts.remove(instance);
+    InstanceContext context = contexts.remove(instance);
     if (context != null) {
       context.close();
     }
@@ -339,62 +343,6 @@ final class Connectors {
       home.wire.write('N', 0, event);
     } catch (IOException gone) {
       Host.exit(Host.PYTHON_GONE);
-    }
-  }
-
-  /** What a connector may ask of its worker. */
-  private class Context implements ConnectorContext {
-    private final String instance;
-    private final Requests reconfigurations = new Requests(this::tellReconfiguration);
-    private final String name;
-    private PluginMetricsImpl metrics;
-
-    Context(String instance, String name) {
-      this.instance = instance;
-      this.name = name;
-    }
-
-    private void tellReconfiguration() {
-      tell(instance, "reconfigure", null);
-    }
-
-    @Override
-    public void requestTaskReconfiguration() {
-      reconfigurations.make();
-    }
-
-    @Override
-    public void raiseError(Exception error) {
-      tell(instance, "failed", Hosted.failure(error));
-    }
-
-    @Override
-    public synchronized PluginMetrics pluginMetrics() {
-      if (metrics == null) {
-        metrics = home.connectorMetrics(name);
-      }
-      return metrics;
-    }
-
-    /** The connector has ended: one of its name that is started here has metrics of the same names. */
-    synchronized void close() {
-      Utils.closeQuietly(metrics, "plug-in metrics");
-    }
-  }
-
-  /** The same, of source connectors. */
-  private final class SourceContext extends Context implements SourceConnectorContext {
-    private final DriverOffsets offsets;
-
-    SourceContext(String instance, String name) {
-      super(instance, name);
-      offsets = new DriverOffsets(home, question -> tell(instance, "offsets", question));
-      readers.put(instance, offsets);
-    }
-
-    @Override
-    public OffsetStorageReader offsetStorageReader() {
-      return offsets;
     }
   }
 }
