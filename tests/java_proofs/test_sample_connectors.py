@@ -46,7 +46,10 @@ def both(broker: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Ite
     (folder / "plugins").mkdir()
     made = JavaBesideOurs(folder, servers, folder / "plugins", "samples")
     jars = [*resolve_jars(COORDINATES), samples_jar(folder / "samples.jar")]
-    made.java = JavaConnect(folder / "java", servers, "samples-java", properties=made.java.properties, jars=jars)
+    java = made.java
+    made.java = JavaConnect(
+        java.directory, servers, java.group_id, properties=java.properties, rest_port=java.rest_port, jars=jars
+    )
     with made:
         yield made
 
