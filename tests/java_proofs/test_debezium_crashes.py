@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.captured_database import PREFIX, CapturedDatabase, postgres_source
-from tests.support.java_beside_ours import SIDES, JavaBesideOurs, whole
+from tests.support.java_beside_ours import SIDES, START_S, JavaBesideOurs, whole
 from tests.support.postgres_server import PostgresServer
 
 ROWS, CHANGES = (100_000, 20_000) if whole() else (2_000, 500)
@@ -42,7 +42,7 @@ def kill(victim: str, both: JavaBesideOurs, database: CapturedDatabase) -> None:
             both.kill_slot("debezium-connector-postgres")
         case "worker":
             both.ours.kill()
-            both.ours.start()
+            both.ours.start(START_S)
         case _:
             database.close()
             database.server.crash()

@@ -15,7 +15,7 @@ import pytest
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from tests.support.captured_database import PREFIX, CapturedDatabase, postgres_source
 from tests.support.changes_meanwhile import ChangesMeanwhile
-from tests.support.java_beside_ours import SIDES, JavaBesideOurs, whole
+from tests.support.java_beside_ours import SIDES, START_S, JavaBesideOurs, whole
 from tests.support.java_plugins import DEBEZIUM_POSTGRES, plugin_folder
 from tests.support.postgres_server import PostgresServer
 from tests.support.topic_content import normalised
@@ -72,7 +72,7 @@ def kill(victim: str, both: JavaBesideOurs, changes: ChangesMeanwhile) -> None:
             both.kill_slot("debezium-connector-postgres")
         case "worker":
             both.ours.kill()
-            both.ours.start()
+            both.ours.start(START_S)
         case _:
             changes.crash()
 

@@ -56,7 +56,7 @@ def both(broker: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture(scope="module")
 def verifiable(both: JavaBesideOurs) -> JavaBesideOurs:
-    """Numbers are being made by each of the three."""
+    """Numbers were made by each of the two: so many at least, and then no more."""
     config = {
         "connector.class": f"{TOOLS}.VerifiableSourceConnector",
         "topic": "{where}.verifiable",
@@ -65,6 +65,13 @@ def verifiable(both: JavaBesideOurs) -> JavaBesideOurs:
         "value.converter": JSON,
     }
     create(both, "verifiable", config, WHERE)
+    deadline = time.monotonic() + LIMIT_S
+    for where, (side, _) in WHERE.items():
+        while both.reader.count(f"{where}.verifiable") < COUNT:
+            assert time.monotonic() < deadline, f"{where} makes no {COUNT} records"
+            time.sleep(0.2)
+        assert both.worker(side).rest.settled("PUT", f"/connectors/verifiable-{where}/stop").status == 204
+        both.worker(side).rest.await_states(f"verifiable-{where}", "STOPPED", [])
     return both
 
 
