@@ -12,8 +12,11 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
+import pyspark
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
@@ -22,6 +25,7 @@ from spark_connect_rt.config.worker.own_settings import ENGINE
 from spark_connect_rt.pandas_on_demand import import_without_pandas
 from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
 from spark_connect_rt.spark.driver.class_archive import JAVA_OPTIONS, archive_option
+from spark_connect_rt.spark.driver.jvm_command import is_plain, keep_command, record_path, use_record
 from spark_connect_rt.spark.driver.jvm_watch import JvmWatch, watch_jvm
 from spark_connect_rt.spark.driver.plugin_shipping import ship_plugins
 from spark_connect_rt.spark.driver.process_python import starter_serves, use_this_python
@@ -63,6 +67,11 @@ DEFAULT_CONF = {
     ),
 }
 
+LOCAL_CONF = {  # Spark would have a thread for each of the LOCAL_SLOTS, and they have next to nothing to do
+    "spark.rpc.netty.dispatcher.numThreads": "4",
+    "spark.shuffle.mapOutput.dispatcher.numThreads": "1",
+}
+
 
 def engine_conf(version: str = VERSION) -> dict[str, str]:
     """Return what slices need of Spark of this version."""
@@ -79,6 +88,8 @@ def session_conf(properties: Mapping[str, str], group: str = "worker") -> dict[s
     conf = {**DEFAULT_CONF, **given}
     if JAVA_OPTIONS not in given and is_local(given.get("spark.master", "local[*]")):
         conf[JAVA_OPTIONS] = f"{conf[JAVA_OPTIONS]} {archive_option()}".rstrip()
+    if is_local(given.get("spark.master", "local[*]")):
+        conf = {**LOCAL_CONF, **conf}
     conf["spark.master"] = _master(given.get("spark.master", "local[*]"))
     one_machine = is_local(conf["spark.master"]) or conf["spark.master"].startswith("local-cluster")
     if not one_machine:  # executors elsewhere must reach the driver: Spark or the user knows its address
@@ -221,8 +232,26 @@ def _launch_jvm(conf: Mapping[str, str]) -> None:
     with _LAUNCH_LOCK:
         if SparkContext._gateway is None:
             import_bridge()
-            gateway = launch_gateway(SparkConf().setAll(list(conf.items())), {"start_new_session": True})
+            gateway = _gateway(conf)
             SparkContext._ensure_initialized(gateway=gateway)  # type: ignore[attr-defined]
+
+
+def _gateway(conf: Mapping[str, str]) -> Any:
+    """Start the JVM by the command of an earlier start where that would be the same, else by ``spark-submit``."""
+    home, record = Path(pyspark.__file__).parent, record_path(os.environ)
+    settings, detached = SparkConf().setAll(list(conf.items())), {"start_new_session": True}
+    plain = is_local(conf["spark.master"]) and is_plain(conf, {**DEFAULT_CONF, **engine_conf()}, os.environ, home)
+    if record is None or not plain or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return launch_gateway(settings, detached)
+    if kept := use_record(os.environ, record, home):
+        try:
+            return launch_gateway(settings, {**detached, **kept})
+        except PySparkException:
+            log.warning("Spark's JVM did not start by the command in %s: spark-submit is asked", record, exc_info=True)
+            record.unlink(missing_ok=True)
+    gateway = launch_gateway(settings, detached)
+    keep_command(gateway.proc.pid, conf, record)
+    return gateway
 
 
 SessionFactory = Callable[[], SparkSession]
