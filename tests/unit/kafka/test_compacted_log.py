@@ -38,8 +38,9 @@ class Admin:
 class Consumer:
     def assign(self, partitions: Any) -> None: ...
 
-    def poll(self, wait_s: float) -> None:
+    def consume(self, count: int, wait_s: float) -> list[Any]:
         threading.Event().wait(wait_s)
+        return []
 
     def close(self) -> None: ...
 
