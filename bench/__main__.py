@@ -44,12 +44,13 @@ NAMES = (
 )
 # Not in the smoke test: several workers of its own, another Spark; they would double its time.
 OF_GROUPS = ("failover", "format", "groups", "live_group")
+ALONE = ("profile",)  # nothing of Java's beside it
 # ``java``: connectors in Java, unmodified, in the Java host beside Java Connect.
 HOSTED = tuple(
     f"hosted.{one}" for one in ("lines", "lines_json", "sink", "snapshot", "changes", "jdbc", "start", "idle", "many")
 )
 
-KNOWN = (*NAMES, *OF_GROUPS, *HOSTED)
+KNOWN = (*NAMES, *OF_GROUPS, *ALONE, *HOSTED)
 
 
 def main() -> int:
