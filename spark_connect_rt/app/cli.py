@@ -59,6 +59,7 @@ def worker(file: PropertiesFile, override: Override = None) -> None:
 @cli.command()
 def quickstart(file: QuickstartFile = None, keep: Keep = False, override: Override = None) -> None:
     """Stream the flights into a table: embedded Kafka, one worker, two connectors, then check the counts."""
+    _share_memory()
     from spark_connect_rt.app.quickstart.quickstart import bundled_settings, run_quickstart
 
     _exit_with(lambda: run_quickstart(read_settings(file or bundled_settings(), override), keep=keep))
@@ -112,11 +113,19 @@ def submit(
 
 def _read_and_start_jvm(file: Path, override: Sequence[str] | None) -> dict[str, str]:
     """Return a worker's settings; Spark's JVM comes up while what uses it is imported."""
+    _share_memory()
     from spark_connect_rt.app.commands.jvm_ahead import start_jvm_ahead
 
     settings = read_settings(file, override)
     start_jvm_ahead(settings)
     return settings
+
+
+def _share_memory() -> None:
+    """Have this process, and what is forked from it, keep little of what was freed: before pyarrow is imported."""
+    from spark_connect_rt.spark.executor.daemon import share_memory
+
+    share_memory()
 
 
 def _act(file: Path | None, override: Sequence[str] | None, command: Callable[[Mapping[str, str]], int]) -> object:

@@ -25,6 +25,7 @@ from spark_connect_rt.embedded.cache import cache_directory
 from spark_connect_rt.plugins.discovery import Discovered, discover
 from spark_connect_rt.plugins.isolation import forget_missing, look_when_missing, make_importable
 from spark_connect_rt.plugins.locations import find_locations
+from spark_connect_rt.plugins.path_watch import PathWatch
 from spark_connect_rt.plugins.registry import Plugins
 
 _JavaSettings = tuple[str, str, str]  # heap, options, plugin.discovery
@@ -153,7 +154,9 @@ def _changed_at(folder: str) -> int:
 @cache
 def _plugins_in(folders: Sequence[str]) -> Plugins:
     _MADE_LATER.update(folders)  # what is missing on an executor shows when it is looked for
-    return _kept(Plugins(BUNDLED, lambda: _found(folders, _executors_java(), _CHANGES[0])))
+    found = _kept(Plugins(BUNDLED, lambda: _found(folders, _executors_java(), _CHANGES[0])))
+    found.look = PathWatch(folders, refresh_plugins, 0).look_now  # put deeper than a folder's own time shows
+    return found
 
 
 def _kept(plugins: Plugins) -> Plugins:

@@ -10,6 +10,8 @@ import hashlib
 import logging
 import tempfile
 from collections.abc import Sequence
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from spark_connect_rt.embedded.cache import cache_directory, exclusive
@@ -19,10 +21,10 @@ from spark_connect_rt.java_host import compiler
 from spark_connect_rt.java_host.compiler import compile_jar, connect_jars, javac_of
 from spark_connect_rt.spark.executor.shipped_plugins import java_host_here
 
-__all__ = ["compiler_command", "connect_jars", "host_jar", "program_jars"]
+__all__ = ["compiler_command", "connect_jars", "host_jar", "packaged_jar", "program_jars"]
 
 _SOURCES = Path(__file__).resolve().parents[2] / "java" / "src"
-_PACKAGED = Path(__file__).with_name("java-host.jar")
+_HERE = files(__package__)
 
 log = logging.getLogger(__name__)
 
@@ -38,8 +40,8 @@ def program_jars(java: Java) -> list[Path]:
 
 def host_jar(java: Java, connect: Sequence[Path]) -> Path:
     """Return the jar of our classes: the wheel's, else one compiled from the checkout. Raises ConnectError."""
-    if _PACKAGED.exists():
-        return _PACKAGED
+    if (packaged := packaged_jar(_HERE)) is not None:
+        return packaged
     sources = sorted(_SOURCES.rglob("*.java"))
     if not sources:
         raise ConnectError(
@@ -55,6 +57,27 @@ def host_jar(java: Java, connect: Sequence[Path]) -> Path:
                 compile_jar(compiler_command(java, connect, Path(classes)), Path(classes), sources, jar)
             log.info("compiled the Java host: %s", jar)
     return jar
+
+
+def packaged_jar(package: Traversable) -> Path | None:
+    """Return the wheel's jar, None: it has none.
+
+    A JVM reads files only: of a wheel that nobody has unpacked (``spark-submit --py-files``) it is a copy in the cache.
+    """
+    jar = package.joinpath("java-host.jar")
+    if not jar.is_file():
+        return None
+    if isinstance(jar, Path):
+        return jar
+    content = jar.read_bytes()
+    copy = cache_directory() / "java-host" / f"java-host-{hashlib.sha256(content).hexdigest()[:16]}.jar"
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    with exclusive(copy.parent / "compile.lock"):
+        if not copy.exists():
+            draft = copy.with_suffix(".draft")
+            draft.write_bytes(content)
+            draft.replace(copy)
+    return copy
 
 
 def compiler_command(java: Java, connect: Sequence[Path], target: Path) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from spark_connect_rt.config.jvm_memory import ARCHIVES_IN_PLACE
 from spark_connect_rt.config.worker.own_settings import JAVA_HEAP, JAVA_OPTIONS
 from spark_connect_rt.errors import BadConfigError
 
@@ -68,6 +69,7 @@ def jvm_options(heap: str, options: Sequence[str] = ()) -> list[str]:
         f"{_DIRECT}={heap.strip()}",
         "-XX:+UseSerialGC",
         "-XX:+ExitOnOutOfMemoryError",
+        *ARCHIVES_IN_PLACE,
         "-Djdk.nio.maxCachedBufferSize=262144",
         *options,
     ]

@@ -135,7 +135,9 @@ class DriverAnswers:
             said: str | None = self.host.ask("check", {**_named(plugin), "name": name, "value": value})
             return said
 
-        return stage_class(plugin, JavaCode((plugin.location,)), lambda: described, complaint)
+        return stage_class(
+            plugin, JavaCode((plugin.location,), contents=(plugin.content,)), lambda: described, complaint
+        )
 
     def _described(self, plugin: JavaPluginDesc) -> Mapping[str, Any]:
         """Return what a plug-in says of itself. Raises NotFoundError with Java's reason."""
@@ -227,4 +229,4 @@ class ExecutorAnswers:
 
     def class_of(self, plugin: JavaPluginDesc) -> type[Any]:
         """See JavaRuntime."""
-        return stage_class(plugin, JavaCode((plugin.location,)))
+        return stage_class(plugin, JavaCode((plugin.location,), contents=(plugin.content,)))

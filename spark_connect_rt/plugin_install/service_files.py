@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from spark_connect_rt.plugin_install.class_files import ClassFile, read_class
+from spark_connect_rt.plugins.jars import archives_in
 
 SHIM = "connect-plugin-path-shim-1.0.0.jar"
 SERVICES = "META-INF/services/"
@@ -102,12 +103,63 @@ def _classes(text: str) -> Iterator[str]:
 
 def complete_service_files(folder: Path) -> Services:
     """Write what the service files of a folder's jars lack, in a jar of its own; return every plug-in there is."""
-    jars = sorted(folder.rglob("*.jar"))
+    jars = sorted(one for one in folder.rglob("*.jar") if one.name != SHIM)  # a shim of before is made again
     found, said = find_plugins(jars), declared(jars)
-    missing = {kind: sorted(names - said.get(kind, set())) for kind, names in sorted(found.items())}
-    if any(missing.values()):
-        with zipfile.ZipFile(folder / SHIM, "w", zipfile.ZIP_DEFLATED) as shim:
-            for kind, names in missing.items():
-                if names:
-                    shim.writestr(zipfile.ZipInfo(SERVICES + kind), "".join(f"{name}\n" for name in names))
+    if missing := _lacking(found, said):
+        _write_shim(folder, missing)
     return {kind: found.get(kind, set()) | said.get(kind, set()) for kind in found.keys() | said.keys()}
+
+
+def missing_services(place: Path) -> Services:
+    """Return the plug-ins of a folder of jars, or of one jar, that no service file there names. Raises OSError."""
+    jars = archives_in(place)
+    return _lacking(find_plugins(jars), declared(jars))
+
+
+def sync_manifests(place: Path) -> Services:
+    """Write what ``missing_services`` finds: beside the jars, or into the one jar; return it. Raises OSError.
+
+    What it replaces is replaced in one step: a worker that looks meanwhile sees the old or the new.
+    """
+    missing = missing_services(place)
+    if missing and place.is_dir():
+        complete_service_files(place)
+    elif missing:
+        _write_into(place, missing)
+    return missing
+
+
+def _lacking(found: Services, said: Services) -> Services:
+    return {kind: lacks for kind, names in sorted(found.items()) if (lacks := names - said.get(kind, set()))}
+
+
+def _text(names: Iterable[str]) -> str:
+    return "".join(f"{name}\n" for name in sorted(names))
+
+
+def _write_shim(folder: Path, missing: Services) -> None:
+    draft = folder / f".{SHIM}.draft"
+    with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as shim:
+        for kind, names in missing.items():
+            shim.writestr(zipfile.ZipInfo(SERVICES + kind), _text(names))
+    draft.replace(folder / SHIM)
+
+
+def _write_into(jar: Path, missing: Services) -> None:
+    """Copy a jar with longer service files; a link goes on leading to it."""
+    jar = jar.resolve()
+    files = {SERVICES + kind: names for kind, names in missing.items()}
+    draft = jar.with_name(f".{jar.name}.draft")
+    try:
+        with zipfile.ZipFile(jar) as old, zipfile.ZipFile(draft, "w") as new:
+            for entry in old.infolist():
+                data = old.read(entry)
+                if entry.filename in files:
+                    data = data.rstrip(b"\n") + b"\n" + _text(files.pop(entry.filename)).encode()
+                new.writestr(entry, data)
+            for name, names in files.items():
+                new.writestr(zipfile.ZipInfo(name), _text(names))
+        draft.chmod(jar.stat().st_mode & 0o777)
+        draft.replace(jar)
+    finally:
+        draft.unlink(missing_ok=True)

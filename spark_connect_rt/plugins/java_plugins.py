@@ -20,8 +20,9 @@ SERVICE_LOAD, HYBRID_FAIL, HYBRID_WARN = "service_load", "hybrid_fail", "hybrid_
 _NOT_RUN = ("rest_extension", "override_policy")
 _PRUNED = {"sink": "Connector", "source": "Connector", "converter": "Converter", "header_converter": "HeaderConverter"}
 
-_NO_SERVICES = (
-    "no plug-in is named by META-INF/services in its jars; plugin.discovery=hybrid_warn has a JVM look for classes"
+NO_SERVICES = (
+    "no plug-in is named by META-INF/services in its jars; plugin.discovery=hybrid_warn has a JVM look for classes, "
+    "`connectrt plugins sync-manifests` writes these files"
 )
 
 log = logging.getLogger(__name__)
@@ -147,7 +148,7 @@ def look_at(place: Path, runtime: JavaRuntime) -> JavaFound:
             usable.append(one)
     found.plugins = described([(one.type, one.class_name) for one in usable], place, contents.digest, runtime)
     if not contents.services and not found.problems and not found.wants_scan:
-        found.problems.append((place.name, _NO_SERVICES))
+        found.problems.append((place.name, NO_SERVICES))
     return found
 
 
@@ -189,8 +190,8 @@ def completed(place: Path, found: JavaFound, runtime: JavaRuntime) -> tuple[list
     names = ", ".join(sorted(name for _, name in new))
     if runtime.discovery == HYBRID_FAIL:
         why = (
-            f"plugin.discovery=hybrid_fail: {names} are named by no file in META-INF/services. Add these files (Java's "
-            "connect-plugin-path does), or set plugin.discovery=hybrid_warn"
+            f"plugin.discovery=hybrid_fail: {names} are named by no file in META-INF/services. Add these files "
+            "(`connectrt plugins sync-manifests` does), or set plugin.discovery=hybrid_warn"
         )
         return [], [(place.name, why)]
     if runtime.discovery == HYBRID_WARN:

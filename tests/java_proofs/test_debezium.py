@@ -36,6 +36,7 @@ pytestmark = pytest.mark.timeout(3000 if whole() else 300)
 def database(postgres: PostgresServer, both: JavaBesideOurs) -> Iterator[CapturedDatabase]:
     made = CapturedDatabase(postgres)
     made.fill(ROWS)
+    made.make_slots(SIDES)
     both.create(NAME, {side: postgres_source(made, side) for side in SIDES})
     yield made
     made.close()

@@ -36,7 +36,7 @@ GROUP = "java-on-executors"
 ITEMS = f"{PREFIX}.public.items"
 ROWS, CHANGES = (20_000, 10_000) if whole() else (500, 1_000)
 CAPTURED, SHARED, ALONE = "-Xmx192m", "-Xmx72m", "-Xmx80m"  # how a task's JVM is known
-LIMIT_S = 240.0
+LIMIT_S = 300.0
 pytestmark = pytest.mark.timeout(1200)
 
 
@@ -157,12 +157,16 @@ def flow(
     where = ["--master", cluster.url, "--deploy-mode", "client", *conf]
     environment = {"PYSPARK_PYTHON": str(python_without_the_package), "JAVA_HOME": str(java.home)}
     log = folder / "submit.log"
+    javas = JavaConnect(folder / "java", broker.bootstrap_servers, f"{GROUP}-java", properties=properties)
     with (
-        JavaConnect(folder / "java", broker.bootstrap_servers, f"{GROUP}-java", properties=properties) as javas,
+        contextlib.ExitStack() as ends,
         contextlib.closing(ConnectRest(f"http://127.0.0.1:{port}")) as rest,
         killed_at_the_end(submitted("connect_distributed.py", [file], wheel, where, environment, log)) as driver,
         contextlib.closing(OnExecutors(folder, broker.bootstrap_servers, cluster, rest, log)) as made,
     ):
+        ends.callback(javas.rest.close)
+        ends.callback(javas.stop)
+        javas.start(LIMIT_S)
         until(lambda: rest.probe("/health") or driver.poll() is not None, LIMIT_S, "healthy", made.stories, every_s=0.5)
         assert driver.poll() is None, made.stories()
         made.deploy(database)

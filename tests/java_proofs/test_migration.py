@@ -17,7 +17,7 @@ import pytest
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from tests.support.captured_database import PREFIX, CapturedDatabase, postgres_source
-from tests.support.java_beside_ours import FAST
+from tests.support.java_beside_ours import FAST, START_S
 from tests.support.java_connect import JavaConnect
 from tests.support.java_plugins import all_plugins
 from tests.support.postgres_server import PostgresServer
@@ -92,8 +92,8 @@ def test_a_group_moves_worker_by_worker_and_back(
     tables = SunkTables(postgres, broker.bootstrap_servers, "moving-upserts")
     lines = tmp_path / "lines.txt"
     lines.touch()
-    workers["java-1"].start()
-    workers["java-2"].start()
+    workers["java-1"].start(START_S)
+    workers["java-2"].start(START_S)
     rest = workers["java-1"].rest
     file_source = {"connector.class": "FileStreamSource", "file": str(lines), "topic": "moving.lines"}
     rest.create("lines", file_source)
@@ -110,7 +110,7 @@ def test_a_group_moves_worker_by_worker_and_back(
             "rows": "java",
         }
         for gone, come in (("java-1", "ours-1"), ("java-2", "ours-2"), ("ours-1", "java-1"), ("ours-2", "java-2")):
-            workers[come].start()
+            workers[come].start(START_S)
             all_run(workers[come])
             workers[gone].stop()
             all_run(workers[come])

@@ -19,24 +19,18 @@ from tests.parity.conversation import Ask, converse
 from tests.parity.plugin_scripts import ABOUT_PLUGINS, OF_TEST_CONNECTORS, OVERRIDES, POLICIES
 from tests.parity.shared_trees import pack, unpack
 from tests.parity.worker_settings import SETTINGS
+from tests.support import java_plugins
 from tests.support.java_connect import COORDINATES, JavaConnect
 
 _FOLDERS = re.compile(r"PluginDesc\{.*\}")
 GOLDEN = Path(__file__).parent / "golden"
 TEST_CONNECTORS = "test connectors"
 GROUPS = ("All", *POLICIES, TEST_CONNECTORS)
-WITH_TEST_CONNECTORS = ("connect-runtime", "kafka-tools")
-LAST_VERSION_WITH_THEM = "3.5.2"
-"""Later ones keep Verifiable*, Mock* and SchemaSource in a jar that is not published."""
 
 
 def jars_with_test_connectors() -> list[Path]:
     """Return the class path: 4.1.1, and behind it the jars that still hold the test connectors."""
-    from jgo.maven import MavenContext
-
-    maven = MavenContext()
-    old = [maven.project("org.apache.kafka", name).at_version(LAST_VERSION_WITH_THEM) for name in WITH_TEST_CONNECTORS]
-    return [*resolve_jars(COORDINATES), *(Path(one.artifact().resolve()) for one in old)]
+    return [*resolve_jars(COORDINATES), *java_plugins.jars_with_test_connectors()]
 
 
 def asked(

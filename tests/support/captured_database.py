@@ -59,6 +59,15 @@ class CapturedDatabase:
         self.run(_FILL, (1, rows))
         self.run("INSERT INTO notes SELECT i, 'note ' || i FROM generate_series(1, 100) i")
 
+    def slot(self, side: str) -> str:
+        """Return the name of a source's slot: they are the server's, whose other databases have some, too."""
+        return f"{self.name}_{side}"
+
+    def make_slots(self, sides: Sequence[str]) -> None:
+        """Make the slots of the sources beforehand: one that is made waits for the end of another source's snapshot."""
+        for side in sides:
+            self.run("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (self.slot(side),))
+
     def change(self, count: int) -> None:
         """Make the next changes: inserts, updates, moves of a primary key and deletes, BATCH to a transaction."""
         done = self._changed
@@ -123,7 +132,7 @@ def postgres_source(database: CapturedDatabase, side: str, **more: str) -> dict[
         "database.dbname": database.name,
         "topic.prefix": PREFIX,
         "plugin.name": "pgoutput",
-        "slot.name": f"slot_{side}",
+        "slot.name": database.slot(side),
         "publication.name": "dbz",
         "publication.autocreate.mode": "disabled",
         "table.include.list": "public.items,public.notes",

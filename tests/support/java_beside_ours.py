@@ -20,6 +20,7 @@ from tests.support.worker_process import SparkWorkerProcess, WorkerProcess
 
 HOST_CLASS = "org.sparkconnectrt.host.Host"
 SIDES = ("java", "ours")
+START_S = 300.0  # two at once, beside whatever else the machine does
 FAST = {"offset.flush.interval.ms": "500", "plugin.discovery": "service_load"}
 WHOLE = "CONNECTRT_JAVA_PROOFS"  # =whole: the sizes of ./test.sh java
 
@@ -49,7 +50,7 @@ class JavaBesideOurs:
         for side in SIDES:
             self.worker(side).launch()
         for side in SIDES:
-            self.worker(side).await_answer("/health")
+            self.worker(side).await_answer("/health", START_S)
         return self
 
     def __exit__(self, *_: object) -> None:

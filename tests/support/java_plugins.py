@@ -6,6 +6,7 @@ Owns: the connectors the tests use, their versions, and what is left out of thei
 from __future__ import annotations
 
 import re
+import zipfile
 from pathlib import Path
 
 import pyspark
@@ -20,6 +21,13 @@ FILES = f"org.apache.kafka:connect-file:{KAFKA_VERSION}"
 MIRROR = f"org.apache.kafka:connect-mirror:{KAFKA_VERSION}"
 ICEBERG = "org.apache.iceberg:iceberg-kafka-connect:1.12.0"
 ICEBERG_PARQUET = "org.apache.iceberg:iceberg-parquet:1.12.0"
+_SAMPLES = re.compile(
+    r"^org/apache/kafka/(connect/tools/(Verifiable|Mock|SchemaSource)|tools/ThroughputThrottler)[^/]*\.class$"
+)
+_SAMPLE_SERVICES = {
+    "source.Source": ("VerifiableSource", "MockSource", "SchemaSource"),
+    "sink.Sink": ("VerifiableSink", "MockSink"),
+}
 _PROVIDED = re.compile(
     r"^(connect-(api|runtime|json|transforms)|kafka-clients|slf4j-api|lz4-java|snappy-java|zstd-jni|jackson-)"
 )
@@ -49,10 +57,35 @@ def iceberg_folder(plugin_path: Path) -> Path:
     return folder
 
 
+def samples_folder(plugin_path: Path) -> Path:
+    """Make the folder of Kafka's Verifiable*, Mock* and SchemaSource: the classes alone, of the last jars with them."""
+    folder = plugin_path / "samples"
+    folder.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(folder / "samples.jar", "w", zipfile.ZIP_DEFLATED) as made:
+        for jar in jars_with_test_connectors():
+            with zipfile.ZipFile(jar) as held:
+                for name in filter(_SAMPLES.match, held.namelist()):
+                    made.writestr(name, held.read(name))
+        for service, names in _SAMPLE_SERVICES.items():
+            lines = "".join(f"org.apache.kafka.connect.tools.{name}Connector\n" for name in names)
+            made.writestr(f"META-INF/services/org.apache.kafka.connect.{service}Connector", lines)
+    return folder
+
+
+def jars_with_test_connectors() -> list[Path]:
+    """Return the newest jars with Kafka's test connectors: later ones keep them in a jar that is not published."""
+    from jgo.maven import MavenContext
+
+    maven = MavenContext()
+    found = [maven.project("org.apache.kafka", name).at_version("3.5.2") for name in ("connect-runtime", "kafka-tools")]
+    return [Path(one.artifact().resolve()) for one in found]
+
+
 def all_plugins(plugin_path: Path) -> Path:
     """Make the folders of every connector but Iceberg's."""
     for name, coordinate in (("file", FILES), ("postgres", DEBEZIUM_POSTGRES), ("jdbc", DEBEZIUM_JDBC)):
         plugin_folder(plugin_path, name, coordinate)
     mirror = [jar for jar in resolve_jars((MIRROR,)) if jar.name.startswith("connect-mirror")]
     linked(plugin_path, "mirror", mirror)  # its closure is Connect's runtime
+    samples_folder(plugin_path)
     return plugin_path

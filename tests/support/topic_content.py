@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
+LEADER_LIMIT_S = 20.0
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
@@ -79,13 +81,19 @@ class TopicReader:
 
     def count(self, topic: str) -> int:
         """Return how many offsets a topic has given out; 0 when it is not there."""
-        known = self._consumer.list_topics(timeout=20).topics.get(topic)
-        if known is None:
-            return 0
-        ends = [
-            self._consumer.get_watermark_offsets(TopicPartition(topic, one), timeout=20) for one in known.partitions
-        ]
-        return sum(high - low for low, high in ends)
+        deadline = time.monotonic() + LEADER_LIMIT_S
+        while (known := self._consumer.list_topics(timeout=20).topics.get(topic)) is not None:
+            try:
+                ends = [
+                    self._consumer.get_watermark_offsets(TopicPartition(topic, one), timeout=20)
+                    for one in known.partitions
+                ]
+                return sum(high - low for low, high in ends)
+            except KafkaException as error:  # it was made a moment ago: its leader does not know of it yet
+                if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+        return 0
 
     def last_keys(self, topic: str, count: int = 500) -> set[bytes | None]:
         """Return the keys of a topic's last records, of each partition so many at most."""

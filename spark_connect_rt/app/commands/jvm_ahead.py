@@ -17,7 +17,7 @@ from pyspark import SparkContext
 
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
-from spark_connect_rt.spark.driver.session import import_bridge, launch_ahead, session_begun
+from spark_connect_rt.spark.driver.session import import_bridge, launch_ahead, session_begun, start_zygote_for
 
 END_LIMIT_S = 5.0
 log = logging.getLogger(__name__)
@@ -34,6 +34,7 @@ def start_jvm_ahead(settings: Mapping[str, str]) -> None:
         return
     load_pandas_on_demand()
     import_bridge()  # here: two threads that import the same circle of modules would see half of it
+    start_zygote_for(spark)  # before there are threads; it has what was imported so far, and imports the rest beside us
     group = settings.get("group.id") or "worker"
     starting = threading.Thread(target=_start, args=(spark, group), name="spark-jvm", daemon=True)
     starting.start()

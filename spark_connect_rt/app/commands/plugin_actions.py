@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 from spark_connect_rt.app.commands.plugin_places import PluginPlace
 from spark_connect_rt.app.commands.plugin_tables import settings_page, settings_table, table_of
 from spark_connect_rt.app.plugin_report import report_lines
+from spark_connect_rt.app.worker_plugins import plugin_folders
 from spark_connect_rt.plugin_install.search import search_plugins
+from spark_connect_rt.plugin_install.service_files import missing_services
+from spark_connect_rt.plugin_install.service_files import sync_manifests as write_services
+from spark_connect_rt.plugins.jars import archives_in
+from spark_connect_rt.plugins.locations import find_locations
 from spark_connect_rt.ports.plugin_installs import WantedPlugin
 from spark_connect_rt.protocol.json_text import encode_json
 from spark_connect_rt.rest.json_values import as_json as json_of
@@ -70,6 +77,29 @@ def remove(place: PluginPlace, name: str, version: str) -> int:
     place.remove(name, version)
     _write(f"removed {name} {version}\n")
     return 0
+
+
+def sync_manifests(settings: Mapping[str, str], dry_run: bool) -> int:
+    """Name plug-ins in service files that no such file names; exit code 1: a place cannot be read or written."""
+    places = [one.path for one in find_locations(plugin_folders(settings)) if one.java]
+    return max([_synced(place, dry_run) for place in places], default=0)
+
+
+def _synced(place: Path, dry_run: bool) -> int:
+    try:
+        broken = [one.name for one in archives_in(place) if not is_zipfile(one)]
+        missing = missing_services(place) if dry_run else write_services(place)
+    except OSError as error:
+        _write(f"{place}: {error}\n")
+        return 1
+    names = sorted({name for found in missing.values() for name in found})
+    if broken:
+        _write(f"{place}: no jar: {', '.join(broken)}\n")
+    if names:
+        _write(f"{place}: {'missing' if dry_run else 'added'}: {', '.join(names)}\n")
+    elif not broken:
+        _write(f"{place}: nothing is missing\n")
+    return 1 if broken else 0
 
 
 def _installed_lines(installed: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The words ``connectrt plugins list|install|remove|describe|docs|search``, and ``connectrt plugins FILE`` as before.
+"""The words ``connectrt plugins list|install|remove|describe|docs|sync-manifests|search``; without one, ``list``.
 
 With ``--url`` or ``--context`` they act on a cluster, else on this machine's folders. What they do is
 app/commands/plugin_actions.py, imported when it is needed.
@@ -35,6 +35,7 @@ Name = Annotated[str, typer.Argument(help="As it was installed.")]
 Version = Annotated[str, typer.Argument(help="As it was installed.")]
 PluginName = Annotated[str, typer.Argument(help="Class name or alias of any kind of plug-in.")]
 PluginVersion = Annotated[str, typer.Option("--version", help="Of the plug-in; none: the newest.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Write nothing.")]
 Words = Annotated[list[str], typer.Argument(help="What to look for: a name, a system.")]
 
 
@@ -164,6 +165,11 @@ def _add_changing(plugins: typer.Typer, places: _Places) -> None:
 
 
 def _add_search(plugins: typer.Typer, act: Act) -> None:
+    @plugins.command("sync-manifests")
+    def sync_manifests(file: File = None, dry_run: DryRun = False, override: Override = None) -> None:
+        """Write the service files that jars in the folders of plugin.path lack, for plugin.discovery=service_load."""
+        act(file, override, lambda settings: actions().sync_manifests(settings, dry_run))
+
     @plugins.command()
     def search(words: Words, as_json: AsJson = False) -> None:
         """Look for connectors on Maven Central; where it cannot be asked, in a list of well-known ones."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_connect_rt.app.exit_codes import EXIT_MUST_CHANGE
@@ -23,6 +23,8 @@ from spark_connect_rt.planning.migration.steps import steps_back, steps_there
 from spark_connect_rt.planning.migration.stored_state import given_connectors, topic_lines
 from spark_connect_rt.planning.migration.worker_file import WorkerFile, worker_lines
 from spark_connect_rt.planning.store_check import record_findings
+from spark_connect_rt.plugins.discovery import ENVIRONMENT, BrokenPlugin
+from spark_connect_rt.plugins.java_plugins import NO_SERVICES
 
 _NO_JVM = {"plugin.discovery": "service_load"}  # PluginJars knows the classes that no service file names
 _JAVA_CLASSES = ("interceptor.classes", "partitioner.class", "metric.reporters", "ssl.engine.factory.class")
@@ -48,11 +50,12 @@ def migrate_check(settings: Mapping[str, str], file: str, as_json: bool) -> int:
 def migration_report(settings: Mapping[str, str], file: str) -> MigrationReport:
     """Return everything there is to say about a Java worker's file. What cannot be read is a line of it."""
     jars = PluginJars(PluginSettings.of(settings).folders)
-    catalog = MigrationCatalog(plugins_of({**settings, **_NO_JVM}), jars)
+    plugins = plugins_of({**settings, **_NO_JVM})
+    catalog = MigrationCatalog(plugins, jars)
     complaints = _complaints(settings)
     given = WorkerFile(settings, DISTRIBUTED, PASSED_ON, catalog, client_problem, _shown(settings), complaints)
     state = _state(settings, complaints)
-    worker = [*worker_lines(given), *(_missing_folder(one) for one in jars.missing())]
+    worker = [*worker_lines(given), *map(_missing, jars.missing()), *_broken_lines(plugins.broken(), jars.missing())]
     verdicts = [connector_verdict(one, catalog, client_problem) for one in state.connectors]
     draft = MigrationReport(worker, state.lines, verdicts, (), steps_back(settings, verdicts))
     there = steps_there(settings, file, state.workers, draft.must_change())
@@ -71,8 +74,15 @@ def _shown(settings: Mapping[str, str]) -> Callable[[str], str]:
     return lambda name: shown(name, settings[name])
 
 
-def _missing_folder(folder: str) -> Line:
-    return Line("plugin.path", folder, Fate.CHANGE, "there is no such folder on this machine")
+def _missing(place: str) -> Line:
+    return Line("plugin.path", place, Fate.CHANGE, "there is no such folder or jar on this machine")
+
+
+def _broken_lines(broken: Sequence[BrokenPlugin], missing: Sequence[str]) -> Iterator[Line]:
+    """Yield plug-ins that no worker here could use; a connector that names one has a line of its own."""
+    for one in broken:
+        if one.location not in missing and one.error != NO_SERVICES and one.location != ENVIRONMENT:
+            yield Line("plugin.path", one.location, Fate.IGNORED, f"{one.name}: {one.error}")
 
 
 def _state(settings: Mapping[str, str], complaints: Mapping[str, list[str]]) -> State:

@@ -20,8 +20,8 @@ class PluginJars:
         self._folders = [Path(folder) for folder in folders]
 
     def missing(self) -> list[str]:
-        """Return the folders of ``plugin.path`` that are not there."""
-        return [str(one) for one in self._folders if not one.is_dir()]
+        """Return what ``plugin.path`` names and is not there: folders, single jars."""
+        return [str(one) for one in self._folders if not (one.is_dir() or _is_jar(one))]
 
     def location_of(self, name: str) -> str | None:
         """Return the plug-in's folder or jar that holds the class ``name`` (whole, or its last part); None: none."""
@@ -50,8 +50,15 @@ class PluginJars:
 
     def _places(self) -> Iterator[Path]:
         for folder in self._folders:
-            if folder.is_dir():
+            if _is_jar(folder):
+                yield folder
+            elif folder.is_dir():
                 yield from sorted(one for one in folder.iterdir() if one.is_dir() or one.suffix == ".jar")
+
+
+def _is_jar(path: Path) -> bool:
+    """Tell whether an element of ``plugin.path`` is a plug-in in one jar, as Java takes it, too."""
+    return path.suffix == ".jar" and path.is_file()
 
 
 def _entries(jar: Path) -> list[str]:

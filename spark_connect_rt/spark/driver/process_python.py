@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 
 import py4j
@@ -25,11 +25,18 @@ def use_this_python(environment: MutableMapping[str, str], local: bool) -> None:
     """
     if "PYSPARK_PYTHON" in environment:
         return
-    if local and imported_from_folders(environment.get("SPARK_HOME")) and os.access(STARTER, os.X_OK):
+    if starter_serves(environment, local):
         environment["CONNECTRT_PYTHON"] = sys.executable
         environment["PYSPARK_PYTHON"] = str(STARTER)
     else:
         environment["PYSPARK_PYTHON"] = sys.executable
+
+
+def starter_serves(environment: Mapping[str, str], local: bool) -> bool:
+    """Tell whether processes of Spark are started by ``STARTER``, or would be: arguments as ``use_this_python``."""
+    named = environment.get("PYSPARK_PYTHON", str(STARTER))
+    usable = local and imported_from_folders(environment.get("SPARK_HOME")) and os.access(STARTER, os.X_OK)
+    return usable and named == str(STARTER)
 
 
 def imported_from_folders(spark_home: str | None, modules: Sequence[str | None] | None = None) -> bool:

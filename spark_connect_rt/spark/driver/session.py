@@ -12,19 +12,26 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
+import pyspark
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from spark_connect_rt.config.jvm_memory import ARCHIVES_IN_PLACE, FREED_GIVEN_BACK
 from spark_connect_rt.config.worker.own_settings import ENGINE
 from spark_connect_rt.pandas_on_demand import import_without_pandas
 from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
 from spark_connect_rt.spark.driver.class_archive import JAVA_OPTIONS, archive_option
+from spark_connect_rt.spark.driver.jvm_command import is_plain, keep_command, record_path, use_record
 from spark_connect_rt.spark.driver.jvm_watch import JvmWatch, watch_jvm
 from spark_connect_rt.spark.driver.plugin_shipping import ship_plugins
-from spark_connect_rt.spark.driver.process_python import use_this_python
+from spark_connect_rt.spark.driver.process_python import starter_serves, use_this_python
+from spark_connect_rt.spark.executor.daemon import prepare_zygote
 from spark_connect_rt.spark.spark_version import UNIX_SOCKETS, VERSION, has, what_is_off
+from spark_connect_rt.spark.zygote.serving import run_daemon, start_zygote
 
 log = logging.getLogger(__name__)
 _LAUNCH_LOCK = threading.Lock()
@@ -54,8 +61,15 @@ DEFAULT_CONF = {
     JAVA_OPTIONS: (
         "-XX:+UseSerialGC -XX:InitialHeapSize=128m "
         "-XX:Tier4InvocationThreshold=30000 -XX:Tier4MinInvocationThreshold=10000 "
-        "-XX:Tier4CompileThreshold=60000 -XX:Tier4BackEdgeThreshold=200000"
+        "-XX:Tier4CompileThreshold=60000 -XX:Tier4BackEdgeThreshold=200000 "
+        # jstat's counters are renewed each second, not twenty times
+        f"-XX:PerfDataSamplingInterval=1000 {' '.join((*ARCHIVES_IN_PLACE, *FREED_GIVEN_BACK))}"
     ),
+}
+
+LOCAL_CONF = {  # Spark would have a thread for each of the LOCAL_SLOTS, and they have next to nothing to do
+    "spark.rpc.netty.dispatcher.numThreads": "4",
+    "spark.shuffle.mapOutput.dispatcher.numThreads": "1",
 }
 
 
@@ -74,6 +88,8 @@ def session_conf(properties: Mapping[str, str], group: str = "worker") -> dict[s
     conf = {**DEFAULT_CONF, **given}
     if JAVA_OPTIONS not in given and is_local(given.get("spark.master", "local[*]")):
         conf[JAVA_OPTIONS] = f"{conf[JAVA_OPTIONS]} {archive_option()}".rstrip()
+    if is_local(given.get("spark.master", "local[*]")):
+        conf = {**LOCAL_CONF, **conf}
     conf["spark.master"] = _master(given.get("spark.master", "local[*]"))
     one_machine = is_local(conf["spark.master"]) or conf["spark.master"].startswith("local-cluster")
     if not one_machine:  # executors elsewhere must reach the driver: Spark or the user knows its address
@@ -126,14 +142,26 @@ def _make_importable(conf: dict[str, str]) -> None:
 
     A JVM that spark-submit started got its environment there; the settings below then only name the same.
     """
-    paths = [_package_root(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    paths = list(dict.fromkeys(paths))
+    paths = _import_paths()
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     use_this_python(os.environ, is_local(conf["spark.master"]))
     name = "spark.executorEnv.PYTHONPATH"
     found = executor_python_path(conf["spark.master"], paths, conf.get(name))
     if found:
         conf[name] = found
+
+
+def _import_paths() -> list[str]:
+    return list(dict.fromkeys([_package_root(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]))
+
+
+def start_zygote_for(properties: Mapping[str, str]) -> bool:
+    """Fork the process that a local Spark's Python processes are forked from; False: they import for themselves.
+
+    Call it while this process has one thread, and before ``launch_ahead``.
+    """
+    local = runs_here(properties)
+    return local and starter_serves(os.environ, local) and start_zygote(prepare_zygote, run_daemon, _import_paths())
 
 
 def _submitted_master() -> str | None:
@@ -204,8 +232,26 @@ def _launch_jvm(conf: Mapping[str, str]) -> None:
     with _LAUNCH_LOCK:
         if SparkContext._gateway is None:
             import_bridge()
-            gateway = launch_gateway(SparkConf().setAll(list(conf.items())), {"start_new_session": True})
+            gateway = _gateway(conf)
             SparkContext._ensure_initialized(gateway=gateway)  # type: ignore[attr-defined]
+
+
+def _gateway(conf: Mapping[str, str]) -> Any:
+    """Start the JVM by the command of an earlier start where that would be the same, else by ``spark-submit``."""
+    home, record = Path(pyspark.__file__).parent, record_path(os.environ)
+    settings, detached = SparkConf().setAll(list(conf.items())), {"start_new_session": True}
+    plain = is_local(conf["spark.master"]) and is_plain(conf, {**DEFAULT_CONF, **engine_conf()}, os.environ, home)
+    if record is None or not plain or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return launch_gateway(settings, detached)
+    if kept := use_record(os.environ, record, home):
+        try:
+            return launch_gateway(settings, {**detached, **kept})
+        except PySparkException:
+            log.warning("Spark's JVM did not start by the command in %s: spark-submit is asked", record, exc_info=True)
+            record.unlink(missing_ok=True)
+    gateway = launch_gateway(settings, detached)
+    keep_command(gateway.proc.pid, conf, record)
+    return gateway
 
 
 SessionFactory = Callable[[], SparkSession]

@@ -26,6 +26,15 @@ _WANTED = (
 )
 
 
+# Spark's planners, each a module that a daemon of its own would run: where all are forks of one process.
+_PLANNERS = (
+    "pyspark_connectrt",
+    "pyspark.sql.worker.lookup_data_sources",
+    "pyspark.sql.worker.create_data_source",
+    "pyspark.sql.worker.commit_data_source_write",
+)
+
+
 def import_wanted(names: tuple[str, ...] = _WANTED) -> list[str]:
     """Import what workers need; return what is not there. Not pandas: slices never use it."""
     missing = []
@@ -62,15 +71,30 @@ def share_memory() -> None:
             mallopt(_M_ARENA_MAX, HEAPS)
 
 
-def main() -> None:
-    """Import, freeze, then be Spark's daemon."""
+def prepare(more: tuple[str, ...] = ()) -> None:
+    """Import and freeze, to be forked from."""
     share_memory()
     collect_rarely()
     load_pandas_on_demand()
-    import_wanted()
+    import_wanted((*_WANTED, *more))
     gc.collect()
     gc.freeze()
+
+
+def prepare_zygote() -> None:
+    """Prepare for slots and for the processes that plan them."""
+    prepare(_PLANNERS)
+
+
+def manager() -> None:
+    """Be Spark's daemon; returns when it has ended. Raises SystemExit."""
     importlib.import_module("pyspark.daemon").manager()
+
+
+def main() -> None:
+    """Prepare, then be Spark's daemon."""
+    prepare()
+    manager()
 
 
 if __name__ == "__main__":

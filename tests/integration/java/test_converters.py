@@ -16,11 +16,12 @@ FILES = "org.apache.kafka.connect.file.FileStreamSource"
 HEADERS = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 
 
-@pytest.fixture
-def host(file_plugin: Path, misbehaving_plugins: Path, tmp_path: Path) -> Iterator[HostedJava]:
+@pytest.fixture(scope="module")
+def host(
+    file_plugin: Path, misbehaving_plugins: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[HostedJava]:
     """A JVM with two plug-ins: Kafka's file connectors, and converters elsewhere."""
-    plugins = tmp_path / "plugins"
-    plugins.mkdir()
+    plugins = tmp_path_factory.mktemp("plugins")
     (plugins / "file").symlink_to(file_plugin)
     (plugins / "converters").symlink_to(misbehaving_plugins / "misbehaving")
     host = HostedJava(plugins)
@@ -67,9 +68,9 @@ def test_a_converter_of_another_plugin_is_at_home_counts_and_is_closed(host: Hos
 def test_a_task_that_could_not_be_made_leaves_no_converter_behind(host: HostedJava, tmp_path: Path) -> None:
     (tmp_path / "lines").write_text("a\n")
     refused = {"type": LABEL, "label": "x", "misbehave": "configure:throw"}
-    start(host, 1, tmp_path, transforms="x", **{f"transforms.x.{name}": value for name, value in refused.items()})
-    assert "misbehaves on purpose" in host.next(1, FromJava.FAILED).head["trace"]
+    start(host, 2, tmp_path, transforms="x", **{f"transforms.x.{name}": value for name, value in refused.items()})
+    assert "misbehaves on purpose" in host.next(2, FromJava.FAILED).head["trace"]
     assert (tmp_path / "notes").read_text() == "closed true\n"
-    start(host, 2, tmp_path)  # its metrics have the same names
-    host.next(2, FromJava.BATCH)
-    end(host, 2)
+    start(host, 3, tmp_path)  # its metrics have the same names
+    host.next(3, FromJava.BATCH)
+    end(host, 3)

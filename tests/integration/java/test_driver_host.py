@@ -22,7 +22,7 @@ from spark_connect_rt.java_host.plugin_answers import DriverAnswers
 from spark_connect_rt.java_host.process import JavaHostGoneError
 from spark_connect_rt.plugins.discovery import discover
 from spark_connect_rt.plugins.registry import Plugins
-from tests.support.java_test_plugins import SOURCE, SOURCE_TASK, java_plugin_path
+from tests.support.java_test_plugins import SINK, SOURCE, SOURCE_TASK, java_plugin_path
 
 LIMIT_S = 60
 LIMITS = Limits(answer_s=2, idle_s=1, hang_s=3, look_s=0.3)
@@ -69,10 +69,10 @@ def plugins(host: DriverHost) -> Plugins:
 def started(plugins: Plugins) -> Iterator[Callable[..., Any]]:
     made: list[Any] = []
 
-    def start(name: str, misbehave: str = "") -> Any:
+    def start(name: str, misbehave: str = "", **more: str) -> Any:
         connector = plugins.class_of("MisbehavingSource")()
         connector.context = Context()
-        connector.start({"name": name, "connector.class": SOURCE, "misbehave": misbehave})
+        connector.start({"name": name, "connector.class": SOURCE, "misbehave": misbehave, **more})
         made.append(connector)
         return connector
 
@@ -109,6 +109,42 @@ def test_what_a_connector_raises_is_its_own_with_javas_stack(started: Callable[.
     assert reading.context.next() == "failed: stored {at=7}"
     raising = started("b", "connector.start:raise")
     assert raising.context.next() == "failed: raised on purpose"
+
+
+@pytest.mark.parametrize("deed", ["throw", "checked", "error", "missing", "overflow"])
+def test_whatever_a_connector_throws_is_the_answer_of_that_call(
+    deed: str, started: Callable[..., Any], plugins: Plugins
+) -> None:
+    tasks, ended = started("t", f"taskConfigs:{deed}"), started("t", f"connector.stop:{deed}")
+    nobody = plugins.class_of(SOURCE)()
+    calls = {
+        "start": lambda: started("t", f"connector.start:{deed}"),
+        "taskClass": lambda: started("t", f"taskClass:{deed}"),
+        "taskConfigs": lambda: tasks.task_configs(1),
+        "validate": lambda: nobody.validate({"misbehave": f"validate:{deed}"}),
+        "exactlyOnceSupport": lambda: nobody.exactly_once_support({"misbehave": f"exactlyOnceSupport:{deed}"}),
+        "alterOffsets": lambda: nobody.alter_offsets({"misbehave": f"alterOffsets:{deed}"}, []),
+        "stop": ended.stop,
+    }
+    for name, call in calls.items():
+        with pytest.raises(JavaError) as caught:
+            call()
+        assert "Misbehaviour" in str(caught.value.__cause__), name
+
+
+def test_a_sink_connector_has_a_context_of_its_kind(plugins: Plugins) -> None:
+    connector: Any = plugins.class_of("MisbehavingSink")()
+    connector.context = Context()
+    connector.start({"name": "s", "connector.class": SINK, "topics": "t", "misbehave": "connector.start:raise"})
+    assert connector.context.next() == "failed: raised on purpose"
+    connector.stop()
+
+
+def test_one_that_starts_again_may_measure_again_however_it_ended(started: Callable[..., Any]) -> None:
+    started("m", measured="yes").stop()
+    with pytest.raises(JavaError, match="on purpose"):
+        started("m", "connector.start:late", measured="yes")
+    started("m", measured="yes")
 
 
 def test_one_that_hangs_holds_up_no_other(started: Callable[..., Any], plugins: Plugins) -> None:

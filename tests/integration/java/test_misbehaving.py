@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.java_host.columns import consumed
 from spark_connect_rt.java_host.process import JavaHostGoneError, command_line
 from spark_connect_rt.java_host.wire import FromJava, ToJava
 from spark_connect_rt.pipeline.columns import TOPIC
@@ -122,14 +123,58 @@ def test_what_a_sink_throws_is_the_answer_of_that_call(host: HostedJava, numbers
     host.next(numbers, FromJava.ENDED)
 
 
-@pytest.mark.parametrize("method", ["start", "poll", "commit", "stop"])
+def test_what_a_sink_throws_at_its_start_in_flush_and_at_its_end(
+    host: HostedJava, numbers: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    host.sink(numbers, "start:throw")
+    assert host.failure(numbers)["class"] == THROWN["throw"]
+    host.sink(numbers + 1, "flush:throw,stop:throw")
+    host.next(numbers + 1, FromJava.STARTED)
+    assert host.call(numbers + 1, ToJava.SAFE, [["t", 0, 1]])["error"]["class"] == THROWN["throw"]
+    host.process.send(ToJava.STOP, numbers + 1)
+    host.next(numbers + 1, FromJava.ENDED)
+    until(lambda: any("Could not stop task" in line.getMessage() for line in caplog.records))
+
+
+def test_a_sinks_call_that_hangs_is_shown_too(host: HostedJava, numbers: int) -> None:
+    calls: dict[str, tuple[ToJava, Any, Any] | None] = {
+        "start": None,
+        "open": (ToJava.OPEN, [["t", 0]], ()),
+        "put": (ToJava.PUT, *consumed(sink_batch(b"a"))),
+        "preCommit": (ToJava.SAFE, [["t", 0, 1]], ()),
+        "close": (ToJava.CLOSE, [["t", 0]], ()),
+        "stop": (ToJava.STOP, None, ()),
+    }
+    for number, (method, call) in enumerate(calls.items(), numbers):
+        host.sink(number, f"{method}:swallow")
+        if call is not None:
+            host.process.send(call[0], number, *call[1:])
+    for number, method in enumerate(calls, numbers):
+        while host.beat(number, "call")["call"] != method:
+            pass
+
+
+def test_what_is_static_is_of_all_tasks_of_a_jvm_as_in_java(
+    host: HostedJava, numbers: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.handler.setLevel(logging.NOTSET)
+    for number in (numbers, numbers + 1):
+        host.source(number)
+        host.next(number, FromJava.BATCH)
+        host.process.send(ToJava.STOP, number)
+    lines = [line.getMessage().split() for line in caplog.records if "started; instance" in line.getMessage()]
+    one, other = (int(words[words.index("instance") + 1]) for words in lines)
+    assert other == one + 1
+
+
+@pytest.mark.parametrize("method", ["start", "poll", "commit", "commitRecord", "stop"])
 def test_a_call_that_hangs_is_shown_with_its_name_its_time_and_its_stack(
     host: HostedJava, numbers: int, method: str
 ) -> None:
     host.source(numbers, f"{method}:swallow", records="-1", batch="1")
-    if method in ("commit", "stop"):
+    if method in ("commit", "commitRecord", "stop"):
         host.next(numbers, FromJava.BATCH)
-        host.process.send(ToJava.DURABLE, numbers, {"batches": 1, "places": {}})
+        host.process.send(ToJava.DURABLE, numbers, {"batches": 1, "places": {"numbers": [[0, 0, 1, 1]]}})
     if method == "stop":
         host.process.send(ToJava.STOP, numbers)
     first = host.beat(numbers, "call")
@@ -137,7 +182,7 @@ def test_a_call_that_hangs_is_shown_with_its_name_its_time_and_its_stack(
         first = host.beat(numbers, "call")
     later = host.beat(numbers, "call")
     assert (later["call"], later["call_ms"] > first["call_ms"]) == (method, True)
-    host.process.send(ToJava.STACKS, 0, "commit-" if method == "commit" else "task-")
+    host.process.send(ToJava.STACKS, 0, "commit-" if method.startswith("commit") else "task-")
     stacks = host.next(0, FromJava.STACKS).head
     assert any("Misbehaviour.sleepWhatever" in line for one in stacks for line in one["stack"]), stacks
 
@@ -251,7 +296,8 @@ def test_a_jvm_that_is_stopped_is_noticed_and_killed_and_threads_left_behind_end
     host = HostedJava(misbehaving_plugins, silence_limit_s=4.0)
     host.source(1, "poll:leak", records="-1")
     host.next(1, FromJava.BATCH)
-    assert host.beat(1, "jvm")["jvm"]["threads"] > 20
+    while host.beat(1, "jvm")["jvm"]["threads"] <= 20:  # the first may be of before
+        pass
     host.process.send(ToJava.STOP, 1)
     host.next(1, FromJava.ENDED)
     os.kill(host.process.pid, signal.SIGSTOP)

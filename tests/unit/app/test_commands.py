@@ -14,6 +14,7 @@ from spark_connect_rt.app.wiring import override_policy
 from spark_connect_rt.app.worker_plugins import plugins_of
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.testing.worker_settings import worker_settings
+from tests.unit.plugin_install.archives import SOURCE, class_file, jar_bytes
 from tests.unit.plugins.plugin_folders import dist_files, make_folder, stamp_plugin
 
 POLICY = """
@@ -33,6 +34,27 @@ def worker_file(folder: Path, **settings: str) -> Path:
     file = folder / "worker.properties"
     file.write_text("".join(f"{key.replace('_', '.')}={value}\n" for key, value in settings.items()))
     return file
+
+
+def test_service_files_are_named_and_then_written(tmp_path: Path) -> None:
+    jar = tmp_path / "plugins" / "orders" / "orders.jar"
+    jar.parent.mkdir(parents=True)
+    jar.write_bytes(jar_bytes({"a/Orders.class": class_file("a/Orders", SOURCE)}))
+    broken = tmp_path / "plugins" / "broken.jar"
+    broken.write_bytes(b"no jar")
+    make_folder(tmp_path / "plugins" / "stamps", stamp_plugin("stamps", "1.0"))
+    more = [
+        "--file",
+        str(worker_file(tmp_path, plugin_path=str(tmp_path / "plugins"), plugin_discovery="service_load")),
+    ]
+    for dry_run, said in ((["--dry-run"], "missing: a.Orders"), ([], "added: a.Orders"), ([], "nothing is missing")):
+        done = CliRunner().invoke(cli, ["plugins", "sync-manifests", *more, *dry_run])
+        assert f"{jar.parent}: {said}\n" in done.output
+        assert "stamps" not in done.output
+        assert f"{broken}: no jar: broken.jar\n" in done.output
+        assert done.exit_code == 1
+    broken.unlink()
+    assert CliRunner().invoke(cli, ["plugins", "sync-manifests", *more]).exit_code == 0
 
 
 def test_plugins_are_listed_and_checked(tmp_path: Path) -> None:

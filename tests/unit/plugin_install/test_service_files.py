@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 from spark_connect_rt.plugin_install.class_files import read_class
-from spark_connect_rt.plugin_install.service_files import SHIM, complete_service_files, declared, find_plugins
+from spark_connect_rt.plugin_install.service_files import (
+    SHIM,
+    complete_service_files,
+    declared,
+    find_plugins,
+    missing_services,
+    sync_manifests,
+)
 from tests.unit.plugin_install.archives import ABSTRACT, INTERFACE, PUBLIC, SOURCE, class_file, jar_bytes
 
 SOURCES = "org.apache.kafka.connect.source.SourceConnector"
@@ -56,3 +64,31 @@ def test_only_what_is_missing_is_written(tmp_path: Path) -> None:
     (tmp_path / "a.jar").write_bytes(jar_bytes({**classes, services: b"a.One\na.Two\n"}))
     complete_service_files(tmp_path)
     assert not (tmp_path / SHIM).exists()
+
+
+def test_manifests_are_synced_again_when_a_jar_comes_to_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "a.jar").write_bytes(jar_bytes({"a/One.class": class_file("a/One", SOURCE)}))
+    assert sync_manifests(tmp_path) == {SOURCES: {"a.One"}}
+    assert sync_manifests(tmp_path) == {}
+    (tmp_path / "b.jar").write_bytes(jar_bytes({"b/Two.class": class_file("b/Two", SOURCE)}))
+    assert sync_manifests(tmp_path) == {SOURCES: {"b.Two"}}
+    assert declared([tmp_path / SHIM]) == {SOURCES: {"a.One", "b.Two"}}
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["a.jar", "b.jar", SHIM]
+
+
+def test_a_jar_alone_gets_its_own_service_files_and_keeps_all_else(tmp_path: Path) -> None:
+    services = f"META-INF/services/{SOURCES}"
+    smt = class_file("a/Smt", interfaces=[TRANSFORMATION])
+    files = {"a/One.class": class_file("a/One", SOURCE), "a/Two.class": class_file("a/Two", SOURCE), "a/Smt.class": smt}
+    (tmp_path / "real.jar").write_bytes(jar_bytes({**files, services: b"a.One"}))
+    link = tmp_path / "uber.jar"
+    link.symlink_to(tmp_path / "real.jar")
+    missing = {SOURCES: {"a.Two"}, TRANSFORMATIONS: {"a.Smt"}}
+    assert missing_services(link) == missing
+    assert sync_manifests(link) == missing
+    assert link.is_symlink()
+    assert missing_services(link) == {}
+    with zipfile.ZipFile(link) as jar:
+        assert jar.read(services).decode().split() == ["a.One", "a.Two"]
+        assert jar.read("a/Smt.class") == smt
+        assert len(jar.namelist()) == len(set(jar.namelist())) == 5

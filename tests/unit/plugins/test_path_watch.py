@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_connect_rt.app.worker_plugins import plugins_in
 from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.plugins.discovery import Discovered, discover
 from spark_connect_rt.plugins.path_watch import PathWatch
@@ -120,3 +121,11 @@ def test_a_registry_finds_what_was_dropped_after_it_had_searched(tmp_path: Path)
         plugins.find("Stamp")
     make_folder(tmp_path / "stamps", stamp_plugin("stamps", "1.0"))
     assert plugins.find("Stamp").version == "1.0"
+
+
+def test_a_slots_process_finds_what_was_put_deeper_than_its_folders_time_shows(tmp_path: Path) -> None:
+    (tmp_path / "stamps").mkdir()
+    with pytest.raises(NotFoundError):
+        plugins_in([str(tmp_path)]).find("Stamp")
+    make_folder(tmp_path / "stamps", stamp_plugin("stamps", "1.0"))
+    assert plugins_in([str(tmp_path)]).find("Stamp").version == "1.0"

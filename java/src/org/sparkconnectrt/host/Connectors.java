@@ -12,24 +12,21 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.function.BiConsumer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.Config;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.common.config.ConfigValue;
-import org.apache.kafka.common.metrics.PluginMetrics;
 import org.apache.kafka.connect.connector.Connector;
-import org.apache.kafka.connect.connector.ConnectorContext;
 import org.apache.kafka.connect.runtime.AbstractHerder;
 import org.apache.kafka.connect.runtime.ConnectorConfig;
 import org.apache.kafka.connect.runtime.isolation.PluginDesc;
 import org.apache.kafka.connect.runtime.isolation.PluginUtils;
 import org.apache.kafka.connect.sink.SinkConnector;
 import org.apache.kafka.connect.source.SourceConnector;
-import org.apache.kafka.connect.source.SourceConnectorContext;
 import org.apache.kafka.connect.storage.Converter;
 import org.apache.kafka.connect.storage.HeaderConverter;
-import org.apache.kafka.connect.storage.OffsetStorageReader;
 import org.apache.kafka.connect.transforms.Transformation;
 import org.apache.kafka.connect.transforms.predicates.Predicate;
 
@@ -45,6 +42,7 @@ final class Connectors {
   private final ExecutorService passing = Executors.newCachedThreadPool(work -> daemon(work, "question"));
   private final Map<String, ExecutorService> threads = new ConcurrentHashMap<>();
   private final Map<String, Connector> instances = new ConcurrentHashMap<>();
+  private final Map<String, InstanceContext> contexts = new ConcurrentHashMap<>();
   private final Map<String, DriverOffsets> readers = new ConcurrentHashMap<>();
 
   Connectors(Home home) {
@@ -242,12 +240,44 @@ final class Connectors {
   private JsonNode start(String instance, Map<String, String> config, JsonNode asked) throws Exception {
     Connector connector = newConnector(asked, config);
     String name = asked.path("name").asText(instance);
-    Context context =
-        connector instanceof SourceConnector ? new SourceContext(instance, name) : new Context(instance, name);
-    connector.initialize(context);
-    instances.put(instance, connector);
-    connector.start(config);
-    return describe(connector);
+    InstanceContext context = context(connector, instance, name);
+    contexts.put(instance, context);
+    try {
+      connector.initialize(context);
+      instances.put(instance, connector);
+      connector.start(config);
+      return describe(connector);
+    } catch (Throwable error) { // nobody stops what has not started
+      instances.remove(instance);
+      forget(instance);
+      throw error;
+    }
+  }
+
+  private InstanceContext context(Connector connector, String instance, String name) {
+    BiConsumer<String, Object> tell = (what, detail) -> tell(instance, what, detail);
+    if (connector instanceof SourceConnector) {
+      DriverOffsets offsets = new DriverOffsets(home, question -> tell(instance, "offsets", question));
+      readers.put(instance, offsets);
+      return new InstanceContext.OfSource(home, name, tell, offsets);
+    }
+    return new InstanceContext.OfSink(home, name, tell);
+  }
+
+  /** Ends what belongs to an instance but is not the connector itself. */
+  private void forget(String instance) {
+    InstanceContext context = contexts.remove(instance);
+    if (context != null) {
+      context.close();
+    }
+    DriverOffsets reader = readers.remove(instance);
+    if (reader != null) {
+      reader.end();
+    }
+    ExecutorService thread = threads.remove(instance);
+    if (thread != null) {
+      thread.shutdown();
+    }
   }
 
   private static JsonNode taskConfigs(Connector connector, int most) {
@@ -265,7 +295,6 @@ final class Connectors {
 
   private JsonNode stop(String instance) {
     Connector connector = instances.remove(instance);
-    DriverOffsets reader = readers.remove(instance);
     try {
       if (connector != null) {
         try (var swap = Places.swap(connector.getClass().getClassLoader())) {
@@ -273,13 +302,7 @@ final class Connectors {
         }
       }
     } finally {
-      if (reader != null) {
-        reader.end();
-      }
-      ExecutorService thread = threads.remove(instance);
-      if (thread != null) {
-        thread.shutdown();
-      }
+      forget(instance);
     }
     return Wire.JSON.nullNode();
   }
@@ -320,53 +343,6 @@ final class Connectors {
       home.wire.write('N', 0, event);
     } catch (IOException gone) {
       Host.exit(Host.PYTHON_GONE);
-    }
-  }
-
-  /** What a connector may ask of its worker. */
-  private class Context implements ConnectorContext {
-    private final String instance;
-    private final Requests reconfigurations = new Requests(this::tellReconfiguration);
-    private final String name;
-
-    Context(String instance, String name) {
-      this.instance = instance;
-      this.name = name;
-    }
-
-    private void tellReconfiguration() {
-      tell(instance, "reconfigure", null);
-    }
-
-    @Override
-    public void requestTaskReconfiguration() {
-      reconfigurations.make();
-    }
-
-    @Override
-    public void raiseError(Exception error) {
-      tell(instance, "failed", Hosted.failure(error));
-    }
-
-    @Override
-    public PluginMetrics pluginMetrics() {
-      return home.connectorMetrics(name);
-    }
-  }
-
-  /** The same, of source connectors. */
-  private final class SourceContext extends Context implements SourceConnectorContext {
-    private final DriverOffsets offsets;
-
-    SourceContext(String instance, String name) {
-      super(instance, name);
-      offsets = new DriverOffsets(home, question -> tell(instance, "offsets", question));
-      readers.put(instance, offsets);
-    }
-
-    @Override
-    public OffsetStorageReader offsetStorageReader() {
-      return offsets;
     }
   }
 }

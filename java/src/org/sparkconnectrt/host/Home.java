@@ -10,7 +10,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import org.apache.kafka.common.metrics.PluginMetrics;
 import org.apache.kafka.common.metrics.internals.PluginMetricsImpl;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.connect.errors.ConnectException;
@@ -67,7 +66,7 @@ final class Home {
     return new PluginMetricsImpl(metrics.metrics(), tags);
   }
 
-  PluginMetrics connectorMetrics(String connector) {
+  PluginMetricsImpl connectorMetrics(String connector) {
     return metrics.connectorPluginMetrics(connector);
   }
 

@@ -30,6 +30,9 @@ public final class MisbehavingSink extends SinkConnector {
     config = props;
     does = new Misbehaviour(props);
     does.in("connector.start");
+    if (does.has("connector.start", "raise")) {
+      context().raiseError(new IllegalStateException("raised on purpose"));
+    }
   }
 
   @Override

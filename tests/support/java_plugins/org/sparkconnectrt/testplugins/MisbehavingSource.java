@@ -2,12 +2,15 @@ package org.sparkconnectrt.testplugins;
 
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.kafka.common.MetricName;
 import org.apache.kafka.common.config.Config;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigDef.Importance;
 import org.apache.kafka.common.config.ConfigDef.Type;
+import org.apache.kafka.common.metrics.Gauge;
 import org.apache.kafka.connect.connector.Task;
 import org.apache.kafka.connect.source.ExactlyOnceSupport;
 import org.apache.kafka.connect.source.SourceConnector;
@@ -46,6 +49,13 @@ public final class MisbehavingSource extends SourceConnector {
     if (does.has("connector.start", "offsets")) {
       Map<String, Object> stored = context().offsetStorageReader().offset(Map.of("p", "1"));
       context.raiseError(new IllegalStateException("stored " + stored));
+    }
+    if (props.containsKey("measured")) {
+      MetricName name = context.pluginMetrics().metricName("started", "1", new LinkedHashMap<>());
+      context.pluginMetrics().addMetric(name, (Gauge<Integer>) (metric, now) -> 1);
+    }
+    if (does.has("connector.start", "late")) {
+      throw new IllegalStateException("misbehaves on purpose");
     }
     if (does.has("connector.start", "raise")) {
       context.raiseError(new IllegalStateException("raised on purpose"));

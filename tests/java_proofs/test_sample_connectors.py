@@ -1,0 +1,119 @@
+"""Kafka's Verifiable*, SchemaSource and Mock* in Java Connect, the Java host and Python: they say and do the same."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.java_proofs.test_apache_connectors import JSON, WHERE, contents, create
+from tests.support.java_beside_ours import JavaBesideOurs
+
+TOOLS = "org.apache.kafka.connect.tools"
+COUNT = 500
+LIMIT_S = 120
+pytestmark = pytest.mark.timeout(600)
+PRINTED = re.compile(r"\{[^{}]*\}")
+
+
+def printed(both: JavaBesideOurs, connector: str) -> list[dict[str, Any]]:
+    """Return the lines of JSON that a connector's tasks have printed, without their clock and its name."""
+
+    def lines() -> Iterator[dict[str, Any]]:
+        for side in ("java", "ours"):
+            for found in PRINTED.findall(both.worker(side).log_file.read_text(errors="replace")):
+                if f'"{connector}"' in found:
+                    yield json.loads(found)
+
+    return [{key: value for key, value in one.items() if key not in ("name", "time_ms")} for one in lines()]
+
+
+@pytest.fixture(scope="module")
+def verifiable(both: JavaBesideOurs) -> JavaBesideOurs:
+    """Numbers are being made by each of the three."""
+    config = {
+        "connector.class": f"{TOOLS}.VerifiableSourceConnector",
+        "topic": "{where}.verifiable",
+        "throughput": "200",
+        "key.converter": JSON,
+        "value.converter": JSON,
+    }
+    create(both, "verifiable", config)
+    return both
+
+
+def test_verifiable_sources_send_and_print_the_same(verifiable: JavaBesideOurs) -> None:
+    found = contents(verifiable, "{where}.verifiable", COUNT)
+    assert found["ours"] == found["java"]
+    assert found["python"] == found["java"]
+    steps = {}
+    for where in WHERE:
+        deadline = time.monotonic() + LIMIT_S
+        while True:
+            steps[where] = {
+                one["seqno"]: one for one in printed(verifiable, f"verifiable-{where}") if one.get("committed")
+            }
+            if all(number in steps[where] for number in range(COUNT)):
+                break
+            assert time.monotonic() < deadline, f"{where}: {len(steps[where])} records are said to be committed"
+            time.sleep(0.5)
+    for number in range(COUNT):
+        java, ours, python = ({**steps[where][number], "topic": ""} for where in WHERE)
+        assert java == ours == python
+
+
+def test_verifiable_sinks_print_the_same(verifiable: JavaBesideOurs) -> None:
+    contents(verifiable, "{where}.verifiable", COUNT)
+    sink = {
+        "connector.class": f"{TOOLS}.VerifiableSinkConnector",
+        "topics": "java.verifiable",
+        "key.converter": JSON,
+        "value.converter": JSON,
+        "consumer.override.auto.offset.reset": "earliest",
+    }
+    create(verifiable, "verified", sink)
+    steps: dict[str, list[dict[str, Any]]] = {}
+    deadline = time.monotonic() + LIMIT_S
+    for where in WHERE:
+        while len(steps.setdefault(where, [])) < COUNT:
+            assert time.monotonic() < deadline, f"{where}: {len(steps[where])} of {COUNT} records"
+            time.sleep(0.5)
+            steps[where] = [one for one in printed(verifiable, f"verified-{where}") if "flushed" not in one]
+    assert steps["java"][:COUNT] == steps["ours"][:COUNT] == steps["python"][:COUNT]
+
+
+def test_sources_of_two_schemas_send_the_same(both: JavaBesideOurs) -> None:
+    config = {
+        "connector.class": f"{TOOLS}.SchemaSourceConnector",
+        "topic": "{where}.schemas",
+        "throughput": "-1",
+        "num.messages": str(COUNT),
+        "multiple.schema": "true",
+        "key.converter": JSON,
+        "value.converter": JSON,
+    }
+    create(both, "schemas", config)
+    found = contents(both, "{where}.schemas", COUNT)
+    assert found["ours"] == found["java"]
+    assert found["python"] == found["java"]
+
+
+@pytest.mark.parametrize("kind", ["Source", "Sink"])
+@pytest.mark.parametrize("mode", ["connector-failure", "task-failure", "none"])
+def test_mocks_fail_where_they_are_told_to(kind: str, mode: str, both: JavaBesideOurs) -> None:
+    name = f"mock-{kind.lower()}-{mode}"
+    config = {"connector.class": f"{TOOLS}.Mock{kind}Connector", "mock_mode": mode, "delay_ms": "0", "topics": "mocked"}
+    create(both, name, config if kind == "Sink" else {key: config[key] for key in config if key != "topics"})
+    connector = "FAILED" if mode == "connector-failure" else "RUNNING"
+    tasks = ["FAILED" if mode == "task-failure" else "RUNNING"]
+    for where, (side, _) in WHERE.items():
+        both.worker(side).rest.await_states(f"{name}-{where}", connector, tasks)
+    traces = {}
+    for where in ("java", "ours"):
+        status = both.worker(where).rest.request("GET", f"/connectors/{name}-{where}/status").json()
+        traces[where] = [one.get("trace", "").partition("\n")[0] for one in (status["connector"], *status["tasks"])]
+    assert traces["ours"] == traces["java"]
