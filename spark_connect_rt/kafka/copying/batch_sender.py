@@ -287,7 +287,7 @@ class BatchSender:
     def _say_stalled(self, place: TopicPartition, since_s: float, why: str) -> None:
         if since_s > SAY_STALLED_EACH_S and time.monotonic() - self._said_s > SAY_STALLED_EACH_S:
             self._said_s = time.monotonic()
-            log.warning("%s takes nothing since %d s: %s", place, since_s, why)
+            log.warning("%s has taken nothing for %d s: %s", place, since_s, why)
 
     def _again(self, place: TopicPartition) -> None:
         self._busy.discard(place)
