@@ -65,6 +65,7 @@ def _end(launched: threading.Event) -> None:
         return
     launched.wait(END_LIMIT_S)
     process = getattr(SparkContext._gateway, "proc", None)
+    logging.disable()  # what the session's thread was asking of the JVM breaks off; a user is to read why the start did
     if process is not None and process.stdin is not None:
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             process.stdin.close()
