@@ -21,7 +21,7 @@ case "${1:-all}" in
     exec "$python" -m tests.suite spark "$line"
     ;;
   *)
-    case "$*" in *tests/browser*) "$python" -m tests.browser.chromium ;; esac
+    case "$*" in *tests/browser* | *tests/e2e*) "$python" -m tests.browser.chromium ;; esac
     exec "$python" -m pytest "$@"
     ;;
 esac

@@ -8,7 +8,7 @@ also what Spark's JVM takes beside the copying. ``lag`` as in ``mirror``. Every 
 from __future__ import annotations
 
 from bench.lab import Lab
-from bench.mirror import Given, bare_copied, copied, filled, lag
+from bench.mirror import Given, bare_copied, bare_lag, copied, filled, lag
 from bench.report import Result, Run
 from bench.turns import all_exact
 from tests.support.worker_process import WorkerProcess
@@ -32,6 +32,7 @@ def run(lab: Lab, short: bool) -> Result:
         for label, settings in _ways(who):
             result.runs.append(Run(f"{label} (lag)", lag(lab, worker, 1.0 if short else 20.0, **settings)))
         lab.done_with(worker)
+    result.runs.append(Run("limit (lag)", bare_lag(lab, 1.0 if short else 20.0)))
     result.conclude()
     _conclude(result)
     return result

@@ -2,7 +2,8 @@
 
 Source and target are one broker, so both sides of every copy share its cost. Records of 100 bytes and of 1 KB; the
 rate counts from the first record that is visible in the copy to the last. A run is ``exact`` when every partition of
-the copy holds what the source does. ``lag``: at 10,000 records/s, from a timestamp to a consumer of the copy.
+the copy holds what the source does. ``lag``: at 10,000 records/s, from a timestamp to a consumer of the copy;
+``limit (lag)``: to the same consumer, of the source itself.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ JAVA = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 LAG_PER_S, LAG_TURN_S = 10_000, 0.01
 LIMIT_S = 120.0
+LOOK_S = 0.001  # a consumer's wait for more: what it waits counts as lag
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ def _with_large_records(lab: Lab, result: Result, short: bool) -> None:
             result.runs.append(copied(lab, f"{who} (1 KB)", worker, large))
         result.runs.append(Run(f"{who} (lag)", lag(lab, worker, 1.0 if short else 20.0)))
         lab.done_with(worker)
+    result.runs.append(Run("limit (lag)", bare_lag(lab, 1.0 if short else 20.0)))
     lab.delete_topic(large.topic)
     java, ours = result.median("java (1 KB)"), result.median("ours (1 KB)")
     result.note_ratio("records of 1 KB", ours / java if ours and java else None)
@@ -199,6 +202,19 @@ def lag(lab: Lab, worker: WorkerProcess, seconds: float, **settings: str) -> dic
         lab.create_topic(one, PARTITIONS)
     worker.rest.create(name, _config(lab, alias, topic, settings))
     worker.rest.await_states(name, "RUNNING", ["RUNNING"])
+    found = _lags(lab, topic, copy, seconds)
+    worker.rest.delete(name)
+    return found
+
+
+def bare_lag(lab: Lab, seconds: float) -> dict[str, float | bool]:
+    """Return ``lag`` of the source itself: what the producer, the broker and the consumer take without a copy."""
+    topic = lab.fresh("steady")
+    lab.create_topic(topic, PARTITIONS)
+    return _lags(lab, topic, topic, seconds)
+
+
+def _lags(lab: Lab, topic: str, copy: str, seconds: float) -> dict[str, float | bool]:
     consumer = _consumer(lab)
     consumer.assign([TopicPartition(copy, number, OFFSET_END) for number in range(PARTITIONS)])
     stop = threading.Event()
@@ -209,13 +225,12 @@ def lag(lab: Lab, worker: WorkerProcess, seconds: float, **settings: str) -> dic
         pass  # the first ones are on their way
     lags, end = [], time.monotonic() + seconds
     while time.monotonic() < end:
-        messages = consumer.consume(500, 0.02)
+        messages = consumer.consume(500, LOOK_S)
         now_ms = time.time() * 1000
         lags += [now_ms - one.timestamp()[1] for one in messages if one.error() is None]
     stop.set()
     writer.join()
     consumer.close()
-    worker.rest.delete(name)
     lags.sort()
     found: dict[str, float | bool] = {"seen_per_s": round(len(lags) / seconds)}
     if lags:

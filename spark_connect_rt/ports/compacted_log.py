@@ -50,6 +50,12 @@ class CompactedLog(Protocol):
         Raises TimedOutError.
         """
 
+    def read_back(self, timeout_ms: int) -> None:
+        """Flush, then return when ``on_records`` has seen what this log appended before, and all that lies before it.
+
+        One question less to the broker than ``read_to_end``. Raises as that, RetriableError as ``flush``.
+        """
+
     def stop(self) -> None:
         """Flush what can be, close both clients."""
 

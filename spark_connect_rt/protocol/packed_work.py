@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.protocol.ids import ConnectorTaskId
@@ -21,6 +22,7 @@ LARGEST_NUMBER = 2**31 - 1  # of a task, as in Java's form
 LARGEST_NAME_BYTES = 0x7FFF
 _LARGEST_PLAIN_BYTES = 64 * 2**20
 _WORTH_DEFLATING = 40  # bytes
+_REMEMBERED_ITEMS = 20_000
 
 
 def pack_work(work: Work, shortest: bool = True) -> bytes:
@@ -28,7 +30,8 @@ def pack_work(work: Work, shortest: bool = True) -> bytes:
 
     Raises DataError when a connector's name is longer than the group protocol carries.
     """
-    plain = _plain(work)
+    few = len(work[0]) + len(work[1]) <= _REMEMBERED_ITEMS
+    plain = (_remembered if few else _plain)(work)
     if shortest and len(plain) > _WORTH_DEFLATING:
         deflater = zlib.compressobj(6, zlib.DEFLATED, -15)
         short = deflater.compress(plain) + deflater.flush()
@@ -149,6 +152,9 @@ def _plain(work: Work) -> bytes:
             after = first + count
         before = raw
     return b"".join(parts)
+
+
+_remembered = lru_cache(maxsize=4)(_plain)  # a rebalance packs what one worker holds several times
 
 
 def _shared(name: bytes, before: bytes) -> int:

@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from starlette.authentication import SimpleUser
+
 from spark_connect_rt._version import __version__
 from spark_connect_rt.api.rest_extension import Asgi, ClusterState, ConnectRestExtension
 from spark_connect_rt.config.jaas_file import parse_jaas
@@ -32,7 +34,7 @@ _SIGNATURE = SIGNATURE_HEADER.lower().encode()
 
 
 class BasicAuthSecurityRestExtension(ConnectRestExtension):
-    """Answers 401 to any client it does not know."""
+    """Answers 401 to any client it does not know; names the others as the request's user."""
 
     def version(self) -> str:
         """Return the version of this package, whose part the extension is."""
@@ -46,7 +48,13 @@ class BasicAuthSecurityRestExtension(ConnectRestExtension):
         """Return ``app`` behind the login: 401 without valid credentials."""
 
         async def guarded(scope: Any, receive: Any, send: Any) -> None:
-            if scope["type"] != "http" or self._may_pass(scope):
+            if scope["type"] != "http" or _of_workers(scope):
+                await app(scope, receive, send)
+                return
+            name = self._user(scope)
+            if name is not None:
+                if name:
+                    scope["user"] = SimpleUser(name)  # as starlette's own middleware does: the history says who
                 await app(scope, receive, send)
                 return
             headers = [(b"content-type", b"application/json"), (b"content-length", str(len(REFUSAL)).encode())]
@@ -57,16 +65,22 @@ class BasicAuthSecurityRestExtension(ConnectRestExtension):
 
         return guarded
 
-    def _may_pass(self, scope: Any) -> bool:
-        raw = scope.get("raw_path") or scope["path"].encode()
-        path = raw.partition(b"?")[0].decode("latin-1")
-        if any(scope["method"] == method and pattern.fullmatch(path) for method, pattern in _INTERNAL):
-            return True
-        if _SIGNED.fullmatch(path) and any(name == _SIGNATURE for name, _ in scope["headers"]):
-            return True
+    def _user(self, scope: Any) -> str | None:
+        """Return who asks, "" where no password was compared, None: not to be let in."""
         given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
         user_and_password = _credentials(given)
-        return user_and_password is not None and all(_knows(users, *user_and_password) for users in self._users)
+        if user_and_password is None or not all(_knows(users, *user_and_password) for users in self._users):
+            return None
+        return user_and_password[0] if any(self._users) else ""
+
+
+def _of_workers(scope: Any) -> bool:
+    """Return whether a request is one between workers, or carries the signature of one."""
+    raw = scope.get("raw_path") or scope["path"].encode()
+    path = raw.partition(b"?")[0].decode("latin-1")
+    if any(scope["method"] == method and pattern.fullmatch(path) for method, pattern in _INTERNAL):
+        return True
+    return bool(_SIGNED.fullmatch(path)) and any(name == _SIGNATURE for name, _ in scope["headers"])
 
 
 def _credentials(header: bytes) -> tuple[str, bytes] | None:

@@ -93,12 +93,17 @@ class ConfigStore:
         self, name: str, properties: Mapping[str, str], target_state: TargetState | None = None
     ) -> None:
         """Create or replace a connector; a target state goes first, so that it is never started by mistake."""
+        self.put_connector_configs([(name, properties, target_state)])
+
+    def put_connector_configs(self, configs: Sequence[tuple[str, Mapping[str, str], TargetState | None]]) -> None:
+        """Create or replace connectors in one write, as ``put_connector_config``."""
         changes: list[Change] = []
-        if target_state is not None:
-            value = records.encode_target_state(target_state.value)
-            changes.append((records.target_state_key(name), value))
-        changes.append((records.connector_key(name), records.encode_properties(properties)))
-        changes += self._without_pending(name)
+        for name, properties, target_state in configs:
+            if target_state is not None:
+                value = records.encode_target_state(target_state.value)
+                changes.append((records.target_state_key(name), value))
+            changes.append((records.connector_key(name), records.encode_properties(properties)))
+            changes += self._without_pending(name)
         self._lead(changes, self._deadline())
 
     def remove_connector_config(self, name: str) -> None:
@@ -181,7 +186,7 @@ class ConfigStore:
         failures: list[Exception] = []
         self._log.append(changes, lambda error: failures.append(error) if error else None)
         try:
-            self._log.read_to_end(deadline.remaining_ms())
+            self._log.read_back(deadline.remaining_ms())
         except ConnectError as error:
             raise failures[0] if failures and isinstance(failures[0], ConnectError) else error from error
         if failures:

@@ -12,7 +12,7 @@ import threading
 import uuid
 from bisect import insort
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -134,19 +134,27 @@ class HistoryStore:
         return self._log.refresh(timeout_ms)
 
     def append(self, drafts: Sequence[Draft]) -> list[int]:
-        """Record changes and forget what is too old or too much; return the numbers. Raises ConnectError."""
-        numbers: list[int] = []
-        for draft in drafts:
-            numbers.append(self._append(draft))
-        self.forget_excess()
+        """Record changes, forget what is too much of their connectors; return the numbers. Raises ConnectError.
+
+        All of them in one write: of thousands of connectors created in a row, each costs its record only.
+        """
+        numbers = self._append(drafts)
+        with self._lock:
+            fold = self._fold
+            crowded = self._beyond(one for one in {draft.change.connector for draft in drafts} if one in fold.numbers)
+            keys = [*fold.superseded, *crowded]
+            is_full = len(fold.entries) > TOTAL_MAX
+        if is_full:
+            self.forget_excess()
+        else:
+            self._forget(keys)
         return numbers
 
     def forget_excess(self) -> int:
         """Forget what is too old or too much, and what does not count; return how many. Raises ConnectError."""
         with self._lock:
             keys = [*self._fold.superseded, *self._excess()]
-        if keys:
-            self._log.append([(change_key(key), None) for key in keys])
+        self._forget(keys)
         return len(keys)
 
     def changes(self, query: ChangeQuery) -> list[Change]:
@@ -201,30 +209,52 @@ class HistoryStore:
         """Close the topic."""
         self._log.close()
 
-    def _append(self, draft: Draft) -> int:
-        value = _fitted(draft)
-        for _ in range(TRIES_MAX):
+    def _forget(self, keys: Sequence[ChangeKey]) -> None:
+        if keys:
+            self._log.append([(change_key(key), None) for key in keys])
+
+    def _append(self, drafts: Sequence[Draft]) -> list[int]:
+        numbers: dict[int, int] = {}  # by place in ``drafts``
+        left = dict(enumerate(drafts))
+        for _ in range(TRIES_MAX if drafts else 0):
             self._log.refresh(REFRESH_LIMIT_MS)
             with self._lock:
-                key = ChangeKey(self._fold.highest + 1, uuid.uuid4().hex[:12])
-            self._log.append([(change_key(key), value)])
+                first = self._fold.highest + 1
+            keys = {place: ChangeKey(first + n, uuid.uuid4().hex[:12]) for n, place in enumerate(left)}
+            self._log.append([(change_key(keys[place]), _fitted(draft)) for place, draft in left.items()])
             with self._lock:
-                entry = self._fold.entries.get(key.number)
-                if entry is None or entry.key == key or (draft.position is not None and self._is_known(draft)):
-                    return key.number
-        raise DataError(f"no number for a change of {draft.change.connector} in {TRIES_MAX} tries")
+                counted = [place for place, draft in left.items() if self._counts(keys[place], draft)]
+            for place in counted:
+                numbers[place] = keys[place].number
+                del left[place]
+            if not left:
+                break
+        for draft in left.values():
+            raise DataError(f"no number for a change of {draft.change.connector} in {TRIES_MAX} tries")
+        return [numbers[place] for place in range(len(drafts))]
+
+    def _counts(self, key: ChangeKey, draft: Draft) -> bool:
+        """Return whether no one else took the number before."""
+        entry = self._fold.entries.get(key.number)
+        return entry is None or entry.key == key or (draft.position is not None and self._is_known(draft))
 
     def _is_known(self, draft: Draft) -> bool:
         return (draft.change.connector, draft.change.kind, draft.position) in self._fold.places
 
     def _excess(self) -> list[ChangeKey]:
+        fold = self._fold
+        keys = self._beyond(fold.numbers)
+        if len(fold.entries) - len(keys) > TOTAL_MAX:
+            keys += [fold.entries[number].key for number in sorted(fold.entries)[: len(fold.entries) - TOTAL_MAX]]
+        return keys
+
+    def _beyond(self, connectors: Iterable[str]) -> list[ChangeKey]:
+        """Return what is too old or too much of each of these connectors."""
         fold, keys = self._fold, []
-        for numbers in fold.numbers.values():
+        for numbers in (fold.numbers[connector] for connector in connectors):
             beyond = numbers[: max(0, len(numbers) - self._changes_max)]
             old = [number for number in numbers[len(beyond) :] if self._is_old(fold.entries[number])]
             keys += [fold.entries[number].key for number in [*beyond, *old]]
-        if len(fold.entries) - len(keys) > TOTAL_MAX:
-            keys += [fold.entries[number].key for number in sorted(fold.entries)[: len(fold.entries) - TOTAL_MAX]]
         return keys
 
     def _is_old(self, entry: _Entry) -> bool:

@@ -57,7 +57,7 @@ class LazyLog:
             try:
                 opened = self._opened()
                 opened.append(records)
-                opened.read_to_end(APPEND_LIMIT_MS)
+                opened.read_back(APPEND_LIMIT_MS)
                 self.problem = ""
                 return
             except ConnectError as error:

@@ -79,6 +79,10 @@ class LocalCompactedLog:
         """See ``ports.compacted_log.CompactedLog.read_to_end``."""
         self.flush(timeout_ms)
 
+    def read_back(self, timeout_ms: int) -> None:
+        """See ``ports.compacted_log.CompactedLog.read_back``."""
+        self.read_to_end(timeout_ms)
+
     def stop(self) -> None:
         """See ``ports.compacted_log.CompactedLog.stop``."""
         with self._changed:

@@ -189,6 +189,10 @@ class MemoryCompactedLog:
                 if left_s <= 0 or not self.topic.changed.wait(left_s):
                     raise TimedOutError(f"topic {self.topic.name}: end not reached in {timeout_ms} ms")
 
+    def read_back(self, timeout_ms: int) -> None:
+        """See ``ports.compacted_log.CompactedLog.read_back``."""
+        self.read_to_end(timeout_ms)
+
     def deliver(self) -> int:
         """Hand every new record to ``on_records`` now; return how many there were."""
         with self._delivering:

@@ -1,6 +1,7 @@
-"""Two workers of one group on a real broker, for the console: the first with Spark, the second with tasks on threads.
+"""Two workers of one group on a real broker, for the console; tasks on threads, for pictures the first's on Spark.
 
-Owns: their start, beside each other, and a few connectors of each kind. The screenshots are made on them, too.
+Owns: their start, beside each other, and a few connectors of each kind. What the console shows of Spark itself is tried
+in ``tests/e2e/console_stories.py``, on a worker that is up there anyway: a start costs 20 CPU seconds.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value
 
 
 class RealGroup:
-    """The workers and how to fill them. ``first`` runs Spark."""
+    """The workers and how to fill them."""
 
-    def __init__(self, folder: Path, bootstrap_servers: str, name: str) -> None:
+    def __init__(self, folder: Path, bootstrap_servers: str, name: str, spark: bool) -> None:
         self.folder, self.bootstrap_servers = folder, bootstrap_servers
-        self.first: WorkerProcess = SparkWorkerProcess(folder / "first", bootstrap_servers, name)
+        kind = SparkWorkerProcess if spark else ThreadsWorkerProcess
+        self.first: WorkerProcess = kind(folder / "first", bootstrap_servers, name)
         self.second: WorkerProcess = ThreadsWorkerProcess(folder / "second", bootstrap_servers, name)
 
     def start(self) -> None:
@@ -59,9 +61,11 @@ class RealGroup:
 
 
 @contextlib.contextmanager
-def real_group(folder: Path, bootstrap_servers: str, name: str = "console") -> Iterator[RealGroup]:
-    """Start a group; stop it in the end."""
-    group = RealGroup(folder, bootstrap_servers, name)
+def real_group(
+    folder: Path, bootstrap_servers: str, name: str = "console", *, spark: bool = False
+) -> Iterator[RealGroup]:
+    """Start a group; stop it in the end. ``spark``: the first worker's tasks run on Spark."""
+    group = RealGroup(folder, bootstrap_servers, name, spark)
     try:
         group.start()
         yield group

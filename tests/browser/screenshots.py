@@ -102,7 +102,7 @@ def main(names: Sequence[str]) -> None:
         kafka = EmbeddedKafka(Path(folder) / "kafka", java=find_java(), die_with_parent=True)
         kafka.start()
         try:
-            with real_group(Path(folder) / "group", kafka.bootstrap_servers, "shop") as group:
+            with real_group(Path(folder) / "group", kafka.bootstrap_servers, "shop", spark=True) as group:
                 fill(group)
                 time.sleep(RUNS_S)
                 with sync_playwright() as playwright:

@@ -36,7 +36,14 @@ def test_state_tasks_and_course_are_live(quick: Tab, stand_in: StandIn) -> None:
     expect(page.locator('#tasks > tr[data-key="1"]')).to_contain_text("4,321")
     expect(trace).to_have_attribute("open", "")  # what one reads stays open
     expect(page.locator("#announcer")).to_have_text("The connector is PAUSED")
+    first = page.locator("#tasks > tr").first
+    expect(first).to_have_attribute("data-key", "1")  # it failed
+    kept["tasks"][0]["state"], kept["tasks"][1]["state"] = "FAILED", "RUNNING"
+    expect(page.locator('#tasks > tr[data-key="0"]')).to_contain_text("FAILED")
+    expect(first).to_have_attribute("data-key", "1")  # the pointer is on its trace: nothing moves under it
     page.get_by_text("As a table").click()
+    expect(first).to_have_attribute("data-key", "0")
+    expect(trace).to_have_attribute("open", "")
     expect(page.get_by_role("region", name="The last hour as a table").locator("tbody tr")).to_have_count(60)
 
 

@@ -74,6 +74,18 @@ class CompactedLogContract:
         assert seen.pairs() == [(b"a", b"1"), (b"b", b"2"), (b"a", b"3")]
         assert [(r.partition, r.offset) for r in seen.records] == [(0, 0), (0, 1), (0, 2)]
 
+    def test_reading_back_shows_what_was_appended_and_all_before_it(self, topic: str) -> None:
+        log, seen = self.started(topic)
+        other, _ = self.started(topic)
+        for n in range(5):
+            other.append([(b"o", b"%d" % n)])
+            other.flush(LIMIT_MS)
+            log.append([(b"a", b"%d" % n), (b"b", b"%d" % n)])
+            log.read_back(LIMIT_MS)
+            assert [value for _, value in seen.pairs()] == [b"%d" % (m // 3) for m in range(3 * n + 3)]
+        other.stop()
+        log.stop()
+
     def test_a_tombstone_is_not_an_empty_value(self, topic: str) -> None:
         log, seen = self.started(topic)
         log.append([(b"a", None), (b"b", b"")])

@@ -22,6 +22,7 @@ from spark_connect_rt.connectors.samples.datagen_values import parse_fields, row
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from tests.e2e.commands import until
 from tests.e2e.conftest import Times
+from tests.e2e.console_stories import the_console_shows_executors
 from tests.e2e.example_stories import PLUGINS, Examples
 from tests.e2e.java_stories import ON_JAVA, drivers_jvm, java_plugin_path
 from tests.e2e.letter_stories import letters_reach_a_sink
@@ -268,6 +269,10 @@ def test_dead_letters_are_edited_and_replayed_into_the_sink(
 
 def test_what_a_task_logs_on_its_executor_is_read_by_rest(worker: SparkWorkerProcess, times: Times) -> None:
     times.note("logs", "a task", a_task_is_read_without_sparks_pages(worker, 20_000))
+
+
+def test_the_console_shows_what_runs_on_executors(worker: SparkWorkerProcess, tmp_path: Path) -> None:
+    the_console_shows_executors(worker, tmp_path)
 
 
 def test_an_unknown_connector_class_is_refused_naming_what_there_is(worker: SparkWorkerProcess) -> None:

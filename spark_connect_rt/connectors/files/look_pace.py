@@ -9,12 +9,14 @@ Spark, the driver and the offset topic together.
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable
 
 RECENT_LOOKS = 100  # after data so many looks that find none, then the task settles down
 EAGER_WAIT_MS, CALM_WAIT_MS = 20, 100
 RESTS_AFTER_S = 20.0  # without data; then it looks at the instants that rationed tasks share
+CROWD = 250  # threads of a process: with more, tasks that rest look half as often; so 1,000 cost a few % of a core
 BATCHES_AT_ONCE = 10.0
 BATCHES_PER_S = 2.0  # for long; Java's task looks once a second
 
@@ -22,9 +24,12 @@ BATCHES_PER_S = 2.0  # for long; Java's task looks once a second
 class LookPace:
     """The waits of one task; a token bucket. They come after looks that found nothing: who is behind never waits."""
 
-    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
-        """``now_s`` is a monotonic clock."""
+    def __init__(
+        self, now_s: Callable[[], float] = time.monotonic, neighbours: Callable[[], int] = threading.active_count
+    ) -> None:
+        """``now_s`` is a monotonic clock, ``neighbours`` counts those that share the processor: a thread is a task."""
         self._now_s = now_s
+        self._neighbours = neighbours
         self._eager_looks = 0  # left
         self._batches_left, self._counted_s = BATCHES_AT_ONCE, now_s()
         self._caught_up = False
@@ -51,7 +56,9 @@ class LookPace:
         """Return how long to wait after a look that found nothing, or a rest."""
         if not self._eager_looks:
             now_s = self._now_s()
-            return CALM_WAIT_MS if now_s - self._found_s < RESTS_AFTER_S else next_shared_ms(now_s * 1000)
+            if now_s - self._found_s < RESTS_AFTER_S:
+                return CALM_WAIT_MS
+            return next_shared_ms(now_s * 1000, 1 if self._neighbours() <= CROWD else 2)
         missing_ms = self._missing_ms()
         if missing_ms <= EAGER_WAIT_MS:
             return EAGER_WAIT_MS
@@ -69,7 +76,11 @@ def shared_wait_ms(now_ms: float, wait_ms: float) -> int:
     return math.ceil(round((now_ms + wait_ms) / apart_ms) * apart_ms - now_ms)
 
 
-def next_shared_ms(now_ms: float) -> int:
-    """Return the wait to the next of the instants that all tasks share, or the one after if that is close."""
-    apart_ms = 1000 / BATCHES_PER_S
-    return shared_wait_ms(now_ms, apart_ms)
+def next_shared_ms(now_ms: float, each: int = 1) -> int:
+    """Return the wait to the next of the instants that all tasks share, or the one after if that is close.
+
+    Args:
+        now_ms: of the clock that all of them have.
+        each: wait for so many of these instants, not for one.
+    """
+    return shared_wait_ms(now_ms, each * 1000 / BATCHES_PER_S)

@@ -17,6 +17,7 @@ from spark_connect_rt.console.api import at
 from spark_connect_rt.console.connector_page import connector_page, values_of
 from spark_connect_rt.console.frame import Frame
 from spark_connect_rt.console.shared_reads import Rendered, SharedReads, who_asks
+from spark_connect_rt.console.words import wrong_first
 from spark_connect_rt.rest.paths import ConnectorName, TaskNumber, decoded
 
 EVERY_S = 2.0
@@ -40,7 +41,7 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
             values = values_of(await api.get(at("admin", "connectors", name)), name)
             found = values["connector"]
             row = frame.macro(request, "_task_row.html", "one")
-            tasks = kept.rows(found.get("tasks") or (), lambda task: row(task, name))
+            tasks = kept.rows(wrong_first(found.get("tasks")), lambda task: row(task, name))
             facts = frame.text(request, "_connector_facts.html", **values)
             return Snapshot(facts, tasks, found.get("course") or (), str(found.get("state") or ""))
 
@@ -55,7 +56,7 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A connector at one moment: its facts and tasks as HTML, its course, its state."""
+    """A connector at one moment: its facts and tasks as HTML, what is wrong first, its course, its state."""
 
     facts: str
     tasks: Mapping[str, str]
@@ -76,7 +77,7 @@ async def changes(snapshots: AsyncIterator[Snapshot]) -> AsyncIterator[tuple[str
             {
                 "facts": now.facts if before is None or before.facts != now.facts else None,
                 "tasks": {task: html for task, html in now.tasks.items() if known.get(task) != html},
-                "gone": [task for task in known if task not in now.tasks],
+                "order": list(now.tasks) if before is None or list(now.tasks) != list(known) else None,
                 "course": columns(fresh),
                 "state": now.state,
             },

@@ -49,14 +49,13 @@ document.addEventListener("DOMContentLoaded", () => {
     }
   }
 
+  const order = connectrt.ordered(() => $("#tasks"), { moved: () => { $("#no-tasks").hidden = $("#tasks").children.length > 0; } });
   let first = true;
   function connector(news) {
     if (news.facts !== null) $("#facts").replaceChildren(connectrt.fragment(news.facts));
     connectrt.times($("#facts"));
-    const body = $("#tasks");
-    const rows = connectrt.rows(body, news.tasks);
-    for (const key of news.gone) rows.get(key)?.remove();
-    $("#no-tasks").hidden = body.children.length > 0;
+    connectrt.rows($("#tasks"), news.tasks);
+    if (news.order) order.want(news.order);
     if (first || !course.at_s.length) draw();
     first = false;
     const last = course.at_s[course.at_s.length - 1] || 0; // a stream opened again sends all of it again

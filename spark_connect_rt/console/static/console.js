@@ -158,6 +158,32 @@ const connectrt = (() => {
     return found;
   }
 
+  // Keep rows in an order, and none beside it, but move nothing while one points at the table or has the keyboard in it.
+  // place(): the body that holds the rows, or null; anyway(): whether rows may move all the same; moved(): they stand.
+  // Returns {want(keys), settle()}.
+  function ordered(place, { anyway = () => false, moved = () => {} } = {}) {
+    let wanted = null;
+    function settle() {
+      const body = place();
+      if (!body || !wanted) return;
+      const [keys, rows] = [new Set(wanted), [...body.children]];
+      for (const row of rows) row.classList.toggle("gone", !keys.has(row.dataset.key));
+      if (!anyway() && (body.matches(":hover") || body.contains(document.activeElement))) return;
+      const found = new Map(rows.map((row) => [row.dataset.key, row]));
+      for (const row of rows) if (!keys.has(row.dataset.key)) row.remove();
+      const order = wanted.filter((key) => found.has(key)).map((key) => found.get(key));
+      if (order.some((row, number) => body.children[number] !== row)) body.append(...order);
+      wanted = null;
+      moved();
+    }
+    document.addEventListener("focusout", () => setTimeout(settle, 0));
+    document.addEventListener("pointerout", (event) => {
+      const body = place();
+      if (body?.contains(event.target) && !body.contains(event.relatedTarget)) setTimeout(settle, 0);
+    });
+    return { want(keys) { wanted = keys; settle(); }, settle };
+  }
+
   // ---- the dialog --------------------------------------------------------------------------------------------------
   const dialog = () => $("#dialog");
   function closeDialog() { if (dialog().open) dialog().close(); }
@@ -332,5 +358,5 @@ const connectrt = (() => {
   }
   document.addEventListener("DOMContentLoaded", start);
 
-  return { live, post, fragment, rows, say, message, times, closeDialog, token, base };
+  return { live, post, fragment, rows, ordered, say, message, times, closeDialog, token, base };
 })();

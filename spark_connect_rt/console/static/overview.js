@@ -5,32 +5,18 @@
 (() => {
   const $ = (selector, within = document) => within.querySelector(selector);
   const all = (selector) => [...document.querySelectorAll(selector)];
-  let stream = null, order = null, abnormal = 0, actedUntil = 0;
+  let stream = null, abnormal = 0, actedUntil = 0;
 
-  function busy() {
-    const body = $("#rows");
-    if (Date.now() < actedUntil) return false; // what was asked for may move things
-    return body && (body.matches(":hover") || body.contains(document.activeElement));
-  }
-
-  function reorder() {
-    const body = $("#rows");
-    if (!body || !order) return;
-    const rows = new Map(all("#rows > tr").map((row) => [row.dataset.key, row]));
-    for (const [name, row] of rows) row.classList.toggle("gone", !order.includes(name));
-    if (busy()) return;
-    body.append(...order.filter((name) => rows.has(name)).map((name) => rows.get(name)));
-    for (const [name, row] of rows) if (!order.includes(name)) row.remove();
-    order = null;
-    selection();
-  }
+  const order = connectrt.ordered(() => $("#rows"), {
+    anyway: () => Date.now() < actedUntil, // what was asked for may move things
+    moved: () => selection(),
+  });
 
   function overview(news) {
     const body = $("#rows");
     if (!body) { if (news.order?.length) reload(); return; } // there was none
     connectrt.rows(body, news.changed);
-    if (news.order) order = news.order;
-    reorder();
+    if (news.order) order.want(news.order);
     if (news.summary !== null && !$("#summary").contains(document.activeElement)) $("#summary").replaceChildren(connectrt.fragment(news.summary));
     if (news.abnormal !== abnormal) {
       connectrt.say(`${news.abnormal} ${news.abnormal === 1 ? "connector is" : "connectors are"} abnormal`);
@@ -76,11 +62,7 @@
     }
   });
   document.addEventListener("submit", (event) => { if (event.target.id === "selection-form") event.preventDefault(); });
-  document.addEventListener("focusout", () => setTimeout(reorder, 0));
-  document.addEventListener("pointerout", (event) => {
-    if (event.target.closest?.("#rows") && !event.relatedTarget?.closest?.("#rows")) setTimeout(reorder, 0);
-  });
-  document.addEventListener("console:changed", () => { actedUntil = Date.now() + 5000; reorder(); });
+  document.addEventListener("console:changed", () => { actedUntil = Date.now() + 5000; order.settle(); });
   document.addEventListener("console:close", () => tick(false));
   document.addEventListener("htmx:afterSettle", () => stream?.reopen($("#list").dataset.live));
   document.addEventListener("DOMContentLoaded", () => {

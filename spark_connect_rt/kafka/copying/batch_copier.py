@@ -181,7 +181,7 @@ class BatchCopier:
             if left_s <= 0:
                 return
             if self._sender.held_bytes >= self._most_bytes:
-                await self._sender.changed(left_s)
+                await self._sender.changed(left_s, self._most_bytes)
             else:
                 await self._fetcher.fill(left_s)
 

@@ -26,7 +26,7 @@ from spark_connect_rt.errors import (
     TimedOutError,
 )
 from spark_connect_rt.kafka.copying.pieces import SMALL_BYTES, CopyRules, Piece, halves, laid_out, taken_apart
-from spark_connect_rt.kafka.copying.produce_batches import Outcome, ProduceBatches, outcomes
+from spark_connect_rt.kafka.copying.produce_batches import Outcome, ProduceBatches
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.reading.broker_links import BrokerLinks
 from spark_connect_rt.kafka.records.passed_batches import put_back_offset, ready_to_send
@@ -39,6 +39,7 @@ UNKNOWN_LIMIT_S = 30.0  # until a partition that no broker knows counts as one t
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 _UNKNOWN = KafkaError.UNKNOWN_TOPIC_OR_PART
 _PASSING = (KafkaError.REQUEST_TIMED_OUT, KafkaError.KAFKA_STORAGE_ERROR, KafkaError.FENCED_LEADER_EPOCH)
+_NO_ANSWER = Outcome(KafkaError.NETWORK_EXCEPTION, -1)
 log = logging.getLogger(__name__)
 OnAcknowledged = Callable[[TopicPartition, Piece, int], None]
 
@@ -65,6 +66,7 @@ class BatchSender:
         self._busy: set[TopicPartition] = set()  # under way, or resting until they are tried again
         self._ready: dict[int, deque[TopicPartition]] = defaultdict(deque)  # by leader
         self._requests: Counter[int] = Counter()  # under way, by broker
+        self._due: set[int] = set()  # brokers to which something will be sent in this step or the next one of the loop
         self._lost: dict[TopicPartition, float] = {}  # without a leader, since when
         self._stalled: set[TopicPartition] = set()  # lost, or not taken at the last attempt
         self._refreshed_s = self._said_s = -1e9
@@ -72,6 +74,7 @@ class BatchSender:
         self._refreshing: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
+        self._below = 0  # held bytes at which somebody waits for less
         self.held_bytes = 0  # by what is not acknowledged
         self.failure: ConnectError | None = None
         """For good, so never one that asks to be tried again."""
@@ -89,10 +92,11 @@ class BatchSender:
         if len(waiting) == 1:
             self._make_ready(place)
 
-    async def changed(self, limit_s: float) -> None:
-        """Return when something was acknowledged or failed, or the time is up."""
+    async def changed(self, limit_s: float, below: int = 1) -> None:
+        """Return when less than ``below`` bytes are held, something failed, or the time is up."""
         self._changed.clear()
-        if self.failure is None:
+        self._below = below
+        if self.failure is None and self.held_bytes >= below:
             try:
                 async with asyncio.timeout(limit_s):
                     await self._changed.wait()
@@ -120,11 +124,13 @@ class BatchSender:
             return
         self._busy.add(place)
         self._ready[leader].append(place)
-        if self._requests[leader] < MOST_REQUESTS:
+        if leader not in self._due and self._requests[leader] < MOST_REQUESTS:
             # Not at once: what else has come in leaves with it.
+            self._due.add(leader)
             asyncio.get_running_loop().call_soon(self._send_ready, leader)
 
     def _send_ready(self, broker: int) -> None:
+        self._due.discard(broker)
         if time.monotonic() - self._refreshed_s > self._age_s:
             self._refresh()
         while self._ready[broker] and self._requests[broker] < MOST_REQUESTS and self.failure is None:
@@ -197,17 +203,19 @@ class BatchSender:
         for piece, _ in chosen.values():
             piece.until_s = piece.until_s or now_s + self._delivery_s
         batches = [(place, content) for place, (_, content) in chosen.items()]
+        found: dict[TopicPartition, Outcome] = {}
         try:
             request = ProduceBatches(batches, self._acks, self._request_ms)
-            found = outcomes(await self._links.ask(broker, request, PRODUCE))
+            found = await self._links.ask(broker, request, PRODUCE)
         except RetriableError as error:
-            found = {}
             self.last_error = str(error)
         finally:
             self._requests[broker] -= 1
+        self._due.add(broker)
         for place, (piece, _) in chosen.items():
-            self._take(place, piece, found.get(place, Outcome(KafkaError.NETWORK_EXCEPTION, -1)))
-        self._changed.set()
+            self._take(place, piece, found.get(place, _NO_ANSWER))
+        if self.held_bytes < self._below:
+            self._changed.set()
         self._send_ready(broker)
 
     def _take(self, place: TopicPartition, piece: Piece, outcome: Outcome) -> None:
@@ -279,7 +287,7 @@ class BatchSender:
     def _say_stalled(self, place: TopicPartition, since_s: float, why: str) -> None:
         if since_s > SAY_STALLED_EACH_S and time.monotonic() - self._said_s > SAY_STALLED_EACH_S:
             self._said_s = time.monotonic()
-            log.warning("%s takes nothing since %d s: %s", place, since_s, why)
+            log.warning("%s has taken nothing for %d s: %s", place, since_s, why)
 
     def _again(self, place: TopicPartition) -> None:
         self._busy.discard(place)

@@ -8,20 +8,41 @@ views: of the answer's buffer when received, of whatever memory holds them when 
 from __future__ import annotations
 
 import asyncio
+import struct
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from aiokafka.errors import CorrelationIdError, KafkaConnectionError
 
 from spark_connect_rt.kafka.copying.buffer_pool import BufferPool
+from spark_connect_rt.kafka.copying.socket_writer import SocketWriter
 from spark_connect_rt.kafka.group_connection import GroupConnection
 
+FIRST_BYTES = 8 << 10  # read at once where no frame is begun: most answers, and the first bytes of large ones
 SMALL_FRAME_BYTES = 64 << 10
 SMALL_FIELD_BYTES = 4096  # of an answer: below it bytes, as the library makes them
 CHUNK_BYTES = 256 << 10  # what a socket does not take at once is copied
 _SIZE_BYTES = 4
+_HEAD = struct.Struct(">ihhih")  # of a request: size, kind, version, number, length of the client's id
 Piece = bytes | bytearray | memoryview
+
+
+class PiecesRequest(Protocol):
+    """A request whose body is pieces, and which reads its answer itself: the library makes an object of each field."""
+
+    API_KEY: int
+
+    def version(self, versions: Mapping[int, tuple[int, int]]) -> int:
+        """Return the version to send of those that a broker takes, by kind: (least, most), without tagged fields."""
+
+    def decoded(self, body: bytes, version: int) -> Any:
+        """Return what the answer behind its head says."""
+
+
+class _Sent(NamedTuple):
+    request: PiecesRequest
+    version: int
 
 
 class BufferedConnection(GroupConnection):
@@ -33,6 +54,7 @@ class BufferedConnection(GroupConnection):
         self._pool = pool
         self._writing = asyncio.Lock()
         self._receiver: _Receiver | None = None
+        self._direct: SocketWriter | None = None  # None: with TLS
 
     async def connect(self) -> Any:
         """Connect and authenticate as the library does, then receive by ``_Receiver``."""
@@ -42,25 +64,27 @@ class BufferedConnection(GroupConnection):
         self._receiver = _Receiver(self, self._pool)
         transport.set_protocol(self._receiver)
         transport.set_write_buffer_limits(high=0)
+        if transport.get_extra_info("ssl_object") is None:
+            self._direct = SocketWriter(transport)
         return connected
 
-    async def send_pieces(self, request: Any, body: Sequence[Piece]) -> Any:
+    async def send_pieces(self, request: PiecesRequest, body: Sequence[Piece]) -> Any:
         """Send a request whose body, behind its header, is these pieces; return the broker's answer, decoded.
 
         Raises as the library's ``send``.
         """
-        struct = request.prepare(self._versions)
+        version, client = request.version(self._versions), self._client_id.encode()
         if self._writer is None:
             raise KafkaConnectionError(f"No connection to broker at {self._host}:{self._port}")
         async with asyncio.timeout(self._request_timeout):
             async with self._writing:
                 number = self._next_correlation_id()
-                header = struct.build_request_header(correlation_id=number, client_id=self._client_id).encode()
-                size = len(header) + sum(map(len, body))
+                size = _HEAD.size - _SIZE_BYTES + len(client) + sum(map(len, body))
+                head = _HEAD.pack(size, request.API_KEY, version, number, len(client)) + client
                 answered = self._loop.create_future()
-                self._requests.append((number, struct, answered))
+                self._requests.append((number, _Sent(request, version), answered))
                 try:
-                    await self._write((size.to_bytes(_SIZE_BYTES, "big") + header, *body))
+                    await self._write((head, *body))
                 except BaseException:
                     self.close()  # half a request cannot be taken back
                     raise
@@ -68,6 +92,10 @@ class BufferedConnection(GroupConnection):
 
     async def _write(self, pieces: Sequence[Piece]) -> None:
         assert self._receiver is not None
+        if self._direct is not None:
+            await self._receiver.room()
+            await self._direct.write(pieces)
+            return
         for chunk in _chunks(pieces):
             if self._writer is None:
                 raise KafkaConnectionError(f"Connection at {self._host}:{self._port} closed")
@@ -76,6 +104,8 @@ class BufferedConnection(GroupConnection):
 
     def close(self, reason: Any = None, exc: BaseException | None = None) -> Any:
         """Close at once: what was not written is not sent any more, for its memory may hold something else by then."""
+        if self._direct is not None:
+            self._direct.close()
         if self._receiver is not None and self._writer is not None:
             self._writer.transport.abort()
         return super().close(reason=reason, exc=exc)
@@ -86,12 +116,8 @@ class BufferedConnection(GroupConnection):
             self.close(exc=CorrelationIdError("an answer to no request"))
             return
         number, request, answered = self._requests.popleft()
-        reader = _Fields(frame)
         try:
-            said = request.parse_response_header(reader).correlation_id
-            if said != number:
-                raise CorrelationIdError(f"Correlation ids do not match: sent {number}, recv {said}")
-            answer = request.RESPONSE_TYPE.decode(reader)
+            answer = _answer(request, number, frame)
         except Exception as error:  # noqa: BLE001 - the loop would close the transport and leave who asked waiting
             known = isinstance(error, CorrelationIdError)
             problem = error if known else KafkaConnectionError(f"an answer that cannot be read: {error!r}")
@@ -110,6 +136,20 @@ class BufferedConnection(GroupConnection):
         self.close(exc=error)
 
 
+def _answer(request: Any, number: int, frame: memoryview) -> Any:
+    """Return what an answer says to the request of that number. Raises CorrelationIdError: it is another one's."""
+    if isinstance(request, _Sent):
+        said = int.from_bytes(frame[:_SIZE_BYTES], "big")
+        if said == number:
+            return request.request.decoded(bytes(frame[_SIZE_BYTES:]), request.version)
+    else:
+        reader = _Fields(frame)
+        said = request.parse_response_header(reader).correlation_id
+        if said == number:
+            return request.RESPONSE_TYPE.decode(reader)
+    raise CorrelationIdError(f"Correlation ids do not match: sent {number}, recv {said}")
+
+
 async def connect_buffered(pool: BufferPool, host: str, port: int, **arguments: Any) -> BufferedConnection:
     """Return an open, authenticated connection; ``arguments`` as of ``group_connection.connect``."""
     connection = BufferedConnection(pool, host, port, **arguments)
@@ -118,34 +158,47 @@ async def connect_buffered(pool: BufferPool, host: str, port: int, **arguments: 
 
 
 class _Receiver(asyncio.BufferedProtocol):
-    """Receives frames, each into memory of its own, and knows whether the transport takes more."""
+    """Receives frames, and knows whether the transport takes more.
+
+    What fits is read with its size and its neighbours at once; a larger frame goes on into memory of its own.
+    """
 
     def __init__(self, connection: BufferedConnection, pool: BufferPool) -> None:
         self._connection = connection
         self._pool = pool
-        self._size = bytearray(_SIZE_BYTES)
-        self._frame = memoryview(self._size)
-        self._has_size = False
-        self._have = 0
+        self._first = memoryview(bytearray(FIRST_BYTES))
+        self._frame: memoryview | None = None  # one whose first bytes are there
+        self._have = 0  # of the frame, or of ``_first``
         self._room = asyncio.Event()
         self._room.set()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._frame[self._have :]
+        return (self._first if self._frame is None else self._frame)[self._have :]
 
     def buffer_updated(self, nbytes: int) -> None:
         self._have += nbytes
-        if self._have < len(self._frame):
-            return
-        frame, self._have = self._frame, 0
-        if self._has_size:
-            self._frame = memoryview(self._size)
+        if self._frame is None:
+            self._take_apart()
+        elif self._have == len(self._frame):
+            frame, self._frame, self._have = self._frame, None, 0
             self._connection.take_frame(frame)
-        else:
-            size = int.from_bytes(self._size, "big")
-            small = size <= SMALL_FRAME_BYTES
-            self._frame = memoryview(bytearray(size)) if small else self._pool.take(size)
-        self._has_size = not self._has_size
+
+    def _take_apart(self) -> None:
+        at, end = 0, self._have
+        while end - at >= _SIZE_BYTES and self._frame is None:
+            size = int.from_bytes(self._first[at : at + _SIZE_BYTES], "big")
+            at += _SIZE_BYTES
+            here = self._first[at : min(end, at + size)]
+            at += len(here)
+            if len(here) == size:
+                self._connection.take_frame(memoryview(bytearray(here)))
+            else:
+                self._frame = memoryview(bytearray(size)) if size <= SMALL_FRAME_BYTES else self._pool.take(size)
+                self._frame[: len(here)] = here
+                self._have = len(here)
+        if self._frame is None:
+            self._have = end - at
+            self._first[: self._have] = bytes(self._first[at:end])
 
     def eof_received(self) -> bool:
         return False

@@ -3,31 +3,66 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from spark_connect_rt.kafka.aiokafka_parts import ProduceRequest
+from aiokafka.errors import IncompatibleBrokerVersion
+
 from spark_connect_rt.kafka.copying.buffered_connection import BufferedConnection, Piece
 from spark_connect_rt.protocol.ids import TopicPartition
 
 ACKS_OF_ALL = -1
 _NO_TRANSACTION = struct.pack(">h", -1)
 _ACKS, _NUMBER, _PARTITION = struct.Struct(">hi"), struct.Struct(">i"), struct.Struct(">ii")
+_TEXT, _OUTCOME, _OFFSET_BYTES = struct.Struct(">h"), struct.Struct(">ihqq"), 8
+_LEAST, _MOST = 3, 8  # versions whose requests have one form
+_WITH_LOG_START, _WITH_RECORD_ERRORS = 5, 8  # of answers
 
 
-class ProduceBatches(ProduceRequest):  # type: ignore[misc]
-    """A ProduceRequest whose batches are sent from where they lie. Versions 3 to 8 have the same form."""
+class Outcome(NamedTuple):
+    """What became of a partition's batch."""
+
+    code: int  # Kafka's, 0: it is there
+    offset: int  # of its first record; -1: not known
+
+
+class ProduceBatches:
+    """A produce request whose batches are sent from where they lie (Kafka's ``ProduceRequest.json``)."""
+
+    API_KEY = 0
 
     def __init__(self, batches: Sequence[tuple[TopicPartition, Piece]], acks: int, limit_ms: int) -> None:
         """Take each partition's batch, which replicas have to have it, and how long the broker may wait for them."""
-        super().__init__(None, acks, limit_ms, [])
-        self._batches = sorted(batches, key=lambda one: one[0])
+        self._batches = sorted(batches, key=lambda one: (one[0].topic, one[0].partition))
         self._acks = _ACKS.pack(acks, limit_ms)
 
     async def sent_by(self, connection: BufferedConnection) -> Any:
-        """Send it; return the answer."""
+        """Send it; return the ``Outcome`` of each partition that the answer names."""
         return await connection.send_pieces(self, list(self._pieces()))
+
+    def version(self, versions: Mapping[int, tuple[int, int]]) -> int:
+        """See PiecesRequest."""
+        least, most = versions[self.API_KEY]
+        if least > _MOST or most < _LEAST:
+            raise IncompatibleBrokerVersion(f"produce requests: the broker takes versions {least} to {most}")
+        return min(most, _MOST)
+
+    def decoded(self, body: bytes, version: int) -> dict[TopicPartition, Outcome]:
+        """See PiecesRequest. Raises struct.error: it is cut off."""
+        found, at = dict[TopicPartition, Outcome](), _NUMBER.size
+        for _ in range(_NUMBER.unpack_from(body)[0]):
+            (size,) = _TEXT.unpack_from(body, at)
+            topic = body[at + _TEXT.size : at + _TEXT.size + size].decode()
+            at += _TEXT.size + size
+            (count,) = _NUMBER.unpack_from(body, at)
+            at += _NUMBER.size
+            for _ in range(count):
+                number, code, offset, _ = _OUTCOME.unpack_from(body, at)
+                found[TopicPartition(topic, number)] = Outcome(code, offset)
+                at += _OUTCOME.size + (_OFFSET_BYTES if version >= _WITH_LOG_START else 0)
+                at = _behind_errors(body, at) if version >= _WITH_RECORD_ERRORS else at
+        return found
 
     def _pieces(self) -> Iterator[Piece]:
         by_topic = [(topic, list(some)) for topic, some in groupby(self._batches, lambda one: one[0].topic)]
@@ -42,17 +77,14 @@ class ProduceBatches(ProduceRequest):  # type: ignore[misc]
                 before = []
 
 
-class Outcome(NamedTuple):
-    """What became of a partition's batch."""
+def _behind_errors(body: bytes, at: int) -> int:
+    """Return where a partition ends: behind its records' errors and the text of its own."""
+    (count,) = _NUMBER.unpack_from(body, at)
+    at += _NUMBER.size
+    for _ in range(count):
+        at = _behind_text(body, at + _NUMBER.size)
+    return _behind_text(body, at)
 
-    code: int  # Kafka's, 0: it is there
-    offset: int  # of its first record; -1: not known
 
-
-def outcomes(answer: Any) -> dict[TopicPartition, Outcome]:
-    """Return what an answer to ProduceBatches says of each partition."""
-    return {
-        TopicPartition(topic, fields[0]): Outcome(fields[1], fields[2])
-        for topic, partitions in answer.topics
-        for fields in partitions
-    }
+def _behind_text(body: bytes, at: int) -> int:
+    return at + _TEXT.size + max(0, int(_TEXT.unpack_from(body, at)[0]))  # -1: none

@@ -33,6 +33,7 @@ from spark_connect_rt.kafka.logs.bulk_read import BulkReadEndedError
 from spark_connect_rt.kafka.logs.bulk_read_process import SharedRead
 from spark_connect_rt.kafka.logs.compaction import Latest
 from spark_connect_rt.kafka.logs.log_load import LOAD_BATCH_COUNT, LOAD_WAIT_S, LatestLoad, to_records
+from spark_connect_rt.kafka.logs.own_records import OwnRecords
 from spark_connect_rt.planning.log_snapshot import LogFacts
 from spark_connect_rt.ports.compacted_log import LogRecord, OnAppended, OnRecords
 from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
@@ -72,12 +73,14 @@ class _Answer:
         self._error: Exception | None = None
         self._on_appended = on_appended
 
-    def __call__(self, error: Any, _message: Any) -> None:
+    def __call__(self, error: Any, message: Any) -> None:
         with self._lock:
             if error is not None and self._error is None:
                 self._error = connect_error(error, f"appending to {self._log.topic}")
             self._left -= 1
             is_last = self._left == 0
+        if error is None:
+            self._log._own.acknowledged(message)
         if is_last:
             self._log._answer(self._on_appended, self._error)
 
@@ -110,6 +113,7 @@ class KafkaCompactedLog:
         self._positions: dict[int, int] = {}  # partition -> next offset to read
         self._unanswered = 0  # appends
         self._failed: Exception | None = None  # of the appends since the last flush
+        self._own = OwnRecords(spec.name)
         self._broken: Exception | None = None  # the reader ended by this
         self._last_error = ""
         self._stopping = False
@@ -179,7 +183,20 @@ class KafkaCompactedLog:
         deadline = time.monotonic() + timeout_ms / 1000
         self.flush(timeout_ms)
         left_ms = max(1, int((deadline - time.monotonic()) * 1000))
-        end = self._admin.end_offsets(self._partitions(), left_ms)
+        self._own.end_is_asked()
+        self._wait_until(self._admin.end_offsets(self._partitions(), left_ms), deadline, timeout_ms)
+
+    def read_back(self, timeout_ms: int) -> None:
+        """See ``ports.compacted_log.CompactedLog.read_back``."""
+        deadline = time.monotonic() + timeout_ms / 1000
+        self.flush(timeout_ms)
+        ends = self._own.ends()
+        if ends is None or self._loading:
+            self.read_to_end(max(1, int((deadline - time.monotonic()) * 1000)))
+        else:
+            self._wait_until(ends, deadline, timeout_ms)
+
+    def _wait_until(self, end: Mapping[TopicPartition, int], deadline: float, timeout_ms: int) -> None:
         with self._changed:
             while not self._reached(end):
                 left_s = deadline - time.monotonic()
@@ -326,8 +343,9 @@ class KafkaCompactedLog:
     def _next_messages(self) -> Sequence[Any]:
         if self._loading:  # full batches: each costs as much as handling a hundred messages
             return cast(Sequence[Any], self._consumer.consume(LOAD_BATCH_COUNT, LOAD_WAIT_S))
-        first = self._consumer.poll(PENDING_WAIT_S if self._unanswered else IDLE_WAIT_S)
-        return [] if first is None else [first, *self._consumer.consume(READ_BATCH_COUNT, 0)]
+        # Not poll: it returns to the interpreter every 200 ms, in each of a worker's logs.
+        first = self._consumer.consume(1, PENDING_WAIT_S if self._unanswered else IDLE_WAIT_S)
+        return [*first, *self._consumer.consume(READ_BATCH_COUNT, 0)] if first else []
 
     def _take(self, messages: Sequence[Any]) -> None:
         errors = list(map(Message.error, messages))

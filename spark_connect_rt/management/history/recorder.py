@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,6 +34,8 @@ from spark_connect_rt.stores.history_store import Draft, HistoryStore
 RETRY_FIRST_S, RETRY_MAX_S = 2.0, 60.0
 FORGET_EVERY_S = 3600.0
 READ_LIMIT_MS = 10_000
+WRITE_EACH_S = 0.2  # what is changed meanwhile is recorded in one write, unless someone waits to read it
+WRITE_MOST = 200  # changes
 BUSY_S = 60.0  # one change takes longer than that: something hangs
 
 log = logging.getLogger(__name__)
@@ -74,6 +76,8 @@ class Recorder:
         self._unread: dict[tuple[str, str], Seen] = {}
         self._stopping = False
         self._busy_since: float | None = None
+        self._not_before = 0.0  # monotonic
+        self._awaited = 0  # how many wait in await_written
         self._retry_s = RETRY_FIRST_S
         self._forget_at = time.monotonic() + FORGET_EVERY_S
         self._problem = ""
@@ -111,7 +115,7 @@ class Recorder:
         with self._changed:
             if seen.is_live:
                 self._pending.see(seen, _monotonic_ms(), self._is_leader())
-                self._changed.notify_all()
+                self._wake()
             elif not self._alone and change.kind != LOGGER:
                 self._unread[seen.connector, seen.kind] = seen
 
@@ -127,7 +131,7 @@ class Recorder:
         """Take that a request was answered; returns at once."""
         with self._changed:
             self._pending.answered(request, asked, _monotonic_ms())
-            self._changed.notify_all()
+            self._wake()
 
     def record(self, seen: Seen, asked: Asked) -> None:
         """Take a change that only this worker knows of; returns at once."""
@@ -139,7 +143,10 @@ class Recorder:
     def await_written(self, timeout_s: float) -> None:
         """Wait until what this worker served is recorded, or cannot be."""
         with self._changed:
+            self._awaited += 1
+            self._changed.notify_all()
             self._changed.wait_for(lambda: not self._is_writing(), timeout_s)
+            self._awaited -= 1
 
     def _is_writing(self) -> bool:
         due_ms = self._pending.next_due_ms()
@@ -150,7 +157,7 @@ class Recorder:
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(self._has_work, self._wait_s())
+                self._await_work()
                 due = self._pending.take_due(_monotonic_ms())
                 stopping = self._stopping
                 self._busy_since = time.monotonic()
@@ -164,20 +171,32 @@ class Recorder:
             if stopping:
                 return
 
-    def _has_work(self) -> bool:
-        due_ms = self._pending.next_due_ms()
-        return self._stopping or (due_ms is not None and due_ms <= _monotonic_ms())
+    def _await_work(self) -> None:
+        """Wait until something is due, a second at most: whether this worker leads is looked at then."""
+        end_s = time.monotonic() + 1.0
+        while not self._stopping and (wait_s := min(self._due_in_s(), end_s - time.monotonic())) > 0:
+            self._changed.wait(wait_s)
 
-    def _wait_s(self) -> float:
+    def _due_in_s(self) -> float:
+        pause_s = 0.0 if self._awaited else self._not_before - time.monotonic()
         due_ms = self._pending.next_due_ms()
-        return 1.0 if due_ms is None else max(0.0, min(1.0, (due_ms - _monotonic_ms()) / 1000))
+        if due_ms is None:
+            return pause_s if pause_s > 0 else 1.0
+        return max((due_ms - _monotonic_ms()) / 1000, pause_s)
+
+    def _wake(self) -> None:
+        """Have the thread look; in a pause it looks by itself when that is over."""
+        if self._awaited or time.monotonic() >= self._not_before:
+            self._changed.notify_all()
 
     def _work(self, due: list[Waiting]) -> None:
         if self._unread and self._is_leader():
             due[:0] = self._missed()
         while due:
-            self._write(due[0])
-            del due[0]
+            together = next((n for n, one in enumerate(due) if not self._goes_with_others(one)), len(due))
+            some = due[: max(1, min(together, WRITE_MOST))]
+            self._write(some)
+            del due[: len(some)]
         if time.monotonic() >= self._forget_at:
             self._forget_at = time.monotonic() + FORGET_EVERY_S
             if self._is_leader() and self._store.refresh(READ_LIMIT_MS):
@@ -216,16 +235,28 @@ class Recorder:
             missed.append(Waiting(seen, 0))
         return missed
 
-    def _write(self, one: Waiting) -> None:
-        seen = one.seen
-        if one.asked is None or not one.asked.here or self._alone:
+    def _goes_with_others(self, one: Waiting) -> bool:
+        """Return whether its record does not depend on what was recorded a moment before."""
+        return one.seen.is_live and not self._alone
+
+    def _write(self, some: Sequence[Waiting]) -> None:
+        drafts = []
+        served_elsewhere = [one.asked is None or not one.asked.here or self._alone for one in some]
+        if any(served_elsewhere):
             self._store.refresh(READ_LIMIT_MS)
-            if seen.position is not None and self._store.is_recorded(seen.connector, seen.kind, seen.position):
-                return
-        change = self._change(seen, one.asked)
-        if change is not None:
-            self._store.append([Draft(change, seen.position)])
+        for one, elsewhere in zip(some, served_elsewhere, strict=True):
+            seen = one.seen
+            change = None if elsewhere and self._is_recorded(seen) else self._change(seen, one.asked)
+            if change is not None:
+                drafts.append(Draft(change, seen.position))
+        if drafts:
+            self._store.append(drafts)
             self._problem, self._retry_s = "", RETRY_FIRST_S
+            self._not_before = time.monotonic() + WRITE_EACH_S
+
+    def _is_recorded(self, seen: Seen) -> bool:
+        position = seen.position
+        return position is not None and self._store.is_recorded(seen.connector, seen.kind, position)
 
     def _change(self, seen: Seen, asked: Asked | None) -> Change | None:
         seen = _as_recorded(seen)

@@ -41,6 +41,7 @@ from spark_connect_rt.runtime.herder.validation.config_validation import checked
 from spark_connect_rt.runtime.herder.validation.plugin_settings import plugin_settings
 from spark_connect_rt.runtime.herder.views import ConnectorViews
 from spark_connect_rt.runtime.herder.worker_views import WorkerViews
+from spark_connect_rt.runtime.worker.brief_threads import BriefThreads
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -54,7 +55,7 @@ class DistributedHerder:
         offsets = source_offset_stores(dependencies)
         self._loop = HerderLoop(dependencies, ConnectorViews(dependencies, offsets), offsets)
         self.views = WorkerViews(dependencies, offsets, self._loop)
-        self._threads = RequestThreads(dependencies.threads)
+        self._threads = RequestThreads(BriefThreads(dependencies.threads))
         self._fresh_reads = FreshReads(dependencies, self._loop.started)
 
     @property

@@ -19,6 +19,7 @@ from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.event_log import EventLog
 from spark_connect_rt.runtime.herder.group_state import GroupState, GroupView
 from spark_connect_rt.runtime.herder.requests.connector_requests import ConnectorRequests
+from spark_connect_rt.runtime.herder.requests.creations import TOGETHER, queued_as
 from spark_connect_rt.runtime.herder.requests.initial_offsets import InitialOffsets
 from spark_connect_rt.runtime.herder.requests.offset_requests import OffsetRequests
 from spark_connect_rt.runtime.herder.requests.pending_changes import PendingChanges
@@ -147,7 +148,7 @@ class HerderLoop:
 
     def submit(self, request: TickRequest) -> Future[Any]:
         """Queue a request of the herder's port. Any thread."""
-        return self.add(type(request).__name__, lambda: self.actions.serve(request), not _any_worker_serves(request))
+        return self.add(queued_as(request), lambda: self.actions.serve(request), not _any_worker_serves(request))
 
     def add_fencing(self, name: str) -> Future[None]:
         """Queue a fencing round of a connector. Any thread."""
@@ -271,10 +272,14 @@ class HerderLoop:
         ending.join(LOST_LIMIT_S)
 
     def _serve_requests(self, now_ms: int) -> Verdict:
-        served = 0
-        while not self._calls.busy and (request := self._requests.take_due(now_ms, self._may_serve())) is not None:
+        served, creations = 0, self.actions.creations
+        while not (self._calls.busy or creations.full):
+            only = TOGETHER if creations.waiting else None
+            if (request := self._requests.take_due(now_ms, self._may_serve(), only)) is None:
+                break
             request.run(self._requests.put)
             served += 1
+        creations.write()
         self._requests.expire(now_ms, self.events.stage_summary)
         waiting = self._requests.waiting()
         if waiting and self._calls.busy:

@@ -30,6 +30,7 @@ from spark_connect_rt.ports.task_runner import TaskEvent, TaskKind, TaskLaunch, 
 from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.offset_records import encode_value
+from spark_connect_rt.runtime.worker.brief_threads import BriefThreads
 from spark_connect_rt.runtime.worker.config_reloads import ConfigReloads
 from spark_connect_rt.runtime.worker.events import LifeChanged, Notify
 from spark_connect_rt.runtime.worker.java_launches import facts_of
@@ -87,6 +88,7 @@ class Worker:
         self._deps = dependencies
         self._notify = notify
         self._runs = itertools.count(1)
+        self._brief = BriefThreads(dependencies.threads)
         self._reloads = ConfigReloads(dependencies.resolve, notify, dependencies.threads)
         self._connectors: dict[str, WorkerConnector] = {}
         self._tasks: dict[ConnectorTaskId, WorkerTask] = {}
@@ -187,7 +189,7 @@ class Worker:
             report=self._connector_counts.of_one(self._reports.of_connector(plan.name)),
             notify=self._notify,
             standing_changed=self._standing_changed,
-            threads=self._deps.threads,
+            threads=self._brief,
             read_offsets=partial(self._deps.offsets.read, plan.name),
         )
         with self._tables:

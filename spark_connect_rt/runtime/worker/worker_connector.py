@@ -41,7 +41,6 @@ log = logging.getLogger(__name__)
 Partitions = Sequence[Mapping[str, Any]]
 Offsets = Sequence[Mapping[str, Any] | None]
 NO_NOTES: Mapping[str, Any] = MappingProxyType({})
-LINGER_S = 0.2  # of its thread: a start is followed by the making of task configurations
 
 
 class ReportStatus(Protocol):
@@ -94,7 +93,7 @@ class WorkerConnector:
         self._report = report
         self._notify = notify
         self._lock = threading.Lock()
-        self._thread = SerialThread(f"connector-thread-{plan.name}", threads, linger_s=LINGER_S)
+        self._thread = SerialThread(f"connector-thread-{plan.name}", threads, linger_s=0.0)
         self._standing_changed = standing_changed
         self._actual = Actual(plan.key, plan.paused, Life.ALIVE)
         self._state = State.UNASSIGNED

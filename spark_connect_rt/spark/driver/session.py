@@ -68,6 +68,11 @@ DEFAULT_CONF = {
     ),
 }
 
+LOCAL_CONF = {  # Spark would have a thread for each of the LOCAL_SLOTS, and they have next to nothing to do
+    "spark.rpc.netty.dispatcher.numThreads": "4",
+    "spark.shuffle.mapOutput.dispatcher.numThreads": "1",
+}
+
 
 def engine_conf(version: str = VERSION) -> dict[str, str]:
     """Return what slices need of Spark of this version."""
@@ -84,6 +89,8 @@ def session_conf(properties: Mapping[str, str], group: str = "worker") -> dict[s
     conf = {**DEFAULT_CONF, **given}
     if JAVA_OPTIONS not in given and is_local(given.get("spark.master", "local[*]")):
         conf[JAVA_OPTIONS] = f"{conf[JAVA_OPTIONS]} {archive_option()}".rstrip()
+    if is_local(given.get("spark.master", "local[*]")):
+        conf = {**LOCAL_CONF, **conf}
     conf["spark.master"] = _master(given.get("spark.master", "local[*]"))
     one_machine = is_local(conf["spark.master"]) or conf["spark.master"].startswith("local-cluster")
     if not one_machine:  # executors elsewhere must reach the driver: Spark or the user knows its address

@@ -16,6 +16,7 @@ from spark_connect_rt.kafka.copying.batch_copier import BatchCopier, obstacles
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.compacted_log_contract import fresh_name, until
+from tests.integration.kafka.secure_kafka import SecureKafka
 from tests.topics import read_records
 
 PARTITIONS = 3
@@ -170,6 +171,19 @@ def test_it_begins_in_the_middle_of_a_batch(copying: Callable[..., Copying]) -> 
     assert min(upstream for _, upstream, _, _ in one.runs) == 123
     found = read_records(one.servers, one.copy, 3_000 - 3 * 123)
     assert {record.timestamp()[1] for record in found} == set(range(WRITTEN_MS + 369, WRITTEN_MS + 3_000))
+
+
+def test_both_sides_speak_tls(secure: SecureKafka) -> None:
+    """What is sent of batches is then the transport's matter, not the socket's; large ones fill what it takes."""
+    one = Copying(secure.kafka.bootstrap_servers)
+    one.write(6_000, **{"linger.ms": 100})
+    own = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(secure.client), "security.protocol": "SSL"}
+    settings = secure.settings("TLS", **own)
+    plain, one.servers = one.servers, settings["bootstrap.servers"]
+    security = {name: text for name, text in settings.items() if name.startswith(("ssl.", "security."))}
+    one.run(6_000, 0, consumer=settings, **security)
+    one.servers = plain
+    assert one.holds_the_same(6_000)
 
 
 def test_settings_that_it_does_not_honour_are_named() -> None:

@@ -1,4 +1,7 @@
-"""Previews and checks of a worker on a real broker, its tasks on threads; a preview leaves nothing in the cluster."""
+"""Previews and checks of a worker on a real broker, its tasks on threads; a preview leaves nothing in the cluster.
+
+The worker asks for a login, and on its https listener for a certificate: the command line leads a connector there.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +16,47 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.cluster.session import Surroundings
+from spark_connect_rt.app.exit_codes import EXIT_PROBLEM, EXIT_UNREACHABLE
+from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.errors import BadConfigError, RetriableError
 from spark_connect_rt.kafka.cluster_look import KafkaClusterLook
 from spark_connect_rt.ports.management.checks import NewTopicPlan
 from tests.e2e.commands import until
 from tests.integration.kafka.secure_kafka import SCRAM, SecureKafka
 from tests.integration.kafka.threads_worker import ThreadsWorkerProcess
+from tests.support.certificates import Certificates
+from tests.support.command_line import NAME as LED
+from tests.support.command_line import Ended, lead_through_its_life, run_command
+from tests.support.connect_rest import ConnectRest
+from tests.support.logins import login_settings
 from tests.support.schema_registry import SchemaRegistry
 from tests.topics import count_records
 
+NAME, PASSWORD = "ann", "s3cret-of-ann"
 GROUP = f"previews-{uuid.uuid4().hex[:8]}"
 AVRO = {"value.converter": "io.confluent.connect.avro.AvroConverter"}
 
 
 @pytest.fixture(scope="module")
-def worker(tmp_path_factory: pytest.TempPathFactory, broker: EmbeddedKafka) -> Iterator[ThreadsWorkerProcess]:
-    with ThreadsWorkerProcess(tmp_path_factory.mktemp("worker"), broker.bootstrap_servers, GROUP) as process:
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def worker(
+    tmp_path_factory: pytest.TempPathFactory, broker: EmbeddedKafka, certificates: Certificates
+) -> Iterator[ThreadsWorkerProcess]:
+    folder, (port, tls_port) = tmp_path_factory.mktemp("worker"), free_ports(2)
+    settings = {
+        "listeners": f"http://127.0.0.1:{port},https://127.0.0.1:{tls_port}",
+        "rest.advertised.listener": "http",
+        **certificates.settings(auth="required"),
+        **login_settings(folder, {NAME: PASSWORD}),
+    }
+    process = ThreadsWorkerProcess(folder, broker.bootstrap_servers, GROUP, properties=settings, rest_port=port)
+    process.rest = ConnectRest(f"http://{NAME}:{PASSWORD}@127.0.0.1:{port}")
+    with process:
         yield process
 
 
@@ -90,6 +117,37 @@ def test_previews_leave_no_offset_topic_group_schema_or_dead_letter(
         assert [one["stages"][0]["record"]["offset"] for one in late["records"]] == [2]
         assert world(worker, broker.bootstrap_servers) == before
         assert not (tmp_path / "out").exists()
+
+
+def test_the_command_line_leads_a_connector_by_a_context_with_a_login_and_certificates(
+    worker: ThreadsWorkerProcess, certificates: Certificates, tmp_path: Path
+) -> None:
+    around = Surroundings({"CONNECTRT_CONFIG": str(tmp_path / "config.json")}, interactive=False)
+
+    def connectrt(*words: str) -> Ended:
+        ended = run_command(words, around)
+        assert PASSWORD not in ended.out + ended.err
+        return ended
+
+    def context(*words: str) -> None:
+        assert connectrt("config", "set-context", "prod", *words).code == 0
+
+    (url,) = [one for one in worker.properties["listeners"].split(",") if one.startswith("https")]
+    (tmp_path / "password").write_text("wrong\n")
+    context("--url", url, "--username", NAME, "--password-file", str(tmp_path / "password"))
+    assert connectrt("get", "connectors").code == EXIT_UNREACHABLE  # an authority that nobody knows
+    context("--ca", str(certificates.authority))
+    assert connectrt("get", "connectors").code == EXIT_UNREACHABLE  # no certificate of the client's
+    context("--cert", str(certificates.stranger))
+    assert connectrt("get", "connectors").code == EXIT_UNREACHABLE
+    context("--cert", str(certificates.worker))
+    refused = connectrt("get", "connectors")
+    assert (refused.code, "--username" in refused.err) == (EXIT_PROBLEM, True), refused
+    (tmp_path / "password").write_text(f"{PASSWORD}\n")  # read whenever it is used
+    assert f"user {NAME}" in connectrt("config", "get-contexts").out
+    lead_through_its_life(connectrt, tmp_path, java=False)
+    history = json.loads(connectrt("history", LED, "-o", "json").out)
+    assert {one["who"].partition("@")[0] for one in history} == {NAME}
 
 
 def test_a_preview_goes_on_from_where_the_connector_is(

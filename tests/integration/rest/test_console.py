@@ -14,6 +14,7 @@ from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.app.rest_api import RestApi
 from spark_connect_rt.embedded.kafka import free_ports
 from spark_connect_rt.testing.worker_settings import worker_settings
+from tests.support.logins import login_settings
 from tests.unit.rest.fake_herder import FakeHerder
 
 ANN = "Basic " + base64.b64encode(b"ann:secret").decode()
@@ -42,12 +43,7 @@ def get(url: str, **headers: str) -> httpx.Response:
 
 @pytest.fixture
 def login(tmp_path: Path) -> dict[str, str]:
-    (tmp_path / "users.properties").write_text("ann=secret\n")
-    file = tmp_path / "login.conf"
-    module = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
-    file.write_text(f'KafkaConnect {{ {module} required file="{tmp_path}/users.properties"; }};')
-    extension = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
-    return {"rest.extension.classes": extension, "connectrt.rest.login.config": str(file)}
+    return login_settings(tmp_path, {"ann": "secret"})
 
 
 def test_it_stands_beside_the_api_unless_a_setting_says_no(started: Started) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import httpx
 import pytest
-import trustme
 
 from spark_connect_rt.app.cluster.session import Surroundings
 from spark_connect_rt.app.plugin_scan import bundled_plugins
@@ -20,36 +18,10 @@ from spark_connect_rt.errors import BadConfigError, NotLeaderError, RetriableErr
 from spark_connect_rt.ports.herder_requests import DeleteConnector
 from spark_connect_rt.rest.peer_client import HttpPeerClient
 from spark_connect_rt.testing.worker_settings import worker_settings
+from tests.support.certificates import Certificates
 from tests.support.command_line import Ended, run_command
 from tests.unit.rest.fake_herder import FakeHerder
 from tests.unit.rest.test_around_the_api import Hello
-
-
-class Certificates:
-    """One authority, a key of the worker's, one of a client's, one of a stranger's."""
-
-    def __init__(self, folder: Path) -> None:
-        authority = trustme.CA()
-        self.authority, self.worker, self.stranger = folder / "ca.pem", folder / "worker.pem", folder / "stranger.pem"
-        authority.cert_pem.write_to_path(str(self.authority))
-        authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(self.worker))
-        trustme.CA().issue_cert("stranger").private_key_and_cert_chain_pem.write_to_path(str(self.stranger))
-
-    def settings(self, prefix: str = "listeners.https.", auth: str = "none") -> dict[str, str]:
-        return {
-            f"{prefix}ssl.keystore.type": "PEM",
-            f"{prefix}ssl.keystore.location": str(self.worker),
-            f"{prefix}ssl.truststore.type": "PEM",
-            f"{prefix}ssl.truststore.location": str(self.authority),
-            f"{prefix}ssl.client.auth": auth,
-        }
-
-    def get(self, url: str, key: Path | None = None) -> httpx.Response:
-        context = ssl.create_default_context(cafile=str(self.authority))
-        if key is not None:
-            context.load_cert_chain(str(key))
-        with httpx.Client(verify=context, trust_env=False) as client:
-            return client.get(url)
 
 
 @pytest.fixture

@@ -137,6 +137,10 @@ class SimulatedLog:
         if not self._changed.wait_for(lambda: bool(asked) and self._reached(asked[0]), left_s):
             raise TimedOutError(f"topic {self.topic.name}: end not reached in {timeout_ms} ms")
 
+    def read_back(self, timeout_ms: int) -> None:
+        """See the port."""
+        self.read_to_end(timeout_ms)
+
     def stop(self) -> None:
         """See the port."""
         self._stopped = True

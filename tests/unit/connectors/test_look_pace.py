@@ -12,7 +12,8 @@ class Story:
 
     def __init__(self, lines_per_s: float) -> None:
         self.now_s = 0.0
-        self.pace = LookPace(lambda: self.now_s)
+        self.neighbours = 1
+        self.pace = LookPace(lambda: self.now_s, lambda: self.neighbours)
         self._lines_per_s = lines_per_s
         self._read = 0
         self.batches = 0
@@ -92,6 +93,17 @@ def test_a_file_long_at_rest_is_looked_at_twice_a_second_by_all_tasks_at_once() 
         assert 110 <= story.looks_since(began_s) <= 130
     ends_ms = [round(1000 * story.now_s) + next_shared_ms(1000 * story.now_s) for story in stories]
     assert {end % 500 for end in ends_ms} <= {0, 1, 499}
+
+
+def test_in_a_crowd_tasks_at_rest_look_once_a_second_as_javas_and_a_flow_is_followed_as_ever() -> None:
+    story = Story(0.0)
+    story.neighbours = 1_000
+    story.goes_on(60.0)
+    began_s = story.now_s
+    story.goes_on(60.0)
+    assert 55 <= story.looks_since(began_s) <= 65
+    story.pace.looked(found=True)
+    assert story.pace.wait_ms() == 20
 
 
 def test_a_line_after_a_long_rest_is_found_within_three_quarters_of_a_second() -> None:

@@ -51,14 +51,16 @@ def test_a_stream_sends_only_new_points_and_changed_rows() -> None:
     async def snapshots() -> AsyncIterator[Snapshot]:
         yield Snapshot("f", {"0": "a", "1": "a"}, [at(1000), at(2000)], "RUNNING")
         yield Snapshot("f", {"0": "b"}, [at(2000), at(3000)], "FAILED")
+        yield Snapshot("f", {"0": "b"}, [at(3000)], "FAILED")
 
     async def read() -> list[Any]:
         return [value async for _, value in changes(snapshots())]
 
-    first, second = asyncio.run(read())
+    first, second, third = asyncio.run(read())
     assert (first["course"]["at_s"], first["tasks"], first["facts"]) == ([1.0, 2.0], {"0": "a", "1": "a"}, "f")
     assert (second["course"]["at_s"], second["tasks"], second["facts"]) == ([3.0], {"0": "b"}, None)
-    assert (second["gone"], second["state"]) == (["1"], "FAILED")
+    assert (second["order"], second["state"]) == (["0"], "FAILED")
+    assert (first["order"], third["order"]) == (["0", "1"], None)
 
 
 def test_the_table_beside_the_chart_has_a_row_a_minute_newest_first() -> None:

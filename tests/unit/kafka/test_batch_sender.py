@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from aiokafka.protocol import produce
 from confluent_kafka import KafkaError
 
 from spark_connect_rt.errors import ConnectError, DataError, ExternalError, RetriableError
 from spark_connect_rt.kafka.copying import batch_sender
 from spark_connect_rt.kafka.copying.batch_sender import BatchSender
 from spark_connect_rt.kafka.copying.pieces import CopyRules, Piece, pieces_of
+from spark_connect_rt.kafka.copying.produce_batches import Outcome, ProduceBatches
 from spark_connect_rt.kafka.records.record_batches import whole_batches
 from spark_connect_rt.protocol.ids import TopicPartition
 from tests.unit.kafka.test_record_batches import batch
@@ -45,14 +47,14 @@ class Links:
         if broker != self.leaders[request._batches[0][0]]:
             said = int(KafkaError.NOT_LEADER_FOR_PARTITION)
         self.sizes.append(sum(len(content) for _, content in request._batches))
-        return _Answer([self._topic(place, bytes(content), said) for place, content in request._batches])
+        return {place: self._outcome(place, bytes(content), said) for place, content in request._batches}
 
-    def _topic(self, place: TopicPartition, content: bytes, said: Any) -> Any:
+    def _outcome(self, place: TopicPartition, content: bytes, said: Any) -> Outcome:
         code = said(content) if callable(said) else said
         log, values = self.logs[place], [] if code else list(_values(content))
         offset = -1 if code else len(log)
         log.extend(values)
-        return place.topic, [(place.partition, code, offset, -1, 0)]
+        return Outcome(code, offset)
 
     async def refresh(self, topics: set[str]) -> None:
         self.refreshed()
@@ -61,11 +63,6 @@ class Links:
         return int(KafkaError.UNKNOWN_TOPIC_OR_PART)
 
     async def close(self) -> None: ...
-
-
-class _Answer:
-    def __init__(self, topics: list[Any]) -> None:
-        self.topics = topics
 
 
 def _values(content: bytes) -> Iterator[bytes]:
@@ -221,3 +218,21 @@ def test_a_request_is_no_larger_than_max_request_size() -> None:
     done, failure = copied(links, [blob(n, LARGE) for n in range(20)])
     assert (failure, len(done)) == (None, 20)
     assert max(links.sizes) <= RULES.request_bytes
+
+
+@pytest.mark.parametrize("version", range(3, 9))
+def test_an_answer_is_read_as_the_library_writes_it(version: int) -> None:
+    """Of two topics, partitions refused and not; from version 8 on with texts and records that are to blame."""
+    form = getattr(produce, f"ProduceResponse_v{version}")
+    start = [0] if version >= 5 else []
+    errors = [[(4, "null key"), (7, None)], "it was refused"] if version >= 8 else []
+    nothing: list[Any] = [[], None] if version >= 8 else []
+    topics = [
+        ("t", [(0, 0, 70, -1, *start, *nothing), (3, 87, -1, -1, *start, *errors)]),
+        ("ü", [(1, 6, -1, -1, *start, *nothing)]),
+    ]
+    blob = form(topics, 0).encode()
+    request = ProduceBatches([], -1, 1_000)
+    expected = {HERE: Outcome(0, 70), TopicPartition("t", 3): Outcome(87, -1), TopicPartition("ü", 1): Outcome(6, -1)}
+    assert request.decoded(blob, version) == expected
+    assert request.version({0: (0, version)}) == version

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.config.client_properties import LogClientProperties
-from spark_connect_rt.errors import RetriableError
+from spark_connect_rt.errors import RetriableError, TimedOutError
 from spark_connect_rt.kafka.admin import TopicSpec
 from spark_connect_rt.kafka.logs import compacted_log
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
@@ -27,14 +27,20 @@ class Admin:
     def earliest_offsets(self, partitions: Sequence[TopicPartition], timeout_ms: int) -> Mapping[TopicPartition, int]:
         return dict.fromkeys(partitions, 0)
 
-    end_offsets = earliest_offsets
+    def end_offsets(self, partitions: Sequence[TopicPartition], timeout_ms: int) -> Mapping[TopicPartition, int]:
+        self.asked_for_ends += 1
+        return dict.fromkeys(partitions, 0)
+
+    def __init__(self) -> None:
+        self.asked_for_ends = 0
 
 
 class Consumer:
     def assign(self, partitions: Any) -> None: ...
 
-    def poll(self, wait_s: float) -> None:
+    def consume(self, count: int, wait_s: float) -> list[Any]:
         threading.Event().wait(wait_s)
+        return []
 
     def close(self) -> None: ...
 
@@ -133,3 +139,35 @@ class Slow(int):
     def __sub__(self, other: int) -> Slow:
         threading.Event().wait(0.05)
         return Slow(int(self) - other)
+
+
+class Report:
+    """A delivery report."""
+
+    def __init__(self, offset: int) -> None:
+        self._offset = offset
+
+    def offset(self) -> int:
+        return self._offset
+
+    def partition(self) -> int:
+        return 0
+
+
+def test_reading_back_asks_for_the_end_only_when_a_report_did_not_say_where_the_record_lies(
+    producer: Producer,
+) -> None:
+    admin = Admin()
+    log = KafkaCompactedLog(TopicSpec("t", 1, 1), admin, LogClientProperties({}, {}))  # type: ignore[arg-type]
+    log.start(lambda records: None)
+    at_start = admin.asked_for_ends
+    log.append([(b"1", b"")])
+    producer.held.pop()[1](None, Report(7))
+    with pytest.raises(TimedOutError):
+        log.read_back(10)
+    assert admin.asked_for_ends == at_start
+    log.append([(b"1", b"")])
+    producer.held.pop()[1](None, Report(-1001))  # acknowledged as a retry that had arrived: no one knows where
+    log.read_back(1_000)
+    assert admin.asked_for_ends == at_start + 1
+    log.stop()

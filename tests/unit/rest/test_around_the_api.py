@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
 
 from spark_connect_rt.api.rest_extension import ConnectRestExtension
 from spark_connect_rt.config.jaas_file import parse_jaas
@@ -15,6 +17,7 @@ from spark_connect_rt.config.worker.response_headers import parse_header_rules, 
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.rest.app import create_admin_app, create_app
 from spark_connect_rt.rest.basic_auth import LOGIN_FILE, MODULE, BasicAuthSecurityRestExtension
+from spark_connect_rt.rest.identity import who
 from spark_connect_rt.rest.middleware.cors import CrossOrigin
 from spark_connect_rt.rest.middleware.response_headers import ResponseHeaders
 from tests.unit.rest.conftest import ask
@@ -118,6 +121,18 @@ def test_only_known_users_come_in_and_workers_among_themselves(tmp_path: Path) -
         ("PUT", "/connectors/a/fence"),
     ):
         assert ask(app, method, path, b"[]").status_code != 401, path
+
+
+def test_who_logged_in_is_the_user_of_the_request_but_not_where_no_password_was_compared(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(who(Request(scope)).partition("@")[0])
+        await Response()(scope, receive, send)
+
+    ask(guard(tmp_path, "b\\u00f6b = p:w\n").wrap(app, FakeHerder()), "GET", "/", **basic("böb", "p:w"))
+    ask(guard(tmp_path, "").wrap(app, FakeHerder()), "GET", "/", **basic("root", "x"))
+    assert (seen[0], "root" in seen[1]) == ("böb", False)
 
 
 def test_several_modules_must_all_know_the_user_and_an_empty_file_knows_all(tmp_path: Path) -> None:

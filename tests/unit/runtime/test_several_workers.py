@@ -1,6 +1,7 @@
 """Several workers: work is shared, moves when workers come and go, runs nowhere twice, requests find their owner."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -120,6 +121,14 @@ def test_requests_say_who_must_serve_them() -> None:
         cluster.until(lambda: set(cluster.states("a").values()) == {"PAUSED"})
 
 
+def _states(views: Any, name: str) -> list[str]:
+    try:
+        status = views.connector_status(name)
+    except NotFoundError:
+        return []
+    return [status.connector.state, *(task.state for task in status.tasks)]
+
+
 def test_a_restart_by_plan_reaches_every_worker() -> None:
     faults.clear()
     with InProcessCluster(timing=QUICK) as cluster:
@@ -127,7 +136,8 @@ def test_a_restart_by_plan_reaches_every_worker() -> None:
         cluster.add_worker("w2")
         create(cluster, "a", source(tasks=4))
         cluster.until(lambda: balanced(cluster, 4))
-        cluster.until(lambda: list(cluster.states("a").values()) == ["RUNNING"] * 5)  # a plan is made of statuses
+        for worker in cluster.workers.values():  # each makes its plan of the statuses that it has read
+            cluster.until(lambda views=worker.herder.views: _states(views, "a") == ["RUNNING"] * 5)  # type: ignore[misc]
         before = sum(faults.calls[f"a-{n}.start"] for n in range(4))
         cluster.on_leader(lambda herder: herder.submit(RestartConnector("a", include_tasks=True, only_failed=False)))
         cluster.until(lambda: sum(faults.calls[f"a-{n}.start"] for n in range(4)) == before + 4)

@@ -48,3 +48,10 @@ def test_speculation_is_never_on_whatever_the_user_asks_for() -> None:
 )
 def test_unix_domain_sockets_are_asked_for_where_spark_has_them(version: str, said: str | None) -> None:
     assert engine_conf(version).get("spark.python.unix.domain.socket.enabled") == said
+
+
+def test_spark_of_one_process_has_few_threads_for_its_messages_unless_the_user_wants_more() -> None:
+    threads = "spark.rpc.netty.dispatcher.numThreads"
+    assert session_conf({})[threads] == "4"
+    assert session_conf({threads: "9"})[threads] == "9"
+    assert threads not in session_conf({"spark.master": "spark://host:7077"})

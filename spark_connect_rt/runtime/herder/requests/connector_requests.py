@@ -35,6 +35,7 @@ from spark_connect_rt.protocol.config_records import PendingChange
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
+from spark_connect_rt.runtime.herder.requests.creations import Creations
 from spark_connect_rt.runtime.herder.requests.initial_offsets import InitialOffsets
 from spark_connect_rt.runtime.herder.requests.offset_requests import OffsetRequests
 from spark_connect_rt.runtime.herder.requests.zombie_fencing import ZombieFencing
@@ -74,6 +75,7 @@ class ConnectorRequests:
         self._offsets = offsets
         self._beginnings = beginnings
         self._begun = begun
+        self.creations = Creations(deps, calls, views.connector_info, self._not_written)
 
     def serve(self, request: TickRequest) -> Any:  # noqa: C901 - a table: one line for each request
         """Return the answer or a Future of it; raise the error that is the answer."""
@@ -124,8 +126,9 @@ class ConnectorRequests:
         if self._store.snapshot().contains(name):
             raise AlreadyExistsError(f"Connector {name} already exists")
         self._beginnings.refuse_under_way(name)
+        self.creations.refuse_waiting(name)
         if request.initial_offsets is None:
-            return self._write_config(name, config, request.initial_state, created=True)
+            return self.creations.add(name, config, request.initial_state)
 
         def write() -> Future[ConfigWritten]:
             self._require_leader(f"create connector {name}")
@@ -270,11 +273,9 @@ class ConnectorRequests:
         promised: Future[T] = Future()
 
         def done(error: Exception | None, _now_ms: int) -> None:
-            if isinstance(error, FencedError):
-                self._state.stop_leading()
-            self._state.unsure = self._state.unsure or error is not None
             try:
                 if error is not None:
+                    self._not_written(error)
                     raise error
                 promised.set_result(answer())
             except Exception as failure:  # noqa: BLE001 - the request's failure is its answer
@@ -282,6 +283,11 @@ class ConnectorRequests:
 
         self._calls.begin(stage, write, done)
         return promised
+
+    def _not_written(self, error: Exception) -> None:
+        if isinstance(error, FencedError):
+            self._state.stop_leading()
+        self._state.unsure = True
 
     def _require_leader(self, what: str) -> None:
         require_leader(self._state.standing, what)

@@ -92,13 +92,15 @@ class RequestQueue:
         if request.begin():
             request.answer.set_exception(ShuttingDownError("Worker is shutting down"))
 
-    def take_due(self, now_ms: int, group_is_stable: bool) -> Request[Any] | None:
-        """Remove and return the first request that is due and may run now."""
+    def take_due(self, now_ms: int, group_is_stable: bool, only: str | None = None) -> Request[Any] | None:
+        """Remove and return the first request that is due and may run now; None also if it is not ``only`` (what)."""
         with self._lock:
             runnable = [r for r in self._heap if r.due_ms <= now_ms and (group_is_stable or not r.needs_group)]
             if not runnable:
                 return None
             first = min(runnable)
+            if only is not None and first.what != only:
+                return None
             self._heap.remove(first)
             heapq.heapify(self._heap)
             return first

@@ -1,0 +1,64 @@
+"""Threads for brief calls: the next call meets the thread of the last one, and none waits behind a call that hangs."""
+
+from __future__ import annotations
+
+import threading
+
+from spark_connect_rt.ports.threads import MACHINE_THREADS
+from spark_connect_rt.runtime.worker.brief_threads import BriefThreads
+
+LIMIT_S = 20.0
+
+
+def test_calls_one_after_another_share_a_thread() -> None:
+    brief, met = BriefThreads(MACHINE_THREADS, kept_s=LIMIT_S), list[tuple[int, str]]()
+    for number in range(50):
+        ran = brief.start(
+            f"call-{number}", lambda: met.append((threading.get_ident(), threading.current_thread().name))
+        )
+        ran.join(LIMIT_S)
+        assert not ran.is_alive()
+        _until_idle(brief)
+    assert len({thread for thread, _ in met}) == 1
+    assert [name for _, name in met] == [f"call-{number}" for number in range(50)]
+
+
+def test_a_call_that_hangs_or_raises_holds_up_no_other() -> None:
+    brief, go_on, ran = BriefThreads(MACHINE_THREADS), threading.Event(), threading.Event()
+
+    def hang() -> None:
+        go_on.wait(LIMIT_S)
+
+    def fail() -> None:
+        raise ValueError("a call's own")
+
+    hung = brief.start("hung", hang)
+    brief.start("raises", fail).join(LIMIT_S)
+    brief.start("other", ran.set)
+    assert ran.wait(LIMIT_S)
+    assert hung.is_alive()
+    go_on.set()
+    hung.join(LIMIT_S)
+    assert not hung.is_alive()
+
+
+def test_a_crowd_of_calls_all_run_at_once_and_few_threads_stay() -> None:
+    brief, together = BriefThreads(MACHINE_THREADS, kept_s=LIMIT_S, most=2), threading.Barrier(20)
+
+    def meet() -> None:
+        together.wait(LIMIT_S)
+
+    runs = [brief.start(f"one-{n}", meet) for n in range(20)]
+    for run in runs:
+        run.join(LIMIT_S)
+    assert not together.broken
+    assert brief._idle <= 2
+
+
+def _until_idle(brief: BriefThreads) -> None:
+    waiting = threading.Event()
+    for _ in range(20_000):
+        if brief._idle:
+            return
+        waiting.wait(0.001)
+    raise AssertionError("the thread did not come back")
