@@ -53,7 +53,7 @@ def test_private_parts_of_libraries_are_imported_in_one_file_each() -> None:
                     strangers += [f"{path}: {name}"] if path.name != home else []
             private = any(word.startswith("_") and not word.startswith("__") for word in name.split("."))
             known = any(name.startswith(part) for part in PRIVATE) or name.startswith("spark_connect_rt.")
-            known = known or name == LIGHT_SOCKET and path.name == "ask.py"
+            known = known or (name == LIGHT_SOCKET and path.name == "ask.py")
             strangers += [f"{path}: {name}"] if private and not known else []
     assert strangers == []
     assert used == set(PRIVATE), "a part that nobody imports any more"
