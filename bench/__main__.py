@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench import chart
+from bench import chart, performance
 from bench.hosted.plugins import plugin_settings
 from bench.lab import Lab
 from bench.report import Result, print_table, write_result
@@ -44,12 +44,13 @@ NAMES = (
 )
 # Not in the smoke test: several workers of its own, another Spark; they would double its time.
 OF_GROUPS = ("failover", "format", "groups", "live_group")
+ALONE = ("profile",)  # nothing of Java's beside it
 # ``java``: connectors in Java, unmodified, in the Java host beside Java Connect.
 HOSTED = tuple(
     f"hosted.{one}" for one in ("lines", "lines_json", "sink", "snapshot", "changes", "jdbc", "start", "idle", "many")
 )
 
-KNOWN = (*NAMES, *OF_GROUPS, *HOSTED)
+KNOWN = (*NAMES, *OF_GROUPS, *ALONE, *HOSTED)
 
 
 def main() -> int:
@@ -92,6 +93,8 @@ def _run(name: str, lab: Lab, arguments: argparse.Namespace) -> None:
     write_result(result, arguments.results)
     if name in chart.ROWS and not arguments.short and arguments.results == RESULTS:
         chart.main()
+    if name in (*performance.RECORDS, "profile") and not arguments.short and arguments.results == RESULTS:
+        performance.main()
     print(result.last_line(), flush=True)
 
 

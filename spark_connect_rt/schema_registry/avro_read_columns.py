@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from awkward_cpp.lib._ext import ForthMachine64
 
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.pipeline.binary_pieces import Numbers, binary_pieces
+from spark_connect_rt.pipeline.forth_machine import ForthMachine64
 from spark_connect_rt.schema_registry.avro_codec import Reading
 from spark_connect_rt.schema_registry.framing import LENGTH
 from spark_connect_rt.transforms.columns.struct_columns import ARROW_TYPES

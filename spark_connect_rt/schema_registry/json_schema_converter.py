@@ -9,6 +9,7 @@ from typing import Any
 
 from spark_connect_rt.api.data.schema import Schema, SchemaAndValue
 from spark_connect_rt.config.config_def import ConfigDef, Importance
+from spark_connect_rt.config.keys import text
 from spark_connect_rt.config.validators import one_of
 from spark_connect_rt.converters.draft_schema import ONE_OF, DraftSettings, connect_schema_of, draft_schema
 from spark_connect_rt.converters.json_bytes import dump_json, load_json, load_json_with_decimals
@@ -17,7 +18,7 @@ from spark_connect_rt.errors import DataError
 from spark_connect_rt.schema_registry.framing import framed
 from spark_connect_rt.schema_registry.registry_client import StoredSchema, library
 from spark_connect_rt.schema_registry.registry_converter import RegistryConverter
-from spark_connect_rt.schema_registry.settings import BASE, switch, text
+from spark_connect_rt.schema_registry.settings import BASE, switch
 
 _FORMATS = one_of("NUMERIC", "BASE64", ignore_case=True)
 _OWN = ConfigDef(

@@ -11,22 +11,15 @@ from typing import Any
 
 from spark_connect_rt.api.converter import CONVERTER_TYPE
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Password, Type
-from spark_connect_rt.config.validators import AtLeast, Check, anything, one_of
+from spark_connect_rt.config.keys import HIGH, LOW, MEDIUM, text
+from spark_connect_rt.config.validators import AtLeast, one_of
 from spark_connect_rt.errors import BadConfigError, DataError
 
-HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 _STRATEGIES = "io.confluent.kafka.serializers.subject."
 _TOPIC_NAME, _RECORD_NAME, _TOPIC_RECORD_NAME = "TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy"
 
 SubjectOf = Callable[[str, str | None], str]
 """(topic, full name of the record or None) -> subject. Raises DataError: the strategy needs a record."""
-
-
-def text(
-    name: str, doc: str, default: Any = None, importance: Importance = MEDIUM, check: Check = anything
-) -> ConfigKey:
-    """Return a setting that is text."""
-    return ConfigKey(name, Type.STRING, default, importance, doc, check)
 
 
 def secret(name: str, doc: str) -> ConfigKey:

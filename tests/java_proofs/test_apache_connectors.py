@@ -88,21 +88,24 @@ CHAINS: Mapping[str, dict[str, str]] = {
 }
 
 
-def create(both: JavaBesideOurs, case: str, config: Mapping[str, str]) -> None:
+Where = Mapping[str, tuple[str, Mapping[str, str]]]
+
+
+def create(both: JavaBesideOurs, case: str, config: Mapping[str, str], places: Where = WHERE) -> None:
     """Create the connector on each of the three, each with a topic of its own."""
-    for where, (side, more) in WHERE.items():
+    for where, (side, more) in places.items():
         routed = {name: value.replace("{where}", where) for name, value in config.items()}
         both.worker(side).rest.create(f"{case}-{where}", {"tasks.max": "1", **routed, **more})
 
 
-def contents(both: JavaBesideOurs, topic: str, count: int) -> dict[str, list[Content]]:
+def contents(both: JavaBesideOurs, topic: str, count: int, places: Where = WHERE) -> dict[str, list[Content]]:
     """Return the first ``count`` records of each topic, when they are there."""
-    deadline = time.monotonic() + 90
-    for where in WHERE:
+    deadline = time.monotonic() + 180
+    for where in places:
         while (held := both.reader.count(topic.replace("{where}", where))) < count:
             assert time.monotonic() < deadline, f"{topic} of {where} holds {held} of {count}"
             time.sleep(0.1)
-    return {where: both.reader.read(topic.replace("{where}", where))[:count] for where in WHERE}
+    return {where: both.reader.read(topic.replace("{where}", where))[:count] for where in places}
 
 
 @pytest.mark.parametrize("case", CHAINS)

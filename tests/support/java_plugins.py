@@ -57,19 +57,20 @@ def iceberg_folder(plugin_path: Path) -> Path:
     return folder
 
 
-def samples_folder(plugin_path: Path) -> Path:
-    """Make the folder of Kafka's Verifiable*, Mock* and SchemaSource: the classes alone, of the last jars with them."""
-    folder = plugin_path / "samples"
-    folder.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(folder / "samples.jar", "w", zipfile.ZIP_DEFLATED) as made:
-        for jar in jars_with_test_connectors():
-            with zipfile.ZipFile(jar) as held:
+def samples_jar(jar: Path) -> Path:
+    """Make a jar of Kafka's Verifiable*, Mock* and SchemaSource: the classes alone, of the last jars that hold them.
+
+    It is for Java Connect's class path: it takes nothing of that package from ``plugin.path`` (its ``PluginUtils``).
+    """
+    with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as made:
+        for whole in jars_with_test_connectors():
+            with zipfile.ZipFile(whole) as held:
                 for name in filter(_SAMPLES.match, held.namelist()):
                     made.writestr(name, held.read(name))
         for service, names in _SAMPLE_SERVICES.items():
             lines = "".join(f"org.apache.kafka.connect.tools.{name}Connector\n" for name in names)
             made.writestr(f"META-INF/services/org.apache.kafka.connect.{service}Connector", lines)
-    return folder
+    return jar
 
 
 def jars_with_test_connectors() -> list[Path]:
@@ -87,5 +88,4 @@ def all_plugins(plugin_path: Path) -> Path:
         plugin_folder(plugin_path, name, coordinate)
     mirror = [jar for jar in resolve_jars((MIRROR,)) if jar.name.startswith("connect-mirror")]
     linked(plugin_path, "mirror", mirror)  # its closure is Connect's runtime
-    samples_folder(plugin_path)
     return plugin_path

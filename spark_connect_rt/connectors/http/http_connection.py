@@ -15,36 +15,21 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
-from spark_connect_rt.config.validators import AtLeast, Check, anything, one_of
+from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Type
+from spark_connect_rt.config.keys import HIGH, LOW, MEDIUM, json_object, number, text
+from spark_connect_rt.config.validators import one_of
 from spark_connect_rt.errors import BadConfigError, ConnectError
 
-HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 _PASSING = (408, 425, 429)
 _DENIED = (401, 403, 407)
 
 
-def text(
-    name: str, doc: str, default: Any = None, importance: Importance = MEDIUM, check: Check = anything
-) -> ConfigKey:
-    """Return a setting that is text."""
-    return ConfigKey(name, Type.STRING, default, importance, doc, check)
-
-
-def number(name: str, doc: str, default: int, least: int, importance: Importance = LOW) -> ConfigKey:
-    """Return a setting that is a number."""
-    return ConfigKey(name, Type.LONG, default, importance, doc, AtLeast(least))
-
-
-def json_object(value: Any) -> str | None:
+def json_texts(value: Any) -> str | None:
     """Complain about text that is no JSON object of texts."""
-    if value is None:
-        return None
-    try:
-        found = json.loads(getattr(value, "value", value))
-    except ValueError as error:
-        return f"is no JSON: {error}"
-    fits = isinstance(found, dict) and all(isinstance(one, str) for one in found.values())
+    complaint = json_object(value)
+    if value is None or complaint is not None:
+        return complaint
+    fits = all(isinstance(one, str) for one in json.loads(getattr(value, "value", value)).values())
     return None if fits else 'must be a JSON object of texts: {"name": "text"}'
 
 
@@ -61,9 +46,9 @@ CONNECTION = ConfigDef(
             'Headers of every request, as JSON: {"Accept": "application/json"}.',
             None,
             MEDIUM,
-            json_object,
+            json_texts,
         ),
-        ConfigKey("http.secret.headers", Type.PASSWORD, None, MEDIUM, "More of them, kept secret.", json_object),
+        ConfigKey("http.secret.headers", Type.PASSWORD, None, MEDIUM, "More of them, kept secret.", json_texts),
         text(
             "http.auth.type",
             "none, basic (user, password) or bearer (token).",

@@ -19,6 +19,7 @@ from spark_connect_rt.api.data.java_text import java_text
 from spark_connect_rt.api.records import SinkRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.config.config_def import ConfigDef, Importance
+from spark_connect_rt.config.keys import number, text
 from spark_connect_rt.config.validators import one_of
 from spark_connect_rt.connectors.http.http_connection import (
     CONNECTION,
@@ -28,9 +29,7 @@ from spark_connect_rt.connectors.http.http_connection import (
     RefusedRequestError,
     auth_problems,
     http_client,
-    number,
     request,
-    text,
 )
 from spark_connect_rt.converters.json_bytes import dump_json
 from spark_connect_rt.converters.json_values import JsonSettings, to_tree

@@ -21,6 +21,7 @@ from spark_connect_rt.api.outside_checks import OutsideCheck
 from spark_connect_rt.api.records import SourceRecord, altered
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.keys import number, text
 from spark_connect_rt.config.validators import non_empty, one_of
 from spark_connect_rt.connectors.http.http_checks import first_answer
 from spark_connect_rt.connectors.http.http_connection import (
@@ -30,12 +31,10 @@ from spark_connect_rt.connectors.http.http_connection import (
     Patience,
     auth_problems,
     http_client,
-    json_object,
-    number,
+    json_texts,
     request,
     same_origin,
     shown,
-    text,
 )
 from spark_connect_rt.connectors.http.http_pages import (
     PagePosition,
@@ -70,7 +69,7 @@ CONFIG = (
                 'Query, as JSON: {"since": "${offset.since}"}; an empty text is left out.',
                 None,
                 Importance.HIGH,
-                json_object,
+                json_texts,
             ),
             text("http.body", "Body of a POST; ${offset.name} as in http.params."),
             text(
@@ -93,14 +92,14 @@ CONFIG = (
                 'What is kept of records, as JSON: {"since": "/updated_at"}.',
                 None,
                 Importance.HIGH,
-                json_object,
+                json_texts,
             ),
             text(
                 "http.offset.initial",
                 "The same before the first record, as JSON.",
                 None,
                 Importance.MEDIUM,
-                json_object,
+                json_texts,
             ),
             text(
                 "http.offset.take",

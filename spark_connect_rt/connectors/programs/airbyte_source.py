@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_connect_rt.config.config_def import ConfigDef, Importance
+from spark_connect_rt.config.keys import json_object, text
 from spark_connect_rt.config.validators import one_of
 from spark_connect_rt.connectors.programs.airbyte_messages import (
     FULL_REFRESH,
@@ -29,7 +30,7 @@ from spark_connect_rt.connectors.programs.airbyte_messages import (
 from spark_connect_rt.connectors.programs.child import ChildFailedError
 from spark_connect_rt.connectors.programs.intake import STATE, Intake, Offset
 from spark_connect_rt.connectors.programs.program import Catalog, Program
-from spark_connect_rt.connectors.programs.program_settings import json_of, json_tree, merged, program_settings, text
+from spark_connect_rt.connectors.programs.program_settings import json_of, merged, program_settings
 from spark_connect_rt.connectors.programs.program_source import ProgramSourceConnector
 from spark_connect_rt.connectors.programs.program_task import ProgramSourceTask
 from spark_connect_rt.errors import BadConfigError, ExternalError
@@ -55,14 +56,14 @@ CONFIG = program_settings("airbyte", "the source's program") + ConfigDef(
             'For streams without a cursor of their own, as JSON: {"orders": "updated_at"}.',
             None,
             Importance.MEDIUM,
-            json_tree,
+            json_object,
         ),
         text(
             "airbyte.primary.keys",
             'For streams without a key of their own, as JSON: {"orders": ["id"]}.',
             None,
             Importance.MEDIUM,
-            json_tree,
+            json_object,
         ),
     ]
 )

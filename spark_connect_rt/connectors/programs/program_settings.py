@@ -8,37 +8,14 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
-from spark_connect_rt.config.validators import AtLeast, Check, anything, non_empty, one_of
+from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Type
+from spark_connect_rt.config.keys import HIGH, LOW, MEDIUM, json_object, number, text
+from spark_connect_rt.config.validators import AtLeast, non_empty, one_of
 from spark_connect_rt.errors import ConnectError
 
-HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 STRUCT, TREE = "struct", "tree"
 TASK_STREAMS = "task.streams"
 """Of a task's configuration, below the prefix: its streams, a JSON array."""
-
-
-def json_tree(value: Any) -> str | None:
-    """Complain about text that is no JSON object."""
-    if value is None:
-        return None
-    try:
-        found = json.loads(getattr(value, "value", value))
-    except ValueError as error:
-        return f"is no JSON: {error}"
-    return None if isinstance(found, dict) else "must be a JSON object"
-
-
-def text(
-    name: str, doc: str, default: Any = None, importance: Importance = MEDIUM, check: Check = anything
-) -> ConfigKey:
-    """Return a setting that is text."""
-    return ConfigKey(name, Type.STRING, default, importance, doc, check)
-
-
-def number(name: str, doc: str, default: int, least: int, importance: Importance = LOW) -> ConfigKey:
-    """Return a setting that is a number."""
-    return ConfigKey(name, Type.LONG, default, importance, doc, AtLeast(least))
 
 
 def program_settings(prefix: str, program: str) -> ConfigDef:
@@ -61,10 +38,15 @@ def program_settings(prefix: str, program: str) -> ConfigDef:
                 HIGH,
             ),
             text(f"{prefix}.python", "Interpreter of the environment; not set: the worker's.", None, LOW),
-            text(f"{prefix}.config", "Its configuration, as JSON.", None, HIGH, json_tree),
-            ConfigKey(f"{prefix}.secret.config", Type.PASSWORD, None, HIGH, "More of it, kept secret.", json_tree),
+            text(f"{prefix}.config", "Its configuration, as JSON.", None, HIGH, json_object),
+            ConfigKey(f"{prefix}.secret.config", Type.PASSWORD, None, HIGH, "More of it, kept secret.", json_object),
             ConfigKey(
-                f"{prefix}.environment", Type.PASSWORD, None, LOW, "Environment variables, as JSON, secret.", json_tree
+                f"{prefix}.environment",
+                Type.PASSWORD,
+                None,
+                LOW,
+                "Environment variables as JSON, secret.",
+                json_object,
             ),
             ConfigKey(
                 f"{prefix}.streams",

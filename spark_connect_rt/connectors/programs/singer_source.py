@@ -15,10 +15,11 @@ from typing import Any
 import pyarrow as pa
 
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.keys import json_object, text
 from spark_connect_rt.config.validators import one_of
 from spark_connect_rt.connectors.programs.intake import Intake, Offset
 from spark_connect_rt.connectors.programs.program import Catalog, Program
-from spark_connect_rt.connectors.programs.program_settings import json_of, json_tree, program_settings, text
+from spark_connect_rt.connectors.programs.program_settings import json_of, program_settings
 from spark_connect_rt.connectors.programs.program_source import ProgramSourceConnector
 from spark_connect_rt.connectors.programs.program_task import ProgramSourceTask
 from spark_connect_rt.connectors.programs.singer_messages import (
@@ -36,7 +37,7 @@ log = logging.getLogger(__name__)
 CONFIG = program_settings("singer", "the tap") + ConfigDef(
     [
         text(
-            "singer.catalog", "Its catalog, as JSON, for a tap that cannot discover.", None, Importance.LOW, json_tree
+            "singer.catalog", "Its catalog, as JSON, for a tap that cannot discover.", None, Importance.LOW, json_object
         ),
         text(
             "singer.catalog.option",
@@ -57,7 +58,7 @@ CONFIG = program_settings("singer", "the tap") + ConfigDef(
             'Column by which a stream is incremental, as JSON: {"orders": "updated_at"}.',
             None,
             Importance.MEDIUM,
-            json_tree,
+            json_object,
         ),
         ConfigKey(
             "singer.batch.delete",

@@ -21,6 +21,7 @@ from spark_connect_rt.api.connector import (
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.keys import json_object
 from spark_connect_rt.config.validators import AtLeast, non_empty, one_of
 from spark_connect_rt.connectors.python_world.dlt_unit import AUTO, PAGE, PASS, STATE, DltUnit, UnitSettings
 from spark_connect_rt.connectors.python_world.imports import module_of_extra
@@ -32,14 +33,6 @@ SOURCE, ARGUMENTS, RESOURCES = "dlt.source", "dlt.arguments", "dlt.resources"
 CONFIG_PREFIX = "dlt.config."
 TASK_UNITS = "dlt.task.units"  # in a task's configuration: its units as JSON, name -> resources
 _SHORT_WAIT_MS = 100
-
-
-def _json_object(value: Any) -> str | None:
-    text = getattr(value, "value", value)
-    try:
-        return None if text is None or isinstance(json.loads(text), dict) else "must be a JSON object"
-    except ValueError as error:
-        return f"is no JSON: {error}"
 
 
 CONFIG = ConfigDef(
@@ -59,7 +52,7 @@ CONFIG = ConfigDef(
             Importance.HIGH,
             "Arguments of the source, as a JSON object. What it leaves out is looked up as dlt does: dlt.config.*, "
             "environment, .dlt/config.toml and secrets.toml of the process.",
-            _json_object,
+            json_object,
         ),
         ConfigKey(RESOURCES, Type.LIST, "", Importance.HIGH, "Resources to read; empty: those the source selects."),
         ConfigKey("topic.prefix", Type.STRING, "", Importance.HIGH, "Before a table's name: its topic."),

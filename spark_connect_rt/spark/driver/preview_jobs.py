@@ -44,13 +44,16 @@ class SparkPreviews:
         self._core_wait_s = core_wait_s
 
     def run(self, order: PreviewOrder, cancelled: threading.Event) -> PreviewOutcome:
-        """See PreviewRunner."""
+        """See PreviewRunner. One that said goodbye is answered at once: its job ends behind that, still watched."""
         job = PreviewJob(self._launcher, order)
         threading.Thread(target=job.run, name=f"preview-{-job.number}", daemon=True).start()
         try:
             return job.outcome(cancelled, self._core_wait_s)
         finally:
-            job.end()
+            if job.said_goodbye():
+                threading.Thread(target=job.end, name=f"preview-end-{-job.number}", daemon=True).start()
+            else:
+                job.end()
 
 
 class PreviewJob:
@@ -180,6 +183,11 @@ class PreviewJob:
                 break
             self._changed.wait(min(left_s, 0.1))
         return bool(happened())
+
+    def said_goodbye(self) -> bool:
+        """Return whether its process is done by its own words: plug-ins' code runs there no more."""
+        with self._changed:
+            return self._said_goodbye
 
     def end(self) -> None:
         """End whatever is left of it; returns when its process is dead, as far as that is known in some seconds."""

@@ -39,6 +39,7 @@ class World:
     cut_off: threading.Event = field(default_factory=threading.Event)
     cancelled: list[str] = field(default_factory=list)
     free_core: bool = True
+    all_ended: threading.Event = field(default_factory=threading.Event)
 
     address, certificate = "unix:x", ""
     clients, session_timeout_ms, plugins = "m:f", 6_000, None
@@ -55,6 +56,7 @@ class World:
 
     def forget(self, number: int) -> None:
         self.owners.pop(number, None)
+        self.all_ended.set()
 
     def send(self, connection: Process, message: Any) -> None:
         self.said.append(message)
@@ -89,6 +91,7 @@ def says(job: PreviewJob, process: Process, **message: Any) -> None:
 
 def run(world: World, cancelled: threading.Event | None = None, core_wait_s: float = 5.0) -> Any:
     found = SparkPreviews(world, core_wait_s).run(ORDER, cancelled or threading.Event())  # type: ignore[arg-type]
+    assert not world.owners or world.all_ended.wait(10)
     assert world.owners == {}
     return found
 
@@ -110,6 +113,33 @@ def test_records_come_one_by_one_and_the_end_says_why() -> None:
     assert (found.ended, found.error) == (Ended.NOTHING_MORE, None)
     assert [one["op"] for one in world.said] == ["preview"]
     assert world.cancelled == []
+
+
+def test_the_answer_does_not_wait_for_the_end_of_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preview_jobs, "GRACE_S", 20.0)
+    answered = threading.Event()
+
+    def body(job: PreviewJob, process: Process) -> None:
+        says(job, process, op="over", ended="records", error=None)
+        assert answered.wait(10)
+
+    world = World(body)
+    found = SparkPreviews(world).run(ORDER, threading.Event())  # type: ignore[arg-type]
+    assert (found.ended, found.error) == (Ended.RECORDS, None)
+    assert not world.all_ended.is_set()
+    answered.set()
+    assert world.all_ended.wait(10)
+    assert (world.owners, world.cancelled) == ({}, [])
+
+
+def test_one_that_said_goodbye_and_stays_is_ended_all_the_same() -> None:
+    def body(job: PreviewJob, process: Process) -> None:
+        says(job, process, op="over", ended="records", error=None)
+        assert world.cut_off.wait(10)
+
+    world = World(body)
+    run(world)
+    assert world.cancelled == [world.group]
 
 
 def test_one_that_hangs_is_cut_off_and_cancelled_and_keeps_what_it_showed() -> None:
