@@ -59,7 +59,7 @@ DEFAULT_CONF = {
     # The heap starts small: a 64th of the machine otherwise, all of its young part used before the first collection.
     # It grows when that is not enough.
     JAVA_OPTIONS: (
-        "-XX:+UseSerialGC -XX:InitialHeapSize=64m "
+        "-XX:+UseSerialGC -XX:InitialHeapSize=128m "
         "-XX:Tier4InvocationThreshold=30000 -XX:Tier4MinInvocationThreshold=10000 "
         "-XX:Tier4CompileThreshold=60000 -XX:Tier4BackEdgeThreshold=200000 "
         # jstat's counters are renewed each second, not twenty times

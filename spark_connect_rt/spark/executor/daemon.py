@@ -62,14 +62,13 @@ def share_memory() -> None:
     """Have all threads allocate from two heaps, Arrow's buffers included. Before the first import of pyarrow.
 
     By default glibc has up to eight heaps for each core, and Arrow's allocator one for each thread: both keep what was
-    freed for the thread that had it. JVMs that this process starts have as few: 15 MiB less in Spark's.
+    freed for the thread that had it.
     """
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     if "MALLOC_ARENA_MAX" not in os.environ:
         mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc's
         if mallopt is not None:
             mallopt(_M_ARENA_MAX, HEAPS)
-            os.environ["MALLOC_ARENA_MAX"] = str(HEAPS)
 
 
 def prepare(more: tuple[str, ...] = ()) -> None:
