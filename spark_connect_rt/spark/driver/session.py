@@ -58,7 +58,7 @@ DEFAULT_CONF = {
     # A third of the CPU of the first half minute is C2 compiling what runs once: let it wait for what stays hot.
     # Measured: 2.5 CPU s less to the first slice, the same speed warm (C1 alone writes Parquet three times slower).
     # The heap starts small: a 64th of the machine otherwise, all of its young part used before the first collection.
-    # 350 MiB instead of 465 with 20 tasks; it grows when that is not enough.
+    # It grows when that is not enough.
     JAVA_OPTIONS: (
         "-XX:+UseSerialGC -XX:InitialHeapSize=128m "
         "-XX:Tier4InvocationThreshold=30000 -XX:Tier4MinInvocationThreshold=10000 "
