@@ -1,4 +1,4 @@
-"""Spark's JVM, started before the worker that will use it is imported: a second less until its first record.
+"""Spark's JVM and session, begun before the worker that will use them is imported: its first record comes sooner.
 
 Owns when that is done. What goes wrong here goes wrong again, and is said, where the session is built.
 """
@@ -17,7 +17,13 @@ from pyspark import SparkContext
 
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
-from spark_connect_rt.spark.driver.session import import_bridge, launch_ahead, session_begun, start_zygote_for
+from spark_connect_rt.spark.driver.session import (
+    import_bridge,
+    launch_ahead,
+    session_ahead,
+    session_begun,
+    start_zygote_for,
+)
 
 END_LIMIT_S = 5.0
 log = logging.getLogger(__name__)
@@ -36,25 +42,30 @@ def start_jvm_ahead(settings: Mapping[str, str]) -> None:
     import_bridge()  # here: two threads that import the same circle of modules would see half of it
     start_zygote_for(spark)  # before there are threads; it has what was imported so far, and imports the rest beside us
     group = settings.get("group.id") or "worker"
-    starting = threading.Thread(target=_start, args=(spark, group), name="spark-jvm", daemon=True)
-    starting.start()
-    atexit.register(_end, starting)
+    launched = threading.Event()
+    threading.Thread(target=_start, args=(spark, group, launched), name="spark-jvm", daemon=True).start()
+    atexit.register(_end, launched)
 
 
-def _start(spark: Mapping[str, str], group: str) -> None:
+def _start(spark: Mapping[str, str], group: str, launched: threading.Event) -> None:
     try:
         os.environ["JAVA_HOME"] = str(find_java().home)
         launch_ahead(spark, group)
+        launched.set()
+        session_ahead(spark, group)
     except Exception:
-        log.debug("Spark's JVM was not started ahead", exc_info=True)
+        log.debug("Spark was not started ahead", exc_info=True)
+    finally:
+        launched.set()
 
 
-def _end(starting: threading.Thread) -> None:
+def _end(launched: threading.Event) -> None:
     """End a JVM that nobody came to use before this process has ended: nothing of a worker is left."""
     if session_begun():
         return
-    starting.join(END_LIMIT_S)
+    launched.wait(END_LIMIT_S)
     process = getattr(SparkContext._gateway, "proc", None)
+    logging.disable()  # what the session's thread was asking of the JVM breaks off; a user is to read why the start did
     if process is not None and process.stdin is not None:
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             process.stdin.close()

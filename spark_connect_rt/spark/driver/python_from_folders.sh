@@ -26,4 +26,6 @@ case "$1 $2" in
     fi
     ;;
 esac
+# Spark asks twice which Python this is, and waits: that needs no packages.
+[ "$1 $2" != "-c import sys; print('%d.%d' % sys.version_info[:2])" ] || exec "$CONNECTRT_PYTHON" -I -S "$@"
 exec "$CONNECTRT_PYTHON" "$@"

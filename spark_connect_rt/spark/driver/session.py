@@ -36,6 +36,7 @@ from spark_connect_rt.spark.zygote.serving import run_daemon, start_zygote
 log = logging.getLogger(__name__)
 _LAUNCH_LOCK = threading.Lock()
 _BEGUN = threading.Event()
+_AHEAD: list[tuple[dict[str, str], Future[SparkSession]]] = []  # one at most
 
 LOCAL_SLOTS = 64  # threads of local[*]: slots idle in them, so this has nothing to do with cores
 ENGINE_CONF = {  # what slices need; a worker property of the same name does not override these
@@ -57,7 +58,7 @@ DEFAULT_CONF = {
     # A third of the CPU of the first half minute is C2 compiling what runs once: let it wait for what stays hot.
     # Measured: 2.5 CPU s less to the first slice, the same speed warm (C1 alone writes Parquet three times slower).
     # The heap starts small: a 64th of the machine otherwise, all of its young part used before the first collection.
-    # 350 MiB instead of 465 with 20 tasks; it grows when that is not enough.
+    # It grows when that is not enough.
     JAVA_OPTIONS: (
         "-XX:+UseSerialGC -XX:InitialHeapSize=128m "
         "-XX:Tier4InvocationThreshold=30000 -XX:Tier4MinInvocationThreshold=10000 "
@@ -189,15 +190,13 @@ def build_session(
         shipped: folders of plug-ins for executors on other machines.
         java_jars: finds the jars that host Java plug-ins, for these executors; none: there are no such plug-ins.
     """
-    _BEGUN.set()
+    with _LAUNCH_LOCK:
+        _BEGUN.set()
     submitted = _submitted_master() if "spark.master" not in properties else None
     conf = session_conf({**properties, "spark.master": submitted} if submitted else properties, group)
     _make_importable(conf)
     _launch_jvm(conf)
-    builder = SparkSession.builder
-    for name, value in conf.items():
-        builder = builder.config(name, value)
-    session: SparkSession = builder.getOrCreate()
+    session = _built_ahead(conf) or _session_of(conf)
     session.sparkContext.setLogLevel(log_level)
     if what_is_off():
         log.info(what_is_off())
@@ -221,6 +220,50 @@ def launch_ahead(properties: Mapping[str, str], group: str) -> None:
     conf = session_conf(properties, group)
     _make_importable(conf)
     _launch_jvm(conf)
+
+
+def session_ahead(properties: Mapping[str, str], group: str) -> None:
+    """Build what ``build_session`` will return for the same properties, unless that has begun. Blocks for seconds.
+
+    Only with a local master: a worker whose settings are refused after all leaves nothing on a cluster.
+    """
+    conf, future = session_conf(properties, group), Future[SparkSession]()
+    if not is_local(conf["spark.master"]):
+        return
+    _make_importable(conf)
+    with _LAUNCH_LOCK:
+        if _BEGUN.is_set():
+            return
+        _AHEAD.append((conf, future))
+    try:
+        future.set_result(_session_of(conf))
+    except BaseException as error:
+        future.set_exception(error)
+        raise
+
+
+def _built_ahead(conf: Mapping[str, str]) -> SparkSession | None:
+    """Wait for the session that was begun ahead, once; None: there is none, it failed, or has other settings."""
+    if not _AHEAD:
+        return None
+    settings, future = _AHEAD.pop()
+    try:
+        session = future.result()
+    except Exception:  # the caller's own attempt says what is wrong
+        log.debug("the session was not built ahead", exc_info=True)
+        return None
+    if settings == dict(conf):
+        return session
+    session.stop()
+    return None
+
+
+def _session_of(conf: Mapping[str, str]) -> SparkSession:
+    builder = SparkSession.builder
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    session: SparkSession = builder.getOrCreate()
+    return session
 
 
 def _launch_jvm(conf: Mapping[str, str]) -> None:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from spark_connect_rt.app.commands import jvm_ahead
+from spark_connect_rt.app.worker_plugins import distributed_config
+from spark_connect_rt.config.java_properties import load_properties
+from spark_connect_rt.spark.driver.session import session_conf
+
+CONF = Path(__file__).parents[3] / "conf"
 
 
 @pytest.fixture
@@ -30,6 +36,7 @@ def launched(
         raise RuntimeError("what is wrong is said where the session is built")
 
     monkeypatch.setattr(jvm_ahead, "launch_ahead", launch)
+    monkeypatch.setattr(jvm_ahead, "session_ahead", lambda *_: pytest.fail("there is no JVM"))
     monkeypatch.setattr(jvm_ahead, "start_zygote_for", lambda spark: forked.append((dict(spark), threads())))
     monkeypatch.setenv("JAVA_HOME", "")
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
@@ -63,3 +70,14 @@ def test_not_by_what_a_provider_would_resolve(launched: list[object]) -> None:
     jvm_ahead.start_jvm_ahead({"group.id": "g", "spark.driver.memory": "${file:/x:memory}"})
     ended()
     assert launched == []
+
+
+@pytest.mark.parametrize("file", ["connect-distributed.properties", "quickstart.properties"])
+def test_a_session_begun_ahead_has_the_worker_s_settings(launched: list[tuple[dict[str, str], str]], file: str) -> None:
+    """Else it would be thrown away, and the start would take longer than without it."""
+    settings = {**load_properties(CONF / file), "bootstrap.servers": "127.0.0.1:9092"}
+    jvm_ahead.start_jvm_ahead(settings)
+    ended()
+    ((properties, group),) = launched
+    worker = distributed_config(settings)
+    assert session_conf(properties, group) == session_conf(worker.raw, worker.group.group_id)
