@@ -7,11 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.captured_database import PREFIX, CapturedDatabase, postgres_source
-from tests.support.java_beside_ours import SIDES, JavaBesideOurs, whole
+from tests.support.java_beside_ours import SIDES, START_S, JavaBesideOurs, whole
 from tests.support.postgres_server import PostgresServer
 
 ROWS, CHANGES = (100_000, 20_000) if whole() else (2_000, 500)
 ITEMS = f"{PREFIX}.public.items"
+LIMIT_S = 300.0
 pytestmark = pytest.mark.timeout(900)
 
 
@@ -30,7 +31,7 @@ def test_nothing_is_lost_by_kill_9(victim: str, both: JavaBesideOurs, database: 
     database.change(CHANGES)
     kill(victim, both, database)
     database.change(CHANGES)
-    both.await_key(ITEMS, database.mark())
+    both.await_key(ITEMS, database.mark(), LIMIT_S)
     both.assert_equal(ITEMS)
 
 
@@ -42,7 +43,7 @@ def kill(victim: str, both: JavaBesideOurs, database: CapturedDatabase) -> None:
             both.kill_slot("debezium-connector-postgres")
         case "worker":
             both.ours.kill()
-            both.ours.start()
+            both.ours.start(START_S)
         case _:
             database.close()
             database.server.crash()
@@ -51,11 +52,11 @@ def kill(victim: str, both: JavaBesideOurs, database: CapturedDatabase) -> None:
 
 def test_offsets_of_each_resume_in_the_other(both: JavaBesideOurs, database: CapturedDatabase) -> None:
     """Java Connect goes on where the Java host stopped, and the reverse: by the same offset topics."""
-    both.await_key(ITEMS, database.mark())
+    both.await_key(ITEMS, database.mark(), LIMIT_S)
     both.swap_groups()
     before = {side: both.reader.count(f"{side}.{ITEMS}") for side in SIDES}
     database.change(100)
-    both.await_key(ITEMS, database.mark())
+    both.await_key(ITEMS, database.mark(), LIMIT_S)
     both.assert_equal(ITEMS)
     for side in SIDES:
         added = both.reader.count(f"{side}.{ITEMS}") - before[side]

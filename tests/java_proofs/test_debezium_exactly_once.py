@@ -15,7 +15,7 @@ import pytest
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from tests.support.captured_database import PREFIX, CapturedDatabase, postgres_source
 from tests.support.changes_meanwhile import ChangesMeanwhile
-from tests.support.java_beside_ours import SIDES, JavaBesideOurs, whole
+from tests.support.java_beside_ours import SIDES, START_S, JavaBesideOurs, whole
 from tests.support.java_plugins import DEBEZIUM_POSTGRES, plugin_folder
 from tests.support.postgres_server import PostgresServer
 from tests.support.topic_content import normalised
@@ -24,7 +24,7 @@ ROWS, CHANGES = (20_000, 10_000) if whole() else (500, 1_000)
 ITEMS, TRANSACTIONS = f"{PREFIX}.public.items", f"{PREFIX}.transaction"
 ASKED = {"exactly.once.support": "required", "transaction.boundary": "poll"}
 SUPPORTED = {"exactly_once_source_support": "enabled", "scheduled_rebalance_max_delay_ms": "0"}
-LIMIT_S = 120.0
+LIMIT_S = 300.0
 pytestmark = pytest.mark.timeout(900)
 
 
@@ -59,7 +59,7 @@ def test_a_kill_in_mid_flow_loses_and_repeats_nothing(
             time.sleep(0.02)
         assert changes.go_on(), "killed in mid-flow"
         kill(victim, both, changes)
-    both.await_key(ITEMS, database.mark())
+    both.await_key(ITEMS, database.mark(), LIMIT_S)
     assert_each_once(both, ITEMS)
     assert_each_once(both, TRANSACTIONS)
 
@@ -72,7 +72,7 @@ def kill(victim: str, both: JavaBesideOurs, changes: ChangesMeanwhile) -> None:
             both.kill_slot("debezium-connector-postgres")
         case "worker":
             both.ours.kill()
-            both.ours.start()
+            both.ours.start(START_S)
         case _:
             changes.crash()
 
