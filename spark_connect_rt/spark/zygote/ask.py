@@ -9,7 +9,8 @@ import _socket
 import posix
 import sys
 
-LIMIT_S = 30.0  # the zygote may still be importing, on a busy machine
+GREETING_LIMIT_S = 30.0  # the zygote may still be importing, on a busy machine
+LIMIT_S = 120.0  # it has greeted, and answers; a second daemon on the same streams would spoil both
 SCM_RIGHTS = 1
 ENDS = 4
 
@@ -25,8 +26,11 @@ def request(arguments: list[str]) -> bytes:
 def ask(address: str, data: bytes) -> str:
     """Return the answer. Raises OSError."""
     line = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-    line.settimeout(LIMIT_S)
+    line.settimeout(GREETING_LIMIT_S)
     line.connect(address)
+    if not line.recv(1):
+        return "the zygote has ended"
+    line.settimeout(LIMIT_S)
     descriptors = b"".join(one.to_bytes(4, sys.byteorder) for one in (0, 1, 2, ENDS))
     line.sendmsg([b"%10d" % len(data)], [(_socket.SOL_SOCKET, SCM_RIGHTS, descriptors)])
     line.sendall(data)

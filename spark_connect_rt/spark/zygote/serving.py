@@ -6,7 +6,8 @@ for a first slice, four of them to plan it; each imported pyspark for itself: 0.
 
 A request is ``FIELDS`` of bytes, each ended by NUL: working directory, module, its argument, then NAME=VALUE of the
 environment; with it come four descriptors: standard input, output and error, and one that says by its end that the
-process ended. The answer is ``+``, or why not.
+process ended. It is sent once the zygote has greeted by ``+``: who gave up before that gets no process. The answer is
+``+``, or why not.
 """
 
 from __future__ import annotations
@@ -159,6 +160,7 @@ class Zygote:
 
     def _answer(self, asking: socket.socket) -> None:
         asking.settimeout(REQUEST_LIMIT_S)
+        asking.sendall(YES)
         request, descriptors = receive_request(asking)
         try:
             refusal = self._home.refusal(request)

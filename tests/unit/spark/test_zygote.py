@@ -74,6 +74,10 @@ def test_what_cannot_be_forked_imports_for_itself_and_says_why(stories: dict[str
     assert why in found["error"]
 
 
+def test_who_gave_up_before_it_was_greeted_costs_the_next_one_nothing(stories: dict[str, Any]) -> None:
+    assert json.loads(stories["after one that gave up"]["output"])["variable"] == "after"
+
+
 def test_there_is_one_a_process(stories: dict[str, Any]) -> None:
     assert stories["a second one"] is False
 

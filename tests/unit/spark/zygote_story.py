@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,13 @@ def started(environment: dict[str, str], directory: str | None = None) -> dict[s
     return {"code": done.returncode, "output": done.stdout, "error": done.stderr}
 
 
+def gives_up(address: str) -> str:
+    """Ask for the zygote and go away before it greets."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+        line.connect(address)
+    return "after"
+
+
 def main(stand_in: str, elsewhere: str) -> None:
     """Print one story after the other as JSON. ``stand_in``: runs instead of a Python that imports for itself."""
     assert start_zygote(lambda: None, say_what_is, ["/p/a", "/p/b"])
@@ -55,6 +63,7 @@ def main(stand_in: str, elsewhere: str) -> None:
         "other path": started({**environment, "PYTHONPATH": "/p/b"}),
         "other folder": started(environment, elsewhere),
         "other seed": started({**environment, "PYTHONHASHSEED": "7"}),
+        "after one that gave up": started({**environment, "MINE": gives_up(os.environ[SOCKET])}),
         "a second one": start_zygote(lambda: None, say_what_is, []),
     }
     os.kill(zygote, signal.SIGKILL)
