@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.real_group import JSON, RealGroup
 from tests.browser.tab import Tab
 
 LATE_MS = 30_000  # two cores run other tests beside this one
 STRING = {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
+
+
+def reloaded_until(page: Page, shown: Callable[[], bool]) -> None:
+    """Load a page again until it shows what another worker may still be writing."""
+    for _ in range(30):
+        if shown():
+            return
+        page.wait_for_timeout(1000)
+        page.reload()
+    raise AssertionError(page.locator("main").inner_text())
 
 
 def test_a_connector_is_made_from_its_plugin_to_its_first_event(tab: Tab, group: RealGroup) -> None:
@@ -64,7 +75,8 @@ def test_a_configuration_is_rolled_back(tab: Tab, group: RealGroup) -> None:
     config = group.first.rest.request("GET", "/connectors/turning/config").json()
     group.first.rest.settled("PUT", "/connectors/turning/config", config | {"batch.size": "7"})
     page = tab.open("/connectors/turning/history?kind=config")
-    expect(page.locator("#history tbody tr")).to_have_count(2, timeout=LATE_MS)
+    rows = page.locator("#history tbody tr")
+    reloaded_until(page, lambda: rows.count() == 2)
     expect(page.locator("#history tbody tr").first).to_contain_text("batch.size")
     dialog = tab.dialog(lambda: page.get_by_role("button", name="Compare the configurations").click())
     expect(dialog.locator("tbody tr")).to_have_count(1)
@@ -75,7 +87,7 @@ def test_a_configuration_is_rolled_back(tab: Tab, group: RealGroup) -> None:
     group.first.rest.until(
         lambda: group.first.rest.request("GET", "/connectors/turning/config").json(), config, 60.0, "rolled back"
     )
-    expect(page.locator("#history tbody tr")).to_have_count(3, timeout=LATE_MS)
+    reloaded_until(page, lambda: rows.count() == 3)
 
 
 def test_offsets_written_by_hand_are_undone(tab: Tab, group: RealGroup) -> None:
@@ -91,7 +103,7 @@ def test_offsets_written_by_hand_are_undone(tab: Tab, group: RealGroup) -> None:
     assert rest.settled("PATCH", path, {"offsets": [place]}).status == 200
     page = tab.open("/connectors/moving/offsets")
     undo = page.get_by_role("button", name="Undo change")
-    expect(undo).to_be_visible(timeout=LATE_MS)
+    reloaded_until(page, undo.is_visible)
     dialog = tab.dialog(lambda: undo.click())
     expect(dialog.locator("del")).to_contain_text('"position": 7')
     tab.accessible()
@@ -112,12 +124,7 @@ def test_dead_letters_are_read_edited_and_replayed_into_the_sink(tab: Tab, group
     out = group.folder / "mended.out"
     group.first.rest.until(lambda: out.exists() and "n" in out.read_text(), True, 120.0, "the good record")
     page = tab.open("/connectors/mended/dead-letters")
-    for _ in range(30):
-        if page.locator("#letters tbody tr").count() == 2:
-            break
-        page.wait_for_timeout(1000)
-        page.reload()
-    expect(page.locator("#letters tbody tr")).to_have_count(2)
+    reloaded_until(page, lambda: page.locator("#letters tbody tr").count() == 2)
     expect(page.locator("#letters tbody")).to_contain_text("VALUE_CONVERTER")
     expect(page.locator("#letters tbody")).to_contain_text("<script>")
     tab.accessible()

@@ -34,7 +34,7 @@ from spark_connect_rt.stores.history_store import Draft, HistoryStore
 RETRY_FIRST_S, RETRY_MAX_S = 2.0, 60.0
 FORGET_EVERY_S = 3600.0
 READ_LIMIT_MS = 10_000
-WRITE_EACH_S = 0.2  # what is changed meanwhile is recorded in one write, unless someone waits to read it
+WRITE_EACH_S = 0.05  # what is changed meanwhile is one write; who reads on another worker does not wait for it
 WRITE_MOST = 200  # changes
 BUSY_S = 60.0  # one change takes longer than that: something hangs
 
