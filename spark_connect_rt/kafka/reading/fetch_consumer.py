@@ -11,15 +11,11 @@ import math
 import selectors
 import time
 from collections.abc import Coroutine, Mapping, Sequence
-from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.kafka.connections.buffer_pool import BufferPool
-from spark_connect_rt.kafka.connections.buffered_connection import connect_buffered
-from spark_connect_rt.kafka.reading.broker_links import BrokerLinks
 from spark_connect_rt.kafka.reading.fetch_settings import fetch_settings
 from spark_connect_rt.kafka.reading.fetched_rows import as_one, fetched_rows
 from spark_connect_rt.kafka.reading.fetcher import TICK_S, Fetcher, PartitionAnswer, PartitionReading
@@ -30,7 +26,6 @@ LOOKUP_TIMEOUT_S = 30.0
 LOOP_EACH_S = 0.3  # its timers want to be seen to, and bytes that came in while it was being left
 ENOUGH_ROWS = 500  # fewer go on together with the next partition's
 _END_OF = {-1: FIRST, -2: NEXT}  # the port's words for the beginning and the end
-_ANSWERS = BufferPool(16 << 20)  # of all readers of this process: an idle one holds nothing
 _T = TypeVar("_T")
 
 
@@ -43,7 +38,7 @@ class FetchConsumer:
         self._selector = selectors.DefaultSelector()
         self._loop = asyncio.SelectorEventLoop(self._selector)
         self._ran_s = 0.0
-        self._fetcher = Fetcher(self._settings, BrokerLinks(self._settings, partial(connect_buffered, _ANSWERS)))
+        self._fetcher = Fetcher(self._settings)
         self._rows: _Rows | None = None  # of the answer that is being returned
 
     def assign(self, offsets: Mapping[TopicPartition, int]) -> None:

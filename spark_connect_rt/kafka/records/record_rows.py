@@ -38,7 +38,7 @@ class RecordRows:
             raise DataError(f"a record batch behind offset {self.behind} is damaged: {error}") from error
 
     def _records(self) -> Iterator[Any]:
-        reader = MemoryRecords(bytes(self._batches))  # its reader in C takes nothing else
+        reader = MemoryRecords(self._batches)
         while reader.has_next():
             batch: Any = reader.next_batch()
             if self._check_crcs and not batch.validate_crc():

@@ -1,1 +1,0 @@
-"""Connections to brokers that receive into memory which is used again, and send pieces without joining them."""

@@ -1,0 +1,37 @@
+"""Memory for answers, used again: fresh pages cost as much as the bytes that are read into them."""
+
+from __future__ import annotations
+
+KEPT = 12  # what is under way is 32 MiB (buffer.memory) and an answer or two of 4 MiB
+ROUNDED_BYTES = 1 << 20
+
+
+class BufferPool:
+    """Hands out views of buffers; one is free again when no view of it is left. One thread."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._kept: list[bytearray] = []
+
+    def take(self, size: int) -> memoryview:
+        """Return a writable view of so many bytes; what is in them is not said."""
+        for number, one in enumerate(self._kept):
+            if _is_free(one):
+                if len(one) >= size:
+                    return memoryview(one)[:size]
+                del self._kept[number]
+                break
+        made = bytearray(-(-size // ROUNDED_BYTES) * ROUNDED_BYTES)
+        if len(self._kept) < KEPT:
+            self._kept.append(made)
+        return memoryview(made)[:size]
+
+
+def _is_free(buffer: bytearray) -> bool:
+    """Tell whether no view of it is left: one that is seen by a view refuses to change its size."""
+    try:
+        last = buffer.pop()
+    except BufferError:
+        return False
+    buffer.append(last)
+    return True
