@@ -81,6 +81,9 @@ def test_column_and_structs_are_those_of_the_records(given: tuple[dict[str, Any]
     data = [payload(plan, row) for row in given[1]]
     expected, reader = one_by_one(plan, data), column_reader(FRAME, plan)
     assert reader is not None
+    if any(isinstance(value, int) and not -(2**62) <= value < 2**62 for row in given[1] for value in row.values()):
+        assert reader.structs(data) is None, "such numbers need ten bytes, which the machine leaves to rows"
+        return
     assert reader.structs(data) == expected
     column = pa.array([b"other", *data], pa.binary())[1:] if sliced else pa.array(data, pa.binary())
     found = reader.column(column)

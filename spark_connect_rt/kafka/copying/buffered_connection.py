@@ -63,9 +63,11 @@ class BufferedConnection(GroupConnection):
         self._read_task.cancel()
         self._receiver = _Receiver(self, self._pool)
         transport.set_protocol(self._receiver)
-        transport.set_write_buffer_limits(high=0)
         if transport.get_extra_info("ssl_object") is None:
+            transport.set_write_buffer_limits(high=0)
             self._direct = SocketWriter(transport)
+        else:  # asyncio's TLS pauses at that size, not above it: with 0 it pauses and resumes in turns, and may stay so
+            transport.set_write_buffer_limits(high=1, low=0)
         return connected
 
     async def send_pieces(self, request: PiecesRequest, body: Sequence[Piece]) -> Any:

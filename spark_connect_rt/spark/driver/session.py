@@ -283,7 +283,9 @@ def _gateway(conf: Mapping[str, str]) -> Any:
     """Start the JVM by the command of an earlier start where that would be the same, else by ``spark-submit``."""
     home, record = Path(pyspark.__file__).parent, record_path(os.environ)
     settings, detached = SparkConf().setAll(list(conf.items())), {"start_new_session": True}
-    plain = is_local(conf["spark.master"]) and is_plain(conf, {**DEFAULT_CONF, **engine_conf()}, os.environ, home)
+    plain = is_local(conf["spark.master"]) and is_plain(
+        conf, {**DEFAULT_CONF, **LOCAL_CONF, **engine_conf()}, os.environ, home
+    )
     if record is None or not plain or "PYSPARK_GATEWAY_PORT" in os.environ:
         return launch_gateway(settings, detached)
     if kept := use_record(os.environ, record, home):

@@ -11,6 +11,7 @@ import ctypes
 import gc
 import importlib
 import os
+import sys
 
 from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
 
@@ -84,6 +85,7 @@ def prepare(more: tuple[str, ...] = ()) -> None:
 def prepare_zygote() -> None:
     """Prepare for slots and for the processes that plan them."""
     prepare(_PLANNERS)
+    sys.modules.pop("pyspark.daemon", None)  # what it is to run it reads when it is imported
 
 
 def manager() -> None:

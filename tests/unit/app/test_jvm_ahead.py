@@ -21,10 +21,6 @@ def forked() -> list[tuple[dict[str, str], list[str]]]:
     return []
 
 
-def threads() -> list[str]:
-    return [one.name for one in threading.enumerate() if one.name == "spark-jvm"]
-
-
 @pytest.fixture
 def launched(
     monkeypatch: pytest.MonkeyPatch, forked: list[tuple[dict[str, str], list[str]]]
@@ -37,7 +33,12 @@ def launched(
 
     monkeypatch.setattr(jvm_ahead, "launch_ahead", launch)
     monkeypatch.setattr(jvm_ahead, "session_ahead", lambda *_: pytest.fail("there is no JVM"))
-    monkeypatch.setattr(jvm_ahead, "start_zygote_for", lambda spark: forked.append((dict(spark), threads())))
+    before = {*threading.enumerate()}  # of other tests of this process
+
+    def fork(spark: Mapping[str, str]) -> None:
+        forked.append((dict(spark), [one.name for one in threading.enumerate() if one not in before]))
+
+    monkeypatch.setattr(jvm_ahead, "start_zygote_for", fork)
     monkeypatch.setenv("JAVA_HOME", "")
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     return found

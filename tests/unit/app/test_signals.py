@@ -15,7 +15,7 @@ print("ready", flush=True)
 asked.wait()
 print("stopping", flush=True)
 while True:
-    asked.__class__().wait(60)
+    asked.__class__().wait(0.2)  # a signal just before a wait is seen to behind it
 """
 
 
