@@ -87,6 +87,7 @@ class Pending:
     name_client: NameClient = no_client
     waiting: list[Waiting] = field(default_factory=list)
     given_up: int = 0
+    _held_until_ms: int = 0  # monotonic: nothing overtakes what could not be recorded
     _answered: list[_Answered] = field(default_factory=list)
 
     def see(self, seen: Seen, now_ms: int, is_leader: bool) -> None:
@@ -117,19 +118,23 @@ class Pending:
 
     def take_due(self, now_ms: int) -> list[Waiting]:
         """Remove and return what is to be recorded now, in the order in which it was seen."""
+        if now_ms < self._held_until_ms:
+            return []
         due = [one for one in self.waiting if one.due_ms <= now_ms]
         self.waiting = [one for one in self.waiting if one.due_ms > now_ms]
         return due
 
     def put_back(self, those: Sequence[Waiting], due_ms: int) -> None:
-        """Try these again later: they could not be recorded."""
+        """Try these again later: they could not be recorded. What comes meanwhile is recorded behind them."""
+        self._held_until_ms = max(self._held_until_ms, due_ms)
         for one in those:
             one.due_ms = due_ms
         self.waiting = [*those, *self.waiting]
 
     def next_due_ms(self) -> int | None:
         """Return when there is something to record."""
-        return min((one.due_ms for one in self.waiting), default=None)
+        due_ms = min((one.due_ms for one in self.waiting), default=None)
+        return None if due_ms is None else max(due_ms, self._held_until_ms)
 
     def _attribute(self, one: Waiting, asked: Asked, now_ms: int) -> None:
         one.asked = asked

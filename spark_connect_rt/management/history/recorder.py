@@ -34,8 +34,7 @@ from spark_connect_rt.stores.history_store import Draft, HistoryStore
 RETRY_FIRST_S, RETRY_MAX_S = 2.0, 60.0
 FORGET_EVERY_S = 3600.0
 READ_LIMIT_MS = 10_000
-WRITE_EACH_S = 0.05  # what is changed meanwhile is one write; who reads on another worker does not wait for it
-WRITE_MOST = 200  # changes
+WRITE_MOST = 200  # changes of one write: those that came during the write before
 BUSY_S = 60.0  # one change takes longer than that: something hangs
 
 log = logging.getLogger(__name__)
@@ -76,8 +75,6 @@ class Recorder:
         self._unread: dict[tuple[str, str], Seen] = {}
         self._stopping = False
         self._busy_since: float | None = None
-        self._not_before = 0.0  # monotonic
-        self._awaited = 0  # how many wait in await_written
         self._retry_s = RETRY_FIRST_S
         self._forget_at = time.monotonic() + FORGET_EVERY_S
         self._problem = ""
@@ -115,7 +112,7 @@ class Recorder:
         with self._changed:
             if seen.is_live:
                 self._pending.see(seen, _monotonic_ms(), self._is_leader())
-                self._wake()
+                self._changed.notify_all()
             elif not self._alone and change.kind != LOGGER:
                 self._unread[seen.connector, seen.kind] = seen
 
@@ -131,7 +128,7 @@ class Recorder:
         """Take that a request was answered; returns at once."""
         with self._changed:
             self._pending.answered(request, asked, _monotonic_ms())
-            self._wake()
+            self._changed.notify_all()
 
     def record(self, seen: Seen, asked: Asked) -> None:
         """Take a change that only this worker knows of; returns at once."""
@@ -143,10 +140,7 @@ class Recorder:
     def await_written(self, timeout_s: float) -> None:
         """Wait until what this worker served is recorded, or cannot be."""
         with self._changed:
-            self._awaited += 1
-            self._changed.notify_all()
             self._changed.wait_for(lambda: not self._is_writing(), timeout_s)
-            self._awaited -= 1
 
     def _is_writing(self) -> bool:
         due_ms = self._pending.next_due_ms()
@@ -178,16 +172,8 @@ class Recorder:
             self._changed.wait(wait_s)
 
     def _due_in_s(self) -> float:
-        pause_s = 0.0 if self._awaited else self._not_before - time.monotonic()
         due_ms = self._pending.next_due_ms()
-        if due_ms is None:
-            return pause_s if pause_s > 0 else 1.0
-        return max((due_ms - _monotonic_ms()) / 1000, pause_s)
-
-    def _wake(self) -> None:
-        """Have the thread look; in a pause it looks by itself when that is over."""
-        if self._awaited or time.monotonic() >= self._not_before:
-            self._changed.notify_all()
+        return 1.0 if due_ms is None else (due_ms - _monotonic_ms()) / 1000
 
     def _work(self, due: list[Waiting]) -> None:
         if self._unread and self._is_leader():
@@ -252,7 +238,6 @@ class Recorder:
         if drafts:
             self._store.append(drafts)
             self._problem, self._retry_s = "", RETRY_FIRST_S
-            self._not_before = time.monotonic() + WRITE_EACH_S
 
     def _is_recorded(self, seen: Seen) -> bool:
         position = seen.position

@@ -6,7 +6,7 @@ import pytest
 
 from spark_connect_rt.management.history.pending import LEADER_MS, OTHERS_MS, PASSED_ON_MS, Asked, Pending, Seen
 from spark_connect_rt.ports.herder_requests import PutConfig, SetTargetState
-from spark_connect_rt.ports.management.history import CONFIG
+from spark_connect_rt.ports.management.history import CONFIG, STATE
 from spark_connect_rt.state.target_state import TargetState
 
 SEEN = Seen(CONFIG, "a", "update", {"x": "1"}, {"x": "2"}, 0, position=7)
@@ -41,3 +41,16 @@ def test_an_answer_of_something_else_or_of_long_ago_names_nobody() -> None:
     pending.answered(PUT, asked, 1_000)
     pending.see(SEEN, 100_000, is_leader=True)
     assert pending.take_due(200_000)[0].asked is None
+
+
+def test_nothing_overtakes_what_could_not_be_recorded() -> None:
+    pending, asked = Pending(), Asked("ada@h", "", True)
+    pending.see(SEEN, 1_000, is_leader=True)
+    pending.answered(PUT, asked, 1_000)
+    first = pending.take_due(1_000)
+    pending.put_back(first, 3_000)
+    pause = Seen(STATE, "a", "pause", {"state": "RUNNING"}, {"state": "PAUSED"}, 0, position=8)
+    pending.see(pause, 1_500, is_leader=True)
+    pending.answered(SetTargetState("a", TargetState.PAUSED), asked, 1_500)
+    assert (pending.take_due(2_999), pending.next_due_ms()) == ([], 3_000)
+    assert [one.seen for one in pending.take_due(3_000)] == [SEEN, pause]
