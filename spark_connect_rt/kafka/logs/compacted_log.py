@@ -343,9 +343,9 @@ class KafkaCompactedLog:
     def _next_messages(self) -> Sequence[Any]:
         if self._loading:  # full batches: each costs as much as handling a hundred messages
             return cast(Sequence[Any], self._consumer.consume(LOAD_BATCH_COUNT, LOAD_WAIT_S))
-        # Not poll: it returns to the interpreter every 200 ms, in each of a worker's logs.
-        first = self._consumer.consume(1, PENDING_WAIT_S if self._unanswered else IDLE_WAIT_S)
-        return [*first, *self._consumer.consume(READ_BATCH_COUNT, 0)] if first else []
+        # Never to wait in ``consume``: where the topic was deleted meanwhile it spoilt the process's memory (2.16).
+        first = self._consumer.poll(PENDING_WAIT_S if self._unanswered else IDLE_WAIT_S)
+        return [] if first is None else [first, *self._consumer.consume(READ_BATCH_COUNT, 0)]
 
     def _take(self, messages: Sequence[Any]) -> None:
         errors = list(map(Message.error, messages))

@@ -11,7 +11,8 @@ while [ "$1" = --conf ]; do
   shift
 done
 shift
-export SPARK_HOME="$CONNECTRT_SPARK_HOME" PYTHONHASHSEED=0 SPARK_ENV_LOADED=1
+# as bin/load-spark-env.sh; executors of local-cluster are started by it
+export SPARK_HOME="$CONNECTRT_SPARK_HOME" PYTHONHASHSEED=0 SPARK_ENV_LOADED=1 SPARK_SCALA_VERSION=2.13
 set -f # $extra: words, as spark-submit takes it; no names of files in it
 # shellcheck disable=SC2086
 exec "$JAVA_HOME/bin/java" $extra "@$CONNECTRT_JVM_COMMAND" "$@" -DSPARK_SUBMIT=true -Dspark.submit.deployMode=client \

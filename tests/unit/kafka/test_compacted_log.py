@@ -38,6 +38,9 @@ class Admin:
 class Consumer:
     def assign(self, partitions: Any) -> None: ...
 
+    def poll(self, wait_s: float) -> None:
+        threading.Event().wait(wait_s)
+
     def consume(self, count: int, wait_s: float) -> list[Any]:
         threading.Event().wait(wait_s)
         return []
