@@ -45,8 +45,13 @@ def _offset_of_the_failed(worker: WorkerProcess, servers: str) -> Any:
         worker.rest.until(lambda: out.exists() and len(out.read_text().splitlines()), 2, 240.0, "the good records")
         _produce(servers, topic, b"{oops")
         worker.rest.await_states("s", "RUNNING", ["FAILED"])
-        (offset,) = worker.rest.request("GET", "/connectors/s/offsets").json()["offsets"]
-        return offset["offset"]["kafka_offset"]
+
+        def offsets() -> list[int]:  # both workers' sinks are called s, so both commit in the group connect-s
+            found = worker.rest.request("GET", "/connectors/s/offsets").json()["offsets"]
+            return [one["offset"]["kafka_offset"] for one in found if one["partition"]["kafka_topic"] == topic]
+
+        worker.rest.until(lambda: len(offsets()), 1, 60.0, "it has committed")
+        return offsets()[0]
 
 
 def _produce(servers: str, topic: str, *values: bytes) -> None:
