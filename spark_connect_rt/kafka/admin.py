@@ -21,6 +21,7 @@ from confluent_kafka import TopicPartition as _ClientPartition
 from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec
 
 from spark_connect_rt.errors import BadConfigError, ConnectError, RetriableError
+from spark_connect_rt.kafka.admin_answers import answer_of
 from spark_connect_rt.kafka.client_factory import make_admin
 from spark_connect_rt.kafka.connection_problem import probe_tls
 from spark_connect_rt.kafka.error_mapping import COORDINATOR_UNSETTLED, connect_error, is_code
@@ -31,8 +32,6 @@ _log = logging.getLogger(__name__)
 DEFAULT_TIMEOUT_MS = 30_000
 FIRST_TRY_MS = 3_000  # after which the reason of a refusal is looked for
 RETRY_WAIT_S = 0.02  # between attempts to find the leaders of a topic just created
-# An answer that takes longer has the client look which broker is the controller now, later twice as long each time.
-LOOK_AGAIN_S, LOOK_AGAIN_MOST_S = 0.25, 4.0
 _LEADER_UNSETTLED = (
     "_NOENT",
     "FENCED_LEADER_EPOCH",
@@ -130,7 +129,7 @@ class KafkaAdmin:
         """Return what there is of a topic, None when there is no such topic. Never creates it."""
         answers = self._admin.describe_topics(TopicCollection([topic]), request_timeout=timeout_ms / 1000)
         try:
-            found = self._answer(answers[topic], timeout_ms)
+            found = answer_of(self._admin, answers[topic], timeout_ms / 1000)
         except KafkaException as error:
             if is_code(error, "UNKNOWN_TOPIC_OR_PART"):
                 return None
@@ -143,7 +142,7 @@ class KafkaAdmin:
         new = NewTopic(spec.name, spec.partitions, spec.replication_factor, config=dict(spec.settings))
         answers = self._admin.create_topics([new], request_timeout=timeout_ms / 1000)
         try:
-            self._answer(answers[spec.name], timeout_ms)
+            answer_of(self._admin, answers[spec.name], timeout_ms / 1000)
         except KafkaException as error:
             if is_code(error, "TOPIC_ALREADY_EXISTS"):
                 return False
@@ -164,7 +163,7 @@ class KafkaAdmin:
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
         answers = self._admin.describe_configs([resource], request_timeout=timeout_ms / 1000)
         try:
-            entries = self._answer(answers[resource], timeout_ms)
+            entries = answer_of(self._admin, answers[resource], timeout_ms / 1000)
         except KafkaException as error:
             if is_code(error, "TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED", "UNSUPPORTED_VERSION"):
                 _log.warning("topic %s: cleanup.policy cannot be checked: %s", topic, error)
@@ -246,7 +245,7 @@ class KafkaAdmin:
         answers = self._admin.delete_topics(list(topics), operation_timeout=timeout_ms / 1000)
         for name, future in answers.items():
             try:
-                self._answer(future, timeout_ms)
+                answer_of(self._admin, future, timeout_ms / 1000)
             except KafkaException as error:
                 if not is_code(error, "UNKNOWN_TOPIC_OR_PART"):
                     _log.warning("topic %s was not deleted: %s", name, error)
@@ -303,7 +302,7 @@ class KafkaAdmin:
             answers = self._admin.list_offsets(asked, request_timeout=left_ms / 1000)
             try:
                 return {
-                    TopicPartition(one.topic, one.partition): self._answer(future, left_ms).offset
+                    TopicPartition(one.topic, one.partition): answer_of(self._admin, future, left_ms / 1000).offset
                     for one, future in answers.items()
                 }
             except KafkaException as error:
@@ -321,28 +320,12 @@ class KafkaAdmin:
         left_s = max(0.1, deadline - time.monotonic())
         with contextlib.suppress(KafkaException):
             for future in self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=left_s).values():
-                self._answer(future, left_s * 1000)
+                answer_of(self._admin, future, left_s)
 
     def _result(self, future: Future[Any], doing: str, timeout_ms: int) -> Any:
         try:
-            return self._answer(future, timeout_ms)
+            return answer_of(self._admin, future, timeout_ms / 1000)
         except KafkaException as error:
             raise connect_error(error, f"{doing} (bootstrap.servers={self.bootstrap_servers})") from error
         except TimeoutError as error:
             raise ConnectError(f"{doing}: no answer from the client") from error
-
-    def _answer(self, future: Future[Any], timeout_ms: float) -> Any:
-        """Return what the client answers; its own limit comes first. Raises KafkaException, TimeoutError.
-
-        librdkafka believes its last controller for ever: while that broker is away and others run, a request waits for
-        it until its limit and connects some 650 times a second, at 0.7 of a core (2.16). Metadata names another.
-        """
-        end_s = time.monotonic() + timeout_ms / 1000 + 5
-        wait_s = LOOK_AGAIN_S
-        while (left_s := end_s - time.monotonic()) > wait_s:
-            with contextlib.suppress(TimeoutError):
-                return future.result(wait_s)
-            with contextlib.suppress(KafkaException):
-                self._admin.list_topics(topic=None, timeout=min(wait_s, left_s))
-            wait_s = min(2 * wait_s, LOOK_AGAIN_MOST_S)
-        return future.result(max(0.0, left_s))

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AclOperation, NewTopic
 
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.kafka.admin import KafkaAdmin
+from spark_connect_rt.kafka.admin_answers import answer_of
 from spark_connect_rt.kafka.error_mapping import connect_error, is_code, kafka_error
 from spark_connect_rt.ports.management.checks import NewTopicPlan, TopicRights
 
@@ -52,7 +53,7 @@ class KafkaClusterLook:
             )
             for topic, answer in answers.items():
                 try:
-                    one = answer.result(limit_s + 5)
+                    one = answer_of(client, answer, limit_s)
                 except KafkaException as error:
                     if not is_code(error, "UNKNOWN_TOPIC_OR_PART", "TOPIC_AUTHORIZATION_FAILED"):
                         raise connect_error(error, f"describing topic {topic}") from error
@@ -73,7 +74,7 @@ class KafkaClusterLook:
         with KafkaAdmin(properties).client() as client:
             answers = client.create_topics([new], validate_only=True, request_timeout=limit_s)
             try:
-                answers[plan.name].result(limit_s + 5)
+                answer_of(client, answers[plan.name], limit_s)
             except KafkaException as error:
                 if is_code(error, "TOPIC_ALREADY_EXISTS"):
                     return ""

@@ -27,6 +27,7 @@ from confluent_kafka.admin import (
 )
 
 from spark_connect_rt.errors import BadConfigError, ConnectError
+from spark_connect_rt.kafka.admin_answers import answer_of
 from spark_connect_rt.kafka.client_factory import make_admin
 from spark_connect_rt.kafka.error_mapping import connect_error, is_code
 from spark_connect_rt.mirror.topic_sync import TopicAcl, TopicSetting
@@ -130,7 +131,7 @@ class MirrorAdmin:
     def _answer(self, future: Future[Any], doing: str, fine: tuple[str, ...] = ()) -> Any:
         """Return what a call brought; None for an error that is fine. Raises ConnectError."""
         try:
-            return future.result(self._timeout_s + 5)  # the client's own limit comes first
+            return answer_of(self._admin, future, self._timeout_s)
         except KafkaException as error:
             if fine and is_code(error, *fine):
                 return None

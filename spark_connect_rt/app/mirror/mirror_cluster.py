@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from spark_connect_rt.errors import TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin
+from spark_connect_rt.kafka.admin_answers import answer_of
 from spark_connect_rt.kafka.client_factory import make_consumer
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
@@ -49,7 +50,7 @@ class MirroredCluster:
     def groups(self) -> list[str]:
         """Return the consumer groups, sorted."""
         with self.admin.client() as client:
-            found = client.list_consumer_groups(request_timeout=LIMIT_S).result(LIMIT_S + 5)
+            found = answer_of(client, client.list_consumer_groups(request_timeout=LIMIT_S), LIMIT_S)
         if found.errors:
             raise connect_error(found.errors[0], "listing consumer groups")
         return sorted(one.group_id for one in found.valid)
