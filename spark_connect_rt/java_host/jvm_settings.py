@@ -19,8 +19,8 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 # Java's own choice is the whole of -Xmx on most machines, whose young part is then filled before anything is collected:
 # 64 instead of 129 MiB with one task that moved 1.5 M lines, 126 instead of 169 with 20, for the same CPU.
 _FIRST_HEAP = "-Xms16m"
-# The records of a poll or a put outlive Java's own young part of such a heap, 5 MB, and each collection copied them: up to
-# a quarter of a cheap sink's CPU (0.2 to 0.8 us a record, now 0.2).
+# The records of a poll or a put outlive Java's own young part of such a heap, 5 MB, and each collection copied them: up
+# to a quarter of a cheap sink's CPU (0.2 to 0.8 us a record, now 0.2).
 _YOUNG = ("-Xms24m", "-XX:NewSize=16m")
 _YOUNG_FITS_BYTES = 128 << 20
 _DIRECT = "-XX:MaxDirectMemorySize"
@@ -80,5 +80,5 @@ def jvm_options(heap: str, options: Sequence[str] = ()) -> list[str]:
 
 
 def for_records(heap: str) -> list[str]:
-    """Return options of a JVM that moves records, for before the user's: a larger young part where the heap has room."""
+    """Return what a JVM that moves records has before the options of users: a larger young part, if the heap has room."""
     return list(_YOUNG) if (heap_bytes(heap) or 0) >= _YOUNG_FITS_BYTES else []
