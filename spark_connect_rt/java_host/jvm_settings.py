@@ -80,5 +80,5 @@ def jvm_options(heap: str, options: Sequence[str] = ()) -> list[str]:
 
 
 def for_records(heap: str) -> list[str]:
-    """Return what a JVM that moves records has before the options of users: a larger young part, if the heap has room."""
+    """Return options of a JVM that moves records, to stand before the user's: a larger young part if it has room."""
     return list(_YOUNG) if (heap_bytes(heap) or 0) >= _YOUNG_FITS_BYTES else []
