@@ -23,6 +23,14 @@ _FIRST_HEAP = "-Xms16m"
 # to a quarter of a cheap sink's CPU (0.2 to 0.8 us a record, now 0.2).
 _YOUNG = ("-Xms24m", "-XX:NewSize=16m")
 _YOUNG_FITS_BYTES = 128 << 20
+# C2 waits for what stays hot: a method of each record gets there within a second of flow, what a start runs never does.
+# 600,000 records in a new JVM: 3.0 instead of 4.2 CPU s of JSON with schema, 10 MiB less; the same speed afterwards.
+_PATIENT_COMPILER = (
+    "-XX:Tier4InvocationThreshold=30000",
+    "-XX:Tier4MinInvocationThreshold=10000",
+    "-XX:Tier4CompileThreshold=60000",
+    "-XX:Tier4BackEdgeThreshold=200000",
+)
 _DIRECT = "-XX:MaxDirectMemorySize"
 _OURS = ("-cp", "-classpath", "--class-path", "-jar", "-m", "--module", "-XX:-ExitOnOutOfMemoryError")
 
@@ -80,5 +88,6 @@ def jvm_options(heap: str, options: Sequence[str] = ()) -> list[str]:
 
 
 def for_records(heap: str) -> list[str]:
-    """Return options of a JVM that moves records, to stand before the user's: a larger young part if it has room."""
-    return list(_YOUNG) if (heap_bytes(heap) or 0) >= _YOUNG_FITS_BYTES else []
+    """Return options of a JVM that moves records, to stand before the user's; a larger young part if it has room."""
+    young = _YOUNG if (heap_bytes(heap) or 0) >= _YOUNG_FITS_BYTES else ()
+    return [*young, *_PATIENT_COMPILER]

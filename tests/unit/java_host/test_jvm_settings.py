@@ -52,7 +52,7 @@ def test_a_heap_with_room_begins_with_a_larger_young_part() -> None:
     options = jvm_options("256m", [*for_records("256m"), "-Xms40m"])
     assert [one for one in options if one.startswith("-Xms")] == ["-Xms16m", "-Xms24m", "-Xms40m"]  # the last counts
     assert "-XX:NewSize=16m" in options
-    assert for_records("64m") == []
+    assert not any("NewSize" in one for one in for_records("64m"))
 
 
 def test_silence_is_said_once_and_ends_in_a_kill(caplog: pytest.LogCaptureFixture) -> None:
