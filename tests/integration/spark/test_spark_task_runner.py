@@ -49,6 +49,7 @@ class TestSparkTaskRunner(TaskRunnerContract):
     @pytest.fixture
     def worker(self, session: SparkSession, tmp_path: Path) -> Iterator[Worker]:
         worker = new_worker(session, tmp_path)
+        worker.fused = True
         yield worker
         worker.runner.close(5_000)
 
