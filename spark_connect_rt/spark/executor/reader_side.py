@@ -50,7 +50,7 @@ class _OffsetQuestion:
 
 
 class FusedRows:
-    """Takes the place of the queue for a host that is fused: its rows go to a lane of this process. The host's thread."""
+    """Takes the place of the queue for a fused host: its rows go to a lane of this process. The host's thread."""
 
     def __init__(self, lanes: LaneTable, rows: RowQueue) -> None:
         self._lanes = lanes

@@ -39,9 +39,7 @@ log = logging.getLogger(__name__)
 class SourceHost(threading.Thread):
     """One source task, hosted."""
 
-    def __init__(
-        self, host: int, launch: TaskLaunch, rows: Rows, clients: ExecutorClients, driver: DriverLink
-    ) -> None:
+    def __init__(self, host: int, launch: TaskLaunch, rows: Rows, clients: ExecutorClients, driver: DriverLink) -> None:
         super().__init__(name=f"source-{launch.task}", daemon=True)
         self.switches = Switches(paused=launch.paused)
         self.meter = TaskMeter("reader")
