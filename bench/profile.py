@@ -11,7 +11,7 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,14 @@ class Costs:
     def forget(self) -> None:
         """Begin to count."""
         self.rows, self._spent_s = 0, dict.fromkeys(self._spent_s, 0.0)
+
+    def counted(self, batches: list[tuple[bytes, int]]) -> Iterator[bytes]:
+        """Yield batches, given with the records each has; the first few are not counted."""
+        for number, (batch, count) in enumerate(batches):
+            if number == WARM:
+                self.forget()
+            yield batch
+            self.rows += count
 
     def runs(self, path: str) -> list[Run]:
         """Return a run for each step."""
@@ -105,9 +113,7 @@ def _sink(batches: list[tuple[bytes, int]], file: Path) -> Costs:
     costs, task = Costs(), FileStreamSinkTask()
     task.start({"file": str(file)})
     pipeline = SinkPipeline.from_config(CONFIG, CONFIG, bundled_plugins().class_of)
-    for number, (batch, count) in enumerate(batches):
-        if number == WARM:
-            costs.forget()
+    for batch in costs.counted(batches):
         fetched = costs.step("take batches apart, CRC", lambda one: list(fetched_rows(PLACE, 0, one, None)), batch)
         for consumed, _ in fetched:
             data = costs.step("make an Arrow stream", encode_records, consumed)
@@ -115,7 +121,6 @@ def _sink(batches: list[tuple[bytes, int]], file: Path) -> Costs:
             found = costs.step("converters and transformations (text, none)", pipeline.columns, rows)
             assert isinstance(found.columns, SinkBatch)
             assert costs.step("lines to the file", task.put_batch, found.columns)
-        costs.rows += count
     task.stop()
     return costs
 
@@ -123,28 +128,22 @@ def _sink(batches: list[tuple[bytes, int]], file: Path) -> Costs:
 def _mirror(batches: list[tuple[bytes, int]]) -> Costs:
     """From record batches to record batches, whole."""
     costs = Costs()
-    for number, (batch, count) in enumerate(batches):
-        if number == WARM:
-            costs.forget()
+    for batch in costs.counted(batches):
         content = bytearray(batch)
         (head,) = costs.step("find the batches", lambda one: list(whole_batches(one)), batch)
         assert costs.step("check the CRC", crc32c, memoryview(content)[21:]) == head.crc
         costs.step("rewrite the heads", ready_to_send, content, head)
-        costs.rows += count
     return costs
 
 
 def _limits(batches: list[tuple[bytes, int]]) -> Costs:
     """What no program of this kind goes below."""
     costs = Costs()
-    for number, (batch, count) in enumerate(batches):
-        if number == WARM:
-            costs.forget()
+    for batch in costs.counted(batches):
         costs.step("CRC-32C", crc32c, batch)
         costs.step("a copy in memory", bytearray, batch)
         costs.step("through a Unix socket, both ends", _through, socket.AF_UNIX, batch)
         costs.step("through TCP on loopback, both ends", _through, socket.AF_INET, batch)
-        costs.rows += count
     return costs
 
 

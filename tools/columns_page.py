@@ -46,17 +46,16 @@ _CONVERTERS = {
     ("ProtobufConverter", "written"): "Google's library makes and reads one message at a time",
     ("ProtobufConverter", "read"): "Google's library makes and reads one message at a time",
 }
-_TRANSFORMATIONS = {
-    "HeaderFrom": "no column form yet: headers differ from record to record",
-    "InsertHeader": "no column form yet: batches with headers of their own are rare",
-}
+_TRANSFORMATIONS: dict[str, str] = {}  # all have
 _CONDITIONS = """
 ## When columns go record by record all the same
 
 The result is the same either way; only CPU differs. A batch goes record by record when
 
 - any part on its way has no column form: the connector, a transformation of the chain, a converter;
-- a record's headers matter to that part, or the header converter is another one than ByteArrayConverter;
+- headers are for a sink that reads them: columns have those that were consumed, by ByteArrayConverter, for KafkaSink,
+  and never those that a transformation added; or a plug-in of your own does not say `takes_headers`;
+- a predicate holds for some records of it only, and the transformation is another one than Filter;
 - a value has no column form: maps, arrays and structs in structs where a converter or sink takes flat ones only,
   JSON of which each record has other fields, unions of Avro of more than null and one type;
 - fewer than 16 Avro payloads are read at once, or they name several schemas;

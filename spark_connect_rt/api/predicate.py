@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import ConfigDef
@@ -15,6 +15,9 @@ if TYPE_CHECKING:  # the driver imports this at its start and needs no Arrow for
 
 class Predicate(ABC):
     """Made without arguments, then configured once."""
+
+    takes_headers: ClassVar[bool] = False
+    """Whether ``test_batch`` takes batches with headers, too (``headers``, ``more_headers``); else rows are asked."""
 
     def config_def(self) -> ConfigDef:
         """Return the settings, without the ``predicates.<alias>.`` prefix."""

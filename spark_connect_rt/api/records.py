@@ -37,6 +37,19 @@ class Header:
     schema: Schema | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class HeaderColumn:
+    """One header that each record of a batch has, with a value of its own in ``values``; ``schema`` is of all."""
+
+    key: str
+    values: pa.Array
+    schema: Schema | None = None
+
+
+BatchHeader = Header | HeaderColumn
+"""What each record of a batch has: the very same header, or one with values of their own."""
+
+
 class Delivered(NamedTuple):
     """So many records of a task, which lie in a partition at ``offset`` and the offsets behind it."""
 
@@ -77,7 +90,8 @@ class SourceBatch:
     """Many records of ONE source partition and ONE topic in Arrow columns: what a fast ``poll()`` returns.
 
     ``values`` holds one element a record (string, binary, struct ...); ``keys``, ``timestamps_ms`` (int64) and
-    ``headers`` (lists of {key, value} with values of bytes) are as long or None. ``partition`` None: the key decides.
+    ``headers`` (lists of {key, value} with values of bytes) are as long or None. ``more_headers`` stand behind those:
+    what transformations of the batch gave each record. ``partition`` None: the key decides.
     ``source_offset`` is where to resume after the LAST record; a batch without records moves it once everything before
     the batch is durable. ``value_schema`` is the Connect schema of every value,
     None for schemaless.
@@ -93,6 +107,7 @@ class SourceBatch:
     timestamps_ms: pa.Array | None = None
     partition: int | None = None
     headers: pa.Array | None = None
+    more_headers: tuple[BatchHeader, ...] = ()
 
     def slice(self, start: int, count: int) -> SourceBatch:
         """Return some of the records; the offset stays where all of them end."""
@@ -103,15 +118,17 @@ class SourceBatch:
         return self._each(lambda column: column.filter(mask))
 
     def _each(self, change: Callable[[pa.Array], pa.Array]) -> SourceBatch:
-        headers = None if self.headers is None else change(self.headers)
-        return replace(_each_column(self, change), headers=headers)
+        return _each_column(self, change)
 
 
 def _each_column(batch: B, change: Callable[[pa.Array], pa.Array]) -> B:
-    keys, times = batch.keys, batch.timestamps_ms
+    keys, times, headers = batch.keys, batch.timestamps_ms, batch.headers
+    more = (replace(h, values=change(h.values)) if isinstance(h, HeaderColumn) else h for h in batch.more_headers)
     return replace(
         batch,
         values=change(batch.values),
+        headers=None if headers is None else change(headers),
+        more_headers=tuple(more),
         keys=None if keys is None else change(keys),
         timestamps_ms=None if times is None else change(times),
     )
@@ -153,11 +170,13 @@ class SinkRecord:
 
 @dataclass(frozen=True, slots=True)
 class SinkBatch:
-    """Many records of ONE topic partition in Arrow columns, without headers: what ``SinkTask.put_batch`` gets.
+    """Many records of ONE topic partition in Arrow columns: what ``SinkTask.put_batch`` gets.
 
     ``values`` and ``offsets`` (int64, ascending) hold one element a record; ``keys`` and ``timestamps_ms`` (int64) are
     as long, or None where every record has null there. The schemas are those of every value and key, None: schemaless.
     Schemaless numbers of which some are whole and some are not are a sparse union of int64 and float64.
+    ``headers`` (lists of {key, value} as they were consumed) and ``more_headers`` (what transformations gave each
+    record) are for transformations and predicates; of a task only ``SinkTask.takes_headers`` gets the former.
     """
 
     topic: str
@@ -168,6 +187,8 @@ class SinkBatch:
     keys: pa.Array | None = None
     key_schema: Schema | None = None
     timestamps_ms: pa.Array | None = None
+    headers: pa.Array | None = None
+    more_headers: tuple[BatchHeader, ...] = ()
 
     def slice(self, start: int, count: int) -> SinkBatch:
         """Return some of the records."""

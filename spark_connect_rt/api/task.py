@@ -277,6 +277,13 @@ class SinkTask(Task):
         """
         return True
 
+    def takes_headers(self) -> bool:
+        """Tell whether ``put_batch`` takes headers as bytes (``batch.headers``), as ByteArrayConverter gives them.
+
+        False by default. With another header converter, or headers that a transformation adds, records come to ``put``.
+        """
+        return False
+
     def may_put_halves(self) -> bool:
         """Tell whether records of a ``put`` that raised may be put again in smaller batches.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from spark_connect_rt.api.predicate import Predicate
 from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
@@ -41,6 +41,9 @@ class Together(Protocol):
 
 class Transformation(ABC):
     """Made without arguments, configured once. A changed record is a new one: ``dataclasses.replace``."""
+
+    takes_headers: ClassVar[bool] = False
+    """Whether ``apply_batch`` takes batches with headers, too (``headers``, ``more_headers``); else they go by rows."""
 
     def together(self) -> Callable[[Sequence[Any]], Together] | None:
         """Return what joins steps of a chain that follow each other and return the same function here, or None.

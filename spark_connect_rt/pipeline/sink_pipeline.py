@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from spark_connect_rt.api.converter import Converter
 from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.records import ConsumedRecord, ConsumeRow, Header, SinkBatch, SinkRecord
+from spark_connect_rt.converters.byte_array import ByteArrayConverter
 from spark_connect_rt.errors import ExternalError
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
@@ -104,19 +105,25 @@ class SinkPipeline:
         return SinkConverted(records, next_offsets(batch), len(errants), errants)
 
     def columns(
-        self, batch: pa.RecordBatch, *, absent_values: bool = False, headers_matter: bool = True
+        self,
+        batch: pa.RecordBatch,
+        *,
+        absent_values: bool = False,
+        headers_matter: bool = True,
+        with_headers: bool = False,
     ) -> SinkConverted | None:
         """Return a batch of one partition in consume form as columns; None: it has to go by records, for any reason.
 
-        ``absent_values``: records without a value may be among others. ``headers_matter`` not: they are left out.
-        Transformations see neither such records nor headers in columns.
+        ``absent_values``: records without a value may be among others; transformations do not see such. Headers may
+        matter not, then they are left out behind the transformations, or be taken as bytes (``with_headers``).
         """
         topic, number = _constant(batch, "topic"), _constant(batch, "partition")
         has_headers = _has(batch, "headers")
-        if topic is None or number is None or (has_headers and (headers_matter or self._chain.steps)):
+        as_bytes = with_headers and type(self._converters.header) is ByteArrayConverter
+        if topic is None or number is None or (has_headers and headers_matter and not as_bytes):
             return None
         with contextlib.suppress(Exception):  # plug-in code: by records finds the one to blame
-            if has_headers:  # only whether each can be read
+            if has_headers and type(self._converters.header) is not ByteArrayConverter:  # only whether each can be read
                 _ = [self._headers(topic, given) for given in batch.column("headers").to_pylist() if given]
             read = self._with_absent if absent_values and not self._chain.steps else self._column
             value = read(self._converters.value, topic, batch, "value")
@@ -126,10 +133,14 @@ class SinkPipeline:
             (value_schema, values), (key_schema, keys) = value, key
             times = batch.column("timestamp") if _has(batch, "timestamp") else None
             offsets = batch.column("offset")
-            made = SinkBatch(topic, int(number), offsets, values, value_schema, keys, key_schema, times)
+            headers = batch.column("headers") if has_headers else None
+            made = SinkBatch(topic, int(number), offsets, values, value_schema, keys, key_schema, times, headers)
             transformed = self._chain.apply_batch(made) if self._chain.steps else made
-            if transformed is not None:
-                return SinkConverted([], next_offsets(batch), 0, columns=transformed)
+            if transformed is None or (headers_matter and transformed.more_headers):
+                return None
+            if not headers_matter:
+                transformed = replace(transformed, headers=None, more_headers=())
+            return SinkConverted([], next_offsets(batch), 0, columns=transformed)
         return None
 
     def _column(

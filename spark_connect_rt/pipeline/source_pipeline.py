@@ -22,6 +22,7 @@ from spark_connect_rt.pipeline.columns import TOPIC
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.pipeline.dead_letters import DeadLetters
 from spark_connect_rt.pipeline.errant_records import JAVA_SOURCE_TASK, Errant, Stage, StageError
+from spark_connect_rt.pipeline.header_columns import written_headers
 from spark_connect_rt.pipeline.produce_rows import ProduceRow, ProduceRows, columns_batch, joined
 from spark_connect_rt.pipeline.retry_tolerance import RetryTolerance, Waiting
 from spark_connect_rt.pipeline.transformation_chain import TransformationChain
@@ -229,8 +230,6 @@ class SourcePipeline:
         key, value = self._converters.key, self._converters.value
         try:
             if self._chain.steps:
-                if piece.headers is not None:
-                    return None
                 transformed = self._chain.apply_batch(piece)
                 if transformed is None:
                     return None
@@ -245,11 +244,14 @@ class SourcePipeline:
             else:
                 same = key.from_connect_data(piece.topic, piece.key_schema, None)
                 keys = None if same is None else pa.repeat(pa.scalar(same, pa.binary()), len(values))
+            headers = None
+            if piece.headers is not None or piece.more_headers:
+                if self._converters.header.takes_many:
+                    return None
+                headers = written_headers(piece, self._converters.header)
         except Exception:  # noqa: BLE001 - plug-in code: row by row finds the record to blame
             return None
-        if piece.headers is not None and not isinstance(self._converters.header, ByteArrayConverter):
-            return None
-        return columns_batch(piece.topic, values, keys, piece.timestamps_ms, piece.partition, piece.headers)
+        return columns_batch(piece.topic, values, keys, piece.timestamps_ms, piece.partition, headers)
 
     def _convert_row(self, record: SourceRecord, offset: Mapping[str, Any] | None) -> bool:
         """Append a record's row; return whether there is one."""

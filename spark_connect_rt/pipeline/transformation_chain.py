@@ -43,7 +43,7 @@ class Step:
 
     def apply_batch(self, batch: B) -> B | None:
         """Return the transformed batch, None where it has to go row by row."""
-        answer = True if self.predicate is None else self.predicate.test_batch(batch)
+        answer = True if self.predicate is None else self._answer(self.predicate, batch)
         if answer is None:
             return None
         if isinstance(answer, bool):
@@ -51,6 +51,16 @@ class Step:
         if not isinstance(self.transformation, Filter):
             return None  # some records change and others do not
         return batch.where(answer if self.negate else pc.invert(answer))
+
+    @staticmethod
+    def _answer(predicate: Predicate, batch: Any) -> Any:
+        if (batch.headers is not None or batch.more_headers) and not predicate.takes_headers:
+            return None
+        answer = predicate.test_batch(batch)
+        if answer is None or isinstance(answer, bool):
+            return answer
+        same = {True: pc.all(answer).as_py(), False: not pc.any(answer).as_py()}
+        return next((one for one, holds in same.items() if holds), answer)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from spark_connect_rt.plugin_install.installer import Installer
 from spark_connect_rt.plugin_install.records import GroupRecord, plugin_record, removal_record, worker_record
 from spark_connect_rt.ports.compacted_log import CompactedLog, LogRecord
 from spark_connect_rt.ports.plugin_installs import FAILED, INSTALLED, InstalledInfo, InstallState, WantedPlugin
+from spark_connect_rt.ports.supervision import ended
 from spark_connect_rt.stores.lazy_log import LogSource
 
 LOOK_S = 3.0  # between two looks for a topic that is not there
@@ -150,10 +151,8 @@ class GroupInstalls:
 
     def problem(self) -> str:
         """See the port."""
-        thread = self._thread
-        if thread is not None and not thread.is_alive() and not self._stopping:
-            return "the thread that installs the group's plug-ins has ended"
-        return self._problem
+        gone = "" if self._stopping else ended(self._thread, "the group's plug-ins are not installed")
+        return gone or self._problem
 
     # -- the thread
 

@@ -55,10 +55,9 @@ class PathState:
                     found[folder] = {"": facts}
                 continue
             for path in self._children(folder, before):
-                facts = _facts(path)
                 if os.path.isdir(path):
                     found[path] = dict(self._below(path, before, set()))
-                elif facts is not None and path.endswith(_ARCHIVES):
+                elif path.endswith(_ARCHIVES) and (facts := _facts(path)) is not None:
                     found[path] = {"": facts}
         return found
 

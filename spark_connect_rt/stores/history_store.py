@@ -216,7 +216,12 @@ class HistoryStore:
     def _append(self, drafts: Sequence[Draft]) -> list[int]:
         numbers: dict[int, int] = {}  # by place in ``drafts``
         left = dict(enumerate(drafts))
-        for _ in range(TRIES_MAX if drafts else 0):
+        tries = 0
+        while left:
+            if tries == TRIES_MAX:
+                one = next(iter(left.values())).change
+                raise DataError(f"no number for a change of {one.connector} in {TRIES_MAX} tries")
+            tries += 1
             self._log.refresh(REFRESH_LIMIT_MS)
             with self._lock:
                 first = self._fold.highest + 1
@@ -227,10 +232,6 @@ class HistoryStore:
             for place in counted:
                 numbers[place] = keys[place].number
                 del left[place]
-            if not left:
-                break
-        for draft in left.values():
-            raise DataError(f"no number for a change of {draft.change.connector} in {TRIES_MAX} tries")
         return [numbers[place] for place in range(len(drafts))]
 
     def _counts(self, key: ChangeKey, draft: Draft) -> bool:

@@ -17,6 +17,8 @@ class Filter(Transformation):
         """Return None: the record is dropped."""
         return None
 
+    takes_headers = True
+
     def apply_batch(self, batch: B) -> B | None:
         """Return none of the records."""
         return batch.slice(0, 0)

@@ -49,8 +49,8 @@ class HeaderFrom(SideTransformation):
         if len(fields) != len(headers):
             why = "'fields' config must have the same number of elements as 'headers' config."
             raise BadConfigError({"headers": [why]})
-        self._pairs = list(zip(fields, headers, strict=True))
-        self._moved = frozenset(fields) if values["operation"] == "move" else frozenset[str]()
+        self.pairs = list(zip(fields, headers, strict=True))
+        self.moved = frozenset(fields) if values["operation"] == "move" else frozenset[str]()
         self._purpose = f"header {values['operation']}"
         self._replace_null: bool = values[REPLACE_NULL]
         self._schemas = SchemaCache[Schema]()
@@ -60,18 +60,22 @@ class HeaderFrom(SideTransformation):
         schema, value = self.schema_of(record), self.value_of(record)
         if schema is None:
             given = require_map(value, self._purpose)
-            added = [Header(header, given.get(name)) for name, header in self._pairs]
-            kept = {name: part for name, part in given.items() if name not in self._moved}
+            added = [Header(header, given.get(name)) for name, header in self.pairs]
+            kept = {name: part for name, part in given.items() if name not in self.moved}
             return self._finished(record, None, kept, added)
         struct = require_struct(schema, value, self._purpose)
-        added = [self._header(schema, struct, name, header) for name, header in self._pairs]
-        if not self._moved:
+        added = [self._header(schema, struct, name, header) for name, header in self.pairs]
+        if not self.moved:
             return self._finished(record, schema, struct, added)
-        updated = self._schemas.get(schema, self._make_schema)
+        updated = self.updated_schema(schema)
         result = Struct(updated)
         for member in updated.fields:
             result.put(member.name, self._read(struct, member.name))
         return self._finished(record, updated, result, added)
+
+    def updated_schema(self, schema: Schema) -> Schema:
+        """Return the schema of what is left of a struct."""
+        return self._schemas.get(schema, self._without_moved) if self.moved else schema
 
     def _finished(self, record: R, schema: Schema | None, value: Any, added: list[Header]) -> R:
         return altered(self.changed(record, schema, value), headers=(*record.headers, *added))
@@ -85,10 +89,10 @@ class HeaderFrom(SideTransformation):
     def _read(self, struct: Struct, name: str) -> Any:
         return struct.get(name) if self._replace_null else struct.get_without_default(name)
 
-    def _make_schema(self, schema: Schema) -> Schema:
+    def _without_moved(self, schema: Schema) -> Schema:
         builder = copy_basics(schema, Type.STRUCT)
         for member in schema.fields:
-            if member.name not in self._moved:
+            if member.name not in self.moved:
                 builder.field(member.name, member.schema)
         return builder.build()
 

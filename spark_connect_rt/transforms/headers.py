@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from spark_connect_rt.api.data.values_parse import parse_string
-from spark_connect_rt.api.records import B, Header, SinkRecord, SourceRecord, altered
+from spark_connect_rt.api.records import Header, SinkRecord, SourceRecord, altered
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.transforms.settings import given, required_list, required_text
@@ -34,11 +34,11 @@ class InsertHeader(Transformation):
         """Take the settings. Raises BadConfigError."""
         values = INSERT_CONFIG.parse(config)
         literal = parse_string(values["value.literal"])
-        self._header = Header(values["header"], literal.value, literal.schema)
+        self.header = Header(values["header"], literal.value, literal.schema)
 
     def apply(self, record: R) -> R | None:
         """Return the record with the header."""
-        return altered(record, headers=(*record.headers, self._header))
+        return altered(record, headers=(*record.headers, self.header))
 
 
 class DropHeaders(Transformation):
@@ -50,13 +50,9 @@ class DropHeaders(Transformation):
 
     def configure(self, config: Mapping[str, str]) -> None:
         """Take the setting. Raises BadConfigError."""
-        self._names = frozenset(DROP_CONFIG.parse(config)["headers"])
+        self.names = frozenset(DROP_CONFIG.parse(config)["headers"])
 
     def apply(self, record: R) -> R | None:
         """Return the record without the headers."""
-        kept = tuple(header for header in record.headers if header.key not in self._names)
+        kept = tuple(header for header in record.headers if header.key not in self.names)
         return record if len(kept) == len(record.headers) else altered(record, headers=kept)
-
-    def apply_batch(self, batch: B) -> B | None:
-        """Return the batch: its records have no headers."""
-        return batch

@@ -27,6 +27,8 @@ TOPIC_CONFIG = ConfigDef([required_text("pattern", "What the whole topic has to 
 class HasHeaderKey(Predicate):
     """True for records that have a header of a name."""
 
+    takes_headers = True
+
     def config_def(self) -> ConfigDef:
         """Declare the setting."""
         return HEADER_CONFIG
@@ -40,12 +42,26 @@ class HasHeaderKey(Predicate):
         return any(header.key == self._name for header in record.headers)
 
     def test_batch(self, batch: B) -> pa.BooleanArray | bool | None:
-        """No: the records of a batch have no headers."""
-        return False
+        """Look for the header: one that every record has, or in each record's own."""
+        if any(header.key == self._name for header in batch.more_headers):
+            return True
+        if batch.headers is None:
+            return False
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        lengths = pc.fill_null(pc.list_value_length(batch.headers), 0).to_numpy(zero_copy_only=False)
+        named = pc.equal(pc.struct_field(pc.list_flatten(batch.headers), "key"), self._name)
+        mask = np.zeros(len(lengths), bool)
+        mask[np.repeat(np.arange(len(lengths)), lengths)[named.to_numpy(zero_copy_only=False)]] = True
+        return pa.array(mask)
 
 
 class RecordIsTombstone(Predicate):
     """True for records without a value."""
+
+    takes_headers = True
 
     def test(self, record: SourceRecord | SinkRecord) -> bool:
         """Look at the value."""
@@ -58,6 +74,8 @@ class RecordIsTombstone(Predicate):
 
 class TopicNameMatches(Predicate):
     """True for records of topics that match as a whole."""
+
+    takes_headers = True
 
     def config_def(self) -> ConfigDef:
         """Declare the setting."""

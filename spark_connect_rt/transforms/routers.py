@@ -74,6 +74,8 @@ class RegexRouter(Transformation):
         topic = self.topic_for(record.topic)
         return record if topic == record.topic else altered(record, topic=topic)
 
+    takes_headers = True
+
     def apply_batch(self, batch: B) -> B | None:
         """Return the batch for its new topic; None: the replacement is wrong, as rows will say."""
         try:

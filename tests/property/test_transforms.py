@@ -15,14 +15,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spark_connect_rt.api.data import logical
-from spark_connect_rt.api.data.schema import Field, Schema, Type
+from spark_connect_rt.api.data.schema import BYTES, Field, Schema, Type
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.api.records import SourceBatch, SourceRecord
+from spark_connect_rt.api.records import Header, HeaderColumn, SourceBatch, SourceRecord
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.errors import DataError
+from spark_connect_rt.pipeline.columns import HEADERS_TYPE
+from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
 from spark_connect_rt.pipeline.transformation_chain import TransformationChain
 from spark_connect_rt.transforms.columns.by_columns import apply_batch
+from spark_connect_rt.transforms.predicates import HasHeaderKey
 
 slow_machine = settings(deadline=None, max_examples=60)
 MS = st.integers(-(2**40), 2**42)
@@ -71,8 +74,16 @@ def batches(draw: st.DrawFn, flat: bool = True) -> SourceBatch:
     times = pa.array(draw(st.lists(MS, min_size=count, max_size=count)), pa.int64()) if draw(st.booleans()) else None
     keys = whole if draw(st.booleans()) else None
     return SourceBatch(
-        {}, {"at": 1}, "topic-1", whole, schema if with_schema else None, keys, schema if with_schema else None, times
-    )
+        {}, {"at": 1}, "topic-1", whole, schema if with_schema else None, keys, schema if with_schema else None, times,
+        headers=draw(headers(count)),
+    )  # fmt: skip
+
+
+def headers(count: int) -> st.SearchStrategy[pa.Array | None]:
+    """Lists of headers of bytes, one a record, sliced out of a larger column; often none."""
+    entry = st.fixed_dictionaries({"key": st.sampled_from(["h", "k"]), "value": st.none() | st.binary(max_size=2)})
+    lists = st.lists(st.none() | st.lists(entry, max_size=2), min_size=count + 1, max_size=count + 1)
+    return st.none() | lists.map(lambda some: pa.array(some, HEADERS_TYPE).slice(1))
 
 
 def _parts(schema: Schema) -> dict[str, Any]:
@@ -83,10 +94,20 @@ def rows_of(batch: SourceBatch) -> list[SourceRecord]:
     count = len(batch.values)
     keys = [None] * count if batch.keys is None else batch.keys.to_pylist()
     times = [None] * count if batch.timestamps_ms is None else batch.timestamps_ms.to_pylist()
-    return [
-        SourceRecord({}, {}, batch.topic, value, batch.value_schema, key, batch.key_schema, None, time)
-        for value, key, time in zip(batch.values.to_pylist(), keys, times, strict=True)
+    own = [None] * count if batch.headers is None else batch.headers.to_pylist()
+    more = [
+        one.values.to_pylist() if isinstance(one, HeaderColumn) else [one.value] * count for one in batch.more_headers
     ]
+    return [
+        SourceRecord(
+            {}, {}, batch.topic, value, batch.value_schema, key, batch.key_schema, None, time,
+            (
+                *(Header(one["key"], one["value"], BYTES) for one in own[at] or ()),
+                *(Header(one.key, part[at], one.schema) for one, part in zip(batch.more_headers, more, strict=True)),
+            ),
+        )
+        for at, (value, key, time) in enumerate(zip(batch.values.to_pylist(), keys, times, strict=True))
+    ]  # fmt: skip
 
 
 def plain(value: Any) -> Any:
@@ -108,7 +129,7 @@ def plain(value: Any) -> Any:
 def shown(record: SourceRecord) -> Any:
     return (
         record.topic, record.key_schema, plain(record.key), record.value_schema, plain(record.value),
-        record.timestamp_ms, record.headers,
+        record.timestamp_ms, [(one.key, one.schema, plain(one.value)) for one in record.headers],
     )  # fmt: skip
 
 
@@ -141,6 +162,7 @@ def _refuses_a_row(transformation: Transformation, batch: SourceBatch) -> bool:
 
 
 SIDES = st.sampled_from(["Key", "Value"])
+HEADER_CONVERTERS = ("SimpleHeaderConverter", "StringConverter", "JsonConverter", "ByteArrayConverter", "LongConverter")
 NAME = st.sampled_from([*NAMES, "zzz"])
 
 
@@ -230,6 +252,56 @@ def test_routers_headers_and_filter(batch: SourceBatch, pattern: str) -> None:
     check(configured("TimestampRouter", {"timestamp.format": pattern}), batch)
     check(configured("DropHeaders", {"headers": "h"}), batch)
     check(configured("Filter", {}), batch)
+    predicate = HasHeaderKey()
+    predicate.configure({"name": "h"})
+    answer = predicate.test_batch(batch)
+    rows = rows_of(batch)
+    assert ([answer] * len(rows) if isinstance(answer, bool) else answer.to_pylist()) == list(map(predicate.test, rows))
+
+
+HEADERS_TAKEN = st.sampled_from(
+    [("a", "h"), ("a,b", "h,k"), ("a,a", "h,i"), ("a,b,c", "x,y,z"), ("zzz", "h"), ("b,zzz", "h,h")]
+)
+
+
+@slow_machine
+@given(batches(), SIDES, HEADERS_TAKEN, st.sampled_from(["move", "copy"]), st.booleans())
+def test_header_from(batch: SourceBatch, side: str, taken: tuple[str, str], operation: str, replace_null: bool) -> None:
+    config = {
+        "fields": taken[0],
+        "headers": taken[1],
+        "operation": operation,
+        "replace.null.with.default": str(replace_null),
+    }
+    check(configured(f"HeaderFrom{side}", config), batch)
+
+
+@slow_machine
+@given(batches(), HEADERS_TAKEN, st.sampled_from(["7", "text", "true", "1.5", "[1,2]", "2020-01-01"]), st.sampled_from(HEADER_CONVERTERS))  # fmt: skip
+def test_headers_are_written_as_those_of_rows(
+    batch: SourceBatch, taken: tuple[str, str], literal: str, converter: str
+) -> None:
+    pipeline = SourcePipeline.from_config(
+        {
+            "transforms": "insert,from,drop,cut", "transforms.insert.type": "InsertHeader", "transforms.insert.header": "new",
+            "transforms.insert.value.literal": literal, "transforms.from.type": "HeaderFrom$Value", "transforms.from.fields": taken[0],
+            "transforms.from.headers": taken[1], "transforms.from.operation": "copy", "transforms.drop.type": "DropHeaders",
+            "transforms.drop.headers": "k", "transforms.cut.type": "Filter", "transforms.cut.predicate": "head",
+            "transforms.cut.negate": "true", "predicates": "head", "predicates.head.type": "HasHeaderKey", "predicates.head.name": "new",
+            "header.converter": converter, "header.converter.schemas.enable": "false",
+        },
+        {"key.converter": "JsonConverter", "value.converter": "JsonConverter"},
+        bundled_plugins().class_of,
+    )  # fmt: skip
+    columns = pipeline._columns(batch)
+    if columns is not None:
+        rows, _, errants = pipeline.convert_rows(rows_of(batch))
+        assert errants == ()
+        assert (
+            columns.column("headers").to_pylist() == rows.column("headers").to_pylist()
+            if len(rows)
+            else not len(columns)
+        )
 
 
 @slow_machine
@@ -271,6 +343,8 @@ ROW = Schema(
         ("HoistFieldValue", {"field": "h"}), ("ExtractFieldValue", {"field": "b"}), ("FlattenValue", {}), ("SetSchemaMetadataValue", {"schema.name": "n"}),
         ("TimestampConverterValue", {"field": "a", "target.type": "Timestamp"}), ("TimestampRouter", {}), ("RegexRouter", {"regex": "t", "replacement": "u"}),
         ("ValueToKey", {"fields": "a"}), ("DropHeaders", {"headers": "h"}), ("Filter", {}),
+        ("InsertHeader", {"header": "h", "value.literal": "5"}), ("HeaderFromValue", {"fields": "a,b", "headers": "h,i", "operation": "copy"}),
+        ("HeaderFromValue", {"fields": "b", "headers": "h", "operation": "move"}),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("schema", [None, ROW])

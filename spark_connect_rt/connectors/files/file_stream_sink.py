@@ -93,6 +93,10 @@ class FileStreamSinkTask(SinkTask):
         except OSError as error:
             raise ConnectError(f"file {self._path} cannot be written: {error.strerror or error}") from error
 
+    def reads_headers(self) -> bool:
+        """No: a line is a value."""
+        return False
+
     def may_put_halves(self) -> bool:
         """No: what cannot be written is never a record's fault, and lines would be written twice."""
         return False

@@ -79,7 +79,11 @@ class KafkaSinkTask(SinkTask):
             return False
         topic = settings.target_topic(self._values["topic.format"], batch.topic)
         partition = batch.partition if self._values["partition.keep"] else None
-        self._produce(columns_batch(topic, batch.values, batch.keys, batch.timestamps_ms, partition))
+        self._produce(columns_batch(topic, batch.values, batch.keys, batch.timestamps_ms, partition, batch.headers))
+        return True
+
+    def takes_headers(self) -> bool:
+        """Write headers in columns, too."""
         return True
 
     def _produce(self, batch: pa.RecordBatch) -> None:

@@ -31,7 +31,7 @@ from spark_connect_rt.spark.driver.plugin_shipping import ship_plugins
 from spark_connect_rt.spark.driver.process_python import starter_serves, use_this_python
 from spark_connect_rt.spark.executor.daemon import prepare_zygote
 from spark_connect_rt.spark.spark_version import UNIX_SOCKETS, VERSION, has, what_is_off
-from spark_connect_rt.spark.zygote.serving import run_daemon, start_zygote
+from spark_connect_rt.spark.zygote.serving import paths_of, run_daemon, start_zygote
 
 log = logging.getLogger(__name__)
 _LAUNCH_LOCK = threading.Lock()
@@ -87,12 +87,13 @@ def session_conf(properties: Mapping[str, str], group: str = "worker") -> dict[s
     """
     given = {name: value for name, value in properties.items() if name.startswith("spark.")}
     conf = {**DEFAULT_CONF, **given}
-    if JAVA_OPTIONS not in given and is_local(given.get("spark.master", "local[*]")):
-        conf[JAVA_OPTIONS] = f"{conf[JAVA_OPTIONS]} {archive_option()}".rstrip()
-    if is_local(given.get("spark.master", "local[*]")):
-        conf = {**LOCAL_CONF, **conf}
     conf["spark.master"] = _master(given.get("spark.master", "local[*]"))
-    one_machine = is_local(conf["spark.master"]) or conf["spark.master"].startswith("local-cluster")
+    local = is_local(conf["spark.master"])
+    if local:
+        conf = {**LOCAL_CONF, **conf}
+        if JAVA_OPTIONS not in given:
+            conf[JAVA_OPTIONS] = f"{conf[JAVA_OPTIONS]} {archive_option()}".rstrip()
+    one_machine = local or conf["spark.master"].startswith("local-cluster")
     if not one_machine:  # executors elsewhere must reach the driver: Spark or the user knows its address
         for name in ("spark.driver.host", "spark.driver.bindAddress"):
             if name not in given:
@@ -153,7 +154,7 @@ def _make_importable(conf: dict[str, str]) -> None:
 
 
 def _import_paths() -> list[str]:
-    return list(dict.fromkeys([_package_root(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]))
+    return list(dict.fromkeys([_package_root(), *paths_of(os.environ)]))
 
 
 def start_zygote_for(properties: Mapping[str, str]) -> bool:

@@ -237,13 +237,14 @@ class ReaderSide:
         self._questions[number] = question
         try:
             self._send({"op": "offsets", "host": host, "id": number, "partitions": list(partitions)})
-            while not question.answered.wait(STOP_LOOK_EACH_S):
+            # The driver gives up a look-up once the task is to stop: an error that comes then is no failure of it.
+            while not question.answered.wait(STOP_LOOK_EACH_S) or question.error is not None:
                 if host not in self._hosts or self._hosts[host].switches.stopping:
                     raise LookUpEndedError("the task is to stop before its source offsets could be read")
+                if question.error is not None:
+                    raise TimedOutError(f"source offsets could not be read: {question.error}")
         finally:
             del self._questions[number]
-        if question.error is not None:
-            raise TimedOutError(f"source offsets could not be read: {question.error}")
         return question.answer
 
     def _answer(self, message: Message) -> None:

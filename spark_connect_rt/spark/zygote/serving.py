@@ -85,11 +85,11 @@ def start_zygote(prepare: Callable[[], None], run: Callable[[str], None], paths:
     Args:
         prepare: imports; in the zygote.
         run: runs a daemon's module, in a fork of it; returns when that is over.
-        paths: PYTHONPATH of processes that may be forked from it.
+        paths: PYTHONPATH of processes that may be forked from it, each once.
     """
     if not sys.platform.startswith("linux") or threading.active_count() > 1 or SOCKET in os.environ:
         return False
-    home = Home(os.getcwd(), list(dict.fromkeys(paths)), os.environ.get("PYTHONHASHSEED"))
+    home = Home(os.getcwd(), list(paths), os.environ.get("PYTHONHASHSEED"))
     folder = Path(tempfile.mkdtemp(prefix="connectrt-"))  # 0700: keeps others out
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(str(folder / "zygote"))

@@ -14,9 +14,16 @@ from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.transforms.cast import Cast
 from spark_connect_rt.transforms.columns import field_columns as fields
 from spark_connect_rt.transforms.columns.cast_columns import cast_batch
+from spark_connect_rt.transforms.columns.header_columns import (
+    drop_headers_batch,
+    header_from_batch,
+    insert_header_batch,
+)
 from spark_connect_rt.transforms.columns.time_columns import convert_batch, timestamp_routed_batch
 from spark_connect_rt.transforms.extract_field import ExtractField
 from spark_connect_rt.transforms.flatten import Flatten
+from spark_connect_rt.transforms.header_from import HeaderFrom
+from spark_connect_rt.transforms.headers import DropHeaders, InsertHeader
 from spark_connect_rt.transforms.hoist_field import HoistField
 from spark_connect_rt.transforms.insert_field import InsertField
 from spark_connect_rt.transforms.mask_field import MaskField
@@ -33,6 +40,8 @@ def apply_batch(transformation: Transformation, batch: B) -> B | None:
     What a class says itself (``Transformation.apply_batch``) counts before the column form of the class it extends.
     """
     if type(transformation).apply_batch is not Transformation.apply_batch:
+        if not transformation.takes_headers and (batch.headers is not None or batch.more_headers):
+            return None
         return transformation.apply_batch(batch)
     changed: B | None = _column_form(transformation, batch)
     return changed
@@ -50,10 +59,13 @@ def _column_form(transformation: Any, batch: Any) -> Any:
 
 
 _column_form.register(Cast, cast_batch)
+_column_form.register(DropHeaders, drop_headers_batch)
 _column_form.register(ExtractField, fields.extract_batch)
 _column_form.register(Flatten, fields.flatten_batch)
+_column_form.register(HeaderFrom, header_from_batch)
 _column_form.register(HoistField, fields.hoist_batch)
 _column_form.register(InsertField, fields.insert_batch)
+_column_form.register(InsertHeader, insert_header_batch)
 _column_form.register(MaskField, fields.mask_batch)
 _column_form.register(ReplaceField, fields.replace_batch)
 _column_form.register(SetSchemaMetadata, fields.set_metadata_batch)

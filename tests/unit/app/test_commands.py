@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from spark_connect_rt.app import standalone
 from spark_connect_rt.app.cli import cli
+from spark_connect_rt.app.commands import jvm_ahead
 from spark_connect_rt.app.wiring import override_policy
 from spark_connect_rt.app.worker_plugins import plugins_of
 from spark_connect_rt.errors import BadConfigError
@@ -93,11 +94,14 @@ def test_submit_runs_a_standalone_worker_when_told_to(
         run.append((raw, files))
         return 20
 
+    ahead: list[Mapping[str, str]] = []
     monkeypatch.setattr(standalone, "run_standalone", remember)
+    monkeypatch.setattr(jvm_ahead, "start_jvm_ahead", ahead.append)
     file = worker_file(tmp_path, bootstrap_servers="x:1")
     ended = CliRunner().invoke(cli, [word.format(file=file) for word in words])
     assert ended.exit_code == 20, ended.output
     ((raw, files),) = run
+    assert ahead == [raw]
     assert raw["bootstrap.servers"] == "x:1"
     assert files == [Path(one) for one in connectors]
 

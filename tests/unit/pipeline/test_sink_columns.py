@@ -110,9 +110,54 @@ def test_headers_keep_a_batch_from_columns_unless_the_task_leaves_them_out() -> 
     assert found is not None
     assert found.columns is not None
     assert found.columns.values.to_pylist() == ["a", "b"]
-    assert pipeline("route", **JSON_HEADERS).columns(batch, headers_matter=False) is None
+    routed = pipeline("route", **JSON_HEADERS).columns(batch, headers_matter=False)
+    assert routed is not None
+    assert routed.columns is not None
+    assert (routed.columns.values.to_pylist(), routed.columns.headers) == (["a", "b"], None)
     bad = consumed([b"a"], [None], headers=[[{"key": "h", "value": b"{"}]])
     assert plain_one.columns(bad, headers_matter=False) is None, "the record is errant"
+
+
+HEAD = {
+    "transforms": "head,route",
+    "transforms.head.type": "InsertHeader",
+    "transforms.head.header": "new",
+    "transforms.head.value.literal": "5",
+    "transforms.route.type": "RegexRouter",
+    "transforms.route.regex": "t",
+    "transforms.route.replacement": "u",
+    "transforms.route.predicate": "has",
+    "predicates": "has",
+    "predicates.has.type": "HasHeaderKey",
+}
+
+
+@pytest.mark.parametrize(("name", "topic"), [("new", "u"), ("h", "u"), ("none", "t")])
+def test_transformations_and_predicates_see_the_headers_of_columns(name: str, topic: str) -> None:
+    config = {**HEAD, "predicates.has.name": name, "header.converter": BYTES}
+    made = SinkPipeline.from_config(config, WORKER, bundled_plugins().class_of)
+    batch = consumed([b"a"], [None], headers=[[{"key": "h", "value": b"1"}]])
+    ways: list[dict[str, bool]] = [{"headers_matter": False}, {"with_headers": True}]
+    for way in ways:
+        found = made.columns(batch, **way)
+        if way.get("with_headers"):  # one is added, for ``put``
+            assert found is None
+            continue
+        assert found is not None
+        assert found.columns is not None
+        assert (found.columns.topic, found.columns.headers, found.columns.more_headers) == (topic, None, ())
+    assert [record.topic for record in made.convert(batch).records] == [topic]
+
+
+def test_headers_of_bytes_come_in_columns_to_a_task_that_takes_them() -> None:
+    headers = [[{"key": "h", "value": b"1"}], None]
+    batch = consumed([b"a", b"b"], [None, None], headers=headers)
+    for chain in "none", "route":
+        found = pipeline(chain, header_converter=BYTES).columns(batch, with_headers=True)
+        assert found is not None
+        assert found.columns is not None
+        assert found.columns.headers.to_pylist() == headers
+    assert pipeline("none", **JSON_HEADERS).columns(batch, with_headers=True) is None
 
 
 def test_records_without_a_value_are_nulls_among_the_others_if_the_task_takes_them() -> None:

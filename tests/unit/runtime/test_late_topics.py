@@ -83,7 +83,7 @@ def test_reads_and_health_answer_while_a_write_waits_and_the_stage_is_named() ->
     with InProcessCluster(timing=PATIENT) as cluster:
         worker = cluster.add_worker("w1")
         create(cluster, "a", source(records=3))
-        cluster.until(lambda: worker.running_tasks() == {"a-0"})
+        cluster.until(lambda: cluster.states("a") == {"a": "RUNNING", "a-0": "RUNNING"})
         cluster.config_topic.stall(True)
         waiting = worker.herder.submit(SetTargetState("a", TargetState.STOPPED))
         cluster.until(lambda: "STOPPED target stage" in worker.herder.views.health().detail)

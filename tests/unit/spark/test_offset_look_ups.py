@@ -11,12 +11,15 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.errors import RetriableError
+from spark_connect_rt.errors import RetriableError, TimedOutError
 from spark_connect_rt.ports.clock import Clock, SystemClock
-from spark_connect_rt.ports.task_runner import Stop, TaskEnded, TaskFailed
+from spark_connect_rt.ports.task_runner import Stop, TaskEnded, TaskFailed, TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.spark.driver.model import EngineSettings
+from spark_connect_rt.spark.executor.control_wire import Message, encode_launch
 from spark_connect_rt.spark.executor.hosting import load_class
+from spark_connect_rt.spark.executor.reader_side import ReaderSide
+from spark_connect_rt.spark.executor.sources.hosted_source import LookUpEndedError
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from tests.contract.task_runner_contract import Worker
@@ -79,3 +82,22 @@ def test_a_stop_ends_the_wait_and_is_no_failure(worker: AwayWorker) -> None:
     worker.until(lambda: any(isinstance(event, TaskEnded) for event in worker.events))
     assert time.monotonic() - began_s < 5
     assert [event for event in worker.events if isinstance(event, TaskFailed)] == []
+
+
+@pytest.mark.parametrize(("is_stopped", "error"), [(False, TimedOutError), (True, LookUpEndedError)])
+def test_what_the_driver_gave_up_behind_a_stop_is_no_failure(is_stopped: bool, error: type[TimedOutError]) -> None:
+    """Stop and error may both be there before the task looks."""
+
+    def driver(message: Message) -> None:
+        if message["op"] == "offsets":
+            if is_stopped:
+                side.handle({"op": "stop", "host": 0, "within_ms": 1_000})
+            side.handle({"op": "offsets", "id": message["id"], "error": "broker not reachable"})
+
+    side = ReaderSide(MemoryExecutorClients(find_plugin=load_class), driver)
+    launch = TaskLaunch(ConnectorTaskId("a", 0), 1, 1, TaskKind.SOURCE, "m:C", {}, {}, {}, paused=True)
+    side.handle({"op": "start", "host": 0, "launch": encode_launch(launch)})
+    with pytest.raises(TimedOutError) as raised:
+        side.ask_offsets(0, [{}])
+    assert type(raised.value) is error
+    side.abandon()

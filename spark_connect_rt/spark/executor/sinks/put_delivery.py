@@ -67,8 +67,13 @@ class PutDelivery:
         """Return one of the last ``parts`` as columns; None: it is to go by records."""
         if not self._by_columns:
             return None
-        absent, headers = self._task.takes_absent_values(), self._task.reads_headers()
-        converted = self._pipeline.columns(batch, absent_values=absent, headers_matter=headers)
+        task = self._task
+        converted = self._pipeline.columns(
+            batch,
+            absent_values=task.takes_absent_values(),
+            headers_matter=task.reads_headers(),
+            with_headers=task.takes_headers(),
+        )
         if converted is None:
             self._column_tries.failed()
         return converted
