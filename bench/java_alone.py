@@ -21,6 +21,7 @@ import pyarrow as pa
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.java_host.columns import consumed
 from spark_connect_rt.java_host.jar import program_jars
+from spark_connect_rt.java_host.jvm_settings import for_records
 from spark_connect_rt.java_host.plugin_folders import jvm_worker_config, with_plugins
 from spark_connect_rt.java_host.process import JavaProcess, command_line
 from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava
@@ -41,7 +42,9 @@ class Alone:
         place = plugin_folder(folder / "plugins", "file", FILES)
         self._frames: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self.process = JavaProcess(
-            lambda socket: command_line(java.executable, program_jars(java), socket, "256m", options),
+            lambda socket: command_line(
+                java.executable, program_jars(java), socket, "256m", [*for_records("256m"), *options]
+            ),
             with_plugins(jvm_worker_config({}), [str(place)], f"{FILE}SourceConnector"),
             self._frames.put,
             lambda why: sys.exit(why),

@@ -22,6 +22,7 @@ from spark_connect_rt.config.config_def import ConfigDef, ConfigValue
 from spark_connect_rt.errors import BadRequestError, ConnectError
 from spark_connect_rt.java_host.declarations import declared, found
 from spark_connect_rt.java_host.driver_host import DriverHost, JavaError
+from spark_connect_rt.java_host.heartbeats import bean_key
 from spark_connect_rt.java_host.process import JavaHostGoneError
 from spark_connect_rt.ports.java_code import JavaConnector
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -140,6 +141,10 @@ class HostedConnector(JavaConnector):
     def asks_reconfiguration(self) -> None:
         """It asked for it."""
         self.context.request_task_reconfiguration()
+
+    def measured(self, beans: Sequence[Mapping[str, Any]]) -> None:
+        """Hand them on."""
+        self.context.measured({bean_key(one): one["value"] for one in beans})
 
     def stored_offsets(self, partitions: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any] | None]:
         """Return what the worker has stored for this source."""

@@ -64,6 +64,9 @@ class Running(Protocol):
     def asks_reconfiguration(self) -> None:
         """It asked for its tasks to be configured once more."""
 
+    def measured(self, beans: Sequence[Mapping[str, Any]]) -> None:
+        """Take what changed of the numbers that it measures itself (KIP-877) and of its other MBeans."""
+
     def stored_offsets(self, partitions: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any] | None]:
         """Return the source offsets it asks for. Blocks; raises whatever reading them raises."""
 
@@ -320,5 +323,7 @@ def _fail(answer: Future[Any], error: ConnectError) -> None:
 def _hand_on(running: Running, head: Mapping[str, Any]) -> None:
     if head["event"] == "reconfigure":
         running.asks_reconfiguration()
+    elif head["event"] == "beans":
+        running.measured(head["beans"])
     else:
         running.failed(java_error(head["detail"]))

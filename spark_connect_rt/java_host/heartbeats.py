@@ -48,14 +48,15 @@ def take_heartbeat(meter: TaskMeter, head: Mapping[str, Any], now_s: float, pid:
         if resident is not None:
             meter.gauge(_key(GROUP, "resident-bytes", {}), resident)
     for bean in head.get("beans", ()):
-        meter.gauge(_bean_key(bean), bean["value"])
+        meter.gauge(bean_key(bean), bean["value"])
     call_s = head.get("call_ms", 0) / 1000
     meter.elsewhere(head["call"] if call_s >= LONG_CALL_S else "", now_s - call_s)
 
 
-def _bean_key(bean: Mapping[str, Any]) -> str:
+def bean_key(bean: Mapping[str, Any]) -> str:
+    """Return the name of a number of an MBean, of a task or a connector: {"domain", "keys", "attribute"}."""
     tags = dict(bean["keys"])
-    if bean["domain"] == "kafka.connect":  # a task's own metrics (KIP-877): connector and task are tags of every metric
+    if bean["domain"] == "kafka.connect":  # own metrics (KIP-877): connector and task are tags of every metric
         return _key(tags.pop("type"), bean["attribute"], {key: tags[key] for key in tags if key not in _OF_TASK})
     tags = {f"bean_{key}" if key in _OF_TASK else key: value for key, value in tags.items()}
     return _key(f"{JMX}{bean['domain']}", bean["attribute"], tags)

@@ -22,6 +22,7 @@ from typing import Any, Protocol, runtime_checkable
 from spark_connect_rt.embedded.java import Java, find_java
 from spark_connect_rt.errors import ShuttingDownError
 from spark_connect_rt.java_host.jar import program_jars
+from spark_connect_rt.java_host.jvm_settings import for_records
 from spark_connect_rt.java_host.plugin_folders import with_plugins
 from spark_connect_rt.java_host.process import JavaHostGoneError, JavaProcess, command_line, prepare_archive
 from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava
@@ -287,7 +288,7 @@ def _start(code: JavaCode, worker_config: Mapping[str, str], jvm: Listening) -> 
     java, jars = _program()
 
     def command(socket: Path) -> Sequence[str]:
-        return command_line(java.executable, jars, socket, code.heap, code.options)
+        return command_line(java.executable, jars, socket, code.heap, [*for_records(code.heap), *code.options])
 
     process = JavaProcess(command, worker_config, jvm.on_frame, jvm.on_gone, dict(code.levels))
     prepare_archive(java.executable, jars)

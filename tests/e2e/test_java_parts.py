@@ -73,10 +73,13 @@ def test_a_java_tasks_memory_mbeans_and_lines_are_the_workers(
     def metrics() -> str:
         return httpx.get(f"http://127.0.0.1:{worker.rest_port}/admin/metrics", timeout=30).text
 
-    worker.rest.create("numbers", {"connector.class": SOURCE, "records": "-1", "pause.ms": "200", "batch": "1"})
+    config = {"connector.class": SOURCE, "records": "-1", "pause.ms": "200", "batch": "1", "measured": "yes"}
+    worker.rest.create("numbers", config)
     tags = 'connector="numbers"'
     until(lambda: f"kafka_connect_java_host_heap_bytes{{{tags}" in metrics(), 90, "memory of its JVM", metrics)
     until(lambda: "misbehaving_polled{" in metrics(), 30, "its MBean", metrics)
+    started = 'kafka_connect_plugins_started{connector="numbers"} 1.0'
+    until(lambda: started in metrics(), 30, "a metric of the connector, not of a task", metrics)
     log = worker.log_file
     assert worker.rest.request("PUT", f"/admin/loggers/{TASK_LOGGER}", {"level": "DEBUG"}).status == 200
     assert worker.rest.request("POST", "/connectors/numbers/restart?includeTasks=true").status == 202

@@ -17,7 +17,7 @@ from tests.support.topic_content import Content
 JAVA = {"connectrt.runtime": "java"}
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 SMT = "org.apache.kafka.connect.transforms"
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(3000)
 LINES = 500
 WHERE = {"java": ("java", {}), "ours": ("ours", JAVA), "python": ("ours", {"connectrt.runtime": "python"})}
 

@@ -28,8 +28,8 @@ NAME = "captured"
 NOTES_ROWS = 100
 SUNK = 100_000 if whole() else 1_000  # rows of the sink
 RECORDS_OF_TEN = 13  # ten changes: see CapturedDatabase
-LIMIT_S = 2000.0 if whole() else 120.0
-pytestmark = pytest.mark.timeout(3000 if whole() else 300)
+LIMIT_S = 3600.0 if whole() else 120.0
+pytestmark = pytest.mark.timeout(7200 if whole() else 300)
 
 
 @pytest.fixture(scope="module")

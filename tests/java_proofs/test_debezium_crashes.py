@@ -12,8 +12,8 @@ from tests.support.postgres_server import PostgresServer
 
 ROWS, CHANGES = (100_000, 20_000) if whole() else (2_000, 500)
 ITEMS = f"{PREFIX}.public.items"
-LIMIT_S = 300.0
-pytestmark = pytest.mark.timeout(900)
+LIMIT_S = 900.0
+pytestmark = pytest.mark.timeout(3600)
 
 
 @pytest.fixture(scope="module")

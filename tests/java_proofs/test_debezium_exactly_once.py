@@ -24,8 +24,8 @@ ROWS, CHANGES = (20_000, 10_000) if whole() else (500, 1_000)
 ITEMS, TRANSACTIONS = f"{PREFIX}.public.items", f"{PREFIX}.transaction"
 ASKED = {"exactly.once.support": "required", "transaction.boundary": "poll"}
 SUPPORTED = {"exactly_once_source_support": "enabled", "scheduled_rebalance_max_delay_ms": "0"}
-LIMIT_S = 300.0
-pytestmark = pytest.mark.timeout(900)
+LIMIT_S = 900.0
+pytestmark = pytest.mark.timeout(3600)
 
 
 @pytest.fixture(scope="module")

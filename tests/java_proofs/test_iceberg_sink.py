@@ -13,12 +13,11 @@ from confluent_kafka import Producer
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from tests.support.iceberg_table import IcebergTable
-from tests.support.java_beside_ours import SIDES, JavaBesideOurs, whole
+from tests.support.java_beside_ours import LIMIT_S, SIDES, JavaBesideOurs, whole
 from tests.support.java_plugins import iceberg_folder
 
 ROWS = 50_000 if whole() else 2_000
-LIMIT_S = 180
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(3000)
 TOPIC = "to-iceberg"
 
 

@@ -29,7 +29,7 @@ GIVEN: tuple[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]], 
 )
 BAD = 5
 LINES = 50
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(3000)
 
 
 def filled(broker: EmbeddedKafka, topic: str, records: object = GIVEN) -> None:

@@ -27,8 +27,8 @@ from tests.support.worker_process import SparkWorkerProcess, WorkerProcess
 
 GROUP = "moving"
 ROWS = 2_000
-LIMIT_S = 180
-pytestmark = pytest.mark.timeout(1200)
+LIMIT_S = 900
+pytestmark = pytest.mark.timeout(6000)
 DELAY = {"scheduled.rebalance.max.delay.ms": "1000"}
 
 

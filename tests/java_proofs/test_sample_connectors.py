@@ -16,14 +16,13 @@ import pytest
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.embedded.maven import resolve_jars
 from tests.java_proofs.test_apache_connectors import JSON, contents, create
-from tests.support.java_beside_ours import JavaBesideOurs
+from tests.support.java_beside_ours import LIMIT_S, JavaBesideOurs
 from tests.support.java_connect import COORDINATES, JavaConnect
 from tests.support.java_plugins import samples_jar
 
 TOOLS = "org.apache.kafka.connect.tools"
 COUNT = 500
-LIMIT_S = 120
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(3000)
 WHERE: dict[str, tuple[str, dict[str, str]]] = {"java": ("java", {}), "python": ("ours", {})}
 PRINTED = re.compile(r"\{[^{}]*\}")
 

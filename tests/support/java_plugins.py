@@ -17,6 +17,7 @@ from spark_connect_rt.embedded.maven import KAFKA_VERSION, resolve_jars
 DEBEZIUM_POSTGRES = "io.debezium:debezium-connector-postgres:3.7.0.Final"
 DEBEZIUM_JDBC = "io.debezium:debezium-connector-jdbc:3.5.0.Final"
 DEBEZIUM_MARIADB = "io.debezium:debezium-connector-mariadb:3.5.0.Final"  # of 3.7.0 there is PostgreSQL's only
+DEBEZIUM_MYSQL = "io.debezium:debezium-connector-mysql:3.5.0.Final"
 FILES = f"org.apache.kafka:connect-file:{KAFKA_VERSION}"
 MIRROR = f"org.apache.kafka:connect-mirror:{KAFKA_VERSION}"
 ICEBERG = "org.apache.iceberg:iceberg-kafka-connect:1.12.0"

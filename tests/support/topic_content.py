@@ -9,7 +9,7 @@ import hashlib
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
@@ -108,21 +108,22 @@ class TopicReader:
 
     def read(self, topic: str) -> list[Content]:
         """Return every record, a partition after the other."""
-        records: list[Content] = []
+        return list(self.each(topic))
+
+    def each(self, topic: str) -> Iterator[Content]:
+        """Yield every record, a partition after the other; to the end, or the reader serves nothing else."""
         for partition in sorted(self._consumer.list_topics(topic, timeout=20).topics[topic].partitions):
             self._consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
-            records += self._to_end()
+            yield from self._to_end()
         self._consumer.unassign()
-        return records
 
-    def _to_end(self) -> list[Content]:
-        records: list[Content] = []
+    def _to_end(self) -> Iterator[Content]:
         while True:
             for message in self._consumer.consume(10_000, timeout=1.0):
                 if message.error():
-                    return records
+                    return
                 headers = tuple((name, value) for name, value in message.headers() or ())
-                records.append(Content(message.key(), message.value(), headers))
+                yield Content(message.key(), message.value(), headers)
 
     def close(self) -> None:
         """Close the consumer."""
@@ -140,17 +141,31 @@ def by_key(records: Iterable[Content]) -> dict[bytes | None, list[Content]]:
     return found
 
 
-def digests(records: Iterable[Content], form: Callable[[Content], Content] = normalised) -> dict[bytes | None, str]:
-    """Return SHA-256 of each key's records (key, value, headers) in their order."""
-    return {key: _sha256(held) for key, held in by_key(map(form, records)).items()}
+class Digests:
+    """SHA-256 of each key's records (key, value, headers) in their order, as ``by_key`` has them.
+
+    Of a record only its digest is kept: a topic may have millions.
+    """
+
+    def __init__(self, records: Iterable[Content], form: Callable[[Content], Content] = normalised) -> None:
+        self.count = 0
+        held: dict[bytes | None, dict[bytes, None]] = {}
+        for one in map(form, records):
+            self.count += 1
+            held.setdefault(one.key, {})[_sha256(one)] = None
+        self.of_keys = {key: hashlib.sha256(b"".join(those)).digest() for key, those in held.items()}
 
 
-def _sha256(records: Iterable[Content]) -> str:
+def digests(records: Iterable[Content], form: Callable[[Content], Content] = normalised) -> dict[bytes | None, bytes]:
+    """Return ``Digests.of_keys``."""
+    return Digests(records, form).of_keys
+
+
+def _sha256(one: Content) -> bytes:
     digest = hashlib.sha256()
-    for one in records:
-        for part in (one.key, one.value, *(part for name, value in one.headers for part in (name.encode(), value))):
-            digest.update(b"-" if part is None else b"%d:" % len(part) + part)
-    return digest.hexdigest()
+    for part in (one.key, one.value, *(part for name, value in one.headers for part in (name.encode(), value))):
+        digest.update(b"-" if part is None else b"%d:" % len(part) + part)
+    return digest.digest()
 
 
 def differences(

@@ -24,6 +24,9 @@ class AskedOnce:
         """Say so; its tasks are asked for all the same."""
         log.warning("the connector reports %s", without_secrets(str(error)))
 
+    def measured(self, values: Mapping[str, float]) -> None:
+        """Nothing: nobody looks at the metrics of one question."""
+
     def stored_offsets(self, partitions: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any] | None]:
         """Return none: what a connector splits does not change with them."""
         return [None] * len(partitions)

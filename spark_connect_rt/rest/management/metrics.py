@@ -35,12 +35,10 @@ def metrics_text(values: Iterable[Measured]) -> bytes:
         name = prometheus_name(one.metric.group, one.metric.name)
         if name not in families:
             kind = CounterMetricFamily if name.endswith("_total") and JMX not in one.metric.group else GaugeMetricFamily
-            families[name] = kind(name, one.metric.doc, labels=tuple(one.tags))
-        if one.metric.group.startswith(JMX):  # beans of one domain differ in their keys
-            labels = {re.sub("[^a-zA-Z0-9_]", "_", key): text for key, text in one.tags.items()}
-            families[name].samples.append(Sample(name, labels, one.value))
-        else:
-            families[name].add_metric(tuple(one.tags.values()), one.value)  # type: ignore[attr-defined]
+            families[name] = kind(name, one.metric.doc)
+        # Values of one name differ in their tags: beans of a domain, what a connector and its tasks measure.
+        labels = {re.sub("[^a-zA-Z0-9_]", "_", key): text for key, text in one.tags.items()}
+        families[name].samples.append(Sample(name, labels, one.value))
     return generate_latest(_Gathered(families.values()))
 
 

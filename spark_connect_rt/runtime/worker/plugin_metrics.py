@@ -1,4 +1,4 @@
-"""The metrics that a task keeps itself (KIP-877), from its executor's reports.
+"""The metrics that a task keeps itself (KIP-877), from its executor's reports, and those of a Java connector.
 
 Owns their names: those that Java's sensors of counts and values have.
 """
@@ -32,7 +32,12 @@ def plugin_metrics(measures: TaskMeasures, now_ms: int, tags: Mapping[str, str])
             yield from _counted(measures, key, now_ms, tags)
         elif part == NUMBER:
             yield from _observed(measures, key, now_ms, tags)
-    for name, value in list(measures.values().items()):
+    yield from own_values(measures.values(), tags)
+
+
+def own_values(values: Mapping[str, float], tags: Mapping[str, str]) -> Iterator[Measured]:
+    """Yield what is something now, by name (``plugin_metric_keys``); ``tags`` are its task's or its connector's."""
+    for name, value in list(values.items()):
         yield _measured(parted(name)[0], "", value, tags)
 
 

@@ -302,13 +302,15 @@ class Worker:
         return {task: movement for task, movement in found.items() if movement is not None}
 
     def metrics(self) -> list[Measured]:
-        """Return Connect's metrics of this worker and its tasks. Any thread."""
-        tasks, connector_count = self.every_task(), len(self._connectors)
-        counts = [("connector-count", connector_count), ("task-count", len(tasks))]
+        """Return Connect's metrics of this worker, its connectors and its tasks. Any thread."""
+        with self._tables:
+            tasks, connectors = list(self._tasks.values()), list(self._connectors.values())
+        counts = [("connector-count", len(connectors)), ("task-count", len(tasks))]
         return [
             *(measured("connect-worker-metrics", name, count) for name, count in counts),
             *self._connector_counts.metrics(),
             *self._task_counts.metrics(),
+            *(one for connector in connectors for one in connector.metrics()),
             *(one for task in tasks for one in task.metrics()),
         ]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -22,6 +22,7 @@ from spark_connect_rt.planning.task_configs import checked_count, completed_task
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.ports.hidden_values import remember, without_secrets
 from spark_connect_rt.ports.management.log_subjects import working_for
+from spark_connect_rt.ports.metric_names import Measured
 from spark_connect_rt.ports.threads import Threads
 from spark_connect_rt.runtime.worker.config_reloads import ConfigReloads
 from spark_connect_rt.runtime.worker.events import (
@@ -32,6 +33,7 @@ from spark_connect_rt.runtime.worker.events import (
     TaskConfigsGenerated,
 )
 from spark_connect_rt.runtime.worker.launches import secret_settings
+from spark_connect_rt.runtime.worker.plugin_metrics import own_values
 from spark_connect_rt.runtime.worker.serial_thread import SerialThread
 from spark_connect_rt.state.connector_status import State
 
@@ -99,6 +101,7 @@ class WorkerConnector:
         self._state = State.UNASSIGNED
         self._abandoned = False
         self._instance: Connector | None = None
+        self._measures: Mapping[str, float] = {}
         self._resolved = ConfigData()
         self._running = False
         self._trace = ""  # of a FAILED one
@@ -131,6 +134,11 @@ class WorkerConnector:
     def trace(self) -> str:
         """Return why the connector FAILED, as its status shows it."""
         return self._trace
+
+    def metrics(self) -> Iterator[Measured]:
+        """Yield the metrics that the connector keeps itself (KIP-877: a Java connector). Any thread."""
+        if self._life is Life.ALIVE:
+            yield from own_values(self._measures, {"connector": self.plan.name})
 
     def note(self, notes: Mapping[str, Any]) -> None:
         """Say the status of one that FAILED once more, with ``notes``."""
@@ -195,6 +203,7 @@ class WorkerConnector:
         if idle and self._running:
             self._running = False
             self._instance.stop()
+            self._measures = {}
         elif not idle and not self._running:
             self._running = True
             self._resolved = self._resolve(self.plan.config)
@@ -286,6 +295,10 @@ class WorkerConnector:
         if not self._abandoned and self._life is Life.ALIVE:
             self._notify(ReconfigurationRequested(self.plan.name))
 
+    def measured(self, values: Mapping[str, float]) -> None:
+        """Its own metrics have these values now, by name (``plugin_metric_keys``). One thread at a time."""
+        self._measures = {**self._measures, **values}
+
     def failure_raised(self, error: Exception) -> None:
         """The connector reported its own failure. Any thread."""
         trace = "".join(traceback.format_exception(error))
@@ -305,6 +318,10 @@ class _Context:
     def raise_error(self, error: Exception) -> None:
         """See ConnectorContext."""
         self._host.failure_raised(error)
+
+    def measured(self, values: Mapping[str, float]) -> None:
+        """See WorkerConnector; the Java host calls it, for Java ``ConnectorContext.pluginMetrics``."""
+        self._host.measured(values)
 
     def stored_offsets(self, partitions: Partitions) -> Offsets:
         """Return the offset of each source partition (Java ``SourceConnectorContext.offsetStorageReader``). Blocks."""

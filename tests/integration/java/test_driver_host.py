@@ -22,6 +22,7 @@ from spark_connect_rt.java_host.plugin_answers import DriverAnswers
 from spark_connect_rt.java_host.process import JavaHostGoneError
 from spark_connect_rt.plugins.discovery import discover
 from spark_connect_rt.plugins.registry import Plugins
+from spark_connect_rt.ports.plugin_metric_keys import VALUE, PluginMetricKey, part_of
 from tests.support.java_test_plugins import SINK, SOURCE, SOURCE_TASK, java_plugin_path
 
 LIMIT_S = 60
@@ -33,12 +34,16 @@ class Context:
 
     def __init__(self) -> None:
         self.said: queue.Queue[str] = queue.Queue()
+        self.measures: dict[str, float] = {}
 
     def request_task_reconfiguration(self) -> None:
         self.said.put("reconfigure")
 
     def raise_error(self, error: Exception) -> None:
         self.said.put(f"failed: {error}")
+
+    def measured(self, values: Mapping[str, float]) -> None:
+        self.measures |= values
 
     def stored_offsets(self, partitions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         assert partitions == [{"p": "1"}]
@@ -145,6 +150,14 @@ def test_one_that_starts_again_may_measure_again_however_it_ended(started: Calla
     with pytest.raises(JavaError, match="on purpose"):
         started("m", "connector.start:late", measured="yes")
     started("m", measured="yes")
+
+
+def test_what_a_connector_measures_itself_is_its_workers(started: Callable[..., Any]) -> None:
+    first, second = started("m1", measured="yes"), started("m2", measured="yes")
+    silent = started("m3")
+    wanted = {part_of(PluginMetricKey("plugins", "started", {}).encode(), VALUE): 1.0}
+    until(lambda: first.context.measures and second.context.measures)
+    assert (first.context.measures, second.context.measures, silent.context.measures) == (wanted, wanted, {})
 
 
 def test_one_that_hangs_holds_up_no_other(started: Callable[..., Any], plugins: Plugins) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from spark_connect_rt.java_host.heartbeats import OnMeter, resident_bytes, take_heartbeat
+from spark_connect_rt.java_host.heartbeats import OnMeter, bean_key, resident_bytes, take_heartbeat
 from spark_connect_rt.ports.task_runner import TaskMeasured
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.rest.management.metrics import metrics_text
-from spark_connect_rt.runtime.worker.plugin_metrics import plugin_metrics
+from spark_connect_rt.runtime.worker.plugin_metrics import own_values, plugin_metrics
 from spark_connect_rt.runtime.worker.task_measures import TaskMeasures
 from spark_connect_rt.spark.executor.task_meter import TaskMeter
 
@@ -56,6 +56,17 @@ def test_memory_and_mbeans_are_gauges_that_keep_their_last_value() -> None:
     meter.count("poll.calls")
     meter.moved("poll", 1)
     assert f"{name}{{" not in shown(meter, measures, host=2)  # another hosting has no beans yet
+
+
+def test_a_connector_and_its_tasks_may_measure_the_same() -> None:
+    meter, measures = TaskMeter("reader"), TaskMeasures(0)
+    take_heartbeat(meter, {"beans": [bean("kafka.connect", "n", 3, type="plugins", connector="c", task="0")]}, 100.0, 1)
+    shown(meter, measures)
+    of_task = plugin_metrics(measures, 1000, {"connector": "c", "task": "0"})
+    of_connector = {bean_key(bean("kafka.connect", "n", 5, type="plugins", connector="c", kind="x")): 5.0}
+    text = metrics_text([*own_values(of_connector, {"connector": "c"}), *of_task]).decode()
+    assert 'kafka_connect_plugins_n{connector="c",kind="x"} 5.0' in text
+    assert 'kafka_connect_plugins_n{connector="c",task="0"} 3.0' in text
 
 
 def test_a_call_in_the_jvm_is_the_tasks_call_until_it_is_over() -> None:

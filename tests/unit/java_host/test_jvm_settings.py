@@ -8,7 +8,13 @@ import time
 import pytest
 
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.java_host.jvm_settings import heap_bytes, heap_complaint, jvm_options, options_complaint
+from spark_connect_rt.java_host.jvm_settings import (
+    for_records,
+    heap_bytes,
+    heap_complaint,
+    jvm_options,
+    options_complaint,
+)
 from spark_connect_rt.java_host.signs_of_life import SignsOfLife
 
 
@@ -40,6 +46,13 @@ def test_options_come_last_and_may_not_be_the_hosts_own() -> None:
     for wrong in ("Main", "-cp", "-XX:-ExitOnOutOfMemoryError"):
         assert options_complaint([wrong])
     assert options_complaint(["-Xss1m"]) is None
+
+
+def test_a_heap_with_room_begins_with_a_larger_young_part() -> None:
+    options = jvm_options("256m", [*for_records("256m"), "-Xms40m"])
+    assert [one for one in options if one.startswith("-Xms")] == ["-Xms16m", "-Xms24m", "-Xms40m"]  # the last counts
+    assert "-XX:NewSize=16m" in options
+    assert not any("NewSize" in one for one in for_records("64m"))
 
 
 def test_silence_is_said_once_and_ends_in_a_kill(caplog: pytest.LogCaptureFixture) -> None:

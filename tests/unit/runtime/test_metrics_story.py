@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
+
+import pytest
 
 from spark_connect_rt._version import __version__
 from spark_connect_rt.config.worker.worker_config import RuntimeSettings
+from spark_connect_rt.ports.herder_requests import SetTargetState
 from spark_connect_rt.ports.metric_names import METRICS
+from spark_connect_rt.ports.plugin_metric_keys import VALUE, PluginMetricKey, part_of
 from spark_connect_rt.ports.task_runner import TaskMeasured
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.rest.management.metrics import metrics_text, prometheus_name
 from spark_connect_rt.runtime.worker.task_measures import StateTimes, TaskMeasures, metrics_window_ms
+from spark_connect_rt.state.target_state import TargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
-from spark_connect_rt.testing.memory_connectors import faults
+from spark_connect_rt.testing.memory_connectors import MemorySource, faults
 from tests.unit.runtime.cluster_stories import create, emitted, expected, source
 
 
@@ -84,6 +90,32 @@ def test_a_worker_with_a_source_a_sink_and_a_failed_task(cluster: InProcessClust
     text = metrics_text(worker.herder.views.metrics()).decode()
     assert 'kafka_connect_source_task_source_record_poll_total{connector="a",task="0"} 250.0' in text
     assert 'kafka_connect_connector_task_status{connector="bad",status="failed",task="0"} 1.0' in text
+
+
+def test_what_a_connector_measures_itself_is_shown_while_it_runs(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = part_of(PluginMetricKey("plugins", "tables", {"kind": "x"}).encode(), VALUE)
+    start = MemorySource.start
+
+    def measuring(connector: Any, config: Mapping[str, str]) -> None:
+        start(connector, config)
+        connector.context.measured({own: 1.0})  # as the Java host does
+        connector.context.measured({own: 7.0})
+
+    monkeypatch.setattr(MemorySource, "start", measuring)
+    worker = cluster.add_worker()
+    create(cluster, "a", source(0))
+
+    def shown() -> list[tuple[Mapping[str, str], float]]:
+        return [(one.tags, one.value) for one in worker.herder.views.metrics() if one.metric.name == "tables"]
+
+    there = [({"connector": "a", "kind": "x"}, 7.0)]
+    cluster.until(lambda: shown() == there)
+    worker.herder.submit(SetTargetState("a", TargetState.PAUSED)).result(5)
+    cluster.until(lambda: shown() == [])
+    worker.herder.submit(SetTargetState("a", TargetState.STARTED)).result(5)
+    cluster.until(lambda: shown() == there)
 
 
 def test_names_are_those_of_the_jmx_exporters_common_rules() -> None:

@@ -153,6 +153,9 @@ class PlanningContext:
         """Say so; its tasks are asked for all the same."""
         log.warning("the connector reports %s", error_text(error))
 
+    def measured(self, values: Any) -> None:
+        """Nothing: connectors in Java may measure themselves."""
+
     def stored_offsets(self, partitions: Any) -> list[Any]:
         """Return none: connectors in Java may ask for them."""
         return [None] * len(partitions)

@@ -21,19 +21,20 @@ import org.slf4j.LoggerFactory;
 /**
  * Numbers of the MBeans that plug-ins register, such as Debezium's, and of Connect's own pluginMetrics.
  * They are read on a thread of their own, as reading runs code of plug-ins; the heartbeat takes those
- * that changed. A bean is of the task on whose threads it was registered.
+ * that changed. A bean is of the task, or the connector, on whose threads it was registered. What owns
+ * one is a task's number or a connector's instance.
  */
 final class Beans implements Runnable {
   private static final Logger log = LoggerFactory.getLogger(Beans.class);
   private static final long EACH_MILLIS = 2_000;
-  private static final int MOST_OF_TASK = 300;
+  private static final int MOST_OF_ONE = 300;
   private static final int LONGEST_NAME = 300;
 
   private final Home home;
   private final MBeanServer server = ManagementFactory.getPlatformMBeanServer();
-  private final Map<ObjectName, Integer> owners = new ConcurrentHashMap<>();
-  private final Map<Integer, Map<String, ObjectNode>> changed = new HashMap<>();
-  private final Map<Integer, Map<String, Double>> told = new HashMap<>();
+  private final Map<ObjectName, Object> owners = new ConcurrentHashMap<>();
+  private final Map<Object, Map<String, ObjectNode>> changed = new HashMap<>();
+  private final Map<Object, Map<String, Double>> told = new HashMap<>();
   private boolean complained;
 
   private Beans(Home home) {
@@ -59,10 +60,11 @@ final class Beans implements Runnable {
     if (notification instanceof MBeanServerNotification one) {
       ObjectName name = one.getMBeanName();
       Hosted<?, ?> task = Hosted.CURRENT.get();
+      Object owner = task == null ? Connectors.CURRENT.get() : Integer.valueOf(task.host);
       if (one.getType().equals(MBeanServerNotification.UNREGISTRATION_NOTIFICATION)) {
         owners.remove(name);
-      } else if (task != null && name.toString().length() <= LONGEST_NAME && isOfPlugin(name)) {
-        owners.put(name, task.host);
+      } else if (owner != null && name.toString().length() <= LONGEST_NAME && isOfPlugin(name)) {
+        owners.put(name, owner);
       }
     }
   }
@@ -79,8 +81,8 @@ final class Beans implements Runnable {
     try {
       while (true) {
         Thread.sleep(EACH_MILLIS);
-        Map<Integer, Integer> counts = new HashMap<>();
-        owners.forEach((name, host) -> read(name, host, counts));
+        Map<Object, Integer> counts = new HashMap<>();
+        owners.forEach((name, owner) -> read(name, owner, counts));
         forgetEnded();
       }
     } catch (InterruptedException end) {
@@ -88,18 +90,18 @@ final class Beans implements Runnable {
     }
   }
 
-  private void read(ObjectName name, int host, Map<Integer, Integer> counts) {
+  private void read(ObjectName name, Object owner, Map<Object, Integer> counts) {
     try {
       for (MBeanAttributeInfo info : server.getMBeanInfo(name).getAttributes()) {
-        if (info.isReadable() && counts.getOrDefault(host, 0) < MOST_OF_TASK) {
+        if (info.isReadable() && counts.getOrDefault(owner, 0) < MOST_OF_ONE) {
           for (Object one : server.getAttributes(name, new String[] {info.getName()})) {
             Object value = ((Attribute) one).getValue();
             if (value instanceof Number number && Double.isFinite(number.doubleValue())) {
-              counts.merge(host, 1, Integer::sum);
-              note(name, host, info.getName(), number.doubleValue());
+              counts.merge(owner, 1, Integer::sum);
+              note(name, owner, info.getName(), number.doubleValue());
             } else if (value instanceof Boolean bool) {
-              counts.merge(host, 1, Integer::sum);
-              note(name, host, info.getName(), bool ? 1 : 0);
+              counts.merge(owner, 1, Integer::sum);
+              note(name, owner, info.getName(), bool ? 1 : 0);
             }
           }
         }
@@ -112,32 +114,34 @@ final class Beans implements Runnable {
     }
   }
 
-  private synchronized void note(ObjectName name, int host, String attribute, double value) {
+  private synchronized void note(ObjectName name, Object owner, String attribute, double value) {
     String key = name + "#" + attribute;
-    Double before = told.computeIfAbsent(host, h -> new HashMap<>()).put(key, value);
+    Double before = told.computeIfAbsent(owner, o -> new HashMap<>()).put(key, value);
     if (before == null || before != value) {
       ObjectNode one = Wire.JSON.createObjectNode();
       one.put("domain", name.getDomain());
       one.set("keys", Wire.JSON.valueToTree(new TreeMap<>(name.getKeyPropertyList())));
       one.put("attribute", attribute);
       one.put("value", value);
-      changed.computeIfAbsent(host, h -> new HashMap<>()).put(key, one);
+      changed.computeIfAbsent(owner, o -> new HashMap<>()).put(key, one);
     }
   }
 
   private synchronized void forgetEnded() {
-    var hosts = home.numbers();
-    told.keySet().retainAll(hosts);
-    changed.keySet().retainAll(hosts);
-    owners.values().retainAll(hosts);
+    var alive = home.owners();
+    told.keySet().retainAll(alive);
+    changed.keySet().retainAll(alive);
+    owners.values().retainAll(alive);
   }
 
-  /** Adds what changed of a task's beans since the last time. */
-  synchronized void tell(Hosted<?, ?> task, ObjectNode beat) {
-    Map<String, ObjectNode> news = changed.remove(task.host);
-    if (news != null) {
-      ArrayNode list = beat.putArray("beans");
-      news.values().forEach(list::add);
+  /** Adds what changed of a task's or a connector's beans since the last time; returns whether anything did. */
+  synchronized boolean tell(Object owner, ObjectNode beat) {
+    Map<String, ObjectNode> news = changed.remove(owner);
+    if (news == null) {
+      return false;
     }
+    ArrayNode list = beat.putArray("beans");
+    news.values().forEach(list::add);
+    return true;
   }
 }

@@ -45,6 +45,9 @@ final class Connectors {
   private final Map<String, InstanceContext> contexts = new ConcurrentHashMap<>();
   private final Map<String, DriverOffsets> readers = new ConcurrentHashMap<>();
 
+  /** The connector's instance on whose thread, or on a thread that descends from it, the current code runs. */
+  static final InheritableThreadLocal<String> CURRENT = new InheritableThreadLocal<>();
+
   Connectors(Home home) {
     this.home = home;
     this.places = new Places(home.plugins.delegatingLoader());
@@ -65,8 +68,15 @@ final class Connectors {
         instance.isEmpty()
             ? passing
             : threads.computeIfAbsent(
-                instance, name -> Executors.newSingleThreadExecutor(work -> daemon(work, name)));
+                instance, name -> Executors.newSingleThreadExecutor(work -> daemon(within(name, work), name)));
     thread.execute(() -> answer(asked, instance));
+  }
+
+  private static Runnable within(String instance, Runnable work) {
+    return () -> {
+      CURRENT.set(instance); // whose the metrics are that it registers
+      work.run();
+    };
   }
 
   private static Thread daemon(Runnable work, String name) {
@@ -242,6 +252,7 @@ final class Connectors {
     String name = asked.path("name").asText(instance);
     InstanceContext context = context(connector, instance, name);
     contexts.put(instance, context);
+    home.add(instance);
     try {
       connector.initialize(context);
       instances.put(instance, connector);
@@ -266,6 +277,7 @@ final class Connectors {
 
   /** Ends what belongs to an instance but is not the connector itself. */
   private void forget(String instance) {
+    home.forget(instance);
     InstanceContext context = contexts.remove(instance);
     if (context != null) {
       context.close();

@@ -45,8 +45,16 @@ final class Heartbeat implements Runnable {
             ofTask.set("jvm", jvm);
           }
           task.doing.tell(ofTask);
-          beans.tell(task, ofTask);
+          beans.tell(task.host, ofTask);
           home.wire.write('U', task.host, ofTask);
+        }
+        for (String instance : home.instances()) {
+          ObjectNode ofConnector = Wire.JSON.createObjectNode();
+          if (beans.tell(instance, ofConnector)) {
+            ofConnector.put("instance", instance);
+            ofConnector.put("event", "beans");
+            home.wire.write('N', 0, ofConnector);
+          }
         }
       }
     } catch (IOException | InterruptedException gone) {

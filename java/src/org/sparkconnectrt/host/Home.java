@@ -30,6 +30,7 @@ final class Home {
   final ConnectMetrics metrics;
   private final Map<Integer, Hosted<?, ?>> tasks = new HashMap<>();
   private final Map<Integer, List<Wire.Frame>> early = new HashMap<>();
+  private final Set<String> instances = new HashSet<>();
   private final JsonConverter json = new JsonConverter();
 
   /** Takes the worker's settings, resolved; those of distributed workers that mean nothing here are left out. */
@@ -89,11 +90,27 @@ final class Home {
     return new ArrayList<>(tasks.values());
   }
 
-  /** Returns the numbers of those that run and of those that are being made. */
-  synchronized Set<Integer> numbers() {
-    Set<Integer> found = new HashSet<>(tasks.keySet());
+  /** Returns the numbers of tasks that run and of those that are being made, and the connectors' instances. */
+  synchronized Set<Object> owners() {
+    Set<Object> found = new HashSet<>(tasks.keySet());
     found.addAll(early.keySet());
+    found.addAll(instances);
     return found;
+  }
+
+  /** A connector of that instance is being started. */
+  synchronized void add(String instance) {
+    instances.add(instance);
+  }
+
+  /** It could not be started, or has ended. */
+  synchronized void forget(String instance) {
+    instances.remove(instance);
+  }
+
+  /** Returns the connectors that are being started or run. */
+  synchronized List<String> instances() {
+    return new ArrayList<>(instances);
   }
 
   /** It could not be made, or has ended. */

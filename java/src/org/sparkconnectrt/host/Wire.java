@@ -16,16 +16,22 @@ import org.apache.kafka.connect.errors.ConnectException;
  * Frames over one Unix socket, both ways: {@code int32 length | byte kind | int32 host | int32 head
  * length | head | data}, little endian. The head is JSON, the data raw column buffers. One thread
  * reads; any thread writes, a frame at a time.
+ *
+ * <p>Both ways go through a direct buffer of this class: given a heap buffer, a channel takes a direct
+ * one of the size of all that is left of it, at each call, and large ones are not kept.
  */
 final class Wire implements AutoCloseable {
   static final ObjectMapper JSON = new ObjectMapper();
   static final int PREFIX_BYTES = 4 + 1 + 4 + 4;
   private static final int LARGEST_FRAME = 1 << 30;
+  private static final int CHUNK_BYTES = 128 << 10;
 
   /** A frame as it was read. */
   record Frame(char kind, int host, JsonNode head, ByteBuffer data) {}
 
   private final SocketChannel channel;
+  private final ByteBuffer in = ByteBuffer.allocateDirect(CHUNK_BYTES).limit(0); // read, and not taken yet
+  private final ByteBuffer out = ByteBuffer.allocateDirect(CHUNK_BYTES); // guarded by this
 
   private Wire(SocketChannel channel) {
     this.channel = channel;
@@ -55,13 +61,22 @@ final class Wire implements AutoCloseable {
   }
 
   private ByteBuffer filled(int bytes) throws IOException {
-    ByteBuffer buffer = ByteBuffer.allocate(bytes).order(ByteOrder.LITTLE_ENDIAN);
-    while (buffer.hasRemaining()) {
-      if (channel.read(buffer) < 0) {
-        throw new EOFException("the Python side is gone");
+    byte[] content = new byte[bytes];
+    int filled = 0;
+    while (filled < bytes) {
+      if (!in.hasRemaining()) {
+        in.clear();
+        int count = channel.read(in);
+        in.flip();
+        if (count < 0) {
+          throw new EOFException("the Python side is gone");
+        }
       }
+      int some = Math.min(in.remaining(), bytes - filled);
+      in.get(content, filled, some);
+      filled += some;
     }
-    return buffer.flip();
+    return ByteBuffer.wrap(content).order(ByteOrder.LITTLE_ENDIAN);
   }
 
   /**
@@ -79,23 +94,33 @@ final class Wire implements AutoCloseable {
     }
     ByteBuffer start = ByteBuffer.allocate(PREFIX_BYTES + json.length).order(ByteOrder.LITTLE_ENDIAN);
     start.putInt((int) length).put((byte) kind).putInt(host).putInt(json.length).put(json).flip();
-    ByteBuffer[] all = new ByteBuffer[data.length + 1];
-    all[0] = start;
-    System.arraycopy(data, 0, all, 1, data.length);
     synchronized (this) {
-      while (all[all.length - 1].hasRemaining() || remaining(all)) {
-        channel.write(all);
+      out.clear(); // also of what a frame left that could not be written: the other side is gone then
+      fill(start);
+      for (ByteBuffer one : data) {
+        fill(one);
+      }
+      drain();
+    }
+  }
+
+  private void fill(ByteBuffer from) throws IOException {
+    while (from.hasRemaining()) {
+      int some = Math.min(out.remaining(), from.remaining());
+      out.put(from.slice(from.position(), some));
+      from.position(from.position() + some);
+      if (!out.hasRemaining()) {
+        drain();
       }
     }
   }
 
-  private static boolean remaining(ByteBuffer[] all) {
-    for (ByteBuffer one : all) {
-      if (one.hasRemaining()) {
-        return true;
-      }
+  private void drain() throws IOException {
+    out.flip();
+    while (out.hasRemaining()) {
+      channel.write(out);
     }
-    return false;
+    out.clear();
   }
 
   @Override
