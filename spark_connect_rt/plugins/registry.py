@@ -228,13 +228,19 @@ def _of_runtime(known: Sequence[PluginDesc], runtime: str) -> Sequence[PluginDes
 
 
 def _java_problems(found: Iterable[PluginDesc]) -> Iterator[BrokenPlugin]:
-    """Yield what is wrong with Java plug-ins whose versions are known: they cannot be made, or are there twice."""
+    """Yield what is wrong with Java plug-ins whose versions are known: they cannot be made, or are there twice.
+
+    Only connectors: connectors of one maker bring the same transformations, each in its folder (Debezium's do).
+    """
     used: dict[tuple[str, str, str | None], str] = {}  # the last place is used
     java = [one for one in found if isinstance(one, JavaPluginDesc)]
     for one in sorted(java, key=lambda one: one.location, reverse=True):
         if why := one.runtime.broken(one):
             yield BrokenPlugin(one.java_class, one.location, f"cannot be made: {why}")
-        elif (other := used.setdefault((one.type, one.java_class, one.version), one.location)) != one.location:
+        elif (
+            one.type in (SINK, SOURCE)
+            and (other := used.setdefault((one.type, one.java_class, one.version), one.location)) != one.location
+        ):
             yield BrokenPlugin(
                 one.java_class,
                 one.location,
@@ -257,7 +263,7 @@ def _newest(known: Sequence[PluginDesc], accepts: Accepts | None, version: str) 
         return fitting[0]  # whose version nobody has to know
     newest = max(fitting, key=lambda one: (version_order(one.version), one.location))
     twins = [one.location for one in fitting if one.version == newest.version]
-    if len(set(twins)) > 1:
+    if len(set(twins)) > 1 and newest.type in (SINK, SOURCE):
         log.warning(
             "plugin=%s version=%s is in several places of plugin.path (%s); that of %s is used: remove the others",
             newest.java_class,

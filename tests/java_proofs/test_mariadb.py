@@ -1,7 +1,7 @@
 """Debezium MariaDB and MySQL, unmodified, in the Java host and in Java Connect: equal topics; schema history in Kafka.
 
 3.5.0.Final is the newest that resolves: of 3.7.0 Maven Central has PostgreSQL's connector only. The server is Debian's
-MariaDB 10.11 for both, as no registry has a MySQL that Debezium still supports; MariaDB speaks MySQL's protocol.
+MariaDB 10.11 for both, which speaks MySQL's protocol: no MySQL that Debezium still supports was found in Debian or npm.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def config(kind: str, server: MariaDbServer, servers: str, side: str) -> dict[st
         "database.server.id": str(5400 + 2 * list(NAMES).index(kind) + SIDES.index(side)),
         "database.ssl.mode": "disabled" if kind == "mysql" else "disable",
         "topic.prefix": kind,
-        "database.include.list": kind,
+        "database.include.list": f"of_{kind}",
         "schema.history.internal.kafka.bootstrap.servers": servers,
         "schema.history.internal.kafka.topic": f"history-{kind}-{side}",
         "transforms": "side",
@@ -53,8 +53,10 @@ def server() -> Iterator[MariaDbServer]:
     with MariaDbServer() as server:
         values = ",".join(f"({number},'item {number}')" for number in range(ROWS))
         for kind in NAMES:
-            server.run(f"CREATE DATABASE {kind}; CREATE TABLE {kind}.items (id int PRIMARY KEY, name varchar(50))")
-            server.run(f"INSERT INTO {kind}.items VALUES {values}")
+            server.run(
+                f"CREATE DATABASE of_{kind}; CREATE TABLE of_{kind}.items (id int PRIMARY KEY, name varchar(50))"
+            )
+            server.run(f"INSERT INTO of_{kind}.items VALUES {values}")
         yield server
 
 
@@ -71,13 +73,13 @@ def both(broker: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Ite
 def test_snapshot_changes_and_a_new_column_are_the_same(
     kind: str, both: JavaBesideOurs, server: MariaDbServer, broker: EmbeddedKafka
 ) -> None:
-    topic, servers = f"{kind}.{kind}.items", broker.bootstrap_servers
+    topic, servers, database = f"{kind}.of_{kind}.items", broker.bootstrap_servers, f"of_{kind}"
     both.create(kind, {side: config(kind, server, servers, side) for side in SIDES})
     both.await_count(topic, ROWS)
-    server.run("UPDATE items SET name = 'changed' WHERE id < 500; DELETE FROM items WHERE id >= 1900", kind)
+    server.run("UPDATE items SET name = 'changed' WHERE id < 500; DELETE FROM items WHERE id >= 1900", database)
     both.kill_host(f"debezium-connector-{kind}")
-    server.run("ALTER TABLE items ADD COLUMN price decimal(10, 2) DEFAULT 1.5", kind)
-    server.run("INSERT INTO items VALUES (9999, 'z', 2)", kind)
+    server.run("ALTER TABLE items ADD COLUMN price decimal(10, 2) DEFAULT 1.5", database)
+    server.run("INSERT INTO items VALUES (9999, 'z', 2)", database)
     both.await_key(topic, b'{"id":9999}')
     both.assert_equal(topic, _of_any_connection)
 

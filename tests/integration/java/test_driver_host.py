@@ -8,13 +8,14 @@ import signal
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from spark_connect_rt.api.connector import ExactlyOnceSupport
-from spark_connect_rt.errors import BadConfigError, BadRequestError, ConnectError, NotFoundError
+from spark_connect_rt.errors import BadConfigError, BadRequestError, NotFoundError
 from spark_connect_rt.java_host.connectors import JavaSourceConnector
 from spark_connect_rt.java_host.driver_host import DriverHost, JavaError, Limits
 from spark_connect_rt.java_host.driver_jvm import JvmSettings, driver_host
@@ -160,11 +161,38 @@ def test_what_a_connector_measures_itself_is_its_workers(started: Callable[..., 
     assert (first.context.measures, second.context.measures, silent.context.measures) == (wanted, wanted, {})
 
 
-def test_one_that_hangs_holds_up_no_other(started: Callable[..., Any], plugins: Plugins) -> None:
-    hanging = plugins.class_of(SOURCE)()
-    with pytest.raises(ConnectError, match=r"did not answer 'validate' in 2 s"):
-        hanging.validate({"misbehave": "validate:hang"})
-    assert len(started("c").task_configs(3)) == 3
+def test_one_that_hangs_in_any_call_holds_up_no_other() -> None:
+    host = driver_host(JvmSettings("96m"), LIMITS)
+    plugins = registry(host, java_plugin_path())
+
+    def new(misbehave: str = "") -> Any:
+        connector = plugins.class_of("MisbehavingSource")()
+        connector.context = Context()
+        return connector, {"name": misbehave or "c", "connector.class": SOURCE, "misbehave": misbehave}
+
+    def begun(misbehave: str) -> Any:
+        connector, config = new(misbehave)
+        connector.start(config)
+        return connector
+
+    (nobody, _), (starting, config) = new(), new("connector.start:hang")
+    splitting, ending = begun("taskConfigs:hang"), begun("connector.stop:hang")
+    bounded = {
+        "validate": lambda: nobody.validate({"misbehave": "validate:hang"}),
+        "exactly_once": lambda: nobody.exactly_once_support({"misbehave": "exactlyOnceSupport:hang"}),
+        "alter_offsets": lambda: nobody.alter_offsets({"misbehave": "alterOffsets:hang"}, []),
+    }
+    with ThreadPoolExecutor() as threads:
+        late = {op: threads.submit(call) for op, call in bounded.items()}
+        calls = (lambda: starting.start(config), lambda: splitting.task_configs(1), ending.stop)
+        unbounded = [threads.submit(call) for call in calls]  # the worker gives them up, and goes on
+        for op, call in late.items():
+            assert f"did not answer '{op}' in 2 s" in str(call.exception(LIMIT_S))
+        assert len(begun("").task_configs(3)) == 3
+        assert [call.done() for call in unbounded] == [False, False, False]
+        host.close()
+        for call in unbounded:
+            assert call.exception(LIMIT_S) is None or isinstance(call.exception(), JavaHostGoneError)
 
 
 def test_a_killed_jvm_is_started_again_with_its_connectors(host: DriverHost, started: Callable[..., Any]) -> None:

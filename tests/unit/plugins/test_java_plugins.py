@@ -20,6 +20,8 @@ from spark_connect_rt.plugins.registry import Plugins
 SOURCE = "org.apache.kafka.connect.source.SourceConnector"
 FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 ORDERS = "com.example.OrdersConnector"
+TRANSFORMATION = "org.apache.kafka.connect.transforms.Transformation"
+UNWRAP = "com.example.Unwrap"
 
 
 class Runtime:
@@ -126,6 +128,17 @@ def test_two_of_one_name_and_version_are_named_in_the_log(tmp_path: Path, caplog
         f"version 1.0 is also at {tmp_path / 'b'}, which is used: remove one of them from plugin.path",
     )
     assert f"({tmp_path / 'a'}, {tmp_path / 'b'}); that of {tmp_path / 'b'} is used" in caplog.text
+
+
+def test_a_transformation_that_two_connectors_bring_is_no_problem(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for folder in ("a", "b"):
+        jar(tmp_path / folder / "orders.jar", {TRANSFORMATION: UNWRAP})
+    plugins = registry(tmp_path, Runtime())
+    assert plugins.find(UNWRAP).location == str(tmp_path / "b")
+    assert not plugins.broken()
+    assert not caplog.text
 
 
 @pytest.mark.parametrize(
