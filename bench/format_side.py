@@ -1,7 +1,8 @@
 """One side of the benchmark ``format``, in a process of its own: ``format("connectrt")`` or ``format("kafka")``.
 
 Reads a topic as a batch, then as a stream, in one Spark session; prints a line of JSON. Both sides give the same
-columns; all of them are looked at.
+columns; all of them are looked at. Then both once more with ``value`` alone, which is selected before the stream's
+query: ours by the option ``columns``, Spark's own source by its plan.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import psutil
@@ -28,6 +30,8 @@ LOOK = (
     "max(timestamp) AS newest",
     "max(length(topic)) AS topics",
 )
+WAYS = {"": (COLUMNS, LOOK), "value_": (("value",), LOOK[:2])}
+"""By the beginning of a figure's name: the columns of a read, and what is made of them."""
 
 
 def options_of(who: str, servers: str, topic: str, tasks: int) -> dict[str, str]:
@@ -48,31 +52,30 @@ def options_of(who: str, servers: str, topic: str, tasks: int) -> dict[str, str]
     }
 
 
-def read_batch(spark: SparkSession, form: str, options: dict[str, str]) -> dict[str, Any]:
+def read_batch(spark: SparkSession, form: str, options: dict[str, str], way: str) -> dict[str, Any]:
     """Return what is in the topic."""
+    columns, look = WAYS[way]
     frame = spark.read.format(form).options(**options).load()
-    return dict(looked_at(frame).first().asDict())
+    return dict(frame.select(*columns).selectExpr(*look).first().asDict())
 
 
-def looked_at(frame: DataFrame) -> DataFrame:
-    """Return one row for all of a frame's."""
-    return frame.select(*COLUMNS).selectExpr(*LOOK)
-
-
-def read_stream(spark: SparkSession, form: str, options: dict[str, str], rows_of_a_batch: int) -> dict[str, Any]:
+def read_stream(
+    spark: SparkSession, form: str, options: dict[str, str], rows_of_a_batch: int, way: str
+) -> dict[str, Any]:
     """Return what a query until now finds, micro-batch by micro-batch."""
     limit = {"kafka": "maxOffsetsPerTrigger", "connectrt": "maxRecords"}[form]
     found = {"records": 0, "checksum": 0, "batches": 0}
+    columns, look = WAYS[way]
 
     def add(batch: DataFrame, _: int) -> None:
-        seen = looked_at(batch).first()
+        seen = batch.selectExpr(*look).first()
         found["records"] += seen.records
         found["checksum"] += seen.checksum or 0
         found["batches"] += 1
 
     frame = spark.readStream.format(form).options(**options).option(limit, str(rows_of_a_batch)).load()
     with tempfile.TemporaryDirectory() as folder:
-        writer = frame.writeStream.foreachBatch(add).option("checkpointLocation", folder)
+        writer = frame.select(*columns).writeStream.foreachBatch(add).option("checkpointLocation", folder)
         writer.trigger(availableNow=True).start().awaitTermination()
     return found
 
@@ -100,9 +103,12 @@ def main(who: str, servers: str, topic: str, small: str, rows_of_a_batch: int, j
     form = {"java": "kafka", "ours": "connectrt"}[who]
     for name in (small, topic):
         options = options_of(who, servers, name, 2)
-        batch = timed(lambda options=options: read_batch(spark, form, options))
-        stream = timed(lambda options=options: read_stream(spark, form, options, rows_of_a_batch))
-    print(json.dumps({"batch": batch, "stream": stream}, default=str))
+        found = {}
+        for way, (columns, _) in WAYS.items():
+            own = {"columns": ",".join(columns)} if way and who == "ours" else {}
+            found[f"{way}batch"] = timed(partial(read_batch, spark, form, options | own, way))
+            found[f"{way}stream"] = timed(partial(read_stream, spark, form, options | own, rows_of_a_batch, way))
+    print(json.dumps(found, default=str))
     spark.stop()
 
 

@@ -40,12 +40,7 @@ _SINKS = {
     "VerifiableSinkConnector": "for tests, as Kafka's own",
     "MockSinkConnector": "for tests, as Kafka's own",
 }
-_CONVERTERS = {
-    ("JsonSchemaConverter", "written"): "no column form yet: each value chooses among the schema's forms (oneOf)",
-    ("JsonSchemaConverter", "read"): "no column form yet: each value chooses among the schema's forms (oneOf)",
-    ("ProtobufConverter", "written"): "Google's library makes and reads one message at a time",
-    ("ProtobufConverter", "read"): "Google's library makes and reads one message at a time",
-}
+_CONVERTERS: dict[tuple[str, str], str] = {}  # all have both
 _TRANSFORMATIONS: dict[str, str] = {}  # all have
 _CONDITIONS = """
 ## When columns go record by record all the same
@@ -57,8 +52,11 @@ The result is the same either way; only CPU differs. A batch goes record by reco
   and never those that a transformation added; or a plug-in of your own does not say `takes_headers`;
 - a predicate holds for some records of it only, and the transformation is another one than Filter;
 - a value has no column form: maps, arrays and structs in structs where a converter or sink takes flat ones only,
-  JSON of which each record has other fields, unions of Avro of more than null and one type;
-- fewer than 16 Avro payloads are read at once, or they name several schemas;
+  JSON of which each record has other fields, unions of Avro and of JSON Schema (oneOf) of more than null and one type;
+- fewer than 16 Avro payloads are read at once, or payloads with a registry's id name several schemas;
+- JsonSchemaConverter holds each value against its schema (`json.fail.invalid.schema`), or reads decimals as numbers;
+- Protobuf has a field that is a message (times and decimals are), an enum, a list, a map or a union: flat messages go
+  by columns, though Google's library makes and reads each of them by itself;
 - something in it failed: record by record finds the one to blame, for `errors.tolerance` and the dead letter queue;
 - the task asks for a delivery report of each record (`commit_record` with metadata), or a producer or consumer
   setting is one that only librdkafka knows: the log names it.

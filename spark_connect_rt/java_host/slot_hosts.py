@@ -28,7 +28,7 @@ from spark_connect_rt.java_host.process import JavaHostGoneError, JavaProcess, c
 from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava
 from spark_connect_rt.ports.java_code import JavaCode
 
-WARM_S = 10.0  # a moved or restarted task finds its JVM running
+WARM_S = 30.0  # as an empty slot (idle_linger_ms): a moved or restarted task finds its JVM running, compiled
 _LOOK_EACH_S = 0.2  # while a JVM starts
 log = logging.getLogger(__name__)
 

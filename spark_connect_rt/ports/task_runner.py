@@ -48,6 +48,7 @@ class TaskLaunch:
     offsets_topic: str = ""  # exactly-once sources: where offsets go, in the records' own transaction; else empty
     secret_settings: tuple[str, ...] = ()  # names of the connector's settings that no trace and no log may show
     java: JavaCode | None = None  # a Java task's; its class is ``config["task.class"]``, ``task_class`` hosts it
+    fused: bool = False  # both halves in the process that reads: nothing of it goes through Spark's JVM
 
 
 @dataclass(frozen=True, slots=True)

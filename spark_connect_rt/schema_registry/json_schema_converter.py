@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from spark_connect_rt.api.data.schema import Schema, SchemaAndValue
 from spark_connect_rt.config.config_def import ConfigDef, Importance
@@ -13,12 +16,16 @@ from spark_connect_rt.config.keys import text
 from spark_connect_rt.config.validators import one_of
 from spark_connect_rt.converters.draft_schema import ONE_OF, DraftSettings, connect_schema_of, draft_schema
 from spark_connect_rt.converters.json_bytes import dump_json, load_json, load_json_with_decimals
+from spark_connect_rt.converters.json_rows import structs_of
 from spark_connect_rt.converters.json_values import JsonSettings, from_tree, to_tree
-from spark_connect_rt.errors import DataError
-from spark_connect_rt.schema_registry.framing import framed
+from spark_connect_rt.errors import ConnectError, DataError
+from spark_connect_rt.schema_registry.framing import LENGTH, framed, schema_id_of
 from spark_connect_rt.schema_registry.registry_client import StoredSchema, library
 from spark_connect_rt.schema_registry.registry_converter import RegistryConverter
 from spark_connect_rt.schema_registry.settings import BASE, switch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _FORMATS = one_of("NUMERIC", "BASE64", ignore_case=True)
 _OWN = ConfigDef(
@@ -96,6 +103,52 @@ class JsonSchemaConverter(RegistryConverter[Plan, Plan]):
         if plan.validate is not None:
             self._check(plan.validate, tree)
         return SchemaAndValue(plan.schema, from_tree(plan.schema, tree, self._values))
+
+    def column_from_connect_data(self, topic: str, schema: Schema | None, values: pa.Array) -> pa.Array | None:
+        """Return frames and JSON of a column of primitives or structs of them; a null stays one."""
+        # Arrow is imported where batches are.
+        from spark_connect_rt.schema_registry.json_schema_columns import framed_column, json_text
+
+        text = json_text(schema, values, self._values.numeric_decimals)
+        if text is None:
+            return None
+        plan = self._plan_of(topic, schema)
+        return framed_column(plan.frame, text) if plan.validate is None else None
+
+    def column_to_connect_data(self, topic: str, data: pa.Array) -> tuple[Schema | None, pa.Array] | None:
+        """Return payloads of one schema, flat objects or plain values, as a column."""
+        from spark_connect_rt.schema_registry.json_schema_columns import value_column
+
+        found = self._trees(topic, data.to_pylist())
+        column = None if found is None else value_column(*found, self._values)
+        return None if found is None or column is None else (found[0], column)
+
+    def values_to_connect_data(
+        self, topic: str, data: Sequence[bytes | None]
+    ) -> tuple[Schema | None, Sequence[Any]] | None:
+        """Return the structs of payloads of one schema."""
+        found = self._trees(topic, data)
+        structs = None if found is None else structs_of(*found, self._values)
+        return None if found is None or structs is None else (found[0], structs)
+
+    def _trees(self, topic: str, data: Sequence[bytes | None]) -> tuple[Schema, list[Any]] | None:
+        """Return the one schema and the JSON trees of payloads, None: some of them need a closer look."""
+        first = next(iter(data), None)
+        if first is None or self._values.numeric_decimals:
+            return None
+        try:
+            plan = self._plan_for(topic, schema_id_of(first))
+        except ConnectError:  # by rows: the same again, with the record's name
+            return None
+        present = [one for one in data if one is not None]
+        if len(present) < len(data) or not all(map(bytes.startswith, present, repeat(first[:LENGTH]))):
+            return None
+        if plan.schema is None or plan.schema.name == ONE_OF or plan.validate is not None:
+            return None
+        try:
+            return plan.schema, [orjson.loads(one[LENGTH:]) for one in present]
+        except orjson.JSONDecodeError:
+            return None
 
     def _check(self, validate: Callable[[Any], None], tree: Any) -> None:
         try:

@@ -63,6 +63,7 @@ class Worker:
     folder: Path
     client_config: Mapping[str, str] = field(default_factory=dict)
     limit_s: float = 10.0
+    fused: bool = False
 
     def __post_init__(self) -> None:
         self.events: list[TaskEvent] = []
@@ -115,6 +116,7 @@ class Worker:
             worker_config=converters,
             client_config=client_config,
             paused=paused,
+            fused=self.fused,
             dead_letter_producer=self.client_config if dead_letters else {},
             dead_letter_admin=self.client_config if dead_letters else {},
         )

@@ -128,6 +128,15 @@ ENGINE = ConfigDef(
             AtLeast(1),
         ),
         ConfigKey(
+            "connectrt.fused",
+            Type.BOOLEAN,
+            True,
+            LOW,
+            "Both halves of a Python task run in the process that reads: what it moves does not go through Spark's JVM "
+            "into a second process, which costs CPU for every byte. false: it does; a task then has two processes, and "
+            "may have more than one core.",
+        ),
+        ConfigKey(
             "connectrt.producers.shared",
             Type.BOOLEAN,
             True,
@@ -314,6 +323,7 @@ class EngineSettings(SettingsGroup):
     definition: ClassVar[ConfigDef] = ENGINE
     connectrt_slots_max: int
     connectrt_slot_tasks_max: int
+    connectrt_fused: bool
     connectrt_producers_shared: bool
     connectrt_slice_length_ms: int
     connectrt_executor_wait_ms: int

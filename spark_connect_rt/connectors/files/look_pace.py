@@ -16,7 +16,7 @@ from collections.abc import Callable
 RECENT_LOOKS = 100  # after data so many looks that find none, then the task settles down
 EAGER_WAIT_MS, CALM_WAIT_MS = 20, 100
 RESTS_AFTER_S = 20.0  # without data; then it looks at the instants that rationed tasks share
-CROWD = 250  # threads of a process: with more, tasks that rest look half as often; so 1,000 cost a few % of a core
+CROWD = 500  # threads of a process, two a task: with more, those that rest look half as often; so 1,000 cost little
 BATCHES_AT_ONCE = 10.0
 BATCHES_PER_S = 2.0  # for long; Java's task looks once a second
 

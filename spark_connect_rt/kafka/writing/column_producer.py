@@ -25,7 +25,8 @@ from spark_connect_rt.errors import ConnectError, TimedOutError
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.records.record_batch_columns import BATCH_OVERHEAD, record_bytes
 from spark_connect_rt.kafka.writing.column_inbox import Produced
-from spark_connect_rt.kafka.writing.column_sender import ColumnSender, Rows, Written
+from spark_connect_rt.kafka.writing.column_rows import Rows, Written
+from spark_connect_rt.kafka.writing.column_sender import ColumnSender
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
 from spark_connect_rt.kafka.writing.producer_client import ProducerClient
 from spark_connect_rt.kafka.writing.record_places import RecordPlaces

@@ -12,11 +12,9 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from aiokafka.errors import (
     KafkaError,
     KafkaTimeoutError,
@@ -31,36 +29,15 @@ from spark_connect_rt.kafka.aiokafka_parts import ReadyBatch
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.records.partitioning import TopicPartitioning, rows_by_partition, topics_without_partition
 from spark_connect_rt.kafka.records.record_batch_columns import record_batch, record_bytes
-from spark_connect_rt.kafka.records.varint_columns import Numbers
 from spark_connect_rt.kafka.writing.column_inbox import Inbox, Produced, joined
 from spark_connect_rt.kafka.writing.column_requests import client_error
+from spark_connect_rt.kafka.writing.column_rows import Rows, Written
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
 from spark_connect_rt.kafka.writing.producer_client import ProducerClient
 from spark_connect_rt.protocol.ids import TopicPartition
 
 SMALL_BYTES = 64 << 10  # of a lone batch: what comes while it is under way is laid out behind it
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Rows of one partition."""
-
-    columns: pa.RecordBatch
-    sizes: Numbers
-    now_ms: int
-    until_s: float
-
-    def slice(self, first: int, end: int | None = None) -> Rows:
-        columns = self.columns.slice(first, None if end is None else end - first)
-        return Rows(columns, self.sizes[first:end], self.now_ms, self.until_s)
-
-
-class Written(NamedTuple):
-    """Where the first record of a batch lies."""
-
-    offset: int
-    appended_ms: int | None = None  # the broker's timestamp for all of them; None: their own are kept
 
 
 OnDelivered = Callable[[TopicPartition, Written, Rows], None]
@@ -141,7 +118,12 @@ class ColumnSender:
         waiting = self._waiting[place]
         ready: _Ready | None = None
         while waiting or ready:
-            under_way = ready or self._laid_out(_taken(waiting, self._settings.batch_bytes))
+            rows = None if ready else _taken(waiting, self._settings.batch_bytes)
+            if rows is not None and not waiting and self._is_shared and rows.size < SMALL_BYTES:
+                await self._send(place, rows, None)
+                continue
+            under_way = self._laid_out(rows) if rows is not None else ready
+            assert under_way is not None
             if not waiting and under_way[1].size() < SMALL_BYTES:
                 ready = None
                 await self._send(place, *under_way)  # nothing to make meanwhile: without a task and its turns
@@ -161,11 +143,12 @@ class ColumnSender:
         content = record_batch(rows.columns, rows.now_ms, self._settings.compression)
         return rows, ReadyBatch(content, len(rows.sizes))
 
-    async def _send(self, place: TopicPartition, rows: Rows, batch: ReadyBatch) -> None:
+    async def _send(self, place: TopicPartition, rows: Rows, batch: ReadyBatch | None) -> None:
+        """Send rows until they are acknowledged; ``batch`` None: perhaps in one batch with those of others."""
         count, doing = len(rows.sizes), f"producing to {place}"
         try:
             async with asyncio.timeout_at(rows.until_s):
-                written = await self._acknowledged(place, batch)
+                written = await self._acknowledged(place, rows, batch)
         except TimeoutError as error:
             limit = f"delivery.timeout.ms={self._settings.delivery_timeout_ms}"
             raise TimedOutError(f"{doing}: no answer in {limit}; last error: {self.last_error or None}") from error
@@ -179,19 +162,17 @@ class ColumnSender:
         else:
             self._on_delivered(place, written, rows)
 
-    async def _acknowledged(self, place: TopicPartition, batch: ReadyBatch) -> Written:
+    async def _acknowledged(self, place: TopicPartition, rows: Rows, batch: ReadyBatch | None) -> Written:
         """Return where the first record lies. Raises KafkaError: to try again is no use; ConnectError."""
         while True:
             await self._check(place)
-            leader = self._producer.client.cluster.leader_for_partition(place)
             try:
-                async with self._client.requests.room(leader, batch.size()):
-                    self._under_way.add(batch)
-                    sent = await self._producer.send_batch(batch, place.topic, partition=place.partition)
-                    sent.add_done_callback(_retrieve_outcome)  # also when no one waits for it any more
-                    done = await asyncio.shield(sent)
-                    self._under_way.discard(batch)
-                    return Written(int(done.offset), None if done.timestamp in (None, -1) else int(done.timestamp))
+                if batch is None:
+                    return await self._client.joint.written(place, rows, self._under_way)
+                self._under_way.add(batch)
+                written = await self._client.send(place, batch)
+                self._under_way.discard(batch)
+                return written
             except KafkaError as error:
                 if not (error.retriable or isinstance(error, KafkaTimeoutError)):
                     raise
@@ -229,15 +210,10 @@ class ColumnSender:
         return True
 
 
-def _retrieve_outcome(sent: asyncio.Future[Any]) -> None:
-    if not sent.cancelled():
-        sent.exception()
-
-
 def _fill(waiting: Iterable[Rows], batch_bytes: int) -> bool:
     """Tell whether rows make a batch, or more."""
     size = 0
-    return any((size := size + int(rows.sizes.sum())) >= batch_bytes for rows in waiting)
+    return any((size := size + rows.size) >= batch_bytes for rows in waiting)
 
 
 def _taken(waiting: deque[Rows], most_bytes: int) -> Rows:
@@ -252,7 +228,7 @@ def _taken(waiting: deque[Rows], most_bytes: int) -> Rows:
             taken += [first.slice(0, fit)] if fit else []
             break
         taken.append(first)
-        size += int(first.sizes.sum())
+        size += first.size
     if len(taken) == 1:
         return taken[0]
     columns, sizes = joined([one.columns for one in taken]), np.concatenate([one.sizes for one in taken])

@@ -16,7 +16,10 @@ from aiokafka.errors import KafkaConnectionError
 
 from spark_connect_rt.kafka.aiokafka_parts import ReadyBatch, sends_no_more, withdraw
 from spark_connect_rt.kafka.writing.column_requests import LAST_WAIT_S, Requests, close
+from spark_connect_rt.kafka.writing.column_rows import Written
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
+from spark_connect_rt.kafka.writing.joint_batches import JointBatches
+from spark_connect_rt.protocol.ids import TopicPartition
 
 RECONNECT_S = 1.0
 
@@ -27,7 +30,8 @@ class ProducerClient:
     def __init__(self, settings: ColumnSettings) -> None:
         """Take what ``column_settings`` returned."""
         self.last_error = ""
-        self.requests = Requests(settings.request_bytes)
+        self.joint = JointBatches(settings, self.send, self.withdrawn)
+        self._requests = Requests(settings.request_bytes)
         self.users = 0  # producers that share it; under the lock of ``SharedClients``
         self._settings = settings
         self._producer: Any = None
@@ -61,6 +65,19 @@ class ProducerClient:
             else:
                 return producer
 
+    async def send(self, place: TopicPartition, batch: ReadyBatch) -> Written:
+        """Make one attempt at a batch; return where its first record lies. Raises KafkaError."""
+        leader = self._producer.client.cluster.leader_for_partition(place)
+        async with self._requests.room(leader, batch.size()):
+            sent = await self._producer.send_batch(batch, place.topic, partition=place.partition)
+            sent.add_done_callback(_retrieve_outcome)  # also when no one waits for it any more
+            done = await asyncio.shield(sent)
+            return Written(int(done.offset), None if done.timestamp in (None, -1) else int(done.timestamp))
+
+    def withdrawn(self, batch: ReadyBatch) -> bool:
+        """Take a batch back; return False where it is in a request by now: that one is the last."""
+        return not withdraw(self._producer, {batch})
+
     def writes_to(self, topic: str) -> None:
         """Take note that one more producer writes to a topic."""
         self._topics[topic] += 1
@@ -83,3 +100,8 @@ class ProducerClient:
             await asyncio.wait([self._connecting])
         if self._producer is not None:
             await close(self._producer)
+
+
+def _retrieve_outcome(sent: asyncio.Future[Any]) -> None:
+    if not sent.cancelled():
+        sent.exception()

@@ -13,7 +13,8 @@ from typing import Any
 from aiokafka.errors import KafkaError, LeaderNotAvailableError
 
 from spark_connect_rt.kafka.records.record_batch_columns import LaidOutRecords, laid_out_records, next_sequence
-from spark_connect_rt.kafka.writing.column_sender import ColumnSender, OnDelivered, Rows, Written
+from spark_connect_rt.kafka.writing.column_rows import Rows, Written
+from spark_connect_rt.kafka.writing.column_sender import ColumnSender, OnDelivered
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
 from spark_connect_rt.kafka.writing.produce_requests import ProduceRequests
 from spark_connect_rt.kafka.writing.transaction_coordinator import FENCING, TransactionCoordinator
@@ -88,7 +89,7 @@ class TransactionalSender(ColumnSender):
         else:
             await super()._send(place, rows, batch)
 
-    async def _acknowledged(self, place: TopicPartition, batch: Any) -> Written:
+    async def _acknowledged(self, place: TopicPartition, rows: Rows, batch: Any) -> Written:
         """See the base, of a NumberedBatch. Raises FencedError, too."""
         sequence, content = self._sequences.get(place, 0), b""
         if not batch.requested.done():

@@ -16,7 +16,8 @@ def task_rows(partition: TaskPartition) -> Iterator[pa.RecordBatch]:
     """Yield the batches of a task that lives for this read. Raises DataError, and what its start does."""
     task = open_task(partition)
     try:
-        yield from poll_rows(task, partition.limits)
+        for batch in poll_rows(task, partition.limits):
+            yield batch.select(partition.columns)
     finally:
         task.close()
 

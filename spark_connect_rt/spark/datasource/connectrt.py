@@ -62,9 +62,10 @@ class ConnectRt(DataSource):  # type: ignore[misc]
         table = self._table()
         if table is not None:
             return self.tables[_kind_of(table)]
-        if parse_options(dict(self.options)).decodes:  # reported by load(), not by a query that fails later
+        options = parse_options(dict(self.options))
+        if options.decodes:  # reported by load(), not by a query that fails later
             return self._connector().columns()
-        return columns_ddl((), {})
+        return columns_ddl((), {}, options.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader. Raises BadConfigError naming every wrong option."""
@@ -72,7 +73,7 @@ class ConnectRt(DataSource):  # type: ignore[misc]
         if table is None:
             connector = self._connector()
             reader = _FilteringReader if filters_are_handed_over() else _Reader
-            return reader(connector, given_kinds(connector.options.decodes, schema))
+            return reader(connector, given_kinds(connector.options, schema))
         del options["path"]
         columns = self.filtered.get(_kind_of(table), ())
         if columns and filters_are_handed_over():
@@ -90,20 +91,23 @@ class ConnectRt(DataSource):  # type: ignore[misc]
 
     def _limited_stream(self, schema: StructType) -> DataSourceStreamReader:
         from spark_connect_rt.spark.datasource.range_stream import RangeStreamReader
+        from spark_connect_rt.spark.datasource.stream_position import POSITION_COLUMNS
         from spark_connect_rt.spark.datasource.stream_reader import StreamPlan, StreamReader
 
         connector = self._connector()
-        kinds = given_kinds(connector.options.decodes, schema)
+        kinds = given_kinds(connector.options, schema)
         if connector.has_ranges:
             return RangeStreamReader(connector, kinds)
 
         def open_tasks(starting: Sequence[SourceOffset]) -> list[OpenTask]:
-            return [open_task(task) for task in connector.tasks(starting, kinds)]
+            return [open_task(task, also=POSITION_COLUMNS) for task in connector.tasks(starting, kinds)]
 
         book = connector.book if connector.options.commit_offsets else None
         max_records = connector.options.limits.max_records
         exact = connector.exact_offsets
-        return StreamReader(StreamPlan(open_tasks, connector.starting, max_records, REPEAT_IDLE_MS, exact, book))
+        columns = connector.options.columns
+        plan = StreamPlan(open_tasks, connector.starting, max_records, REPEAT_IDLE_MS, exact, book, columns)
+        return StreamReader(plan)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of a batch. Raises BadConfigError naming every wrong option."""
@@ -126,6 +130,8 @@ class ConnectRt(DataSource):  # type: ignore[misc]
         if table is not None and (_kind_of(table) not in self.tables or table.endswith(":")):
             there = (f"{name}<connector>" if name.endswith(":") else name for name in self.tables)
             raise BadConfigError({"path": [f"there is no table {table!r}, only {', '.join(there)}"]})
+        if table is not None and "columns" in {name.lower() for name in self.options}:
+            raise BadConfigError({"columns": ["is of connectors; a table has all of its columns: select some"]})
         return table
 
 

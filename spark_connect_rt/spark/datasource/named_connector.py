@@ -69,7 +69,7 @@ class NamedConnector:
         decodes = self.options.decodes
         unsaid = [one for one in decodes if one.type_ddl is None]
         kinds = sampled_kinds(self.tasks(self.starting()), unsaid) if unsaid else {}
-        return columns_ddl(decodes, kinds)
+        return columns_ddl(decodes, kinds, self.options.columns)
 
     def tasks(
         self, starting: Sequence[SourceOffset], kinds: Mapping[str, pa.DataType] | None = None
@@ -149,6 +149,7 @@ class NamedConnector:
                 tuple(starting),
                 self.options.decodes,
                 kinds,
+                self.options.columns,
             )
             for number, task in enumerate(tasks)
         ]

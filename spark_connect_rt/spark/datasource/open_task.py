@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +17,8 @@ from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
 from spark_connect_rt.spark.datasource.decoding import Decoder, Readers
-from spark_connect_rt.spark.datasource.read_options import Decode, ReadLimits, SourceOffset
+from spark_connect_rt.spark.datasource.read_options import COLUMNS, Decode, ReadLimits, SourceOffset
+from spark_connect_rt.spark.datasource.stream_position import POSITION_COLUMNS
 from spark_connect_rt.spark.datasource.task_read import ReadContext, convert
 from spark_connect_rt.spark.datasource.value_readers import SCHEMA, HeldValues, value_reader
 from spark_connect_rt.spark.executor.hosting import load_class, load_clients
@@ -42,6 +43,14 @@ class TaskPartition(InputPartition):  # type: ignore[misc]
     starting: tuple[SourceOffset, ...]
     decodes: tuple[Decode, ...] = ()
     kinds: Mapping[str, pa.DataType] = field(default_factory=dict)  # of the decoded columns
+    columns: tuple[str, ...] = tuple(COLUMNS)  # of the read; its batches may have more
+
+
+def made_columns(partition: TaskPartition, also: Sequence[str] = ()) -> frozenset[str]:
+    """Return the columns that a task's batches have: those of the read, and what decoding and limits look at."""
+    decoded = {"topic", *POSITION_COLUMNS, *(one.column for one in partition.decodes)} if partition.decodes else ()
+    sized = ("key", "value") if partition.limits.max_bytes is not None else ()
+    return frozenset({*partition.columns, *decoded, *sized, *also})
 
 
 class OpenTask:
@@ -53,11 +62,13 @@ class OpenTask:
         pipeline: SourcePipeline,
         decode: BatchStep = lambda batch: batch,
         held: Sequence[HeldValues] = (),
+        columns: Collection[str] = tuple(COLUMNS),
     ) -> None:
         self._task = task
         self._pipeline = pipeline
         self._decode = decode
         self._held = held
+        self._columns = columns
 
     def poll(self) -> list[pa.RecordBatch] | None:
         """Return what one poll brings, converted and decoded, without empty batches; None: it brought nothing.
@@ -83,7 +94,7 @@ class OpenTask:
         self._pipeline.close()
 
     def _converted(self, polled: Sequence[Polled]) -> Iterator[pa.RecordBatch]:
-        return map(self._decode, convert(self._pipeline, polled))
+        return map(self._decode, convert(self._pipeline, polled, self._columns))
 
     def _polled(self) -> Sequence[Polled]:
         try:
@@ -94,8 +105,11 @@ class OpenTask:
             return ()
 
 
-def open_task(partition: TaskPartition, batch_step: MakeStep | None = None) -> OpenTask:
-    """Start a task; what it polls is decoded as the partition says, or goes another step. Raises what it does."""
+def open_task(partition: TaskPartition, batch_step: MakeStep | None = None, *, also: Sequence[str] = ()) -> OpenTask:
+    """Start a task; what it polls is decoded as the partition says, or goes another step. Raises what it does.
+
+    ``also``: columns that its batches have to have, whether the read has them or not.
+    """
     clients = load_clients(partition.clients)
     config = clients.resolve(partition.config, partition.config)
     held: dict[str, Any] = {one.column: HeldValues() for one in partition.decodes if one.format == SCHEMA}
@@ -106,7 +120,7 @@ def open_task(partition: TaskPartition, batch_step: MakeStep | None = None) -> O
     pipeline = context.pipeline = SourcePipeline.from_config(config, config, clients.plugin, converters=converters)
     tolerate = config.get("errors.tolerance", "").lower() == "all"
     step = batch_step(readers) if batch_step else Decoder(readers, partition.kinds, tolerate=tolerate).decode
-    opened = OpenTask(task, pipeline, step, tuple(held.values()))
+    opened = OpenTask(task, pipeline, step, tuple(held.values()), made_columns(partition, also))
     try:
         task.start(clients.resolve(partition.task_config, partition.config))
     except BaseException:

@@ -34,7 +34,19 @@ OWN = (
     "decodekey",
     "valuetype",
     "keytype",
+    "columns",
 )
+COLUMNS = {
+    "topic": "string",
+    "partition": "int",
+    "key": "binary",
+    "value": "binary",
+    "headers": "array<struct<key: string, value: binary>>",
+    "timestamp": "timestamp",
+    "source_partition": "string",
+    "source_offset": "string",
+}
+"""The format's columns and their types in Spark, as DDL."""
 DECODES = {"value": ("decode", "valueType"), "key": ("decodeKey", "keyType")}
 """By column: the option that has it decoded, and the one that says its type."""
 DEFAULTS = {
@@ -92,6 +104,7 @@ class ReadOptions:
     connector: str | None  # a deployed one, whose configuration is below the options
     config: Mapping[str, str]  # the connector's, names still in lower case but for those of ``config``
     decodes: tuple[Decode, ...] = ()
+    columns: tuple[str, ...] = tuple(COLUMNS)  # those of the read, in their order
 
 
 class GivenOptions:
@@ -134,9 +147,13 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
     commit_offsets = take("commitoffsets", _commit, False)
     whole = take("config", whole_config, {})
     decodes = _decodes(given, problems)
+    columns = take("columns", _columns, tuple(COLUMNS))
+    for one in decodes:
+        if one.column not in columns:
+            problems.setdefault("columns", []).append(f"has no {one.column}, which {one.option} would make columns of")
     reading.refuse()
     config = {name: value for name, value in given.items() if not _is_own(name)}
-    return ReadOptions(limits, starting, commit_offsets, given.get("connector"), {**config, **whole}, decodes)
+    return ReadOptions(limits, starting, commit_offsets, given.get("connector"), {**config, **whole}, decodes, columns)
 
 
 def _is_own(name: str) -> bool:
@@ -211,6 +228,16 @@ def whole_config(text: str) -> dict[str, str]:
     if not isinstance(tree, dict) or not all(isinstance(value, str) for value in tree.values()):
         raise ValueError("must be a JSON object of texts")
     return tree
+
+
+def _columns(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip().lower() for name in text.split(","))
+    unknown = [name for name in names if name not in COLUMNS]
+    if unknown:
+        raise ValueError(f"there is no column {unknown[0]!r}, only {', '.join(COLUMNS)}")
+    if len(set(names)) < len(names):
+        raise ValueError("names a column twice")
+    return names
 
 
 def _commit(text: str) -> bool:

@@ -19,6 +19,8 @@ from spark_connect_rt.spark.datasource.read_options import SourceOffset
 
 Position = dict[str, dict[str, Any]]
 NOWHERE = ""
+POSITION_COLUMNS = ("source_partition", "source_offset")
+"""The columns of rows by which a stream knows where it is."""
 
 
 def position_at(offsets: Iterable[SourceOffset]) -> Position:
@@ -41,7 +43,7 @@ def offsets_of(position: Position) -> tuple[SourceOffset, ...]:
 
 def advanced(position: Position, batch: pa.RecordBatch) -> Position:
     """Return the position behind a batch of the format's columns."""
-    table = pa.table([batch.column("source_partition"), batch.column("source_offset")], names=["partition", "offset"])
+    table = pa.table([batch.column(name) for name in POSITION_COLUMNS], names=["partition", "offset"])
     found = table.group_by("partition", use_threads=False).aggregate([("offset", "last"), ([], "count_all")])
     moved = dict(position)
     for row in found.to_pylist():
@@ -101,7 +103,7 @@ class RepeatedBatch:
 
     def _rows_up_to_end(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         mask = []
-        columns = (batch.column(name).to_pylist() for name in ("source_partition", "source_offset"))
+        columns = (batch.column(name).to_pylist() for name in POSITION_COLUMNS)
         for partition, offset in zip(*columns, strict=True):
             name = NOWHERE if partition is None else partition
             mask.append(name in self._ends)

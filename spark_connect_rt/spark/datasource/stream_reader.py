@@ -24,7 +24,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.spark.datasource.named_connector import OffsetBook
 from spark_connect_rt.spark.datasource.open_task import OpenTask
-from spark_connect_rt.spark.datasource.read_options import SourceOffset
+from spark_connect_rt.spark.datasource.read_options import COLUMNS, SourceOffset
 from spark_connect_rt.spark.datasource.stream_book import StreamBook
 from spark_connect_rt.spark.datasource.stream_limits import (
     ReadAllAvailable,
@@ -62,6 +62,7 @@ class StreamPlan:
     idle_ms: int  # how long a repeated batch waits for rows that must be there
     exact: bool  # each source offset stands behind exactly the rows up to it
     book: Callable[[], OffsetBook] | None  # None: Spark's checkpoint is the only memory
+    columns: Sequence[str] = tuple(COLUMNS)  # those that Spark gets; a task's rows have POSITION_COLUMNS, too
 
 
 @dataclass(slots=True)
@@ -129,7 +130,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             return []
         if self._polled is None or (self._polled.start, self._polled.end) != (begin, until):
             self._polled = self._again(begin, until)
-        return _cut(self._polled.batches)
+        return _cut([batch.select(self._planned.columns) for batch in self._polled.batches])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """See DataSourceStreamReader."""

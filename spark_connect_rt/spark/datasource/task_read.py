@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -17,21 +17,10 @@ from spark_connect_rt.pipeline.columns import PARTITION, PRODUCE_FIELDS, TOPIC
 from spark_connect_rt.pipeline.errant_records import Errant
 from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
 from spark_connect_rt.protocol.json_text import encode_json
-from spark_connect_rt.spark.datasource.read_options import SourceOffset
+from spark_connect_rt.spark.datasource.read_options import COLUMNS, SourceOffset
 
 log = logging.getLogger(__name__)
 
-COLUMNS = {
-    "topic": "string",
-    "partition": "int",
-    "key": "binary",
-    "value": "binary",
-    "headers": "array<struct<key: string, value: binary>>",
-    "timestamp": "timestamp",
-    "source_partition": "string",
-    "source_offset": "string",
-}
-"""Spark's types, as DDL."""
 _SPARK_TYPES = {
     pa.int8(): "tinyint",
     pa.int16(): "smallint",
@@ -95,22 +84,24 @@ class ReadContext:
         self.pipeline.report_errant(place, error, data)
 
 
-def convert(pipeline: SourcePipeline, polled: Sequence[Polled]) -> Iterator[pa.RecordBatch]:
-    """Yield what was polled in the format's columns; rows of a SourceBatch all have the offset behind the batch."""
+def convert(
+    pipeline: SourcePipeline, polled: Sequence[Polled], columns: Collection[str] = tuple(COLUMNS)
+) -> Iterator[pa.RecordBatch]:
+    """Yield what was polled in columns of the format; rows of a SourceBatch all have the offset behind the batch."""
     for is_batch, pieces in groupby(polled, lambda piece: isinstance(piece, SourceBatch)):
         if not is_batch:
             records = [piece for piece in pieces if isinstance(piece, SourceRecord)]
             rows, places, errants = pipeline.convert_rows(records)
             _tell(errants)
-            yield _columns(rows, [_text(partition) for partition, _ in places], [_text(off) for _, off in places])
+            texts = [[_text(one) for one in some] for some in zip(*places, strict=True)] or [[], []]
+            yield _columns(rows, [pa.array(some, pa.string()) for some in texts], columns)
             continue
         for piece in pieces:
             assert isinstance(piece, SourceBatch)
             place = _text(piece.source_partition), _text(piece.source_offset)
             for converted in pipeline.convert([piece]):
                 _tell(converted.errants)
-                count = converted.batch.num_rows
-                yield _columns(converted.batch, *(pa.repeat(pa.scalar(text, pa.string()), count) for text in place))
+                yield _columns(converted.batch, [pa.scalar(text, pa.string()) for text in place], columns)
 
 
 def _tell(errants: Sequence[Errant]) -> None:
@@ -122,19 +113,24 @@ def _text(tree: Mapping[str, Any] | None) -> str | None:
     return None if tree is None else encode_json(tree).decode()
 
 
-def _columns(rows: pa.RecordBatch, partitions: Any, offsets: Any) -> pa.RecordBatch:
-    """Return a batch in produce form as the format's columns."""
-    count = rows.num_rows
+def _columns(rows: pa.RecordBatch, places: Sequence[pa.Array | pa.Scalar], wanted: Collection[str]) -> pa.RecordBatch:
+    """Return a batch in produce form as columns of the format; a scalar of ``places`` is of each row."""
     metadata = rows.schema.metadata or {}
     topic, partition = metadata.get(TOPIC), metadata.get(PARTITION)
-    columns = {name: pa.nulls(count, kind) for name, kind in PRODUCE_FIELDS.items()}
-    columns |= {name: rows.column(name) for name in rows.schema.names}
+    own: dict[str, Any] = {name: rows.column(name) for name in rows.schema.names}
     if topic is not None:
-        columns["topic"] = pa.repeat(pa.scalar(topic.decode(), pa.string()), count)
+        own["topic"] = pa.scalar(topic.decode(), pa.string())
     if partition is not None:
-        columns["partition"] = pa.repeat(pa.scalar(int(partition), pa.int32()), count)
-    at_us = pc.multiply(columns["timestamp"], 1000)
-    columns["timestamp"] = at_us.cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
-    columns["source_partition"] = pa.array(partitions, pa.string())
-    columns["source_offset"] = pa.array(offsets, pa.string())
-    return pa.RecordBatch.from_pydict(columns)
+        own["partition"] = pa.scalar(int(partition), pa.int32())
+    own["source_partition"], own["source_offset"] = places
+    made = {name: _made(own.get(name), PRODUCE_FIELDS.get(name), rows.num_rows) for name in COLUMNS if name in wanted}
+    if "timestamp" in made:
+        at_us = pc.multiply(made["timestamp"], 1000)
+        made["timestamp"] = at_us.cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
+    return pa.RecordBatch.from_pydict(made)
+
+
+def _made(column: pa.Array | pa.Scalar | None, kind: pa.DataType | None, count: int) -> pa.Array:
+    if column is None:
+        return pa.nulls(count, kind)
+    return pa.repeat(column, count) if isinstance(column, pa.Scalar) else column

@@ -210,7 +210,7 @@ class SparkSlice:
     def on_hello(self, connection: Connection, message: Message) -> bool:
         """Take in a half; a second one of its role is refused: the first may still write what the other would repeat.
 
-        The committer's books are compared once the writer's last report is in.
+        The committer's books are compared once the last reports are in.
         """
         if connection.role == PLUGINS:
             return True
@@ -262,9 +262,9 @@ class SparkSlice:
         self._check_gone()
 
     def _close_books(self) -> None:
-        """Answer the committer (E4): only when the writer's connection ended is everything it said in."""
+        """Answer the committer (E4): only when both connections ended is everything in that they said."""
         with self._lock:
-            if self._committer is None or "writer" in self._halves or self._books_closed:
+            if self._committer is None or self._halves or self._books_closed:
                 return
             self._books_closed = True
             connection, message = self._committer

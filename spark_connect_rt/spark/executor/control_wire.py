@@ -4,7 +4,7 @@ Owns the bytes; both ends use it. A message is a dict with ``op``. Nothing is un
 
 driver -> both: levels log_level
 driver -> reader: start stop pause resume assign revoke generation steer throttle durable claimed offsets end ping
-reader -> driver: hello offsets measures lines ping
+reader -> driver: hello offsets measures lines ping, and of fused hosts what the writer says
 writer -> driver: hello running paused durable released claimed failed lost ended steer throttle measures lines ping
 commit -> driver: hello(totals); driver -> commit: totals(error)
 driver -> preview: preview ping; preview -> driver: hello previewed doing over ping
@@ -81,6 +81,7 @@ def encode_launch(launch: TaskLaunch) -> Message:
         "offsets_topic": launch.offsets_topic,
         "secret_settings": launch.secret_settings,
         "java": None if launch.java is None else asdict(launch.java),
+        "fused": launch.fused,
     }
 
 

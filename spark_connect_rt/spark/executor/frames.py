@@ -41,7 +41,8 @@ class RowKind(IntEnum):
     ABORT = 11  # exactly-once sources: drop the records since the last end, keep their offsets
     GENERATION = 13  # sinks: head: the generation that the task's group member is in
     PACK = 12  # small BATCH rows of any hosts, see row_packs
-    LOST = 13  # what hosts the source task beside this process is gone; head: why
+    LOST = 14  # what hosts the source task beside this process is gone; head: why
+    TOTALS = 15  # the last row: what fused hosts reported durable; head: [host, records, batches] of each
 
 
 @dataclass(frozen=True, slots=True)

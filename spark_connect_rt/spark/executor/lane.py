@@ -62,6 +62,7 @@ class Lane(ABC, threading.Thread):
         self._dropped = False
         self._telling = threading.Lock()  # the dispatcher tells each second, the lane when it ends: in order
         self.abandoned = False
+        self.sees_idle = False  # no one says when the reader runs out: it has, when the queue is empty
 
     # -- dispatcher's thread
 
@@ -147,6 +148,8 @@ class Lane(ABC, threading.Thread):
             case _ if not self._must_drop():
                 self._guarded(lambda: self.on_row(row))
         self._done_with(row)
+        if self.sees_idle and row.kind is RowKind.BATCH and self._rows.empty():
+            self._guarded(self.on_reader_idle)
         return row.kind is RowKind.ENDED
 
     def _must_drop(self) -> bool:

@@ -1,7 +1,7 @@
 """The reader half of a slot: hosts task threads, obeys the driver, yields super-rows.
 
 Owns the table of hosts and the generator that Spark (or a plain thread, in testing) drains. What each task does
-is in source_host and sink_feed.
+is in source_host and sink_feed. A host that is fused has its lane here, too: its rows are handed over in this process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from spark_connect_rt.api.records import Delivered
-from spark_connect_rt.errors import TimedOutError
+from spark_connect_rt.errors import ShuttingDownError, TimedOutError
 from spark_connect_rt.pipeline.delivery_runs import metadata_of
 from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
@@ -32,8 +32,10 @@ from spark_connect_rt.spark.executor.sinks.sink_feed import SinkFeed
 from spark_connect_rt.spark.executor.sources.hosted_source import LookUpEndedError
 from spark_connect_rt.spark.executor.sources.source_host import SourceHost
 from spark_connect_rt.spark.executor.task_meter import TELL_EACH_S
+from spark_connect_rt.spark.executor.writer_side import LaneTable
 
 STOP_LOOK_EACH_S = 0.2  # while a look-up waits
+_LAST_WORDS = (RowKind.FAILED, RowKind.LOST, RowKind.ENDED)
 _SWITCHED = {"pause": {"paused": True}, "resume": {"paused": False}}
 log = logging.getLogger(__name__)
 
@@ -47,14 +49,33 @@ class _OffsetQuestion:
         self.error: str | None = None
 
 
+class FusedRows:
+    """Takes the place of the queue for a fused host: its rows go to a lane of this process. The host's thread."""
+
+    def __init__(self, lanes: LaneTable, rows: RowQueue) -> None:
+        self._lanes = lanes
+        self._rows = rows
+
+    def put(self, row: Row) -> None:
+        """Hand a row on. Raises ShuttingDownError once the slice is over."""
+        if row.kind in _LAST_WORDS:  # behind what the reader's own thread still has to report (E2)
+            self._rows.put(row)
+            return
+        if self._lanes.abandoned:
+            raise ShuttingDownError("the slice is over; rows go nowhere")
+        self._lanes.give(row)
+
+
 class ReaderSide:
-    """All hosts of one slice, on the reading side."""
+    """All hosts of one slice, on the reading side; of those that are fused, the writing side, too."""
 
     def __init__(self, clients: ExecutorClients, send: Callable[[Message], None], heartbeat_s: float = 1.0) -> None:
         self._clients = clients
         self._send = send
         self._heartbeat_s = heartbeat_s
         self._rows = RowQueue()
+        self._lanes = LaneTable(clients, self._report_of_lane)
+        self._fused = FusedRows(self._lanes, self._rows)
         self._hosts: dict[int, SourceHost | SinkFeed] = {}
         self._ending = False
         self._numbers = itertools.count(1)
@@ -72,6 +93,9 @@ class ReaderSide:
                     self._tell_last_measures(row.host)
                 if row.kind is RowKind.ENDED:
                     self._hosts.pop(row.host, None)
+                if row.host in self._lanes.totals:
+                    self._lanes.give(row)
+                    continue
                 row = self._with_more(row)
                 last = self._rows.empty()
                 yield replace(row, last=last)
@@ -79,8 +103,23 @@ class ReaderSide:
                     continue
             elif self._ending:
                 self._rows.close()
+                yield from self._books()
                 return
             yield MARKER_ROW
+
+    def _books(self) -> Iterator[Row]:
+        """Yield what the lanes of this process reported durable, once they have ended (E4)."""
+        self._lanes.join()
+        if self._lanes.totals:
+            totals = [(host, one.records, one.batches) for host, one in self._lanes.totals.items()]
+            yield Row(0, RowKind.TOTALS, orjson.dumps(totals))
+
+    def _report_of_lane(self, message: Mapping[str, Any]) -> None:
+        """Send a lane's report; how full it is concerns this process alone."""
+        if message["op"] != "throttle":
+            self._send(dict(message))
+        elif (host := self._hosts.get(message["host"])) is not None:
+            host.switches.set(throttled=message["on"])
 
     def _with_more(self, row: Row) -> Row:
         """Return a small batch with those queued behind it, after a moment for more where they come often."""
@@ -103,6 +142,7 @@ class ReaderSide:
             news = host.news(now_s)
             if news is not None:
                 tell_or_log(self._send, {"op": "measures", "host": number, **news})
+        self._lanes.tell_measures()
 
     def _tell_last_measures(self, number: int) -> None:
         """Report ahead of the row that ends a host: it sends nothing behind that (E2)."""
@@ -112,11 +152,12 @@ class ReaderSide:
 
     def tasks(self) -> list[ConnectorTaskId]:
         """Return the tasks that are hosted now. Any thread."""
-        return [host.task for host in list(self._hosts.values())]
+        return list({*(host.task for host in list(self._hosts.values())), *self._lanes.tasks()})
 
     def abandon(self) -> None:
         """Stop everything without ceremony: the channel or the job is gone."""
         self._ending = True
+        self._lanes.abandon()
         for host in list(self._hosts.values()):
             host.switches.set(stopping=True)
         self._rows.close()
@@ -160,18 +201,28 @@ class ReaderSide:
 
     def _start(self, number: int, launch: TaskLaunch) -> None:
         hide_secrets(launch)
+        rows = self._fused if launch.fused else self._rows
         if launch.kind is TaskKind.SOURCE:
-            host: SourceHost | SinkFeed = SourceHost(number, launch, self._rows, self._clients, self)
+            host: SourceHost | SinkFeed = SourceHost(number, launch, rows, self._clients, self)
         else:
-            host = SinkFeed(number, launch, self._rows, self._clients)
+            host = SinkFeed(number, launch, rows, self._clients)
+        if launch.fused:
+            try:
+                self._lanes.open(number, launch, fused=True)
+            except RuntimeError as error:  # no more threads: the task's trouble, not its neighbours'
+                log.exception("task=%s run=%d FAILED", launch.task, launch.run)
+                self._send({"op": "failed", "host": number, "trace": trace_of(error)})
+                self._send({"op": "ended", "host": number})
+                return
+        else:
+            self._rows.put(Row(number, RowKind.LAUNCH, orjson.dumps(encode_launch(launch))))
         self._hosts[number] = host
-        self._rows.put(Row(number, RowKind.LAUNCH, orjson.dumps(encode_launch(launch))))
         try:
             host.start()
-        except RuntimeError as error:  # no more threads: the task's trouble, not its neighbours'
+        except RuntimeError as error:  # as above
             log.exception("task=%s run=%d FAILED", launch.task, launch.run)
-            self._rows.put(Row(number, RowKind.FAILED, trace_of(error).encode()))
-            self._rows.put(Row(number, RowKind.ENDED))
+            rows.put(Row(number, RowKind.FAILED, trace_of(error).encode()))
+            rows.put(Row(number, RowKind.ENDED))
 
     def wants_commits(self, host: int) -> None:
         """Ask the driver for "durable" messages; only where the task listens, as they cost a message a batch."""

@@ -9,9 +9,17 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
 from spark_connect_rt.errors import ShuttingDownError
 from spark_connect_rt.spark.executor.frames import Row
+
+
+class Rows(Protocol):
+    """Where a host's rows go."""
+
+    def put(self, row: Row) -> None:
+        """Hand a row on, maybe after a wait. Raises ShuttingDownError once the slice is over."""
 
 
 class RowQueue:

@@ -1,6 +1,7 @@
 """The writer half of a slot: deals super-rows to one lane per host.
 
-Owns the table of lanes. Decides nothing: rows say what begins and ends, the driver is sent what became of them.
+Owns the table of lanes, which the reader's process has, too, for hosts that are fused. Decides nothing: rows say what
+begins and ends, the driver is sent what became of them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 
 import orjson
 
-from spark_connect_rt.errors import FencedError
+from spark_connect_rt.errors import FencedError, ShuttingDownError
 from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId
@@ -25,16 +26,84 @@ from spark_connect_rt.spark.executor.sources.transactional_lane import Transacti
 from spark_connect_rt.spark.executor.task_meter import TELL_EACH_S
 
 
-class WriterSide:
-    """All hosts of one slice, on the writing side."""
+class LaneTable:
+    """The lanes of one process, by host; wherever their rows come from."""
 
     def __init__(self, clients: ExecutorClients, report: Report) -> None:
         self._clients = clients
         self._report = report
         self._lanes: dict[int, Lane] = {}
         self._ended: set[int] = set()  # hosts whose ENDED row was seen; the lane may still drain
-        self._abandoned = False
-        self._totals: dict[int, Totals] = {}
+        self.abandoned = False
+        self.totals: dict[int, Totals] = {}
+
+    def open(self, host: int, launch: TaskLaunch, *, fused: bool = False) -> None:
+        """Begin a lane. ``fused``: what reads is in this process and says nothing of running out.
+
+        Raises ShuttingDownError: the slice is over. RuntimeError: there are no more threads.
+        """
+        if self.abandoned:
+            raise ShuttingDownError("the slice is over; nothing begins")
+        for gone in [h for h in list(self._ended) if not self._lanes[h].is_alive()]:
+            self._ended.discard(gone)
+            del self._lanes[gone]
+        lane = _lane_of(launch)(host, launch, self._report, self._clients)
+        lane.sees_idle = fused
+        self._lanes[host] = lane
+        try:
+            lane.start()
+        except RuntimeError:
+            del self._lanes[host]
+            raise
+        self.totals[host] = lane.totals
+
+    def give(self, row: Row) -> None:
+        """Hand a row to its host's lane; none: it is dropped."""
+        lane = self._lanes.get(row.host)
+        if lane is None:
+            return
+        if row.kind is RowKind.ENDED:  # not joined here: a slow drain must not hold up the neighbours
+            self._ended.add(row.host)
+        lane.give(row)
+
+    def hint_idle(self) -> None:
+        """Say that nothing more is on the way right now."""
+        for lane in self._lanes.values():
+            lane.hint_idle()
+
+    def tell_measures(self) -> None:
+        """Tell the driver what the lanes did."""
+        for lane in list(self._lanes.values()):
+            lane.tell_measures()
+
+    def unended(self) -> list[int]:
+        """Return the hosts that have not ended."""
+        return sorted(set(self._lanes) - self._ended)
+
+    def join(self) -> None:
+        """Wait for the lanes to end; not if they are abandoned: one may be stuck in its task, its process is to die."""
+        for lane in list(self._lanes.values()):
+            if self.abandoned:
+                break
+            lane.join()
+
+    def tasks(self) -> list[ConnectorTaskId]:
+        """Return the tasks that have a lane now. Any thread."""
+        return [lane.launch.task for lane in list(self._lanes.values()) if lane.is_alive()]
+
+    def abandon(self) -> None:
+        """The slice is over: no lane may report any more."""
+        self.abandoned = True
+        for lane in list(self._lanes.values()):
+            lane.abandon()
+
+
+class WriterSide:
+    """All hosts of one slice, on the writing side."""
+
+    def __init__(self, clients: ExecutorClients, report: Report) -> None:
+        self._lanes = LaneTable(clients, report)
+        self._fused: dict[int, Totals] = {}  # of hosts whose lane was in the reader's process
         self._reported_s = 0.0
 
     def run(self, rows: Iterator[Row]) -> dict[int, Totals]:
@@ -44,67 +113,50 @@ class WriterSide:
                 if row.kind is not RowKind.MARKER:
                     self._serve(row)
                 if row.last:
-                    for lane in self._lanes.values():
-                        lane.hint_idle()
+                    self._lanes.hint_idle()
                 self._tell_measures(time.monotonic())
         except BaseException:
             self.abandon()
             raise
         self._refuse_truncation()
-        for lane in self._lanes.values():
-            if self._abandoned:
-                break  # a lane may be stuck in its task; its process is about to die
-            lane.join()
-        return self._totals
+        self._lanes.join()
+        return self._lanes.totals | self._fused
 
     def _tell_measures(self, now_s: float) -> None:
         """Tell the driver what the lanes did, about once a second; the reader's heartbeats see to that."""
         if now_s - self._reported_s < TELL_EACH_S:
             return
         self._reported_s = now_s
-        for lane in self._lanes.values():
-            lane.tell_measures()
+        self._lanes.tell_measures()
 
     def _refuse_truncation(self) -> None:
         """Fail when rows stopped though a host never said ENDED: its reader died, which looks like a normal end here.
 
         E1: only the reader says that a host ended; reporting it for the reader would end a task that must be recovered.
         """
-        cut_off = sorted(set(self._lanes) - self._ended)
-        if cut_off and not self._abandoned:
+        cut_off = self._lanes.unended()
+        if cut_off and not self._lanes.abandoned:
             self.abandon()
             raise FencedError(f"the reader's rows stopped in the middle of hosts {cut_off}")
 
     def _serve(self, row: Row) -> None:
-        if row.kind is RowKind.LAUNCH:
-            self._open(row)
-        lane = self._lanes.get(row.host)
-        if lane is None or row.kind is RowKind.LAUNCH:
-            return
-        lane.give(row)
-        if row.kind is RowKind.ENDED:  # not joined here: a slow drain must not hold up the neighbours
-            self._ended.add(row.host)
-
-    def _open(self, row: Row) -> None:
-        for host in [h for h in self._ended if not self._lanes[h].is_alive()]:
-            self._ended.discard(host)
-            del self._lanes[host]
-        launch = decode_launch(orjson.loads(row.head))
-        hide_secrets(launch)
-        lane = _lane_of(launch)(row.host, launch, self._report, self._clients)
-        self._lanes[row.host] = lane
-        self._totals[row.host] = lane.totals
-        lane.start()
+        match row.kind:
+            case RowKind.LAUNCH:
+                launch = decode_launch(orjson.loads(row.head))
+                hide_secrets(launch)
+                self._lanes.open(row.host, launch)
+            case RowKind.TOTALS:
+                self._fused = {host: Totals(*counts) for host, *counts in orjson.loads(row.head)}
+            case _:
+                self._lanes.give(row)
 
     def tasks(self) -> list[ConnectorTaskId]:
         """Return the tasks that are hosted now. Any thread."""
-        return [lane.launch.task for lane in list(self._lanes.values()) if lane.is_alive()]
+        return self._lanes.tasks()
 
     def abandon(self) -> None:
         """The slice is over: no lane may report any more."""
-        self._abandoned = True
-        for lane in list(self._lanes.values()):
-            lane.abandon()
+        self._lanes.abandon()
 
 
 def _lane_of(launch: TaskLaunch) -> type[SourceLane] | type[TransactionalLane] | type[SinkLane]:

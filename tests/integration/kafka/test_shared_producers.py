@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 import time
 
+import pyarrow as pa
 import pytest
 
 from spark_connect_rt.config.client_properties import source_producer_properties
@@ -15,6 +17,7 @@ from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.writing.column_producer import SharedColumnProducer
 from spark_connect_rt.kafka.writing.column_settings import not_honoured
 from spark_connect_rt.kafka.writing.shared_clients import SharedClients
+from spark_connect_rt.pipeline.columns import TOPIC
 from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.testing.worker_settings import worker_settings
@@ -86,6 +89,23 @@ def test_a_record_that_is_too_large_fails_its_own_producer_alone(broker: Embedde
     pair.b.produce(values_batch(topic, [b"behind its end"]))
     pair.b.flush(LIMIT_MS)
     pair.b.close()
+
+
+def test_a_record_that_its_topic_refuses_fails_its_own_producer_alone(broker: EmbeddedKafka) -> None:
+    clients = SharedClients()
+    topic = Pair(broker.bootstrap_servers).new_topic(**{"cleanup.policy": "compact"})
+    producers = [shared_producer(clients, broker.bootstrap_servers, f"c{number}") for number in range(6)]
+    for turn in range(5):
+        for number, producer in enumerate(producers):
+            key = None if (number, turn) == (3, 2) else b"k"
+            columns = {"key": pa.array([key], pa.binary()), "value": pa.array([b"v"], pa.binary())}
+            with contextlib.suppress(ConnectError):  # of the one that failed by then
+                producer.produce(pa.record_batch(columns, metadata={TOPIC: topic.encode()}))
+    for number, producer in enumerate(producers):
+        with pytest.raises(ConnectError, match="producing to") if number == 3 else contextlib.nullcontext():
+            producer.flush(LIMIT_MS)
+    for producer in producers:
+        producer.close()
 
 
 def test_a_topic_that_is_not_there_delays_its_own_producer_alone(broker: EmbeddedKafka) -> None:

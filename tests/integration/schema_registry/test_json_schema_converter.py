@@ -5,22 +5,24 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data import schema as s
-from spark_connect_rt.api.data.schema import Schema, Type
+from spark_connect_rt.api.data.schema import Schema, SchemaAndValue, Type
 from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.converters.draft_schema import ONE_OF, DraftSettings, connect_schema_of, draft_schema
 from spark_connect_rt.converters.json_bytes import dump_json, load_json
 from spark_connect_rt.converters.json_values import JsonSettings, from_tree, to_tree
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.schema_registry.json_schema_converter import JsonSchemaConverter
+from spark_connect_rt.schema_registry.framing import framed
+from spark_connect_rt.schema_registry.json_schema_converter import JsonSchemaConverter, Plan
 from tests.integration.schema_registry.configured import configured
-from tests.property.test_avro import plain, schemas_and_values
+from tests.property.test_avro import FLAT_SCHEMA, FLAT_TYPE, flat_values, plain, schemas_and_values
 from tests.support.schema_registry import SchemaRegistry
 
 VALUES = JsonSettings(map_entries=True, union_name=ONE_OF)
@@ -90,6 +92,81 @@ def test_what_is_written_is_read_back_with_its_schema(data: st.DataObject) -> No
     assert again == schema
     tree = load_json(dump_json(to_tree(schema, value, VALUES)))
     assert plain(from_tree(again, tree, VALUES)) == plain(value)
+
+
+def offline() -> JsonSchemaConverter:
+    """A converter whose registry is a dictionary."""
+    one = JsonSchemaConverter()
+    one.configure({"schema.registry.url": "http://nowhere"})
+    kept: dict[str, int] = {}
+
+    def written(topic: str, schema: Schema | None) -> Plan:
+        text = json.dumps({} if schema is None else draft_schema(schema, DRAFT))
+        return Plan(framed(kept.setdefault(text, len(kept) + 1)), schema, None)
+
+    def read(topic: str, schema_id: int) -> Plan:
+        tree = json.loads({number: text for text, number in kept.items()}[schema_id])
+        return Plan(b"", connect_schema_of(tree, DRAFT) if tree else None, None)
+
+    one.plan_writing, one.plan_reading = written, read  # type: ignore[method-assign]
+    return one
+
+
+def as_mapping(value: Any) -> Any:
+    names = [of.name for of in value.schema.fields] if isinstance(value, Struct) else ()
+    return dict(zip(names, value.values(), strict=True)) if names else value
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    st.lists(flat_values, max_size=4),
+    st.sampled_from([None, *(one.name for one in FLAT_SCHEMA.fields)]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_columns_are_what_records_are(values: list[Any], field: str | None, with_schema: bool, sliced: bool) -> None:
+    one = offline()
+    column, schema = pa.array(values, FLAT_TYPE), FLAT_SCHEMA
+    if field is not None:
+        column, schema = column.field(field), next(each.schema for each in schema.fields if each.name == field)
+    column = column[1:] if sliced else column
+    made = one.column_from_connect_data("t", schema if with_schema else None, column)
+    if made is None:
+        return
+    written = [one.from_connect_data("t", schema if with_schema else None, value) for value in column.to_pylist()]
+    assert made.to_pylist() == written
+    wanted = [one.to_connect_data("t", data) for data in written]
+    read, structs = one.column_to_connect_data("t", made), one.values_to_connect_data("t", written)
+    if read is not None:
+        assert [read[0]] * len(wanted) == [each.schema for each in wanted]
+        assert read[1].to_pylist() == [as_mapping(each.value) for each in wanted]
+    if structs is not None:
+        assert [SchemaAndValue(structs[0], value) for value in structs[1]] == wanted
+
+
+def test_ordinary_batches_go_by_columns_and_others_by_records(registry: SchemaRegistry) -> None:
+    one = converter(registry)
+    rows = [{"x": at, "n": None if at else "a"} for at in range(3)]
+    column = pa.array(rows, pa.struct([("x", pa.int32()), ("n", pa.string())]))
+    made = one.column_from_connect_data("t", POINT_SCHEMA, column)
+    assert made is not None
+    written = [one.from_connect_data("t", POINT_SCHEMA, row) for row in rows]
+    assert made.to_pylist() == written
+    read = one.column_to_connect_data("t", made)
+    assert read is not None
+    assert (read[0], read[1].to_pylist()) == (POINT_SCHEMA, rows)
+    assert one.values_to_connect_data("t", written) is not None
+    first = written[0] or b""
+    for data in (first + b"}", first[:3], one.from_connect_data("t", s.INT32, 5), None):
+        for pair in ([first, data], [data, first]):
+            assert one.column_to_connect_data("t", pa.array(pair, pa.binary())) is None
+            assert one.values_to_connect_data("t", pair) is None
+    union = Schema(Type.STRUCT, name=ONE_OF, fields=POINT_SCHEMA.fields)
+    assert one.column_from_connect_data("t", union, column) is None
+    strict = converter(registry, **{"json.fail.invalid.schema": "true"})
+    assert strict.column_from_connect_data("t", POINT_SCHEMA, column) is None
+    assert strict.column_to_connect_data("t", made) is None
+    assert converter(registry, **{"decimal.format": "NUMERIC"}).column_to_connect_data("t", made) is None
 
 
 def test_schemas_of_others_with_enum_union_and_references() -> None:

@@ -61,9 +61,17 @@ def test_transforms_with_capitals_and_starting_offsets_apply(spark: SparkSession
     assert [row.value for row in found.collect()] == ['{"Line":"two"}']
 
 
+def test_only_the_columns_asked_for_cross(spark: SparkSession, lines: Path) -> None:
+    found = read(spark, lines, until="latest", columns="value,topic").where("topic = 't'")
+    assert found.columns == ["value", "topic"]
+    assert [(bytes(row.value), row.topic) for row in found.collect()] == [(b"one", "t"), (b"two", "t"), (b"three", "t")]
+
+
 def test_every_wrong_option_is_named(spark: SparkSession, lines: Path) -> None:
     with pytest.raises(AnalysisException, match="until: 'noon' is none of idle, latest; maxrecords: 'x'"):
         read(spark, lines, until="noon", maxRecords="x").count()
+    with pytest.raises(AnalysisException, match="columns: there is no column 'offset', only topic, partition, key"):
+        read(spark, lines, columns="value,offset")
     with pytest.raises(AnalysisException, match="Nope"):
         read(spark, lines, **{"connector.class": "Nope"}).count()
 

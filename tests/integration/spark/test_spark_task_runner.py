@@ -49,6 +49,7 @@ class TestSparkTaskRunner(TaskRunnerContract):
     @pytest.fixture
     def worker(self, session: SparkSession, tmp_path: Path) -> Iterator[Worker]:
         worker = new_worker(session, tmp_path)
+        worker.fused = True
         yield worker
         worker.runner.close(5_000)
 
@@ -128,6 +129,7 @@ def test_a_silent_process_is_given_up_after_the_session_timeout(session: SparkSe
 def test_slices_follow_one_another_and_their_books_balance(session: SparkSession, tmp_path: Path) -> None:
     settings = EngineSettings(housekeeping_ms=100, slice_length_ms=1_500)
     worker = new_worker(session, tmp_path, settings)
+    worker.fused = True  # what its lane says comes from the reader's process, and its totals by the last row
     launch = worker.start("a", count="1000000", per_poll="2", pause_s="0.01")
     worker.until(lambda: len(pids(worker, "a")) == 3)
     here = len(worker.sent("a"))

@@ -12,9 +12,10 @@ from pyspark.sql.types import StructType
 
 from pyspark_connectrt import DefaultSource
 from spark_connect_rt.api.ranges import SourceRange
+from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.spark.datasource.pushed_filters import Comparison
 from spark_connect_rt.spark.datasource.range_plan import shared
-from spark_connect_rt.spark.datasource.task_read import COLUMNS
+from spark_connect_rt.spark.datasource.read_options import COLUMNS
 from tests.unit.datasource.memory_logs import MemoryLogs, MemoryLogTask
 
 pytestmark = pytest.mark.usefixtures("logs")
@@ -40,6 +41,22 @@ def filtered(options: Mapping[str, str], conditions: Sequence[Comparison]) -> li
     reader._conditions = list(conditions)  # type: ignore[attr-defined]
     found = [batch for part in reader.partitions() for batch in reader.read(part)]
     return sorted(value for batch in found for value in batch.column("value").to_pylist())
+
+
+@pytest.mark.parametrize("more", [{}, {"maxBytes": "100"}, {"decode": "string", "valueType": "string"}])
+def test_only_the_columns_asked_for_are_made(more: dict[str, str]) -> None:
+    options = MemoryLogs.options() | {"until": "latest", "columns": "value,partition"} | more
+    source = DefaultSource(options)
+    assert source.schema() == f"value {'string' if 'decode' in more else 'binary'}, partition int"
+    columns = StructType().add("value", "string").add("partition", "integer")
+    reader = source.reader(columns)
+    found = [batch for part in reader.partitions() for batch in reader.read(part)]
+    assert {tuple(batch.schema.names) for batch in found} == {("value", "partition")}
+    assert sum(batch.num_rows for batch in found) == 15
+    with pytest.raises(BadConfigError, match="the columns are value, partition: leave out"):
+        source.reader(schema())
+    with pytest.raises(BadConfigError, match="a table has all of its columns"):
+        DefaultSource({"path": "offsets", "columns": "name"}).schema()
 
 
 def at(number: int) -> datetime:

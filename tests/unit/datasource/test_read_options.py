@@ -10,7 +10,7 @@ from spark_connect_rt.app.executor_clients import KafkaExecutorClients
 from spark_connect_rt.connectors.files.file_stream_source import FileStreamSourceConnector
 from spark_connect_rt.connectors.topics.kafka_source import KafkaSourceConnector
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.spark.datasource.read_options import ReadLimits, connector_config, parse_options
+from spark_connect_rt.spark.datasource.read_options import COLUMNS, ReadLimits, connector_config, parse_options
 
 FILE = {"connector.class": "FileStreamSource", "file": "/x", "topic": "t"}
 
@@ -93,12 +93,22 @@ def test_shares_of_all_tasks_keep_to_the_limits() -> None:
         ("startingOffsets", '{"offsets": [{}]}', "GET /connectors"),
         ("connect.url", "http://x", "name it with connector"),
         ("commitOffsets", "yes", "none of connect, none"),
+        ("columns", "value, offset", "there is no column 'offset', only topic, partition, key, value"),
+        ("columns", "", "there is no column ''"),
+        ("columns", "value,Value", "names a column twice"),
     ],
 )
 def test_a_wrong_option_is_named(option: str, value: str, said: str) -> None:
     with pytest.raises(BadConfigError, match=said) as caught:
         parse_options({option: value})
     assert list(caught.value.problems) == [option.lower()]
+
+
+def test_columns_are_those_of_the_read_in_their_order() -> None:
+    assert parse_options({"columns": " Value,topic"}).columns == ("value", "topic")
+    assert parse_options({}).columns == tuple(COLUMNS)
+    with pytest.raises(BadConfigError, match="has no value, which decode would make columns of"):
+        parse_options({"columns": "key", "decode": "json", "decodeKey": "json"})
 
 
 def test_every_wrong_option_is_named_at_once() -> None:

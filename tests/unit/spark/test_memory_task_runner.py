@@ -65,6 +65,18 @@ class TestMemoryTaskRunner(TaskRunnerContract):
         worker.runner.lose_slices()
 
 
+class TestFusedTasks(TestMemoryTaskRunner):
+    """The contract, both halves of each task in the process that reads."""
+
+    @pytest.fixture
+    def worker(self, tmp_path: Path) -> Iterator[Worker]:
+        settings = EngineSettings(housekeeping_ms=20, loss_backoff_ms=10, neighbour_grace_ms=100)
+        worker = new_worker(tmp_path, settings)
+        worker.fused = True
+        yield worker
+        worker.runner.close(2_000)
+
+
 def test_tasks_share_a_slot_and_process_isolation_does_not(tmp_path: Path) -> None:
     worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
     for name in ("a", "b", "c"):

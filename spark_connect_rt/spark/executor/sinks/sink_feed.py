@@ -24,7 +24,7 @@ from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.control_wire import encode_offsets
 from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, encode_partitions, encode_records
 from spark_connect_rt.spark.executor.hosting import Switches, trace_of
-from spark_connect_rt.spark.executor.row_queue import RowQueue
+from spark_connect_rt.spark.executor.row_queue import Rows
 from spark_connect_rt.spark.executor.task_meter import TELL_EACH_S, TaskMeter
 
 _POLL_TIMEOUT_MS = 100  # also how late a revocation may be noticed
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 class SinkFeed(threading.Thread):
     """The reading half of one sink task."""
 
-    def __init__(self, host: int, launch: TaskLaunch, rows: RowQueue, clients: ExecutorClients) -> None:
+    def __init__(self, host: int, launch: TaskLaunch, rows: Rows, clients: ExecutorClients) -> None:
         super().__init__(name=f"sink-feed-{launch.task}", daemon=True)
         self.switches = Switches(paused=launch.paused)
         self.meter = TaskMeter("reader")

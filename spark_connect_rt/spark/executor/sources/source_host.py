@@ -22,7 +22,7 @@ from spark_connect_rt.ports.management.log_subjects import working_for
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.frames import EXACT, BatchHead, Row, RowKind, encode_records
 from spark_connect_rt.spark.executor.hosting import HostLostError, Switches, load_class, monotonic_ms, text_of, trace_of
-from spark_connect_rt.spark.executor.row_queue import RowQueue
+from spark_connect_rt.spark.executor.row_queue import Rows
 from spark_connect_rt.spark.executor.sources.hosted_source import (
     DriverLink,
     Durable,
@@ -39,9 +39,7 @@ log = logging.getLogger(__name__)
 class SourceHost(threading.Thread):
     """One source task, hosted."""
 
-    def __init__(
-        self, host: int, launch: TaskLaunch, rows: RowQueue, clients: ExecutorClients, driver: DriverLink
-    ) -> None:
+    def __init__(self, host: int, launch: TaskLaunch, rows: Rows, clients: ExecutorClients, driver: DriverLink) -> None:
         super().__init__(name=f"source-{launch.task}", daemon=True)
         self.switches = Switches(paused=launch.paused)
         self.meter = TaskMeter("reader")

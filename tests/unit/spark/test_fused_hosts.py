@@ -1,0 +1,155 @@
+"""Hosts with both halves in the process that reads: what crosses to the writer, and what holds them back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_connect_rt.errors import ShuttingDownError
+from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.spark.executor import lane
+from spark_connect_rt.spark.executor.control_wire import encode_launch
+from spark_connect_rt.spark.executor.frames import Row, RowKind
+from spark_connect_rt.spark.executor.hosting import load_class
+from spark_connect_rt.spark.executor.reader_side import ReaderSide
+from spark_connect_rt.spark.executor.writer_side import LaneTable, WriterSide
+from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, wait_until
+
+STRING = "spark_connect_rt.converters.string:StringConverter"
+CONVERTERS = {f"{part}.converter": STRING for part in ("key", "value", "header")}
+
+
+class Half:
+    """A reader whose rows are collected, as Spark would take them."""
+
+    def __init__(self) -> None:
+        self.clients = MemoryExecutorClients(find_plugin=load_class)
+        self.reports: list[Mapping[str, Any]] = []
+        self.rows: list[Row] = []
+        self.side = ReaderSide(self.clients, self.reports.append, 0.02)
+        self._thread = threading.Thread(target=lambda: self.rows.extend(self.side.rows()), daemon=True)
+        self._thread.start()
+
+    def start(self, host: int, folder: Path, **config: str) -> None:
+        task_config = {"name": "a", "folder": str(folder), **config}
+        launch = TaskLaunch(
+            ConnectorTaskId("a", 0),
+            1,
+            1,
+            TaskKind.SOURCE,
+            "tests.contract.task_samples:CountingSource",
+            task_config,
+            {},
+            CONVERTERS,
+            fused=True,
+        )
+        self.side.handle({"op": "start", "host": host, "launch": encode_launch(launch)})
+        threading.Thread(target=self._answer_look_ups, daemon=True).start()
+
+    def _answer_look_ups(self) -> None:
+        wait_until(lambda: bool(self.ops("offsets")))
+        self.side.handle({"op": "offsets", "id": self.ops("offsets")[-1]["id"], "answer": [None]})
+
+    def ops(self, *wanted: str) -> list[Mapping[str, Any]]:
+        return [one for one in list(self.reports) if one["op"] in wanted]
+
+    def end(self) -> None:
+        self.side.handle({"op": "end"})
+        self._thread.join(10)
+        assert not self._thread.is_alive()
+
+
+def test_nothing_of_a_fused_host_crosses_but_its_totals(tmp_path: Path) -> None:
+    half = Half()
+    half.start(7, tmp_path, count="10")
+    wait_until(lambda: sum(one["n"] for one in half.ops("durable")) == 10)
+    half.side.handle({"op": "stop", "host": 7, "within_ms": None})
+    wait_until(lambda: bool(half.ops("ended")))
+    half.end()
+    batches = len(half.ops("durable"))
+    crossed = [row for row in half.rows if row.kind is not RowKind.MARKER]
+    assert [row.kind for row in crossed] == [RowKind.TOTALS]
+    assert [one["op"] for one in half.reports if one["op"] not in ("measures", "offsets", "durable")] == [
+        "running",
+        "ended",
+    ]
+    assert half.clients.topics.values("numbers") == [b"a-%d" % number for number in range(10)]
+    totals = WriterSide(half.clients, lambda message: None).run(iter(half.rows))
+    assert {host: (one.records, one.batches) for host, one in totals.items()} == {7: (10, batches)}
+
+
+def test_a_full_lane_rests_its_host_without_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lane, "THROTTLE_BYTES", 1)
+    monkeypatch.setattr(lane, "UNTHROTTLE_BYTES", 1)
+    rested: list[bool] = []
+    half = Half()
+    real = half.side._report_of_lane
+
+    def listen(message: Mapping[str, Any]) -> None:
+        real(message)
+        if message["op"] == "throttle":
+            rested.append(half.side._hosts[7].switches.throttled)
+
+    half.side._lanes._report = listen
+    half.start(7, tmp_path, count="200")
+    wait_until(lambda: len(half.clients.topics.values("numbers")) == 200)
+    half.side.handle({"op": "stop", "host": 7, "within_ms": None})
+    wait_until(lambda: bool(half.ops("ended")))
+    half.end()
+    assert rested[:2] == [True, False]
+    assert not half.ops("throttle")
+    assert half.clients.topics.values("numbers") == [b"a-%d" % number for number in range(200)]
+
+
+def test_a_lane_without_a_thread_fails_its_task_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_threads(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    half = Half()
+    with monkeypatch.context() as patched:
+        patched.setattr(lane.Lane, "start", no_threads)
+        half.side.handle({"op": "start", "host": 1, "launch": _launch(tmp_path)})
+    assert [one["op"] for one in half.reports if one["op"] != "measures"] == ["failed", "ended"]
+    half.start(2, tmp_path, count="3")
+    wait_until(lambda: len(half.clients.topics.values("numbers")) == 3)
+    half.side.handle({"op": "stop", "host": 2, "within_ms": None})
+    wait_until(lambda: len(half.ops("ended")) == 2)
+    half.end()
+
+
+def _launch(folder: Path) -> Mapping[str, Any]:
+    config = {"name": "a", "folder": str(folder)}
+    task = ConnectorTaskId("a", 0)
+    return encode_launch(
+        TaskLaunch(
+            task, 1, 1, TaskKind.SOURCE, "tests.contract.task_samples:CountingSource", config, {}, {}, fused=True
+        )
+    )
+
+
+def test_lanes_that_are_abandoned_take_no_more(tmp_path: Path) -> None:
+    half = Half()
+    half.start(7, tmp_path, count="1000000", per_poll="1")
+    wait_until(lambda: len(half.clients.topics.values("numbers")) > 10)
+    half.side.abandon()
+    half._thread.join(10)
+    reports = [one["op"] for one in half.reports]
+    wait_until(lambda: not half.side._lanes.tasks())
+    assert [one["op"] for one in half.reports][len(reports) :] in ([], ["durable"])  # one was on its way
+    with pytest.raises(ShuttingDownError):
+        half.side._fused.put(Row(7, RowKind.BATCH))
+    with pytest.raises(ShuttingDownError):
+        LaneTableOver().open(8, TaskLaunch(ConnectorTaskId("b", 0), 1, 1, TaskKind.SOURCE, "m:C", {}, {}, {}))
+
+
+class LaneTableOver(LaneTable):
+    """One whose slice is over."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryExecutorClients(), lambda message: None)
+        self.abandon()
