@@ -40,10 +40,7 @@ _SINKS = {
     "VerifiableSinkConnector": "for tests, as Kafka's own",
     "MockSinkConnector": "for tests, as Kafka's own",
 }
-_CONVERTERS = {
-    ("ProtobufConverter", "written"): "Google's library makes and reads one message at a time",
-    ("ProtobufConverter", "read"): "Google's library makes and reads one message at a time",
-}
+_CONVERTERS: dict[tuple[str, str], str] = {}  # all have both
 _TRANSFORMATIONS: dict[str, str] = {}  # all have
 _CONDITIONS = """
 ## When columns go record by record all the same
@@ -58,6 +55,8 @@ The result is the same either way; only CPU differs. A batch goes record by reco
   JSON of which each record has other fields, unions of Avro and of JSON Schema (oneOf) of more than null and one type;
 - fewer than 16 Avro payloads are read at once, or payloads with a registry's id name several schemas;
 - JsonSchemaConverter holds each value against its schema (`json.fail.invalid.schema`), or reads decimals as numbers;
+- Protobuf has a field that is a message (times and decimals are), an enum, a list, a map or a union: flat messages go
+  by columns, though Google's library makes and reads each of them by itself;
 - something in it failed: record by record finds the one to blame, for `errors.tolerance` and the dead letter queue;
 - the task asks for a delivery report of each record (`commit_record` with metadata), or a producer or consumer
   setting is one that only librdkafka knows: the log names it.

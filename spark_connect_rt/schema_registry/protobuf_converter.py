@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.api.data.schema import Schema, SchemaAndValue, Type
 from spark_connect_rt.api.data.struct import Struct, check_value
 from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.errors import DataError
-from spark_connect_rt.schema_registry.framing import framed
+from spark_connect_rt.errors import ConnectError, DataError
+from spark_connect_rt.schema_registry.framing import LENGTH, framed, schema_id_of
 from spark_connect_rt.schema_registry.proto_files import (
     ProtoFile,
     file_of_text,
@@ -30,6 +31,9 @@ from spark_connect_rt.schema_registry.proto_values import fill_message, value_of
 from spark_connect_rt.schema_registry.registry_client import StoredSchema, library
 from spark_connect_rt.schema_registry.registry_converter import RegistryConverter
 from spark_connect_rt.schema_registry.settings import BASE, switch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _OWN = ConfigDef(
     [
@@ -126,17 +130,51 @@ class ProtobufConverter(RegistryConverter[ProtobufWriting, ProtobufReading]):
     def read(self, plan: ProtobufReading, data: bytes, start: int) -> SchemaAndValue:
         """Return schema and value. Raises DataError."""
         indexes, start = read_indexes(data, start)
-        if indexes not in plan.messages:
-            descriptor = plan.file.message(indexes)
-            schema = connect_schema_of(descriptor, self._proto, plan.version)
-            plan.messages[indexes] = (_class_of(descriptor), schema)
-        kind, schema = plan.messages[indexes]
+        kind, schema = self._message(plan, indexes)
         message = kind()
         try:
             message.ParseFromString(data[start:])
         except library("google.protobuf.message").DecodeError as error:
             raise DataError(f"the payload is no {kind.DESCRIPTOR.full_name}: {error}") from error
         return SchemaAndValue(schema, value_of(message, schema))
+
+    def _message(self, plan: ProtobufReading, indexes: tuple[int, ...]) -> tuple[type[Any], Schema]:
+        if indexes not in plan.messages:
+            descriptor = plan.file.message(indexes)
+            plan.messages[indexes] = (
+                _class_of(descriptor),
+                connect_schema_of(descriptor, self._proto, plan.version),
+            )
+        return plan.messages[indexes]
+
+    def column_from_connect_data(self, topic: str, schema: Schema | None, values: pa.Array) -> pa.Array | None:
+        """Return frames and messages of a column of flat structs."""
+        # Arrow is imported where batches are.
+        from spark_connect_rt.schema_registry.proto_columns import framed_messages, lists_of
+
+        lists = lists_of(schema, values)
+        if lists is None:
+            return None
+        plan = self._plan_of(topic, schema)
+        return framed_messages(plan.frame, plan.message, lists, self._proto.scrub_names)
+
+    def column_to_connect_data(self, topic: str, data: pa.Array) -> tuple[Schema | None, pa.Array] | None:
+        """Return flat messages of one kind as a column of structs."""
+        from spark_connect_rt.schema_registry.proto_columns import struct_column
+
+        payloads = data.to_pylist()
+        if not payloads or data.null_count:
+            return None
+        try:
+            plan = self._plan_for(topic, schema_id_of(payloads[0]))
+            indexes, start = read_indexes(payloads[0], LENGTH)
+            kind, schema = self._message(plan, indexes)
+            if not all(map(bytes.startswith, payloads, repeat(payloads[0][:start]))):
+                return None
+            column = struct_column(kind, schema, [one[start:] for one in payloads])
+        except (ConnectError, library("google.protobuf.message").DecodeError):  # by rows: the same, with its name
+            return None
+        return None if column is None else (schema, column)
 
 
 def _class_of(descriptor: Any) -> type[Any]:

@@ -276,7 +276,7 @@ def test_header_from(batch: SourceBatch, side: str, taken: tuple[str, str], oper
     check(configured(f"HeaderFrom{side}", config), batch)
 
 
-@slow_machine
+@settings(deadline=None, max_examples=25)
 @given(batches(), HEADERS_TAKEN, st.sampled_from(["7", "text", "true", "1.5", "[1,2]", "2020-01-01"]), st.sampled_from(HEADER_CONVERTERS))  # fmt: skip
 def test_headers_are_written_as_those_of_rows(
     batch: SourceBatch, taken: tuple[str, str], literal: str, converter: str

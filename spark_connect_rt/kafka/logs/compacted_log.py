@@ -42,7 +42,7 @@ from spark_connect_rt.protocol.ids import TopicPartition
 _log = logging.getLogger(__name__)
 
 READ_BATCH_COUNT = 1_000  # more costs time in the garbage collector, less in calls
-IDLE_WAIT_S = 0.25  # the reader wakes at once for records; this bounds how long ``stop`` waits for it
+IDLE_WAIT_S = 0.2  # of one wake-up: confluent-kafka takes longer waits in turns of 200 ms; records end it at once
 PENDING_WAIT_S = 0.005  # while an append is not answered yet
 BLOCK_LIMIT_S = 30.0  # an append larger than the producer's queue waits that long for room behind its own records
 STOP_LIMIT_S = 10.0  # for the reader's end: a reader that hangs, in librdkafka or a listener, ends with the process

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from google.protobuf import descriptor_pb2
 from hypothesis import given, settings
@@ -18,6 +19,7 @@ from spark_connect_rt.api.data import schema as s
 from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
+from spark_connect_rt.converters.json_columns import ARROW_TYPES
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.schema_registry.proto_files import read_indexes, text_of_file, written_indexes
 from spark_connect_rt.schema_registry.proto_schema import message_file
@@ -116,6 +118,55 @@ def test_values_of_every_kind_come_back(registry: SchemaRegistry, value: dict[st
     one = converter(registry, optional_for_nullables="true")
     read = one.to_connect_data("flat", one.from_connect_data("flat", FLAT, Struct(FLAT, value)))
     assert read.value.to_dict() == value
+
+
+PLAIN = [(schema, values) for schema, values in PRIMITIVES if schema.name is None]
+
+
+@pytest.mark.parametrize("nullables", ["", "optional_for_nullables", "wrapper_for_nullables"])
+def test_columns_are_what_records_are(registry: SchemaRegistry, nullables: str) -> None:
+    one = converter(registry, **({nullables: "true"} if nullables else {}))
+    names = [f"f{at}" for at in range(len(PLAIN))]
+    required = s.struct_of({name: schema for name, (schema, _) in zip(names, PLAIN, strict=True)})
+    optional = s.struct_of({name: schema.as_optional() for name, (schema, _) in zip(names, PLAIN, strict=True)})
+    kinds = [ARROW_TYPES[schema.type] for schema, _ in PLAIN]
+    rows = st.fixed_dictionaries({name: values for name, (_, values) in zip(names, PLAIN, strict=True)})
+    gaps = st.fixed_dictionaries({name: st.none() | values for name, (_, values) in zip(names, PLAIN, strict=True)})
+
+    @settings(deadline=None, max_examples=15)
+    @given(st.lists(rows, min_size=2, max_size=4), st.lists(gaps, min_size=2, max_size=4))
+    def check(full: list[Any], with_gaps: list[Any]) -> None:
+        for topic, schema, given_rows in (("required", required, full), ("optional", optional, with_gaps)):
+            column = pa.array(given_rows, pa.struct(list(zip(names, kinds, strict=True))))[1:]
+            made = one.column_from_connect_data(topic + nullables, schema, column)
+            written = [one.from_connect_data(topic + nullables, schema, row) for row in column.to_pylist()]
+            if made is None:
+                assert (topic, nullables) == ("optional", "wrapper_for_nullables")
+                continue
+            assert made.to_pylist() == written
+            read = one.column_to_connect_data(topic + nullables, made)
+            assert read is not None
+            wanted = [one.to_connect_data(topic + nullables, data) for data in written]
+            assert [read[0]] * len(wanted) == [each.schema for each in wanted]
+            assert read[1].to_pylist() == [each.value.to_dict() for each in wanted]
+
+    check()
+
+
+def test_what_is_not_flat_or_broken_goes_by_records(registry: SchemaRegistry) -> None:
+    one = converter(registry)
+    schema, value = whole_struct()
+    data = one.from_connect_data("whole", schema, value)
+    assert one.column_to_connect_data("whole", pa.array([data])) is None
+    assert one.column_from_connect_data("raw", s.STRING, pa.array(["a"])) is None
+    assert one.column_from_connect_data("raw", None, pa.array([{"a": 1}])) is None
+    flat = s.struct_of({"a": s.INT64})
+    made = one.column_from_connect_data("flat64", flat, pa.array([{"a": 1}, {"a": 2}]))
+    assert made is not None
+    first = made[0].as_py()
+    assert one.column_to_connect_data("flat64", pa.array([first])) is not None
+    for other in (first[:5], first + b"\x07", data, None):
+        assert one.column_to_connect_data("flat64", pa.array([first, other])) is None
 
 
 @settings(deadline=None, max_examples=60)
