@@ -118,7 +118,7 @@ RUNS: Mapping[str, Run] = {
     ),
     "quick": Run(((STATIC, UNIT),), JVM),
     "long": Run((((*SIMULATION, *REAL_PROGRAMS),),), {**JVM, SCHEDULES: LONG_SCHEDULES}),
-    "java": Run(((JAVA_PROOFS,),), {JAVA_SIZES: "whole"}),
+    "java": Run(((JAVA_PROOFS,),), {**JVM, JAVA_SIZES: "whole"}),
 }
 
 

@@ -18,7 +18,14 @@ CONVERTERS = {
     "key.converter.schemas.enable": "false",
     "value.converter.schemas.enable": "false",
 }
-WAL = {"wal_level": "logical", "max_wal_senders": "20", "max_replication_slots": "20", "fsync": "off"}
+WAL = {
+    "wal_level": "logical",
+    "max_wal_senders": "20",
+    "max_replication_slots": "20",
+    "fsync": "off",
+    # Of two scans of a large table at once the second would begin in the middle: another row is the snapshot's first.
+    "synchronize_seqscans": "off",
+}
 _TABLES = """
 CREATE TABLE items (id int PRIMARY KEY, name text NOT NULL, price numeric(12, 2), at timestamptz, note text);
 CREATE TABLE notes (id int PRIMARY KEY, body text);
