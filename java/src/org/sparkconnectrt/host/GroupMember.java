@@ -15,6 +15,7 @@ import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AdminClientConfig;
 import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsOptions;
+import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsSpec;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
@@ -28,6 +29,9 @@ import org.apache.kafka.connect.errors.ConnectException;
  * member's, committed offsets are the group's, a seek moves the task's reader. It reads nothing.
  */
 final class GroupMember implements InvocationHandler {
+  private static final long STABLE_LIMIT_NS = 60_000_000_000L; // a consumer's default.api.timeout.ms
+  private static final long STABLE_LOOK_MS = 50;
+
   private final SinkContext context;
   private final Map<String, String> properties;
   private volatile ConsumerGroupMetadata metadata;
@@ -117,18 +121,29 @@ final class GroupMember implements InvocationHandler {
       admin = Admin.create(known);
     }
     try {
-      Map<TopicPartition, OffsetAndMetadata> found = new HashMap<>();
-      Map<TopicPartition, OffsetAndMetadata> all =
-          admin
-              .listConsumerGroupOffsets(
-                  properties.get(ConsumerConfig.GROUP_ID_CONFIG),
-                  new ListConsumerGroupOffsetsOptions().requireStable(true)) // as a consumer's
-              .partitionsToOffsetAndMetadata()
-              .get();
-      partitions.forEach(one -> found.put(one, all.get(one)));
-      return found;
+      return stable(partitions);
     } catch (ExecutionException error) {
       throw new ConnectException("the group's committed offsets cannot be read", error.getCause());
+    }
+  }
+
+  /** Waits, as a consumer does, for what a transaction has under way: an admin leaves such partitions out. */
+  private Map<TopicPartition, OffsetAndMetadata> stable(Set<TopicPartition> partitions)
+      throws ExecutionException, InterruptedException {
+    String group = properties.get(ConsumerConfig.GROUP_ID_CONFIG);
+    var asked = Map.of(group, new ListConsumerGroupOffsetsSpec().topicPartitions(partitions));
+    var options = new ListConsumerGroupOffsetsOptions().requireStable(true);
+    long began = System.nanoTime();
+    while (true) {
+      Map<TopicPartition, OffsetAndMetadata> all =
+          admin.listConsumerGroupOffsets(asked, options).partitionsToOffsetAndMetadata(group).get();
+      if (all.keySet().containsAll(partitions)) { // with null where nothing is committed
+        return new HashMap<>(all);
+      }
+      if (System.nanoTime() - began > STABLE_LIMIT_NS) {
+        throw new ConnectException("the group's committed offsets are not stable: a transaction is open");
+      }
+      Thread.sleep(STABLE_LOOK_MS);
     }
   }
 
