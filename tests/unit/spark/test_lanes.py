@@ -240,8 +240,8 @@ def test_the_gate_is_first_come_first_served() -> None:
 def test_the_loop_survives_a_step_that_throws_and_keeps_time_order() -> None:
     loop, done = Loop("test"), []
     loop.submit(lambda: 1 / 0)  # type: ignore[arg-type, return-value]
-    loop.later(30, lambda: done.append("late"))
-    loop.later(1, lambda: done.append("soon"))
+    loop.later(400, lambda: done.append("late"))
+    loop.later(200, lambda: done.append("soon"))
     loop.submit(lambda: done.append("now"))
     loop.start()
     wait_until(lambda: len(done) == 3)
