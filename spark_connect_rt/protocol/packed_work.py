@@ -138,19 +138,28 @@ def _plain(work: Work) -> bytes:
     numbers: dict[str, list[int]] = {name: [] for name in connectors}
     for task in tasks:
         numbers.setdefault(task[0], []).append(task[1])
-    alone, parts, before = set(connectors), [], b""
+    alone, parts, before = set(connectors), [], ""
+    entry = _entry if len(numbers) <= _REMEMBERED_ITEMS else _entry.__wrapped__
     for name in sorted(numbers):
-        raw = name.encode("utf-8")
-        if len(raw) > LARGEST_NAME_BYTES:
-            raise DataError(f"{name[:40]!r}... is {len(raw)} bytes; the group protocol carries at most 32767")
-        shared = _shared(raw, before)
-        runs = list(_runs(sorted(set(numbers[name]))))
-        parts += [varint(shared), varint(len(raw) - shared), raw[shared:], varint(len(runs) << 1 | (name in alone))]
-        after = 0
-        for first, count in runs:
-            parts += [varint(first - after), varint(count - 1)]
-            after = first + count
-        before = raw
+        held = numbers[name]
+        parts.append(entry(name, before, tuple(sorted(set(held))) if len(held) > 1 else tuple(held), name in alone))
+        before = name
+    return b"".join(parts)
+
+
+@lru_cache(maxsize=_REMEMBERED_ITEMS)  # of what a worker holds a rebalance changes little
+def _entry(name: str, before: str, numbers: tuple[int, ...], alone: bool) -> bytes:
+    """Return the bytes of one connector behind another one."""
+    raw = name.encode("utf-8")
+    if len(raw) > LARGEST_NAME_BYTES:
+        raise DataError(f"{name[:40]!r}... is {len(raw)} bytes; the group protocol carries at most 32767")
+    shared = _shared(raw, before.encode("utf-8"))
+    runs = list(_runs(numbers))
+    parts = [varint(shared), varint(len(raw) - shared), raw[shared:], varint(len(runs) << 1 | alone)]
+    after = 0
+    for first, count in runs:
+        parts += [varint(first - after), varint(count - 1)]
+        after = first + count
     return b"".join(parts)
 
 
