@@ -132,7 +132,7 @@ ENGINE = ConfigDef(
             Type.BOOLEAN,
             True,
             LOW,
-            "Both halves of a Python task run in the process that reads: what it moves does not go through Spark's JVM "
+            "Both halves of a task run in the process that reads: what it moves does not go through Spark's JVM "
             "into a second process, which costs CPU for every byte. false: it does; a task then has two processes, and "
             "may have more than one core.",
         ),

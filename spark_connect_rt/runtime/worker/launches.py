@@ -123,7 +123,7 @@ def make_launch(
         topic_admin=_topic_admin(spec, worker) if kind is TaskKind.SOURCE else {},
         secret_settings=connector.secret_settings,
         java=connector.java,
-        fused=worker.engine.connectrt_fused and connector.java is None,
+        fused=worker.engine.connectrt_fused,
         **_dead_letter_clients(spec, worker),
     )
 

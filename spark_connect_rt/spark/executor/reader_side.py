@@ -35,6 +35,7 @@ from spark_connect_rt.spark.executor.task_meter import TELL_EACH_S
 from spark_connect_rt.spark.executor.writer_side import LaneTable
 
 STOP_LOOK_EACH_S = 0.2  # while a look-up waits
+AT_STOP_S = 5.0  # for one that a task makes while it stops
 _LAST_WORDS = (RowKind.FAILED, RowKind.LOST, RowKind.ENDED)
 _SWITCHED = {"pause": {"paused": True}, "resume": {"paused": False}}
 log = logging.getLogger(__name__)
@@ -231,21 +232,27 @@ class ReaderSide:
     def ask_offsets(self, host: int, partitions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any] | None]:
         """Send a look-up and wait for its answer (task thread), as long as it takes.
 
-        Raises LookUpEndedError: the task is to stop. TimedOutError: the driver could not read them.
+        A task that stops may ask, too, as in Java: the driver tries once. Raises LookUpEndedError: the task is to stop.
+        TimedOutError: the driver could not read them.
         """
         number, question = next(self._numbers), _OffsetQuestion()
+        until_s = time.monotonic() + (AT_STOP_S if self._is_stopping(host) else 0.0)
         self._questions[number] = question
         try:
             self._send({"op": "offsets", "host": host, "id": number, "partitions": list(partitions)})
             # The driver gives up a look-up once the task is to stop: an error that comes then is no failure of it.
             while not question.answered.wait(STOP_LOOK_EACH_S) or question.error is not None:
-                if host not in self._hosts or self._hosts[host].switches.stopping:
+                answerable = question.error is None and time.monotonic() < until_s
+                if self._is_stopping(host) and not answerable:
                     raise LookUpEndedError("the task is to stop before its source offsets could be read")
                 if question.error is not None:
                     raise TimedOutError(f"source offsets could not be read: {question.error}")
         finally:
             del self._questions[number]
         return question.answer
+
+    def _is_stopping(self, host: int) -> bool:
+        return host not in self._hosts or self._hosts[host].switches.stopping
 
     def _answer(self, message: Message) -> None:
         question = self._questions.get(message["id"])

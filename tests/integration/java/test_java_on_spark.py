@@ -60,6 +60,7 @@ def launched(worker: Offsets, name: str, plugin: Path, task_class: str, connecto
         worker_config={"key.converter": STRING, "value.converter": STRING},
         topic_admin=worker.client_config,
         java=java_code(plugin),
+        fused=True,
     )
 
 

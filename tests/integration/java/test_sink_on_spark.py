@@ -54,8 +54,9 @@ def hosts() -> list[psutil.Process]:
     return found
 
 
+@pytest.mark.parametrize("fused", [True, False])
 def test_every_line_of_a_sink_whose_jvm_is_killed_is_there(
-    worker: Worker, broker: EmbeddedKafka, file_plugin: Path, tmp_path: Path
+    worker: Worker, broker: EmbeddedKafka, file_plugin: Path, tmp_path: Path, fused: bool
 ) -> None:
     topic, file = f"t-{uuid.uuid4().hex[:8]}", tmp_path / "out.txt"
     create_topics(broker.bootstrap_servers, [topic])
@@ -75,6 +76,7 @@ def test_every_line_of_a_sink_whose_jvm_is_killed_is_there(
         connector_config=connector,
         worker_config={"key.converter": STRING, "value.converter": STRING, "header.converter": HEADERS},
         java=code,
+        fused=fused,
     )
     partition = TopicPartition(topic, 0)
     worker.runner.do(Start(launch))

@@ -180,6 +180,14 @@ def test_hooks_learn_where_records_are_the_last_ones_before_the_stop(sources: So
     assert sources.worker.offsets["s", '{"name":"s"}'] == {"n": 2}
 
 
+def test_a_task_reads_in_its_stop_what_became_durable(sources: Sources) -> None:
+    """As in Java: Debezium commits where it is then."""
+    launch = sources.obedient("a", "b", reads_at_stop="true")
+    sources.has("a", "b")
+    assert sources.worker.end(launch).drained
+    assert sources.notes()[-1] == "stop 2"
+
+
 def test_a_task_goes_on_from_its_offsets_pauses_and_resumes(
     sources: Sources, file_plugin: Path, tmp_path: Path
 ) -> None:

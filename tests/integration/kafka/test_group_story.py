@@ -121,7 +121,9 @@ def test_any_worker_tells_who_what_and_how_long_and_ends_what_a_killed_one_began
     until("all run again", lambda: group.states(other) == whole)
     number = group.asked(other, "GET", "/admin/history?connector=one&kind=offsets")["changes"][0]["number"]
     for name in "abc":
-        until("who altered", lambda name=name: group.events(name, "offsets")[0]["who"] == "127.0.0.1")
+        until(
+            "who altered", lambda name=name: [one["who"] for one in group.events(name, "offsets")][:1] == ["127.0.0.1"]
+        )
 
     # The undo's worker has said what it begins, and has asked the leader to stop the connector, when it is killed.
     written = count_records(group.servers, "story-configs")

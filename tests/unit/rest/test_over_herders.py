@@ -100,7 +100,7 @@ def test_during_a_rebalance_every_read_answers_and_writes_wait_for_its_end(worke
     cluster.until_stable()
     assert workers.ask("w2", "DELETE", "/connectors/a").status_code == 204
     # Nobody joins before its task of a has stopped, and that is blocked: the rebalance stays open.
-    cluster.until(lambda: any(worker.herder.views.progress().leader_url is None for worker in cluster.workers.values()))
+    cluster.until(lambda: all(worker.herder.views.progress().leader_url is None for worker in cluster.workers.values()))
     waiting = [workers.begin(name, "POST", "/connectors", {"name": name, "config": source()}) for name in ("w1", "w2")]
     waiting.append(workers.begin("w2", "POST", "/connectors/keep/tasks/0/restart"))
     for name in ("w1", "w2"):

@@ -101,3 +101,21 @@ def test_what_the_driver_gave_up_behind_a_stop_is_no_failure(is_stopped: bool, e
         side.ask_offsets(0, [{}])
     assert type(raised.value) is error
     side.abandon()
+
+
+def test_a_task_that_stops_reads_its_offsets_once() -> None:
+    """As in Java: Debezium commits where it is in its stop."""
+    answers: list[Message] = [{"answer": [{"n": 1}]}, {"error": "broker not reachable"}]
+
+    def driver(message: Message) -> None:
+        if message["op"] == "offsets":
+            side.handle({"op": "offsets", "id": message["id"], **answers.pop(0)})
+
+    side = ReaderSide(MemoryExecutorClients(find_plugin=load_class), driver)
+    launch = TaskLaunch(ConnectorTaskId("a", 0), 1, 1, TaskKind.SOURCE, "m:C", {}, {}, {}, paused=True)
+    side.handle({"op": "start", "host": 0, "launch": encode_launch(launch)})
+    side.handle({"op": "stop", "host": 0, "within_ms": 1_000})
+    assert side.ask_offsets(0, [{}]) == [{"n": 1}]
+    with pytest.raises(LookUpEndedError):
+        side.ask_offsets(0, [{}])
+    side.abandon()

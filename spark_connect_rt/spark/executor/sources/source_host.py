@@ -118,7 +118,7 @@ class SourceHost(threading.Thread):
                 return False
             self.switches.wait(None)
         self._parts.driver.ask_offsets(self._host, [])
-        return True
+        return not self.switches.stopping
 
     def _bounds(self) -> TransactionBoundaries | None:
         if not self._launch.offsets_topic:

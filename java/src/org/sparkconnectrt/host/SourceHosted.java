@@ -311,8 +311,7 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
   private void end(boolean last) {
     room.close();
     mayStart.countDown();
-    if (last) {
-      offsets.end();
+    if (last) { // as in Java, offsets are read in stop(), too
       mayEnd.countDown();
     }
   }

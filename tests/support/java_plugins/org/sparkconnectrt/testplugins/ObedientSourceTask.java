@@ -26,6 +26,7 @@ public final class ObedientSourceTask extends SourceTask {
   private String name;
   private List<String> lines = List.of();
   private int next;
+  private boolean readsAtStop;
 
   @Override
   public String version() {
@@ -37,9 +38,14 @@ public final class ObedientSourceTask extends SourceTask {
     notes = Path.of(props.get("file"));
     name = props.get("name");
     lines = props.get("script").lines().toList();
-    Map<String, Object> stored = context.offsetStorageReader().offset(Map.of("name", name));
-    next = stored == null ? 0 : ((Number) stored.get("n")).intValue();
+    readsAtStop = props.containsKey("reads.at.stop");
+    next = stored();
     note("start " + next + " " + (context.transactionContext() != null));
+  }
+
+  private int stored() {
+    Map<String, Object> stored = context.offsetStorageReader().offset(Map.of("name", name));
+    return stored == null ? 0 : ((Number) stored.get("n")).intValue();
   }
 
   @Override
@@ -95,7 +101,7 @@ public final class ObedientSourceTask extends SourceTask {
 
   @Override
   public void stop() {
-    note("stop");
+    note(readsAtStop ? "stop " + stored() : "stop");
   }
 
   private void note(String line) {
