@@ -85,3 +85,13 @@ def test_members_of_a_small_group_never_need_to_be_asked() -> None:
     group.change_leader()
     assert group.settle().rounds == 1
     group.check()
+
+
+def test_a_new_leader_revokes_what_was_deleted_while_there_was_none() -> None:
+    group = CompactGroup({"a": 1, "b": 7})
+    group.join(2)
+    group.settle()
+    group.change_leader()
+    group.configure({"a": 0, "b": 7})
+    assert group.settle().rounds == 3  # taken over; revoked; nothing left to do
+    group.check()

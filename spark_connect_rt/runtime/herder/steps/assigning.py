@@ -14,6 +14,7 @@ from spark_connect_rt.assignors.model import (
     ConnectorsAndTasks,
     agree_on_offset,
     mismatch,
+    union,
 )
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.planning.placement.claims import Claims, Known, known_after, read_claims, sampled
@@ -38,6 +39,7 @@ CRAMPED = (
     "; the group has so many members that nothing more fits into its record: shorten client.id, or let the brokers "
     "take more (max.message.bytes of __consumer_offsets) and set connectrt.group.record.max.bytes to it"
 )
+NO_ROOM = "not all work had room in the group's record"
 DIGESTS_BELOW_EXPONENT = 20  # where lists of 1 MiB are welcome, nobody sends a digest
 
 
@@ -132,8 +134,18 @@ def assign_work(
         sentence + writer.size_warning(blobs),
         members,
         known_after(claims, result.owners) if writer.uses_digests else {},
-        "not all work had room in the group's record" if fitted.again else None,
+        NO_ROOM if fitted.again else _still_held(result, this_round.configured) if not falls_back else None,
     )
+
+
+def _still_held(result: AssignmentResult, configured: ConnectorsAndTasks) -> str | None:
+    """Return why another round must follow: a leader that remembers nothing does not see what was deleted.
+
+    What the round before handed out and is configured no more is revoked; a new leader knows that only in its second
+    round. Java's asks for no other round.
+    """
+    held = union(result.owners.values()) - configured
+    return None if held.is_empty else "work that is configured no more is still held"
 
 
 def _movers(swaps: tuple[Swap, ...], members: Mapping[str, WorkerMetadata]) -> dict[ConnectorTaskId, str]:
