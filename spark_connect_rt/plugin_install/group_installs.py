@@ -191,6 +191,11 @@ class GroupInstalls:
             if folder not in here or here[folder].sha512 != plugin.sha512:
                 self._try(plugin, failed.tries if failed else 0)
         self._see_shared()
+        # only now: until the registries have searched, what was repaired is failed still
+        there = {one.folder: one.sha512 for one in self._installer.folder.installed()}
+        self._failures = {
+            folder: one for folder, one in self._failures.items() if there.get(folder) != one.record.sha512
+        }
         self._say_states()
         due = [one.again_s - time.monotonic() for one in self._failures.values()]
         return max(0.1, min([*due, RETRY_MAX_S]))
@@ -213,8 +218,6 @@ class GroupInstalls:
             wait_s = min(RETRY_MAX_S, RETRY_FIRST_S * 2**tries)
             self._failures[plugin.folder] = _Failure(plugin, str(error), tries + 1, time.monotonic() + wait_s)
             log.warning("plugin=%s cannot be installed here, tried again in %.0f s: %s", plugin.folder, wait_s, error)
-            return
-        self._failures.pop(plugin.folder, None)
 
     def _remove_here(self, plugin: InstalledPlugin, who: str) -> None:
         self._installer.remove(plugin, who)

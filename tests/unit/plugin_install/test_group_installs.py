@@ -157,7 +157,11 @@ def test_a_worker_that_cannot_says_so_and_tries_again(group: Group, tmp_path: Pa
     archive.rename(tmp_path / "away.zip")
     e = group.worker("e")
     eventually(lambda: states(e).get("one-1.0", {}).get("e") == FAILED)
+    group.may_refresh.clear()
     (tmp_path / "away.zip").rename(archive)
+    eventually((group.folder("e") / "one-1.0").is_dir)
+    assert states(e)["one-1.0"]["e"] == FAILED  # until it can be used
+    group.may_refresh.set()
     eventually(lambda: states(e)["one-1.0"]["e"] == INSTALLED)
     assert not (group.folder("b") / "one-1.0").exists()
 
