@@ -100,7 +100,7 @@ class PythonSource(HostedSource):
             return OwnWrites(None, obstacles)
         # What it writes itself it writes by connections of its own: whether lanes share theirs is no matter of it.
         properties = self.parts.resolved(self.parts.launch.client_config)
-        return OwnWrites({name: text for name, text in properties.items() if name not in SHARED_CLIENT})
+        return OwnWrites({name: text for name, text in properties.items() if name not in SHARED_CLIENT}, obstacles)
 
     def settle(self) -> None:
         """See HostedSource: what the task writes itself is waited for, as what its lane writes is."""
