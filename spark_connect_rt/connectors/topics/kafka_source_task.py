@@ -61,7 +61,7 @@ class KafkaSourceTask(SourceTask):
     def poll(self) -> Sequence[SourceBatch] | None:
         """Return what is there, a batch of columns for each partition."""
         if not self._partitions:
-            return None
+            return []
         batch = self._consumer.poll(self._values["poll.max.records"], POLL_MS)
         found = [] if batch is None else [self._batch(one, rows) for one, rows in self._within(by_partition(batch))]
         if self._ends:
