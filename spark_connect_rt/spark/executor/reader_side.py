@@ -24,9 +24,10 @@ from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.executor.control_wire import Message, decode_launch, decode_offsets, encode_launch
 from spark_connect_rt.spark.executor.frames import MARKER_ROW, Row, RowKind
-from spark_connect_rt.spark.executor.process.freed_memory import FreedMemory
 from spark_connect_rt.spark.executor.hosting import tell_or_log, trace_of
 from spark_connect_rt.spark.executor.log_masking import hide_secrets
+from spark_connect_rt.spark.executor.process.freed_memory import FreedMemory
+from spark_connect_rt.spark.executor.process.idle_looks import IDLE_LOOKS
 from spark_connect_rt.spark.executor.row_packs import GATHER_S, PACK_ROWS, Gathering, is_small, packed
 from spark_connect_rt.spark.executor.row_queue import RowQueue
 from spark_connect_rt.spark.executor.sinks.sink_feed import SinkFeed
@@ -153,6 +154,7 @@ class ReaderSide:
             if news is not None:
                 tell_or_log(self._send, {"op": "measures", "host": number, **news})
         self._lanes.tell_measures()
+        IDLE_LOOKS.check(now_s)
         if self._freed is not None:
             self._freed.look(now_s, self._rows.taken + self._lanes.batches())
 

@@ -15,10 +15,10 @@ import pyarrow as pa
 from spark_connect_rt.errors import FencedError
 from spark_connect_rt.spark.executor.control_client import ControlClient, ask_totals
 from spark_connect_rt.spark.executor.frames import Row, from_arrow, to_arrow
-from spark_connect_rt.spark.executor.process.freed_memory import FreedMemory
 from spark_connect_rt.spark.executor.hosting import load_clients
 from spark_connect_rt.spark.executor.late_plugins import ask_this_driver
 from spark_connect_rt.spark.executor.log_masking import mask_logs
+from spark_connect_rt.spark.executor.process.freed_memory import FreedMemory
 from spark_connect_rt.spark.executor.reader_side import ReaderSide
 from spark_connect_rt.spark.executor.task_logs import EXECUTOR_LOGS
 from spark_connect_rt.spark.executor.ticket import SliceTicket

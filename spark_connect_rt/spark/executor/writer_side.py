@@ -17,9 +17,9 @@ from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.spark.executor.control_wire import decode_launch
 from spark_connect_rt.spark.executor.frames import Row, RowKind
-from spark_connect_rt.spark.executor.process.freed_memory import FreedMemory
 from spark_connect_rt.spark.executor.lane import Lane, Report, Totals
 from spark_connect_rt.spark.executor.log_masking import hide_secrets
+from spark_connect_rt.spark.executor.process.freed_memory import FreedMemory
 from spark_connect_rt.spark.executor.row_packs import unpacked
 from spark_connect_rt.spark.executor.sinks.sink_lane import SinkLane
 from spark_connect_rt.spark.executor.sources.source_lane import SourceLane

@@ -8,7 +8,12 @@ import sys
 
 import pytest
 
-from spark_connect_rt.spark.executor.process.freed_memory import AT_REST_BYTES, AT_WORK_APART_S, AT_WORK_BYTES, FreedMemory
+from spark_connect_rt.spark.executor.process.freed_memory import (
+    AT_REST_BYTES,
+    AT_WORK_APART_S,
+    AT_WORK_BYTES,
+    FreedMemory,
+)
 
 START = 100 << 20
 
