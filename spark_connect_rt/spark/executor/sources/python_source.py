@@ -8,6 +8,7 @@ from typing import Any
 
 from spark_connect_rt.api.records import Delivered, Polled, SourceBatch, Written
 from spark_connect_rt.api.task import OffsetReader, OwnWrites, PluginMetrics, SourceTask, SourceTaskContext
+from spark_connect_rt.config.client_properties import SHARED_CLIENT
 from spark_connect_rt.errors import DataError, RetriableError
 from spark_connect_rt.pipeline.dead_letters import DeadLetters, ReportSettings
 from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
@@ -20,6 +21,7 @@ from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.errant_reports import ErrantLog, ensure_dead_letter_queue
 from spark_connect_rt.spark.executor.hosting import monotonic_ms
 from spark_connect_rt.spark.executor.plugin_metrics import MeteredPluginMetrics
+from spark_connect_rt.spark.executor.process.idle_looks import IDLE_LOOKS
 from spark_connect_rt.spark.executor.sources.hosted_source import DriverLink, Durable, HostedSource, SourceParts
 from spark_connect_rt.spark.executor.sources.sent_records import (
     SentRecords,
@@ -95,8 +97,11 @@ class PythonSource(HostedSource):
 
     def _own_writes(self, onlookers: Sequence[str], exactly_once: bool) -> OwnWrites:
         obstacles = [*onlookers, *(["exactly.once.source.support"] if exactly_once else [])]
-        properties = None if obstacles else self.parts.resolved(self.parts.launch.client_config)
-        return OwnWrites(properties, obstacles)
+        if obstacles:
+            return OwnWrites(None, obstacles)
+        # What it writes itself it writes by connections of its own: whether lanes share theirs is no matter of it.
+        properties = self.parts.resolved(self.parts.launch.client_config)
+        return OwnWrites({name: text for name, text in properties.items() if name not in SHARED_CLIENT}, obstacles)
 
     def settle(self) -> None:
         """See HostedSource: what the task writes itself is waited for, as what its lane writes is."""
@@ -156,7 +161,16 @@ class PythonSource(HostedSource):
                 self._send(converted)
             output.end(end)
         if not polled:
-            self.parts.switches.wait(task.idle_wait_ms() / 1000)
+            self._wait_idle(task)
+
+    def _wait_idle(self, task: SourceTask) -> None:
+        wait_s = task.idle_wait_ms() / 1000
+        # A transaction may be due to end: only a poll sees to that.
+        look = task.idle_look() if self._boundaries is None else None
+        if look is None:
+            self.parts.switches.wait(wait_s)
+        else:
+            IDLE_LOOKS.wait(self.parts.switches, look, wait_s)
 
     def _converted(self, polled: Sequence[Polled]) -> tuple[list[tuple[list[ConvertedBatch], End]], list[int]]:
         """Return what a poll brought, cut where transactions end, and how many Kafka records each piece became."""
