@@ -6,7 +6,7 @@ A task lives in one Python process, is called by one thread, and is rebuilt in a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -25,6 +25,10 @@ from spark_connect_rt.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+
+
+IdleLook = Callable[[], bool]
+"""Says, from any thread and within microseconds, whether a poll may find something now."""
 
 
 class OffsetReader(Protocol):
@@ -188,6 +192,15 @@ class SourceTask(Task):
         Default 100. Lower is prompter and costs CPU; the wait ends early on stop and pause.
         """
         return 100
+
+    def idle_look(self) -> IdleLook | None:
+        """Return what sees something new at less cost than a poll; None (the default): only a poll does.
+
+        Asked after an empty poll. One thread of the process then looks for all its idle tasks, twice a second or ten
+        times where ``idle_wait_ms`` is below 200, and this task is polled when its look says yes, or raises. It has to
+        see what has come since that poll; it is not asked about anything else, and must not wait.
+        """
+        return None
 
     def is_writing(self) -> bool:
         """Tell whether records that the task writes itself are under way, or written and not returned yet.
