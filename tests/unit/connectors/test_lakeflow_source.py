@@ -120,7 +120,9 @@ def test_each_pass_has_an_instance_and_options_of_its_own() -> None:
     assert samples.ASKED["made"] >= 3
 
 
-@pytest.mark.parametrize(("name", "kind"), [("Memory", "LakeflowConnect"), ("Partitioned", "SupportsPartitionedStream")])
+@pytest.mark.parametrize(
+    ("name", "kind"), [("Memory", "LakeflowConnect"), ("Partitioned", "SupportsPartitionedStream")]
+)
 def test_calls_are_those_of_the_interface_as_recorded(name: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Positional, as Databricks' reader calls: the argument's names are each connector's own."""
     samples.CHANGES += rows(1, 2, 3)
