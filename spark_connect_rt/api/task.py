@@ -254,6 +254,14 @@ class SinkTask(Task):
         """
         return True
 
+    def largest_put(self) -> int | None:
+        """Return how many records of a partition may come at once when the task is slower than Kafka.
+
+        None (the default): as many as one read brings, 5,000. More where each call costs much, such as a transaction:
+        what waits comes together, at most 8 MiB. The user's ``max.poll.records`` goes before it.
+        """
+        return None
+
     def takes_absent_values(self) -> bool:
         """Tell whether ``put_batch`` takes records without a value among others: nulls, whatever ``value_schema`` says.
 

@@ -288,7 +288,8 @@ def _start(code: JavaCode, worker_config: Mapping[str, str], jvm: Listening) -> 
     java, jars = _program()
 
     def command(socket: Path) -> Sequence[str]:
-        return command_line(java.executable, jars, socket, code.heap, [*for_records(code.heap), *code.options])
+        options = [*for_records(code.heap, code.options), *code.options]
+        return command_line(java.executable, jars, socket, code.heap, options)
 
     process = JavaProcess(command, worker_config, jvm.on_frame, jvm.on_gone, dict(code.levels))
     prepare_archive(java.executable, jars)

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from spark_connect_rt.app.executor_clients import KafkaExecutorClients
-from spark_connect_rt.config.client_properties import source_producer_properties
+from spark_connect_rt.config.client_properties import sharing, source_producer_properties
 from spark_connect_rt.connectors.topics.kafka_source_task import CLUSTER
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
@@ -68,7 +68,8 @@ def launch(servers: str, topic: str, run: int, connector: Mapping[str, str]) -> 
         "task.assigned.partitions": f"{topic}-0",
         **{name: value for name, value in connector.items() if name.startswith("connectrt")},
     }
-    producer = source_producer_properties(worker_settings({"bootstrap.servers": servers}), connector, topic, 0)
+    worker = worker_settings({"bootstrap.servers": servers})
+    producer = {**source_producer_properties(worker, connector, topic, 0), **sharing(worker, connector)}
     return TaskLaunch(
         ConnectorTaskId(topic, 0),
         run=run,

@@ -11,6 +11,7 @@ import pytest
 
 from spark_connect_rt.api.records import Polled, Written
 from spark_connect_rt.api.task import SourceTask
+from spark_connect_rt.config.client_properties import SHARED_CLIENT
 from spark_connect_rt.ports.task_runner import BatchDurable, Pause, Resume, Start, Stop, TaskLaunch, TaskPaused
 from spark_connect_rt.spark.driver.model import EngineSettings
 from spark_connect_rt.spark.executor.hosting import load_class
@@ -112,7 +113,7 @@ def test_what_a_stops_time_does_not_suffice_for_is_never_reported(worker: Worker
 
 
 def test_a_task_learns_that_it_may(worker: Worker) -> None:
-    started(worker, client_config={"bootstrap.servers": "k:1"})
+    started(worker, client_config={"bootstrap.servers": "k:1", **SHARED_CLIENT})  # its lane would share connections
     worker.until(lambda: committed(worker) > 0)
     assert (WritingTask.seen, WritingTask.obstacles) == ({"bootstrap.servers": "k:1"}, [])
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from spark_connect_rt.api.records import Delivered, Polled, SourceBatch, Written
 from spark_connect_rt.api.task import OffsetReader, OwnWrites, PluginMetrics, SourceTask, SourceTaskContext
+from spark_connect_rt.config.client_properties import SHARED_CLIENT
 from spark_connect_rt.errors import DataError, RetriableError
 from spark_connect_rt.pipeline.dead_letters import DeadLetters, ReportSettings
 from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
@@ -95,8 +96,11 @@ class PythonSource(HostedSource):
 
     def _own_writes(self, onlookers: Sequence[str], exactly_once: bool) -> OwnWrites:
         obstacles = [*onlookers, *(["exactly.once.source.support"] if exactly_once else [])]
-        properties = None if obstacles else self.parts.resolved(self.parts.launch.client_config)
-        return OwnWrites(properties, obstacles)
+        if obstacles:
+            return OwnWrites(None, obstacles)
+        # What it writes itself it writes by connections of its own: whether lanes share theirs is no matter of it.
+        properties = self.parts.resolved(self.parts.launch.client_config)
+        return OwnWrites({name: text for name, text in properties.items() if name not in SHARED_CLIENT}, obstacles)
 
     def settle(self) -> None:
         """See HostedSource: what the task writes itself is waited for, as what its lane writes is."""
