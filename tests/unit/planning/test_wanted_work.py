@@ -79,10 +79,10 @@ def test_a_snapshot_names_its_last_changes_and_knows_what_it_does_not_know() -> 
     topic.write("a")
     early: ClusterConfigState = topic.fold.snapshot()
     topic.write("b")
-    assert topic.fold.snapshot().changed_since(early.offset) == {"b"}
+    assert topic.fold.snapshot().changed_since(early.offset) == frozenset({"b"})
     for _ in range(LAST_CHANGES - 1):
         topic.write("c")
-    assert topic.fold.snapshot().changed_since(early.offset) == {"b", "c"}
+    assert topic.fold.snapshot().changed_since(early.offset) == frozenset({"b", "c"})
     topic.write("c")
     assert topic.fold.snapshot().changed_since(early.offset) is None
     assert early.changed_since(topic.fold.snapshot().offset) is None  # of another history
