@@ -56,9 +56,10 @@ PLUGINS = "plugins"  # the group of a metric that names none
 
 
 class PluginMetrics(Protocol):
-    """Metrics that a task keeps itself (KIP-877). ``/admin/metrics`` shows them, with the task's own tags before these.
+    """Metrics that a task or a connector keeps itself (KIP-877). ``/admin/metrics`` shows them, its tags before these.
 
-    ``group`` and ``name`` are as in JMX ``kafka.connect:type=<group>``. Only the task's own thread.
+    ``group`` and ``name`` are as in JMX ``kafka.connect:type=<group>``. Of a task only its own thread; of a connector
+    any thread, its averages are since its start, and it has no rates.
     """
 
     def count(self, name: str, number: float = 1, group: str = PLUGINS, **tags: str) -> None:
@@ -66,6 +67,9 @@ class PluginMetrics(Protocol):
 
     def observe(self, name: str, values: Sequence[float], group: str = PLUGINS, **tags: str) -> None:
         """Take in values of ``<name>``: the last one, and ``-avg``, ``-min`` and ``-max`` over the window."""
+
+    def gauge(self, name: str, value: float, group: str = PLUGINS, **tags: str) -> None:
+        """Say what ``<name>`` is now; it is shown until something else is said, or the task is hosted again."""
 
 
 class NoPluginMetrics:
@@ -75,6 +79,9 @@ class NoPluginMetrics:
         """Do nothing."""
 
     def observe(self, name: str, values: Sequence[float], group: str = PLUGINS, **tags: str) -> None:
+        """Do nothing."""
+
+    def gauge(self, name: str, value: float, group: str = PLUGINS, **tags: str) -> None:
         """Do nothing."""
 
 
