@@ -69,8 +69,8 @@ def options_complaint(options: Sequence[str]) -> str | None:
 
 def jvm_options(heap: str, options: Sequence[str] = ()) -> list[str]:
     """Return the options of a host's JVM; the user's come last, so they win. Raises BadConfigError."""
-    problems = {
-        setting: [complaint]
+    problems = {  # the name in the words, too: REST answers with these alone
+        setting: [f"Invalid value for configuration {setting}: {complaint}"]
         for setting, complaint in (
             (JAVA_HEAP, heap_complaint(heap)),
             (JAVA_OPTIONS, options_complaint(options)),
