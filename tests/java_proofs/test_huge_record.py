@@ -1,4 +1,4 @@
-"""A record of a gigabyte from a Java source: said with the setting that is in its way, its neighbours go on."""
+"""A record of a gigabyte, and one of megabytes, from a Java source: the setting in its way is named, neighbours go on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from tests.support.java_test_plugins import SOURCE
 from tests.topics import count_records
 
 LIMIT_S = 600.0
-BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 SMALL = {"connectrt.java.heap": "96m"}
 pytestmark = pytest.mark.timeout(3 * LIMIT_S)
 
@@ -33,21 +32,24 @@ def worker(
 
 
 @pytest.mark.parametrize(
-    ("heap", "words"),
+    ("bad", "huge", "words"),
     [
-        ("96m", ("out of memory: raise connectrt.java.heap",)),
-        ("4g", ("record of 1000000", "max.request.size=1048576", "raise", "producer.override.max.request.size")),
+        ("gigabyte", {"misbehave": "poll:huge"}, ("out of memory: raise connectrt.java.heap",)),
+        (
+            "megabytes",
+            {"record.bytes": "3000000", "batch": "1"},
+            ("record of 3000", "max.request.size=1048576", "raise", "producer.override.max.request.size"),
+        ),
     ],
 )
-def test_a_record_of_a_gigabyte_is_its_tasks_failure(
-    worker: OurWorkerProcess, broker: EmbeddedKafka, heap: str, words: tuple[str, ...]
+def test_a_record_that_is_too_large_is_its_tasks_failure_alone(
+    worker: OurWorkerProcess, broker: EmbeddedKafka, bad: str, huge: dict[str, str], words: tuple[str, ...]
 ) -> None:
-    good, bad = f"good-{heap}", f"bad-{heap}"
+    good = f"beside-{bad}"
     config = {"connector.class": SOURCE, "records": "-1", "pause.ms": "50", "batch": "10", **SMALL, "topic": good}
     worker.rest.create(good, config)
     until(lambda: count_records(broker.bootstrap_servers, good) > 0, LIMIT_S, "its neighbour's records")
-    huge = {"topic": bad, "misbehave": "poll:huge", "value.converter": BYTES, "connectrt.java.heap": heap}
-    worker.rest.create(bad, config | huge)
+    worker.rest.create(bad, config | huge | {"topic": bad})
 
     def trace() -> str:
         tasks = worker.rest.request("GET", f"/connectors/{bad}/status").json()["tasks"]
