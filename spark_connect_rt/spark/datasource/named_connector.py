@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from spark_connect_rt.api.connector import Connector, ExactlyOnceSupport, SourceConnector
+from spark_connect_rt.api.connector import Connector, ConnectorContext, ExactlyOnceSupport, SourceConnector
 from spark_connect_rt.api.ranges import RangeSourceConnector, SourceRange
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.ports.executor_clients import ExecutorClients
@@ -195,7 +195,7 @@ def class_name(of: type[Any]) -> str:
     return f"{of.__module__}:{of.__qualname__}"
 
 
-class _Planning:
+class _Planning(ConnectorContext):
     """The ConnectorContext of a connector that is asked for ranges: its answers are always of now."""
 
     def request_task_reconfiguration(self) -> None:
