@@ -19,6 +19,7 @@ from spark_connect_rt.errors import ConnectError, DataError
 from spark_connect_rt.kafka.copying.batch_sender import BatchSender
 from spark_connect_rt.kafka.copying.buffer_pool import BufferPool
 from spark_connect_rt.kafka.copying.buffered_connection import connect_buffered
+from spark_connect_rt.kafka.copying.fetch_batches import FetchBatches
 from spark_connect_rt.kafka.copying.pieces import CopyRules, Piece, behind, pieces_of
 from spark_connect_rt.kafka.copying.produce_batches import ACKS_OF_ALL
 from spark_connect_rt.kafka.reading import fetch_settings as reading
@@ -103,7 +104,7 @@ class BatchCopier:
         self._problem: ConnectError | None = None
         self._copied: dict[TopicPartition, Copied] = {}
         opened = partial(connect_buffered, BufferPool())
-        self._fetcher = Fetcher(self._settings, BrokerLinks(self._settings, opened))
+        self._fetcher = Fetcher(self._settings, BrokerLinks(self._settings, opened), FetchBatches)
         there = BrokerLinks(_link_settings(producer), opened, creates=True)
         limits_ms = (
             produced.client["request_timeout_ms"],
@@ -179,11 +180,12 @@ class BatchCopier:
                 raise self._sender.failure
             left_s = until_s - time.monotonic()
             if left_s <= 0:
+                await self._fetcher.settled()  # what was taken is not to wait for the next call
                 return
             if self._sender.held_bytes >= self._most_bytes:
                 await self._sender.changed(left_s, self._most_bytes)
             else:
-                await self._fetcher.fill(left_s)
+                await self._fetcher.fill(left_s, goes_on=True)
 
     async def _drained(self, until_s: float) -> None:
         while self._sender.held_bytes and self._sender.failure is None:

@@ -15,7 +15,7 @@ import contextlib
 import logging
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,9 +76,15 @@ class PartitionAnswer:
 class Fetcher:
     """See the module. Times s of the monotonic clock."""
 
-    def __init__(self, settings: FetchSettings, links: BrokerLinks | None = None) -> None:
-        """Take the settings, and the way to the brokers if it is another than usual."""
+    def __init__(
+        self,
+        settings: FetchSettings,
+        links: BrokerLinks | None = None,
+        request: Callable[..., Any] = FencedFetchRequest,
+    ) -> None:
+        """Take the settings; the way to the brokers and the form of requests if they are others than usual."""
         self._settings = settings
+        self._new_request = request
         self._links = links or BrokerLinks(settings)
         self._under_way: dict[int, asyncio.Task[Any]] = {}
         self._asked: dict[int, dict[TopicPartition, PartitionReading]] = {}
@@ -91,9 +97,10 @@ class Fetcher:
         self.readings: dict[TopicPartition, PartitionReading] = {}  # those that had something go to the end
         self.answers: deque[PartitionAnswer] = deque()
 
-    async def fill(self, limit_s: float) -> None:
+    async def fill(self, limit_s: float, *, goes_on: bool = False) -> None:
         """Return when there is an answer with something in it, or the time is up.
 
+        ``goes_on``: the loop runs on behind it, so that only the next request has to be on its way.
         Raises ConnectError: what waiting does not resolve.
         """
         until_s, has_waited = time.monotonic() + limit_s, False
@@ -105,7 +112,11 @@ class Fetcher:
             await self._any_done(max(0.0, left_s))
             await self._take_done()
             has_waited = True
-        for _ in range(_STEPS_OF_AN_ANSWER):  # a request goes out only now, and what has come in becomes an answer
+        await self.settled(1 if goes_on else _STEPS_OF_AN_ANSWER)
+
+    async def settled(self, steps: int = _STEPS_OF_AN_ANSWER) -> None:
+        """Let the loop do what is due: a request goes out only now, and what has come in becomes an answer."""
+        for _ in range(steps):
             await asyncio.sleep(0)
 
     def only_waits(self) -> bool:
@@ -172,14 +183,14 @@ class Fetcher:
             topics = {partition.topic for partition in self.readings}
             self._refreshing = asyncio.get_running_loop().create_task(self._links.refresh(topics))
 
-    def _request(self, partitions: dict[TopicPartition, PartitionReading]) -> FencedFetchRequest:
+    def _request(self, partitions: dict[TopicPartition, PartitionReading]) -> Any:
         settings, topics = self._settings, dict[str, list[tuple[int, Any, int]]]()
         epochs: dict[tuple[str, int], int] = {}
         for one, reading in partitions.items():
             epochs[one.topic, one.partition] = reading.leader_epoch
             topics.setdefault(one.topic, []).append((one.partition, reading.fetch_at, settings.partition_bytes))
         committed = int(settings.committed_only)
-        return FencedFetchRequest(
+        return self._new_request(
             settings.wait_ms,
             settings.least_bytes,
             settings.most_bytes,
