@@ -119,8 +119,7 @@ class ColumnSender:
         ready: _Ready | None = None
         while waiting or ready:
             rows = None if ready else _taken(waiting, self._settings.batch_bytes)
-            joins = self._is_shared and self._client.users > 1
-            if rows is not None and not waiting and joins and rows.size < SMALL_BYTES:
+            if rows is not None and not waiting and self._is_shared and rows.size < SMALL_BYTES:
                 await self._send(place, rows, None)
                 continue
             under_way = self._laid_out(rows) if rows is not None else ready

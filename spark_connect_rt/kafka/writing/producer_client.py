@@ -32,7 +32,7 @@ class ProducerClient:
         self.last_error = ""
         self.joint = JointBatches(settings, self.send, self.withdrawn)
         self._requests = Requests(settings.request_bytes)
-        self.users = 0  # producers that share it; written under the lock of ``SharedClients``
+        self.users = 0  # producers that share it; under the lock of ``SharedClients``
         self._settings = settings
         self._producer: Any = None
         self._connecting: asyncio.Task[Any] | None = None
