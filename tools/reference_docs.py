@@ -214,8 +214,8 @@ def metrics() -> str:
         "that run there. Names are Kafka Connect's, in the form that common rules of the JMX exporter give them.\n"
         "Averages, the greatest and rates are over `metrics.sample.window.ms` times `metrics.num.samples`; a state or\n"
         "a name is a label, with the value 1. Only what was counted is said: a task that never polled has no poll\n"
-        "time. Executors tell about once a second. What a task counts itself (`context.metrics`, KIP-877) is here,\n"
-        "too: `kafka_connect_plugins_NAME_count` and so on, with the tags of its task before its own.\n\n"
+        "time. Executors tell about once a second. What a task or a connector counts itself (`context.metrics`,\n"
+        "KIP-877) is here, too: `kafka_connect_plugins_NAME_count` and so on, its task's tags before its own.\n\n"
         "| Metric | Labels | Meaning |\n|---|---|---|\n" + "\n".join(rows) + "\n\n"
         "Which of Java's are not here, and why: [limits.md](../explanation/limits.md).\n"
     )

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 
 from spark_connect_rt._version import __version__
 from spark_connect_rt.api.outside_checks import OutsideCheck
+from spark_connect_rt.api.task import NoPluginMetrics, PluginMetrics
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.protocol.ids import TopicPartition
 
@@ -32,6 +33,8 @@ class ConnectorTransactionBoundaries(Enum):
 
 class ConnectorContext(Protocol):
     """What a connector may ask of its worker."""
+
+    metrics: PluginMetrics = NoPluginMetrics()
 
     def request_task_reconfiguration(self) -> None:
         """Have ``task_configs`` called again soon."""

@@ -6,7 +6,7 @@ A task lives in one Python process, is called by one thread, and is rebuilt in a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -25,6 +25,10 @@ from spark_connect_rt.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+
+
+IdleLook = Callable[[], bool]
+"""Says, from any thread and within microseconds, whether a poll may find something now."""
 
 
 class OffsetReader(Protocol):
@@ -52,9 +56,10 @@ PLUGINS = "plugins"  # the group of a metric that names none
 
 
 class PluginMetrics(Protocol):
-    """Metrics that a task keeps itself (KIP-877). ``/admin/metrics`` shows them, with the task's own tags before these.
+    """Metrics that a task or a connector keeps itself (KIP-877). ``/admin/metrics`` shows them, its tags before these.
 
-    ``group`` and ``name`` are as in JMX ``kafka.connect:type=<group>``. Only the task's own thread.
+    ``group`` and ``name`` are as in JMX ``kafka.connect:type=<group>``. Of a task only its own thread; of a connector
+    any thread, its averages are since its start, and it has no rates.
     """
 
     def count(self, name: str, number: float = 1, group: str = PLUGINS, **tags: str) -> None:
@@ -62,6 +67,9 @@ class PluginMetrics(Protocol):
 
     def observe(self, name: str, values: Sequence[float], group: str = PLUGINS, **tags: str) -> None:
         """Take in values of ``<name>``: the last one, and ``-avg``, ``-min`` and ``-max`` over the window."""
+
+    def gauge(self, name: str, value: float, group: str = PLUGINS, **tags: str) -> None:
+        """Say what ``<name>`` is now; it is shown until something else is said, or the task is hosted again."""
 
 
 class NoPluginMetrics:
@@ -71,6 +79,9 @@ class NoPluginMetrics:
         """Do nothing."""
 
     def observe(self, name: str, values: Sequence[float], group: str = PLUGINS, **tags: str) -> None:
+        """Do nothing."""
+
+    def gauge(self, name: str, value: float, group: str = PLUGINS, **tags: str) -> None:
         """Do nothing."""
 
 
@@ -182,6 +193,15 @@ class SourceTask(Task):
         """
         return 100
 
+    def idle_look(self) -> IdleLook | None:
+        """Return what sees something new at less cost than a poll; None (the default): only a poll does.
+
+        Asked after an empty poll. One thread of the process then looks for all its idle tasks, twice a second or ten
+        times where ``idle_wait_ms`` is below 200, and this task is polled when its look says yes, or raises. It has to
+        see what has come since that poll; it is not asked about anything else, and must not wait.
+        """
+        return None
+
     def is_writing(self) -> bool:
         """Tell whether records that the task writes itself are under way, or written and not returned yet.
 
@@ -253,6 +273,14 @@ class SinkTask(Task):
         True by default. False where a call costs much, such as a transaction: they come to ``put``, all at once.
         """
         return True
+
+    def largest_put(self) -> int | None:
+        """Return how many records of a partition may come at once when the task is slower than Kafka.
+
+        None (the default): as many as one read brings, 5,000. More where each call costs much, such as a transaction:
+        what waits comes together, at most 8 MiB. The user's ``max.poll.records`` goes before it.
+        """
+        return None
 
     def takes_absent_values(self) -> bool:
         """Tell whether ``put_batch`` takes records without a value among others: nulls, whatever ``value_schema`` says.

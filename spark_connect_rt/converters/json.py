@@ -19,6 +19,7 @@ from spark_connect_rt.config.validators import one_of
 from spark_connect_rt.converters.header_and_value import HeaderAndValueConverter
 from spark_connect_rt.converters.json_bytes import dump_exact, dump_json, load_json, load_json_with_decimals
 from spark_connect_rt.converters.json_columns import column_json
+from spark_connect_rt.converters.json_flat_objects import FlatObjects
 from spark_connect_rt.converters.json_rows import structs_of, tree_maker
 from spark_connect_rt.converters.json_schema import schema_from_tree, schema_tree
 from spark_connect_rt.converters.json_value_columns import value_column
@@ -103,6 +104,7 @@ class JsonConverter(HeaderAndValueConverter):
         self._maker: tuple[Schema, Callable[[Struct], dict[str, Any] | None] | None] | None = None
         self._read: dict[bytes, Schema | None] = {}
         self._last_read: tuple[bytes, Schema | None] | None = None
+        self._flat_objects = FlatObjects()
 
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         """Return the JSON text; None for a null without a schema (a tombstone)."""
@@ -172,8 +174,12 @@ class JsonConverter(HeaderAndValueConverter):
 
     def column_to_connect_data(self, topic: str, data: pa.Array) -> tuple[Schema | None, pa.Array] | None:
         """Return a column of flat structs, maps or plain values (``json_value_columns``)."""
+        if not self._schemas_enabled and (flat := self._flat_objects.read(data)) is not None:
+            return None, flat
         found = self._trees(data.to_pylist())
         column = None if found is None else value_column(*found, self._settings)
+        if column is not None and not self._schemas_enabled:
+            self._flat_objects.learn(column)
         return None if found is None or column is None else (found[0], column)
 
     def _trees(self, data: Sequence[bytes | None]) -> tuple[Schema | None, Sequence[Any]] | None:

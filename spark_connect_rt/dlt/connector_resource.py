@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
-from spark_connect_rt.api.connector import SourceConnector
+from spark_connect_rt.api.connector import ConnectorContext, SourceConnector
 from spark_connect_rt.api.task import NoPluginMetrics, OwnWrites, PluginMetrics, SourceTask
 from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.dlt.dlt_items import DELETED, Item, items_of
@@ -122,7 +122,7 @@ def _text(partition: Mapping[str, Any]) -> str:
     return json.dumps(partition, sort_keys=True)
 
 
-class _ConnectorContext:
+class _ConnectorContext(ConnectorContext):
     """A connector's ConnectorContext: a run of dlt is short, the next one asks again."""
 
     def request_task_reconfiguration(self) -> None:

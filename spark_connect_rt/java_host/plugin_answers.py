@@ -18,7 +18,7 @@ import orjson
 
 from spark_connect_rt.api.plugin_modules import BROKEN_PLUGIN
 from spark_connect_rt.embedded.cache import cache_directory
-from spark_connect_rt.embedded.java import find_java
+from spark_connect_rt.embedded.java import java_of_plugins
 from spark_connect_rt.embedded.maven import KAFKA_VERSION
 from spark_connect_rt.errors import ConnectError, NotFoundError
 from spark_connect_rt.java_host.driver_host import DriverHost, JavaError
@@ -75,10 +75,11 @@ class DriverAnswers:
         self._lock = threading.Lock()
         self._versions: dict[tuple[str, str, str], Mapping[str, Any]] = {}  # (place, content, class) -> answer
         self._classes: dict[tuple[str, str, str, str], type[Any]] = {}
+        self._said: set[str] = set()  # why versions could not be asked
 
     @cached_property
     def _major(self) -> int:
-        return find_java().major
+        return java_of_plugins().major
 
     def java_major(self) -> int:
         """See JavaRuntime."""
@@ -91,9 +92,17 @@ class DriverAnswers:
         try:
             answer = self._loaded(plugin)
         except ConnectError as error:
-            log.warning("plugin=%s at %s: its version cannot be asked: %s", plugin.java_class, plugin.location, error)
+            self._not_asked(plugin, str(error))
             return None
         return None if answer.get("version") in _UNDEFINED else str(answer["version"])
+
+    def _not_asked(self, plugin: JavaPluginDesc, why: str) -> None:
+        """Say it once: a list asks every plug-in of a worker that has no Java."""
+        with self._lock:
+            known = why in self._said
+            self._said.add(why)
+        level = logging.DEBUG if known else logging.WARNING
+        log.log(level, "plugin=%s at %s: its version cannot be asked: %s", plugin.java_class, plugin.location, why)
 
     def broken(self, plugin: JavaPluginDesc) -> str:
         """See JavaRuntime."""
@@ -147,7 +156,7 @@ class DriverAnswers:
             try:
                 answer = self.host.ask("describe", _named(plugin))
             except JavaError as error:
-                why = f"{error.java_class}: {error}{_hint(error)}"
+                why = f"{error.java_class}: {error}{_hint(error.java_class)}"
                 raise NotFoundError(
                     f"{plugin.java_class} of {plugin.location} cannot be made: {why}",
                     code=BROKEN_PLUGIN,
@@ -173,6 +182,7 @@ class DriverAnswers:
             )
             for one in answer:
                 if "error" in one:
+                    one["error"] += _hint(one["error"].partition(":")[0])
                     log.error("plugin=%s at %s cannot be made: %s", one["class"], plugin.location, one["error"])
             if not any("error" in one for one in answer):
                 self._kept.put(plugin.digest, question, answer)
@@ -183,10 +193,10 @@ def _named(plugin: JavaPluginDesc) -> dict[str, str]:
     return {"place": plugin.location, "content": plugin.digest, "class": plugin.java_class}
 
 
-def _hint(error: JavaError) -> str:
-    if error.java_class in ("java.lang.NoClassDefFoundError", "java.lang.ClassNotFoundException"):
+def _hint(java_class: str) -> str:
+    if java_class in ("java.lang.NoClassDefFoundError", "java.lang.ClassNotFoundException"):
         return " (a jar that it needs is not in its folder of plugin.path)"
-    if error.java_class == "java.lang.UnsupportedClassVersionError":
+    if java_class == "java.lang.UnsupportedClassVersionError":
         return " (it is compiled for a newer Java than JAVA_HOME's)"
     return ""
 
@@ -198,7 +208,7 @@ class ExecutorAnswers:
 
     def java_major(self) -> int:
         """See JavaRuntime."""
-        return find_java().major
+        return java_of_plugins().major
 
     def version(self, plugin: JavaPluginDesc) -> str | None:
         """Return what was kept about it on this machine, else what a JVM says: asked where there are several."""

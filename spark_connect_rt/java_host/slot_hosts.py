@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from spark_connect_rt.embedded.java import Java, find_java
+from spark_connect_rt.embedded.java import Java, java_of_plugins
 from spark_connect_rt.errors import ShuttingDownError
 from spark_connect_rt.java_host.jar import program_jars
 from spark_connect_rt.java_host.jvm_settings import for_records
@@ -288,7 +288,8 @@ def _start(code: JavaCode, worker_config: Mapping[str, str], jvm: Listening) -> 
     java, jars = _program()
 
     def command(socket: Path) -> Sequence[str]:
-        return command_line(java.executable, jars, socket, code.heap, [*for_records(code.heap), *code.options])
+        options = [*for_records(code.heap, code.options), *code.options]
+        return command_line(java.executable, jars, socket, code.heap, options)
 
     process = JavaProcess(command, worker_config, jvm.on_frame, jvm.on_gone, dict(code.levels))
     prepare_archive(java.executable, jars)
@@ -298,7 +299,7 @@ def _start(code: JavaCode, worker_config: Mapping[str, str], jvm: Listening) -> 
 @functools.cache
 def _program() -> tuple[Java, tuple[Path, ...]]:
     """Return Java, and the jars of a host."""
-    java = find_java()
+    java = java_of_plugins()
     return java, tuple(program_jars(java))
 
 

@@ -21,6 +21,7 @@ from spark_connect_rt.java_host.plugin_folders import jvm_worker_config
 from spark_connect_rt.java_host.process import JavaHostGoneError
 from spark_connect_rt.java_host.sink_calls import plugin_error
 from spark_connect_rt.java_host.slot_hosts import slot_hosts
+from spark_connect_rt.java_host.sources.held_offsets import HeldOffsets
 from spark_connect_rt.java_host.sources.sent_frames import Segment, SentFrames
 from spark_connect_rt.java_host.sources.source_calls import SourceCalls
 from spark_connect_rt.java_host.sources.source_chain import SourceChain
@@ -60,6 +61,9 @@ class JavaSourceTask(HostedSource):
         self._calls = SourceCalls(parts.switches.nudge)
         self._calls.meter = parts.meter
         self._sent = SentFrames()
+        self._held = HeldOffsets(parts.output, self._note_row)
+        # A transaction holds its own offsets: with those of the one before, its records would come twice.
+        self._send = parts.output.send if parts.launch.offsets_topic else self._held.send
         self._errants: list[Frame] = []  # of the batch that comes
         self._wants_commits = False
         self._boundaries: TransactionBoundaries | None = None
@@ -182,7 +186,12 @@ class JavaSourceTask(HostedSource):
         by_time = self._boundaries is not None and self._boundaries.boundary is Boundary.INTERVAL
         if by_time and not self._polled:
             self.parts.output.end(self._end_of_poll())
-        self.parts.switches.wait(INTERVAL_LOOK_S if by_time else None)
+        self._held.release(at_once=False)
+        self.parts.switches.wait(INTERVAL_LOOK_S if by_time else self._held.wait_s())
+
+    def _note_row(self) -> None:
+        if self._wants_commits:
+            self._sent.add_row()
 
     def _keeps_records(self) -> bool:
         """Tell whether the JVM keeps records until they are durable, which does not wait for more polls itself."""
@@ -218,6 +227,7 @@ class JavaSourceTask(HostedSource):
             return
         if self._errants:
             self._send_last(self._take_errants())
+        self._held.release()
         raise plugin_error(head)
 
     def _answer(self, head: Mapping[str, Any]) -> None:
@@ -262,16 +272,17 @@ class JavaSourceTask(HostedSource):
             last = pipeline.give_up()
             if last is not None:
                 self._send_last(last)
+            self._held.release()
             raise
         for one in batches:
             self._errant_log.write(one.errants)
-            self.parts.output.send(one)
+            self._send(one)
         return [(one.records, one.batch.num_rows) for one in batches], segments
 
     def _send_last(self, converted: ConvertedBatch) -> None:
         """As Java: also the record that fails the task is reported."""
         self._errant_log.write(converted.errants)
-        self.parts.output.send(converted)
+        self._send(converted)
         if self._boundaries is not None and self._boundaries.requests is None:
             self.parts.output.end(End.COMMIT)
 
@@ -285,7 +296,7 @@ class JavaSourceTask(HostedSource):
         for number, batch in enumerate(batches, 1):
             last = number == len(batches)
             of_batch = _topics_of(batch) or topics
-            self.parts.output.send(ConvertedBatch(batch, offsets if last else (), batch.num_rows, 0, of_batch))
+            self._send(ConvertedBatch(batch, offsets if last else (), batch.num_rows, 0, of_batch))
         segments: list[Segment] = [(one["topic"], one["rows"], one["rows"]) for one in frame.head["sections"]]
         return [(batch.num_rows, batch.num_rows) for batch in batches], segments
 
@@ -296,7 +307,7 @@ class JavaSourceTask(HostedSource):
     def _send_errants(self) -> tuple[int, int]:
         converted = self._take_errants()
         self._errant_log.write(converted.errants)
-        self.parts.output.send(converted)
+        self._send(converted)
         return 0, converted.batch.num_rows
 
     def _end_of_poll(self) -> End:
@@ -324,6 +335,7 @@ class JavaSourceTask(HostedSource):
             frame = self._next_or_wait()
             if frame is not None:
                 self._serve(frame)
+        self._held.release()
 
     def durable(self, reports: Sequence[Durable]) -> None:
         """See HostedSource: on a thread of their own in the JVM."""

@@ -99,7 +99,9 @@ class ProduceRequest(_ProduceRequest):  # type: ignore[misc]
         """Return the request in one version."""
         struct = super().build(request_struct_class)
         schema = struct.SCHEMA
-        struct.encode = lambda: b"".join(_pieces(schema, [getattr(struct, name) for name in schema.names]))
+        parts = [getattr(struct, name) for name in schema.names]
+        # Not by way of the struct: it would hold itself, and its batches until garbage is looked for.
+        struct.encode = lambda: b"".join(_pieces(schema, parts))
         return struct
 
 

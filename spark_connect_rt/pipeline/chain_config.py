@@ -1,11 +1,12 @@
 """The settings of a connector's own chain: ``transforms.<alias>.*`` and ``predicates.<alias>.*``.
 
-Which there are depends on the classes that the configuration names (Java ``ConnectorConfig.enrich``).
+Which there are depends on the classes that the configuration names (Java ``ConnectorConfig.enrich``). Quick to import:
+what applies a chain is not needed to check one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,8 +16,11 @@ from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type, parse_value, prefixed
 from spark_connect_rt.config.connectors.connector_config import unknown_class, wrong_class
 from spark_connect_rt.errors import BadConfigError, NotFoundError
-from spark_connect_rt.pipeline.transformation_chain import OWN_SETTINGS, FindPlugin
 
+FindPlugin = Callable[[str], type[Any]]
+"""Returns the class of a plug-in by class name or alias. Raises NotFoundError."""
+
+OWN_SETTINGS = ("type", "predicate", "negate", "plugin.version")
 _IMPORTANCE_ORDER = list(Importance)
 
 

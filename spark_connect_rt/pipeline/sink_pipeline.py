@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,7 +48,7 @@ class SinkConverted:
 
 
 class SinkPipeline:
-    """One connector's path from bytes to record. One thread."""
+    """One connector's path from bytes to record. One thread, or several with a ``guard`` that lets one in."""
 
     def __init__(
         self,
@@ -56,12 +57,19 @@ class SinkPipeline:
         tolerance: RetryTolerance[ConsumeRow],
         *,
         keeps_originals: bool = False,
+        guard: AbstractContextManager[Any] | None = None,
     ) -> None:
-        """Take the parts; ``from_config`` makes them. ``keeps_originals``: records are ConsumedRecord."""
+        """Take the parts; ``from_config`` makes them.
+
+        Args:
+            keeps_originals: records are ConsumedRecord.
+            guard: held while plug-in code runs, entered again by who holds it.
+        """
         self._chain = chain
         self._converters = converters
         self._tolerance = tolerance
         self._keeps_originals = keeps_originals
+        self._guard = guard or contextlib.nullcontext()
         self._many = bool(chain.parts) or converters.takes_many  # records are wanted many at once
 
     @classmethod
@@ -73,6 +81,7 @@ class SinkPipeline:
         waiting: Waiting | None = None,
         *,
         keeps_originals: bool = False,
+        guard: AbstractContextManager[Any] | None = None,
     ) -> SinkPipeline:
         """Return the path a connector's configuration asks for. Raises BadConfigError."""
         chain = TransformationChain.from_config(connector_config, plugin)
@@ -82,6 +91,7 @@ class SinkPipeline:
             ConnectorConverters.from_config(connector_config, worker_config, plugin),
             RetryTolerance(connector_config, place_of, waiting),
             keeps_originals=keeps_originals,
+            guard=guard,
         )
 
     def close(self) -> None:
@@ -94,14 +104,15 @@ class SinkPipeline:
         Raises:
             DataError: a record failed and ``errors.tolerance`` is none; names stage, topic, partition, offset.
         """
-        records = self._plain(batch)
-        if records is None:
-            if self._many:
-                passed: Iterable[SinkRecord | None] = self._many_at_once(list(rows_of(batch)))
-            else:
-                passed = (self._tolerance.run(self._path, row) for row in rows_of(batch))
-            records = [record for record in passed if record is not None]
-        errants = self._tolerance.take_errants()
+        with self._guard:
+            records = self._plain(batch)
+            if records is None:
+                if self._many:
+                    passed: Iterable[SinkRecord | None] = self._many_at_once(list(rows_of(batch)))
+                else:
+                    passed = (self._tolerance.run(self._path, row) for row in rows_of(batch))
+                records = [record for record in passed if record is not None]
+            errants = self._tolerance.take_errants()
         return SinkConverted(records, next_offsets(batch), len(errants), errants)
 
     def columns(
@@ -122,7 +133,7 @@ class SinkPipeline:
         as_bytes = with_headers and type(self._converters.header) is ByteArrayConverter
         if topic is None or number is None or (has_headers and headers_matter and not as_bytes):
             return None
-        with contextlib.suppress(Exception):  # plug-in code: by records finds the one to blame
+        with self._guard, contextlib.suppress(Exception):  # plug-in code: by records finds the one to blame
             if has_headers and type(self._converters.header) is not ByteArrayConverter:  # only whether each can be read
                 _ = [self._headers(topic, given) for given in batch.column("headers").to_pylist() if given]
             read = self._with_absent if absent_values and not self._chain.steps else self._column
@@ -193,6 +204,10 @@ class SinkPipeline:
         """
         if isinstance(record, ConsumedRecord) and record.original is not None:
             return record.original
+        with self._guard:
+            return self._written(record)
+
+    def _written(self, record: SinkRecord) -> ConsumeRow:
         topic, write = record.topic, self._converters.header.from_connect_header
         key = self._converters.key.from_connect_data(topic, record.key_schema, record.key)
         value = self._converters.value.from_connect_data(topic, record.value_schema, record.value)

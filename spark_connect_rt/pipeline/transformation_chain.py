@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -14,17 +14,13 @@ from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import Type, parse_value, prefixed
 from spark_connect_rt.errors import BadConfigError, ExternalError, NotFoundError
+from spark_connect_rt.pipeline.chain_config import OWN_SETTINGS, FindPlugin
 from spark_connect_rt.pipeline.errant_records import Stage, StageError
 from spark_connect_rt.pipeline.joined_steps import Part, joined, pass_all
 from spark_connect_rt.transforms.columns.by_columns import apply_batch as transformed_batch
 from spark_connect_rt.transforms.filter import Filter
 
 R = TypeVar("R", SourceRecord, SinkRecord)
-
-FindPlugin = Callable[[str], type[Any]]
-"""Returns the class of a plug-in by class name or alias. Raises NotFoundError."""
-
-OWN_SETTINGS = ("type", "predicate", "negate", "plugin.version")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ Owns how a place of jars becomes plug-ins of the registry, and what ``plugin.dis
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -161,7 +162,7 @@ def described(
 
 
 def _why_not(one: Service, runtime: JavaRuntime) -> str:
-    if one.java > 17 and one.java > (here := runtime.java_major()):
+    if one.java > 17 and one.java > (here := _java_major(runtime)):
         return (
             f"is compiled for Java {one.java}, and the JVM of Java plug-ins is Java {here}: set JAVA_HOME to a newer "
             "one, or take a plug-in for this one"
@@ -169,6 +170,14 @@ def _why_not(one: Service, runtime: JavaRuntime) -> str:
     if one.java == 0:
         return "is named by META-INF/services, but its class is in none of the jars there"
     return ""
+
+
+def _java_major(runtime: JavaRuntime) -> float:
+    """Return the version of the Java there is, without an end where there is none: that is said to who asks for one."""
+    try:
+        return runtime.java_major()
+    except ConnectError:
+        return math.inf
 
 
 def completed(place: Path, found: JavaFound, runtime: JavaRuntime) -> tuple[list[PluginDesc], list[tuple[str, str]]]:

@@ -244,7 +244,7 @@ def _java_problems(found: Iterable[PluginDesc]) -> Iterator[BrokenPlugin]:
             yield BrokenPlugin(
                 one.java_class,
                 one.location,
-                f"version {one.version} is also at {other}, which is used: remove one of them from plugin.path",
+                f"version {one.version or '-'} is also at {other}, which is used: remove one of them from plugin.path",
             )
 
 

@@ -83,6 +83,8 @@ def _json(tree: Any) -> str:
 class HostedConnector:
     """What both harnesses share: one connector instance, checked as a worker checks it, and its task configurations."""
 
+    metrics: PluginMetrics = NoPluginMetrics()
+
     def __init__(self, connector_class: type[Connector], config: Mapping[str, str]) -> None:
         """Take the class and the connector's configuration; ``name`` and ``tasks.max`` have defaults."""
         self.config = {"name": "harness", "tasks.max": "1", **config}

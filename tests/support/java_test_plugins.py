@@ -55,6 +55,21 @@ def java_plugin_path() -> Path:
     return folder
 
 
+def part_of_jar(folder: Path, service: str, java_class: str, *, left_out: str = "", newer: str = "") -> None:
+    """Make a plug-in of one service: without one class of the jar, or with one that is compiled for Java 99."""
+    (whole,) = java_plugin_path().rglob("*.jar")
+    folder.mkdir(parents=True)
+    with zipfile.ZipFile(whole) as held, zipfile.ZipFile(folder / "part.jar", "w") as made:
+        for member in held.namelist():
+            simple = member.rpartition("/")[2].removesuffix(".class")
+            if member.endswith(".class") and simple != left_out:
+                content = held.read(member)
+                if simple == newer:
+                    content = content[:6] + (44 + 99).to_bytes(2, "big") + content[8:]
+                made.writestr(member, content)
+        made.writestr(f"META-INF/services/org.apache.kafka.connect.{service}", java_class)
+
+
 def _compile(sources: list[Path], jar: Path) -> None:
     with tempfile.TemporaryDirectory(dir=jar.parent.parent) as folder:
         classes = Path(folder) / "classes"

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_connect_rt.api.data.schema import Schema
+from spark_connect_rt.api.task import IdleLook
 from spark_connect_rt.connectors.files.file_input import FileInput
 from spark_connect_rt.connectors.files.row_formats import (
     CsvFormat,
@@ -80,6 +81,10 @@ class DelimitedRows:
             if rows is not None:
                 return rows
         return pa.array([], pa.struct([]))
+
+    def changes(self) -> IdleLook | None:
+        """See FileInput."""
+        return self._input.changes()
 
     def close(self) -> None:
         """Close the file."""

@@ -14,8 +14,10 @@ import os
 from collections.abc import Mapping, Sequence
 
 from spark_connect_rt.api.connector import SourceOffset
+from spark_connect_rt.api.task import IdleLook
 from spark_connect_rt.errors import ConnectError
 
+FileState = tuple[int, int, int]  # device, inode, size
 log = logging.getLogger(__name__)
 
 
@@ -33,6 +35,7 @@ class FileInput:
         self.restarts = 0
         self._descriptor = -1
         self._identity: tuple[int, int] | None = None
+        self._seen: FileState | None = None
         self._missing_reported = False
 
     def available(self) -> int:
@@ -47,9 +50,11 @@ class FileInput:
         try:
             found = os.stat(self.path)
         except FileNotFoundError:
+            self._seen = None
             return self._available_without_name()
         except OSError as error:
             raise self._refused(error) from error
+        self._seen = found.st_dev, found.st_ino, found.st_size
         if (found.st_dev, found.st_ino) != self._identity:
             left_bytes = self._left_bytes()
             if left_bytes > self.incomplete_bytes:
@@ -65,6 +70,16 @@ class FileInput:
             self.position = self.incomplete_bytes = 0
             self.restarts += 1
         return found.st_size - self.position
+
+    def changes(self) -> IdleLook | None:
+        """Return what tells, from any thread, whether the file is another one than at the last look, or its size is.
+
+        None: its name is gone and what is open may still grow.
+        """
+        if self._descriptor >= 0 and self._seen is None:
+            return None
+        path, seen = self.path, self._seen
+        return lambda: _state_of(path) != seen
 
     def read(self, size_bytes: int, ahead_bytes: int = 0) -> bytes:
         """Return up to ``size_bytes`` from ``ahead_bytes`` past the position on; the position stays."""
@@ -108,6 +123,14 @@ class FileInput:
 
     def _refused(self, error: OSError) -> ConnectError:
         return ConnectError(f"file {self.path} cannot be read: {error.strerror or error}")
+
+
+def _state_of(path: str) -> FileState | None:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size
 
 
 def check_positions(config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> None:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from spark_connect_rt.api.connector import ExactlyOnceSupport, SourceConnector, SourceOffset
 from spark_connect_rt.api.data.schema import STRING
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
-from spark_connect_rt.api.task import SourceTask
+from spark_connect_rt.api.task import IdleLook, SourceTask
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.validators import non_empty
 from spark_connect_rt.connectors.files.file_input import FileInput, check_positions, stored_position
@@ -125,6 +125,10 @@ class FileStreamSourceTask(SourceTask):
     def idle_wait_ms(self) -> int:
         """Return a short wait while data comes now and then, a longer one while it flows, or after a while without."""
         return self._pace.wait_ms()
+
+    def idle_look(self) -> IdleLook | None:
+        """Return a look at the file's size, once data has not come for a while."""
+        return self._input.changes() if self._pace.calm else None
 
     def stop(self) -> None:
         """Close the file."""

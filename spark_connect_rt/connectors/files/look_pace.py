@@ -47,6 +47,11 @@ class LookPace:
         self._batches_left = max(0.0, min(BATCHES_AT_ONCE, self._batches_left + gained) - 1.0)
         self._counted_s = now_s
 
+    @property
+    def calm(self) -> bool:
+        """Tell whether the last looks found nothing, so that someone else may look for the task."""
+        return not self._eager_looks
+
     def rests(self) -> bool:
         """Tell, once after a look that caught up, whether to wait though it found something: batches are rationed."""
         caught_up, self._caught_up = self._caught_up, False

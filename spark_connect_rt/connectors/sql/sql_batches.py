@@ -139,11 +139,25 @@ def _key_columns(batch: SinkBatch, mode: str, names: Sequence[str], values: dict
 def last_of_each_key(keys: Sequence[pa.Array]) -> pa.Array | None:
     """Return where the last row of each key is, in the order in which keys come first; None: none comes twice."""
     count = len(keys[0])
-    for column in keys:
-        if any(is_kind(column.type) for is_kind in _COMPARED_BY_ARROW) and _all_differ(column):
-            return None
-    last = {key: at for at, key in enumerate(zip(*(column.to_pylist() for column in keys), strict=True))}
-    return None if len(last) == count else pa.array(last.values(), pa.int64())
+    comparable = [column for column in keys if any(is_kind(column.type) for is_kind in _COMPARED_BY_ARROW)]
+    if any(map(_ascends, comparable)):
+        return None
+    if len(comparable) == len(keys):
+        names = [f"k{index}" for index in range(len(keys))]
+        table = pa.table([*keys, pa.array(range(count), pa.int64())], names=[*names, "at"])
+        last = table.group_by(names, use_threads=False).aggregate([("at", "max")])["at_max"]
+        return None if len(last) == count else last.combine_chunks()
+    if any(map(_all_differ, comparable)):
+        return None
+    places = {key: at for at, key in enumerate(zip(*(column.to_pylist() for column in keys), strict=True))}
+    return None if len(places) == count else pa.array(places.values(), pa.int64())
+
+
+def _ascends(column: pa.Array) -> bool:
+    """Whether each value is greater than the one before, as numbers of new rows mostly are."""
+    if not pa.types.is_integer(column.type) or column.null_count:
+        return False
+    return bool(pc.all(pc.greater(column[1:], column[:-1])).as_py())
 
 
 def _all_differ(column: pa.Array) -> bool:

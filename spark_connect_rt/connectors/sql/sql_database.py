@@ -70,8 +70,11 @@ class SqlDatabase:
         except sa.exc.SQLAlchemyError as error:
             self._give_up(error)
             raise self.explanation(error, what) from error
+        except Exception as error:
+            self._give_up(error)  # else what was done so far would be committed with what comes next
+            raise
 
-    def _give_up(self, error: sa.exc.SQLAlchemyError) -> None:
+    def _give_up(self, error: Exception) -> None:
         if self._connection is None:
             return
         try:
@@ -113,7 +116,7 @@ class SqlDatabase:
                 connection.close()
 
 
-def is_passing(error: sa.exc.SQLAlchemyError) -> bool:
+def is_passing(error: Exception) -> bool:
     """Whether the same may work later: the server is away or busy, a lock is held."""
     if not isinstance(error, sa.exc.DBAPIError) or not isinstance(
         error, sa.exc.OperationalError | sa.exc.InterfaceError | sa.exc.InternalError

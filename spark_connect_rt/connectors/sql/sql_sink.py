@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 Written = TypeVar("Written")
 Refused = list[tuple[SinkRecord, DataError]]
 
-
+LARGEST_PUT = 50_000
 NO_SURE_ROLLBACK = ("mysql", "mariadb")
 
 
@@ -133,6 +133,10 @@ class SqlSinkTask(SinkTask):
             return False
         self._patiently(lambda: self._write_columns(batch.topic, runs))
         return True
+
+    def largest_put(self) -> int:
+        """Return ten times what is read at once: each call is a transaction that has to reach the database's disk."""
+        return LARGEST_PUT
 
     def takes_absent_values(self) -> bool:
         """Return whether deletions (records without a value) come in columns, too."""

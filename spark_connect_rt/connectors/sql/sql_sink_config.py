@@ -64,7 +64,7 @@ CONFIG = CONNECTION + ConfigDef(
             MEDIUM,
             "Add columns that a table lacks, for fields that may be null or have a default.",
         ),
-        key("batch.size", Type.INT, 10_000, MEDIUM, "Most rows of one statement.", AtLeast(1)),
+        key("batch.size", Type.INT, 50_000, MEDIUM, "Most rows of one statement.", AtLeast(1)),
         key(
             "max.retries",
             Type.INT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -20,6 +20,7 @@ from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.connectors.sql.sql_urls import SQLITE
 
+_CSV_ROWS = 4_096  # of a piece: some 200 kB, what a socket takes at once
 Convert = Callable[[Any], Any]
 _AS_THEY_ARE = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64, Type.STRING, Type.BOOLEAN)
 _PLAIN_VALUES = frozenset((int, str, float, bool, type(None)))  # every driver takes them as they are
@@ -92,16 +93,28 @@ def converted_arrays(
     return made
 
 
-def csv_of(columns: Sequence[pa.Array | Sequence[Any]]) -> bytes | None:
-    """Return columns as CSV that PostgreSQL's COPY reads, nothing for null; None: some values have no such form."""
+class CsvRows:
+    """Rows as CSV that PostgreSQL's COPY reads, nothing for null: made piece by piece while the database reads."""
+
+    def __init__(self, columns: Sequence[pa.Array]) -> None:
+        """Take columns in a form that has CSV: ``csv_rows``."""
+        self._table = pa.Table.from_arrays(columns, names=[f"c{index}" for index in range(len(columns))])
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield the text, from its beginning each time."""
+        options = pyarrow.csv.WriteOptions(include_header=False, batch_size=_CSV_ROWS)
+        for start in range(0, len(self._table), _CSV_ROWS):
+            sink = io.BytesIO()
+            pyarrow.csv.write_csv(self._table.slice(start, _CSV_ROWS), sink, options)
+            yield sink.getvalue()
+
+
+def csv_rows(columns: Sequence[pa.Array | Sequence[Any]]) -> CsvRows | None:
+    """Return columns as CSV; None: some values have no such form."""
     try:
-        arrays = [_csv_column(values) for values in columns]
-        table = pa.Table.from_arrays(arrays, names=[f"c{index}" for index in range(len(arrays))])
-        sink = io.BytesIO()
-        pyarrow.csv.write_csv(table, sink, pyarrow.csv.WriteOptions(include_header=False))
+        return CsvRows([_csv_column(values) for values in columns])
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
-    return sink.getvalue()
 
 
 def _csv_column(values: pa.Array | Sequence[Any]) -> pa.Array:

@@ -18,7 +18,14 @@ from spark_connect_rt.connectors.sql.sql_sink_config import INSERT, UPDATE, UPSE
 from spark_connect_rt.connectors.sql.sql_tables import TableId
 from spark_connect_rt.connectors.sql.sql_target import Target
 from spark_connect_rt.connectors.sql.sql_urls import POSTGRESQL
-from spark_connect_rt.connectors.sql.sql_values import Convert, conversion, converted_arrays, converted_columns, csv_of
+from spark_connect_rt.connectors.sql.sql_values import (
+    Convert,
+    CsvRows,
+    conversion,
+    converted_arrays,
+    converted_columns,
+    csv_rows,
+)
 from spark_connect_rt.pipeline.backed_off_tries import BackedOffTries
 
 _SAVEPOINT = "connectrt_copy"
@@ -82,7 +89,7 @@ class Writer:
 
     def _copy(self, table: TableId, shape: Shape, columns: Columns) -> bool:
         """Write by COPY; False: some value has no form for that, nothing was written."""
-        data = csv_of(columns)
+        data = csv_rows(columns)
         if data is None:
             return False
         connection = self._database.connection()
@@ -95,12 +102,13 @@ class Writer:
             self._go_by_stage(words, data)
         return True
 
-    def _copy_into(self, copy_words: str, data: bytes) -> None:
+    def _copy_into(self, copy_words: str, data: CsvRows) -> None:
         driver: Any = self._database.connection().connection
         with driver.cursor() as cursor, cursor.copy(copy_words) as copy:
-            copy.write(data)
+            for piece in data:
+                copy.write(piece)
 
-    def _go_by_stage(self, words: CopyWords, data: bytes) -> None:
+    def _go_by_stage(self, words: CopyWords, data: CsvRows) -> None:
         connection = self._database.connection()
         connection.execute(as_written(words.make_stage()))
         if words.stage in self._filled:
@@ -109,7 +117,7 @@ class Writer:
         self._copy_into(words.copy(direct=False), data)
         connection.execute(as_written(words.from_stage(self._mode)))
 
-    def _went_straight(self, words: CopyWords, shape: Shape, data: bytes) -> bool:
+    def _went_straight(self, words: CopyWords, shape: Shape, data: CsvRows) -> bool:
         """Upsert by a plain COPY, as no key is in the table; False: it is not to be tried, or one was."""
         tries = self._tries.setdefault(words.stage, BackedOffTries())
         if self._mode != UPSERT or shape.deletes or not tries.due():

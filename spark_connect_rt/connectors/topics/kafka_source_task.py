@@ -14,7 +14,6 @@ from spark_connect_rt.api.records import SourceBatch
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.connectors.topics import kafka_settings as settings
 from spark_connect_rt.errors import ConnectError, DataError
-from spark_connect_rt.kafka.reading.consumers import batch_consumer
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.protocol.ids import TopicPartition
 
@@ -40,6 +39,8 @@ class KafkaSourceTask(SourceTask):
             properties["auto.offset.reset"] = "none"
         else:
             starts = self._stored(config[PARTITIONS].split(","), properties["auto.offset.reset"])
+        from spark_connect_rt.kafka.reading.consumers import batch_consumer  # the connector, which plans, does without
+
         self._partitions = list(starts)
         self._consumer = batch_consumer(properties)
         self._consumer.assign(starts)
@@ -49,6 +50,8 @@ class KafkaSourceTask(SourceTask):
 
         Raises DataError: the log ends before a range does.
         """
+        if not self._partitions:
+            return False  # every range is read
         ends = self._consumer.end_offsets(self._partitions)
         for one in self._partitions:
             if ends[one] < self._ends.get(one, 0):
@@ -57,6 +60,8 @@ class KafkaSourceTask(SourceTask):
 
     def poll(self) -> Sequence[SourceBatch] | None:
         """Return what is there, a batch of columns for each partition."""
+        if not self._partitions:
+            return []
         batch = self._consumer.poll(self._values["poll.max.records"], POLL_MS)
         found = [] if batch is None else [self._batch(one, rows) for one, rows in self._within(by_partition(batch))]
         if self._ends:

@@ -62,6 +62,10 @@ class SentFrames:
         self.data_bytes += data_bytes
         return None
 
+    def add_row(self) -> None:
+        """Remember a BATCH row without records, which belongs to no JVM batch."""
+        self._rows.append(_Row(0, 0))
+
     def durable(self, rows: int, metadata: Iterable[RecordMetadata | None]) -> dict[str, Any] | None:
         """Return the DURABLE head now that so many more BATCH rows are durable; None: no JVM batch is.
 

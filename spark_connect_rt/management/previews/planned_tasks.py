@@ -7,14 +7,14 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spark_connect_rt.api.connector import Connector
+from spark_connect_rt.api.connector import Connector, ConnectorContext
 from spark_connect_rt.errors import ConnectError, TimedOutError
 from spark_connect_rt.ports.hidden_values import without_secrets
 
 log = logging.getLogger(__name__)
 
 
-class AskedOnce:
+class AskedOnce(ConnectorContext):
     """The ConnectorContext of a connector that is started for one question."""
 
     def request_task_reconfiguration(self) -> None:

@@ -1,12 +1,14 @@
-"""The metrics that a task keeps itself (KIP-877), from its executor's reports, and those of a Java connector.
+"""The metrics that a task keeps itself (KIP-877), from its executor's reports, and those of a connector.
 
 Owns their names: those that Java's sensors of counts and values have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from spark_connect_rt.api.task import PLUGINS
 from spark_connect_rt.ports.metric_names import METRICS, Measured, Metric
 from spark_connect_rt.ports.plugin_metric_keys import (
     COUNT,
@@ -15,6 +17,7 @@ from spark_connect_rt.ports.plugin_metric_keys import (
     NUMBER,
     PREFIX,
     SUM,
+    VALUE,
     PluginMetricKey,
     part_of,
     parted,
@@ -39,6 +42,45 @@ def own_values(values: Mapping[str, float], tags: Mapping[str, str]) -> Iterator
     """Yield what is something now, by name (``plugin_metric_keys``); ``tags`` are its task's or its connector's."""
     for name, value in list(values.items()):
         yield _measured(parted(name)[0], "", value, tags)
+
+
+class ConnectorMetrics:
+    """A connector's ``PluginMetrics``: it lives beside its worker, so what it says is shown at once. Any thread."""
+
+    def __init__(self, measured: Callable[[Mapping[str, float]], None]) -> None:
+        """``measured`` takes what values are now, by name (``plugin_metric_keys``)."""
+        self._measured = measured
+        self._lock = threading.Lock()
+        self._totals: dict[str, float] = {}
+        self._observed: dict[str, tuple[int, float, float, float]] = {}  # number, sum, least, most
+
+    def count(self, name: str, number: float = 1, group: str = PLUGINS, **tags: str) -> None:
+        """See ``api.task.PluginMetrics``."""
+        key = _now(group, f"{name}-count", tags)
+        with self._lock:
+            self._totals[key] = self._totals.get(key, 0.0) + float(number)
+            self._measured({key: self._totals[key]})
+
+    def observe(self, name: str, values: Sequence[float], group: str = PLUGINS, **tags: str) -> None:
+        """See ``api.task.PluginMetrics``."""
+        if not values:
+            return
+        key, new = _now(group, name, tags), [float(one) for one in values]
+        with self._lock:
+            number, total, least, most = self._observed.get(key, (0, 0.0, new[0], new[0]))
+            number, total, least, most = number + len(new), total + sum(new), min(least, *new), max(most, *new)
+            self._observed[key] = number, total, least, most
+            of = {"": new[-1], "-avg": round(total / number, 3), "-min": least, "-max": most}
+            self._measured({_now(group, name + suffix, tags): value for suffix, value in of.items()})
+
+    def gauge(self, name: str, value: float, group: str = PLUGINS, **tags: str) -> None:
+        """See ``api.task.PluginMetrics``."""
+        with self._lock:
+            self._measured({_now(group, name, tags): float(value)})
+
+
+def _now(group: str, name: str, tags: Mapping[str, str]) -> str:
+    return part_of(PluginMetricKey(group, name, tags).encode(), VALUE)
 
 
 def _counted(measures: TaskMeasures, key: str, now_ms: int, tags: Mapping[str, str]) -> Iterator[Measured]:

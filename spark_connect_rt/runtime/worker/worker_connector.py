@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from spark_connect_rt.api.config_provider import ConfigData, Resolve
-from spark_connect_rt.api.connector import Connector, SinkConnector
+from spark_connect_rt.api.connector import Connector, ConnectorContext, SinkConnector
 from spark_connect_rt.config.secret_settings import secrets_in
 from spark_connect_rt.planning.task_configs import checked_count, completed_task_config, enforces, raw_task_config
 from spark_connect_rt.planning.work_plan import Actual, Life
@@ -33,7 +33,7 @@ from spark_connect_rt.runtime.worker.events import (
     TaskConfigsGenerated,
 )
 from spark_connect_rt.runtime.worker.launches import secret_settings
-from spark_connect_rt.runtime.worker.plugin_metrics import own_values
+from spark_connect_rt.runtime.worker.plugin_metrics import ConnectorMetrics, own_values
 from spark_connect_rt.runtime.worker.serial_thread import SerialThread
 from spark_connect_rt.state.connector_status import State
 
@@ -136,7 +136,7 @@ class WorkerConnector:
         return self._trace
 
     def metrics(self) -> Iterator[Measured]:
-        """Yield the metrics that the connector keeps itself (KIP-877: a Java connector). Any thread."""
+        """Yield the metrics that the connector keeps itself (KIP-877). Any thread."""
         if self._life is Life.ALIVE:
             yield from own_values(self._measures, {"connector": self.plan.name})
 
@@ -204,6 +204,7 @@ class WorkerConnector:
             self._running = False
             self._instance.stop()
             self._measures = {}
+            self._instance.context = _Context(self)  # it measures from zero again
         elif not idle and not self._running:
             self._running = True
             self._resolved = self._resolve(self.plan.config)
@@ -305,11 +306,12 @@ class WorkerConnector:
         self._thread.submit(lambda: self._fail(trace))
 
 
-class _Context:
+class _Context(ConnectorContext):
     """Java ``ConnectorContext``."""
 
     def __init__(self, host: WorkerConnector) -> None:
         self._host = host
+        self.metrics = ConnectorMetrics(host.measured)
 
     def request_task_reconfiguration(self) -> None:
         """See ConnectorContext."""

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_connect_rt.spark.datasource.open_task import OpenTask, TaskPartition, open_task
+from spark_connect_rt.spark.datasource.open_task import OpenTask, open_task
 from spark_connect_rt.spark.datasource.read_options import LATEST, ReadLimits
+from spark_connect_rt.spark.datasource.task_partition import TaskPartition
 
 
 def task_rows(partition: TaskPartition) -> Iterator[pa.RecordBatch]:

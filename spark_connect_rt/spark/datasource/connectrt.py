@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -23,18 +23,19 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.spark.datasource.bounded_read import task_rows
-from spark_connect_rt.spark.datasource.decoding import columns_ddl, given_kinds
-from spark_connect_rt.spark.datasource.kafka_write import KafkaPlan
 from spark_connect_rt.spark.datasource.named_connector import NamedConnector
-from spark_connect_rt.spark.datasource.open_task import OpenTask, TaskPartition, open_task
 from spark_connect_rt.spark.datasource.pushed_filters import Comparison, kept_rows, since_ms, taken
 from spark_connect_rt.spark.datasource.range_plan import non_empty, wanted
+from spark_connect_rt.spark.datasource.read_columns import columns_ddl, given_kinds
 from spark_connect_rt.spark.datasource.read_options import LATEST, SourceOffset, parse_options
-from spark_connect_rt.spark.datasource.row_writer import RowStreamWriter, RowWriter, write_plan
-from spark_connect_rt.spark.datasource.sink_write import SinkPlan
+from spark_connect_rt.spark.datasource.task_partition import TaskPartition
 from spark_connect_rt.spark.executor.hosting import load_named
 from spark_connect_rt.spark.spark_version import STREAM_LIMITS, has
+
+if TYPE_CHECKING:  # what reads and writes is imported where it does: each query plans in a process of its own
+    from spark_connect_rt.spark.datasource.kafka_write import KafkaPlan
+    from spark_connect_rt.spark.datasource.open_task import OpenTask
+    from spark_connect_rt.spark.datasource.sink_write import SinkPlan
 
 FORMAT = "connectrt"
 REPEAT_IDLE_MS = 30_000
@@ -90,14 +91,15 @@ class ConnectRt(DataSource):  # type: ignore[misc]
         return reader if has(STREAM_LIMITS) else OlderStreamReader(reader)
 
     def _limited_stream(self, schema: StructType) -> DataSourceStreamReader:
-        from spark_connect_rt.spark.datasource.range_stream import RangeStreamReader
-        from spark_connect_rt.spark.datasource.stream_position import POSITION_COLUMNS
-        from spark_connect_rt.spark.datasource.stream_reader import StreamPlan, StreamReader
-
         connector = self._connector()
         kinds = given_kinds(connector.options, schema)
         if connector.has_ranges:
+            from spark_connect_rt.spark.datasource.range_stream import RangeStreamReader
+
             return RangeStreamReader(connector, kinds)
+        from spark_connect_rt.spark.datasource.open_task import open_task
+        from spark_connect_rt.spark.datasource.stream_position import POSITION_COLUMNS
+        from spark_connect_rt.spark.datasource.stream_reader import StreamPlan, StreamReader
 
         def open_tasks(starting: Sequence[SourceOffset]) -> list[OpenTask]:
             return [open_task(task, also=POSITION_COLUMNS) for task in connector.tasks(starting, kinds)]
@@ -111,15 +113,21 @@ class ConnectRt(DataSource):  # type: ignore[misc]
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of a batch. Raises BadConfigError naming every wrong option."""
+        from spark_connect_rt.spark.datasource.row_writer import RowWriter
+
         return RowWriter(self._write_plan(schema, overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
         """Return the writer of a stream. Raises BadConfigError naming every wrong option."""
+        from spark_connect_rt.spark.datasource.row_writer import RowStreamWriter
+
         return RowStreamWriter(self._write_plan(schema, overwrite))
 
     def _write_plan(self, schema: StructType, overwrite: bool) -> SinkPlan | KafkaPlan:
         if overwrite:
             raise BadConfigError({"mode": ["rows are added, nothing is replaced: mode append"]})
+        from spark_connect_rt.spark.datasource.row_writer import write_plan
+
         return write_plan(dict(self.options), schema, self.clients)
 
     def _connector(self) -> NamedConnector:
@@ -187,6 +195,8 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, TaskPartition):  # Spark's own, where there is none
             return
+        from spark_connect_rt.spark.datasource.bounded_read import task_rows
+
         for batch in task_rows(partition):
             kept = kept_rows(batch, self._conditions)
             if kept.num_rows:

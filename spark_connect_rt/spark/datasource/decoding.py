@@ -7,17 +7,12 @@ row out where ``errors.tolerance`` is all.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import StructType
 
-from spark_connect_rt.errors import BadConfigError, DataError
-from spark_connect_rt.spark.datasource.read_options import COLUMNS, Decode, ReadOptions
-from spark_connect_rt.spark.datasource.task_read import ddl_of
+from spark_connect_rt.errors import DataError
 from spark_connect_rt.spark.datasource.value_readers import ValueReader
-from spark_connect_rt.spark.spark_version import ZONE_OF_ARROW_TYPES, has
 
 log = logging.getLogger(__name__)
 
@@ -59,23 +54,3 @@ class Decoder:
                 log.warning("skipped the record of %s: its %s: %s", where, name, error)
                 mask.append(False)
         return batch.filter(pa.array(mask, pa.bool_()))
-
-
-def columns_ddl(
-    decodes: Sequence[Decode], kinds: Mapping[str, pa.DataType], columns: Sequence[str] = tuple(COLUMNS)
-) -> str:
-    """Return the columns of a read; of ``decodes`` with the types that are said, else with those of ``kinds``."""
-    typed = COLUMNS | {one.column: one.type_ddl or ddl_of(kinds[one.column]) for one in decodes}
-    return ", ".join(f"{name} {typed[name]}" for name in columns)
-
-
-def given_kinds(options: ReadOptions, schema: StructType) -> dict[str, pa.DataType]:
-    """Return the Arrow types of decoded columns by Spark's schema of the read.
-
-    Raises BadConfigError: the columns are others, which only ``.schema(...)`` can have said.
-    """
-    if schema.names != list(options.columns):
-        said = f"the columns are {', '.join(options.columns)}: leave out .schema(), see decode and columns"
-        raise BadConfigError({"schema": [said]})
-    zone = {"timezone": "UTC"} if has(ZONE_OF_ARROW_TYPES) else {}  # before: always
-    return {one.column: to_arrow_type(schema[one.column].dataType, **zone) for one in options.decodes}

@@ -11,12 +11,11 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from spark_connect_rt.api.connector import Connector, ExactlyOnceSupport, SourceConnector
+from spark_connect_rt.api.connector import Connector, ConnectorContext, ExactlyOnceSupport, SourceConnector
 from spark_connect_rt.api.ranges import RangeSourceConnector, SourceRange
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.ports.executor_clients import ExecutorClients
-from spark_connect_rt.spark.datasource.decoding import columns_ddl
-from spark_connect_rt.spark.datasource.open_task import TaskPartition
+from spark_connect_rt.spark.datasource.read_columns import columns_ddl
 from spark_connect_rt.spark.datasource.read_options import (
     CONNECT,
     ReadLimits,
@@ -24,7 +23,7 @@ from spark_connect_rt.spark.datasource.read_options import (
     connector_config,
     parse_options,
 )
-from spark_connect_rt.spark.datasource.sampling import sampled_kinds
+from spark_connect_rt.spark.datasource.task_partition import TaskPartition
 from spark_connect_rt.spark.executor.hosting import load_clients, load_named
 
 log = logging.getLogger(__name__)
@@ -68,7 +67,11 @@ class NamedConnector:
         """Return the columns of its rows, as DDL; what types are not said a sample shows. Raises BadConfigError, ..."""
         decodes = self.options.decodes
         unsaid = [one for one in decodes if one.type_ddl is None]
-        kinds = sampled_kinds(self.tasks(self.starting()), unsaid) if unsaid else {}
+        kinds: Mapping[str, pa.DataType] = {}
+        if unsaid:
+            from spark_connect_rt.spark.datasource.sampling import sampled_kinds
+
+            kinds = sampled_kinds(self.tasks(self.starting()), unsaid)
         return columns_ddl(decodes, kinds, self.options.columns)
 
     def tasks(
@@ -192,7 +195,7 @@ def class_name(of: type[Any]) -> str:
     return f"{of.__module__}:{of.__qualname__}"
 
 
-class _Planning:
+class _Planning(ConnectorContext):
     """The ConnectorContext of a connector that is asked for ranges: its answers are always of now."""
 
     def request_task_reconfiguration(self) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import InputPartition
 
 from spark_connect_rt.api.records import Polled
 from spark_connect_rt.api.task import SourceTask
@@ -17,8 +16,8 @@ from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
 from spark_connect_rt.spark.datasource.decoding import Decoder, Readers
-from spark_connect_rt.spark.datasource.read_options import COLUMNS, Decode, ReadLimits, SourceOffset
-from spark_connect_rt.spark.datasource.stream_position import POSITION_COLUMNS
+from spark_connect_rt.spark.datasource.read_options import COLUMNS
+from spark_connect_rt.spark.datasource.task_partition import TaskPartition, made_columns
 from spark_connect_rt.spark.datasource.task_read import ReadContext, convert
 from spark_connect_rt.spark.datasource.value_readers import SCHEMA, HeldValues, value_reader
 from spark_connect_rt.spark.executor.hosting import load_class, load_clients
@@ -29,28 +28,6 @@ _RETRY_S = 0.1
 
 BatchStep = Callable[[pa.RecordBatch], pa.RecordBatch]
 MakeStep = Callable[[Readers], BatchStep]
-
-
-@dataclass
-class TaskPartition(InputPartition):  # type: ignore[misc]
-    """One task of the connector; settings are raw, secrets are looked up where the task runs."""
-
-    task_class: str
-    task_config: Mapping[str, str]
-    config: Mapping[str, str]
-    clients: str
-    limits: ReadLimits
-    starting: tuple[SourceOffset, ...]
-    decodes: tuple[Decode, ...] = ()
-    kinds: Mapping[str, pa.DataType] = field(default_factory=dict)  # of the decoded columns
-    columns: tuple[str, ...] = tuple(COLUMNS)  # of the read; its batches may have more
-
-
-def made_columns(partition: TaskPartition, also: Sequence[str] = ()) -> frozenset[str]:
-    """Return the columns that a task's batches have: those of the read, and what decoding and limits look at."""
-    decoded = {"topic", *POSITION_COLUMNS, *(one.column for one in partition.decodes)} if partition.decodes else ()
-    sized = ("key", "value") if partition.limits.max_bytes is not None else ()
-    return frozenset({*partition.columns, *decoded, *sized, *also})
 
 
 class OpenTask:

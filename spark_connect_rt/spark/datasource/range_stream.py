@@ -13,9 +13,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from spark_connect_rt.api.ranges import RangeSourceConnector
-from spark_connect_rt.spark.datasource.bounded_read import task_rows
 from spark_connect_rt.spark.datasource.named_connector import NamedConnector
-from spark_connect_rt.spark.datasource.open_task import TaskPartition
 from spark_connect_rt.spark.datasource.range_plan import (
     Ends,
     in_own_words,
@@ -35,6 +33,7 @@ from spark_connect_rt.spark.datasource.stream_limits import (
     SupportsTriggerAvailableNow,
 )
 from spark_connect_rt.spark.datasource.stream_position import as_position, position_at
+from spark_connect_rt.spark.datasource.task_partition import TaskPartition
 
 
 class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
@@ -86,6 +85,8 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """See DataSourceStreamReader."""
+        from spark_connect_rt.spark.datasource.bounded_read import task_rows  # on executors: a planner does without
+
         assert isinstance(partition, TaskPartition)
         return task_rows(partition)
 

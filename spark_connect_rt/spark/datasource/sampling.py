@@ -11,8 +11,9 @@ from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.pipeline.typed_columns import common_type
 from spark_connect_rt.spark.datasource.bounded_read import poll_rows
 from spark_connect_rt.spark.datasource.decoding import Readers
-from spark_connect_rt.spark.datasource.open_task import TaskPartition, open_task
+from spark_connect_rt.spark.datasource.open_task import open_task
 from spark_connect_rt.spark.datasource.read_options import Decode
+from spark_connect_rt.spark.datasource.task_partition import TaskPartition
 
 SAMPLE_RECORDS = 1_000
 

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from spark_connect_rt.api.records import Polled, SourceBatch, SourceRecord
 from spark_connect_rt.api.task import NoPluginMetrics, OffsetReader, OwnWrites, PluginMetrics, TransactionContext
-from spark_connect_rt.errors import DataError
 from spark_connect_rt.pipeline.columns import PARTITION, PRODUCE_FIELDS, TOPIC
 from spark_connect_rt.pipeline.errant_records import Errant
 from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
@@ -20,40 +19,6 @@ from spark_connect_rt.protocol.json_text import encode_json
 from spark_connect_rt.spark.datasource.read_options import COLUMNS, SourceOffset
 
 log = logging.getLogger(__name__)
-
-_SPARK_TYPES = {
-    pa.int8(): "tinyint",
-    pa.int16(): "smallint",
-    pa.int32(): "int",
-    pa.int64(): "bigint",
-    pa.float32(): "float",
-    pa.float64(): "double",
-    pa.bool_(): "boolean",
-    pa.string(): "string",
-    pa.binary(): "binary",
-    pa.date32(): "date",
-    pa.timestamp("us", "UTC"): "timestamp",
-}
-
-
-def ddl_of(kind: pa.DataType) -> str:
-    """Return Spark's words for the type of a column. Raises DataError: Spark has none."""
-    if pa.types.is_struct(kind):
-        fields = (kind.field(at) for at in range(kind.num_fields))
-        return f"struct<{', '.join(f'{_quoted(one.name)}: {ddl_of(one.type)}' for one in fields)}>"
-    if pa.types.is_map(kind):
-        return f"map<{ddl_of(kind.key_type)}, {ddl_of(kind.item_type)}>"
-    if pa.types.is_list(kind):
-        return f"array<{ddl_of(kind.value_type)}>"
-    if pa.types.is_decimal(kind):
-        return f"decimal({kind.precision}, {kind.scale})"
-    if kind not in _SPARK_TYPES:
-        raise DataError(f"Spark has no column of {kind}: say its type")
-    return _SPARK_TYPES[kind]
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 class StartingOffsets:

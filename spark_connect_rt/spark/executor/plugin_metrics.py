@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spark_connect_rt.api.task import PLUGINS
-from spark_connect_rt.ports.plugin_metric_keys import COUNT, LEAST, MOST, NUMBER, SUM, PluginMetricKey, part_of
+from spark_connect_rt.ports.plugin_metric_keys import COUNT, LEAST, MOST, NUMBER, SUM, VALUE, PluginMetricKey, part_of
 from spark_connect_rt.spark.executor.task_meter import TaskMeter
 
 
@@ -15,6 +15,7 @@ class MeteredPluginMetrics:
     def __init__(self, meter: TaskMeter) -> None:
         """Take the meter."""
         self._meter = meter
+        self._said: dict[str, float] = {}
 
     def count(self, name: str, number: float = 1, group: str = PLUGINS, **tags: str) -> None:
         """See ``api.task.PluginMetrics``; numpy's numbers cannot be sent, floats can."""
@@ -29,3 +30,10 @@ class MeteredPluginMetrics:
         self._meter.count(part_of(key, NUMBER), len(values))
         self._meter.reached(part_of(key, MOST), float(max(values)))
         self._meter.reached(part_of(key, LEAST), -float(min(values)))
+
+    def gauge(self, name: str, value: float, group: str = PLUGINS, **tags: str) -> None:
+        """See ``api.task.PluginMetrics``; what is as it was is no news."""
+        key = part_of(PluginMetricKey(group, name, tags).encode(), VALUE)
+        if self._said.get(key) != value:
+            self._said[key] = float(value)
+            self._meter.gauge(key, float(value))

@@ -26,6 +26,8 @@ from spark_connect_rt.spark.executor.control_wire import Message, decode_launch,
 from spark_connect_rt.spark.executor.frames import MARKER_ROW, Row, RowKind
 from spark_connect_rt.spark.executor.hosting import tell_or_log, trace_of
 from spark_connect_rt.spark.executor.log_masking import hide_secrets
+from spark_connect_rt.spark.executor.process.freed_memory import FreedMemory
+from spark_connect_rt.spark.executor.process.idle_looks import IDLE_LOOKS
 from spark_connect_rt.spark.executor.row_packs import GATHER_S, PACK_ROWS, Gathering, is_small, packed
 from spark_connect_rt.spark.executor.row_queue import RowQueue
 from spark_connect_rt.spark.executor.sinks.sink_feed import SinkFeed
@@ -70,8 +72,16 @@ class FusedRows:
 class ReaderSide:
     """All hosts of one slice, on the reading side; of those that are fused, the writing side, too."""
 
-    def __init__(self, clients: ExecutorClients, send: Callable[[Message], None], heartbeat_s: float = 1.0) -> None:
+    def __init__(
+        self,
+        clients: ExecutorClients,
+        send: Callable[[Message], None],
+        heartbeat_s: float = 1.0,
+        freed: FreedMemory | None = None,
+    ) -> None:
+        """``freed``: of a process that is this slice's alone."""
         self._clients = clients
+        self._freed = freed
         self._send = send
         self._heartbeat_s = heartbeat_s
         self._rows = RowQueue()
@@ -144,6 +154,9 @@ class ReaderSide:
             if news is not None:
                 tell_or_log(self._send, {"op": "measures", "host": number, **news})
         self._lanes.tell_measures()
+        IDLE_LOOKS.check(now_s)
+        if self._freed is not None:
+            self._freed.look(now_s, self._rows.taken + self._lanes.batches())
 
     def _tell_last_measures(self, number: int) -> None:
         """Report ahead of the row that ends a host: it sends nothing behind that (E2)."""

@@ -30,6 +30,7 @@ class RowQueue:
         self._rows: deque[Row] = deque()
         self._queued_bytes: dict[int, int] = {}
         self._closed = False
+        self.taken = 0  # rows that left
         self._lock = threading.Lock()
         self._not_empty = threading.Condition(self._lock)
         self._not_full = threading.Condition(self._lock)
@@ -66,6 +67,7 @@ class RowQueue:
 
     def _take(self) -> Row:
         row = self._rows.popleft()
+        self.taken += 1
         left = self._queued_bytes.pop(row.host, 0) - row.size_bytes()
         if left > 0:
             self._queued_bytes[row.host] = left

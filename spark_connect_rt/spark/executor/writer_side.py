@@ -19,6 +19,7 @@ from spark_connect_rt.spark.executor.control_wire import decode_launch
 from spark_connect_rt.spark.executor.frames import Row, RowKind
 from spark_connect_rt.spark.executor.lane import Lane, Report, Totals
 from spark_connect_rt.spark.executor.log_masking import hide_secrets
+from spark_connect_rt.spark.executor.process.freed_memory import FreedMemory
 from spark_connect_rt.spark.executor.row_packs import unpacked
 from spark_connect_rt.spark.executor.sinks.sink_lane import SinkLane
 from spark_connect_rt.spark.executor.sources.source_lane import SourceLane
@@ -76,6 +77,10 @@ class LaneTable:
         for lane in list(self._lanes.values()):
             lane.tell_measures()
 
+    def batches(self) -> int:
+        """Return how many batches the lanes reported durable."""
+        return sum(one.batches for one in self.totals.values())
+
     def unended(self) -> list[int]:
         """Return the hosts that have not ended."""
         return sorted(set(self._lanes) - self._ended)
@@ -101,7 +106,9 @@ class LaneTable:
 class WriterSide:
     """All hosts of one slice, on the writing side."""
 
-    def __init__(self, clients: ExecutorClients, report: Report) -> None:
+    def __init__(self, clients: ExecutorClients, report: Report, freed: FreedMemory | None = None) -> None:
+        """``freed``: of a process that is this slice's alone."""
+        self._freed = freed
         self._lanes = LaneTable(clients, report)
         self._fused: dict[int, Totals] = {}  # of hosts whose lane was in the reader's process
         self._reported_s = 0.0
@@ -128,6 +135,8 @@ class WriterSide:
             return
         self._reported_s = now_s
         self._lanes.tell_measures()
+        if self._freed is not None:
+            self._freed.look(now_s, self._lanes.batches())
 
     def _refuse_truncation(self) -> None:
         """Fail when rows stopped though a host never said ENDED: its reader died, which looks like a normal end here.

@@ -16,6 +16,7 @@ from spark_connect_rt.connectors.topics.kafka_settings import BYTES
 from spark_connect_rt.connectors.topics.kafka_source import KafkaSourceConnector
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import ConnectError, DataError
+from spark_connect_rt.spark.datasource.open_task import open_task
 from spark_connect_rt.spark.datasource.pushed_filters import Comparison
 from spark_connect_rt.spark.datasource.range_stream import RangeStreamReader
 from spark_connect_rt.spark.executor.hosting import load_class
@@ -151,3 +152,17 @@ def test_a_task_of_a_range_that_is_not_there_any_more_fails(there: There) -> Non
         task.has_more()
     task.stop()
     connector.stop()
+
+
+def test_a_range_that_is_read_asks_the_broker_nothing_more(there: There, query: RangeStreamReader) -> None:
+    there.write(0, 1, 2)
+    (planned,) = query.partitions({}, query.latestOffset({}, ALL))
+    task = open_task(planned)
+    try:
+        while task.poll() is None:
+            assert task.has_more()
+        task._task._consumer.close()  # type: ignore[attr-defined]  # every question fails from here on
+        assert task.poll() is None
+        assert not task.has_more()
+    finally:
+        task.close()

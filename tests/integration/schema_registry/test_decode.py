@@ -12,9 +12,10 @@ from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.app.executor_clients import FACTORY
-from spark_connect_rt.spark.datasource.open_task import TaskPartition, open_task
+from spark_connect_rt.spark.datasource.open_task import open_task
 from spark_connect_rt.spark.datasource.read_options import Decode, ReadLimits
 from spark_connect_rt.spark.datasource.sampling import sampled_kinds
+from spark_connect_rt.spark.datasource.task_partition import TaskPartition
 from spark_connect_rt.spark.datasource.value_readers import CONVERTERS
 from tests.support.schema_registry import SchemaRegistry
 

@@ -32,7 +32,9 @@ from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.outside_checks import Finding
 from spark_connect_rt.api.records import SinkRecord
+from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
 from spark_connect_rt.connectors.sql.sql_sink import SqlSinkConnector, SqlSinkTask
+from spark_connect_rt.connectors.sql.sql_sink_config import CONFIG
 from spark_connect_rt.errors import BadConfigError, DataError, ExternalError
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.testing.connector_harness import PLAIN_JSON
@@ -487,3 +489,20 @@ class NoReporter:
 def sink_checks(database: Database, topics: str, url: str | None = None) -> list[Finding]:
     config = {"connection.url": url or database.url, "topics": topics}
     return [line for look in SqlSinkConnector().outside_checks(config) for line in look()]
+
+
+def test_what_fails_outside_the_driver_leaves_nothing_for_the_next_transaction(database: Database) -> None:
+    database.run("CREATE TABLE orders (id INTEGER)")
+    target = SqlDatabase(CONFIG.parse({"connection.url": database.url}))
+
+    def fail_half_way() -> None:
+        with target.explained("does not take records"):
+            target.connection().exec_driver_sql("INSERT INTO orders VALUES (1)")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_half_way()
+    target.connection().exec_driver_sql("INSERT INTO orders VALUES (2)")
+    target.connection().commit()
+    target.close()
+    assert database.rows("SELECT id FROM orders") == [(2,)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +162,52 @@ def test_idle_waits_grow_when_nothing_comes(file: Path, monkeypatch: pytest.Monk
     assert task.idle_wait_ms() == 20
     task.poll()
     assert task.idle_wait_ms() == 100
+    task.stop()
+
+
+def test_a_look_for_an_idle_task_sees_what_a_poll_would_take_in(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(look_pace, "RECENT_LOOKS", 1)
+    task = started(file)
+
+    def look_after_empty_polls() -> Callable[[], bool]:
+        assert poll_all(task) == []
+        look = task.idle_look()
+        assert look is not None
+        assert not look()
+        return look
+
+    look = look_after_empty_polls()
+    file.write_text("one\ntw")
+    assert look()
+    assert values_of(poll_all(task)) == ["one"]
+    look = look_after_empty_polls()  # half a line is nothing new
+    with file.open("a") as more:
+        more.write("o\n")
+    assert look()
+    assert values_of(poll_all(task)) == ["two"]
+    look = look_after_empty_polls()
+    other = file.with_suffix(".new")
+    other.write_text("one\ntwo\n")
+    os.replace(other, file)
+    assert look()
+    look = look_after_empty_polls()
+    file.write_text("")
+    assert look()
+    look_after_empty_polls()
+    task.stop()
+
+
+def test_others_look_for_a_task_only_when_it_has_nothing_to_do(file: Path) -> None:
+    file.write_text("one\n")
+    task = started(file)
+    assert values_of(poll_all(task)) == ["one"]
+    assert task.idle_look() is None  # more may follow soon
+    for _ in range(look_pace.RECENT_LOOKS):
+        task.poll()
+    assert task.idle_look() is not None
+    file.unlink()
+    task.poll()
+    assert task.idle_look() is None  # what is open may grow without a name
     task.stop()
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
+from spark_connect_rt.api.connector import ConnectorContext
 from spark_connect_rt.api.records import RecordMetadata, SinkRecord, SourceRecord
 from spark_connect_rt.api.task import SourceTaskContext
 from spark_connect_rt.app.plugin_scan import bundled_plugins
@@ -158,7 +159,7 @@ def test_a_schema_source_sends_structs_of_two_versions(capsys: pytest.CaptureFix
 def test_a_mock_connector_fails_on_order() -> None:
     raised: list[Exception] = []
 
-    class Raising:
+    class Raising(ConnectorContext):
         def raise_error(self, error: Exception) -> None:
             raised.append(error)
 

@@ -19,10 +19,11 @@ from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.app.executor_clients import FACTORY
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.spark.datasource.bounded_read import poll_rows
-from spark_connect_rt.spark.datasource.decoding import columns_ddl
-from spark_connect_rt.spark.datasource.open_task import TaskPartition, open_task
+from spark_connect_rt.spark.datasource.open_task import open_task
+from spark_connect_rt.spark.datasource.read_columns import columns_ddl
 from spark_connect_rt.spark.datasource.read_options import Decode, ReadLimits, parse_options
 from spark_connect_rt.spark.datasource.sampling import sampled_kinds
+from spark_connect_rt.spark.datasource.task_partition import TaskPartition
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"

@@ -55,6 +55,12 @@ def test_a_heap_with_room_begins_with_a_larger_young_part() -> None:
     assert not any("NewSize" in one for one in for_records("64m"))
 
 
+def test_how_much_stays_free_is_the_users_if_they_say_anything_of_it() -> None:
+    assert "-XX:MinHeapFreeRatio=60" in for_records("256m")
+    said = ["-XX:MaxHeapFreeRatio=60"]  # beside ours the JVM would not start
+    assert not any("HeapFreeRatio" in one for one in for_records("256m", said))
+
+
 def test_silence_is_said_once_and_ends_in_a_kill(caplog: pytest.LogCaptureFixture) -> None:
     killed: list[str] = []
     over = threading.Event()

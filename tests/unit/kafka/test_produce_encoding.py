@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from typing import Any
 
 import pytest
@@ -21,6 +23,17 @@ def test_the_bytes_are_aiokafkas(struct: Any, topics: Any, transaction: str | No
         return
     given = (transaction, -1, 30_000, topics)
     assert ProduceRequest(*given).build(struct).encode() == produce.ProduceRequest(*given).build(struct).encode()
+
+
+def test_a_request_that_is_over_keeps_no_batch_until_garbage_is_looked_for() -> None:
+    batch = bytes(1000)
+    held = sys.getrefcount(batch)
+    gc.disable()
+    try:
+        ProduceRequest(None, -1, 30_000, [("a", [(0, batch)])]).build(STRUCTS[-1]).encode()
+        assert sys.getrefcount(batch) == held
+    finally:
+        gc.enable()
 
 
 def test_aiokafkas_producer_makes_them() -> None:

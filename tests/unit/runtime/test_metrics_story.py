@@ -102,6 +102,14 @@ def test_what_a_connector_measures_itself_is_shown_while_it_runs(
         start(connector, config)
         connector.context.measured({own: 1.0})  # as the Java host does
         connector.context.measured({own: 7.0})
+        metrics = connector.context.metrics  # as one in Python does
+        metrics.count("looks", kind="y")
+        metrics.count("looks", 2, kind="y")
+        metrics.observe("age", [])
+        metrics.observe("age", [4.0, 1.0])
+        metrics.observe("age", [7.0])
+        metrics.gauge("open", 3)
+        metrics.gauge("open", 2)
 
     monkeypatch.setattr(MemorySource, "start", measuring)
     worker = cluster.add_worker()
@@ -112,10 +120,16 @@ def test_what_a_connector_measures_itself_is_shown_while_it_runs(
 
     there = [({"connector": "a", "kind": "x"}, 7.0)]
     cluster.until(lambda: shown() == there)
+    found = {one.metric.name: one for one in worker.herder.views.metrics() if one.metric.group == "plugins"}
+    counted = {"looks-count": 3, "age": 7, "age-avg": 4, "age-min": 1, "age-max": 7, "open": 2}
+    assert {name: one.value for name, one in found.items() if name != "tables"} == counted
+    assert found["looks-count"].tags == {"connector": "a", "kind": "y"}
     worker.herder.submit(SetTargetState("a", TargetState.PAUSED)).result(5)
     cluster.until(lambda: shown() == [])
     worker.herder.submit(SetTargetState("a", TargetState.STARTED)).result(5)
     cluster.until(lambda: shown() == there)
+    (again,) = [one.value for one in worker.herder.views.metrics() if one.metric.name == "looks-count"]
+    assert again == 3  # from zero, as in Java
 
 
 def test_names_are_those_of_the_jmx_exporters_common_rules() -> None:

@@ -89,6 +89,21 @@ def test_tags_are_those_of_the_task_and_its_own_and_any_name_can_be_asked_for() 
     assert prometheus_name("plugins", "rows.read %-max") == "kafka_connect_plugins_rows_read___max"
 
 
+def test_what_something_is_now_stands_until_something_else_is_said_and_is_said_once() -> None:
+    task = Hosted()
+    task.metrics.gauge("open", 3)
+    task.tell(now_ms=1_000)
+    task.metrics.gauge("open", 3)
+    assert task.meter.news(2.0) is None
+    assert task.shown(1_000_000) == {("plugins", "open", ""): 3}
+    task.metrics.gauge("open", -1, topic="a")
+    task.tell(now_ms=3_000)
+    assert task.shown(3_000) == {("plugins", "open", ""): 3, ("plugins", "open", "a"): -1}
+    task.begin()
+    task.tell(now_ms=4_000)
+    assert task.shown(4_000) == {}
+
+
 def test_what_a_task_counts_after_its_last_record_is_told_too() -> None:
     task = Hosted()
     task.meter.moved("poll", 5)

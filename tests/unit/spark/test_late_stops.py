@@ -16,6 +16,7 @@ from spark_connect_rt.ports.task_runner import Stop
 from spark_connect_rt.spark.driver.model import EngineSettings
 from spark_connect_rt.spark.executor.frames import Row, RowKind
 from spark_connect_rt.spark.executor.hosting import Switches, load_class, monotonic_ms
+from spark_connect_rt.spark.executor.sources import transactional_lane
 from spark_connect_rt.spark.executor.sources.source_lane import SourceLane
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
@@ -117,14 +118,16 @@ def test_a_flush_that_began_before_the_stop_ends_in_time() -> None:
 
 
 @pytest.mark.parametrize("exactly_once", [False, True])
-def test_a_producer_without_room_ends_in_time(exactly_once: bool) -> None:
+def test_a_producer_without_room_ends_in_time(exactly_once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transactional_lane, "COMMIT_EACH_S", 60)
     clients = SlowClients()
     clients.no_room_for = b"b"
     if exactly_once:
         story = TransactionalStory(clients)
         lane: Any = story.lane
-        story.batch("a")
-        story.row(RowKind.COMMIT)
+        for text in ("first", "a"):
+            story.batch(text)
+            story.row(RowKind.COMMIT)
         story.batch("b")
     else:
         lane = SourceLane(5, LAUNCH, reports := _Reports(), clients)
@@ -138,7 +141,7 @@ def test_a_producer_without_room_ends_in_time(exactly_once: bool) -> None:
     ops = story.ops() if exactly_once else reports.ops()
     assert "failed" not in ops
     assert ops[-1] == "ended"
-    assert clients.topics.values("t") == ([] if exactly_once else [b"a"])  # the transaction goes as a whole
+    assert clients.topics.values("t") == [b"first" if exactly_once else b"a"]  # a transaction goes as a whole
 
 
 def test_a_transaction_that_is_cut_off_is_aborted() -> None:

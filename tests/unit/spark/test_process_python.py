@@ -77,3 +77,19 @@ def test_planning_a_slice_imports_nothing_that_runs_in_one() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
     assert found.strip() == "[]"
+
+
+def test_planning_a_stream_of_a_topic_imports_nothing_that_reads_or_writes() -> None:
+    code = (
+        "import sys, pyspark_connectrt; from pyspark.sql.types import BinaryType, StructType;"
+        "options = {'connector.class': 'KafkaSource', 'source.bootstrap.servers': 'nowhere:1', 'topics': 't',"
+        " 'columns': 'value'} | {f'{one}.converter': 'org.apache.kafka.connect.converters.ByteArrayConverter'"
+        " for one in ('key', 'value', 'header')};"
+        "source = pyspark_connectrt.DefaultSource(options); assert source.schema() == 'value binary';"
+        "assert source.streamReader(StructType().add('value', BinaryType()));"
+        "print([one for one in ('aiokafka', 'pandas', 'spark_connect_rt.pipeline.source_pipeline',"
+        " 'spark_connect_rt.transforms.columns', 'spark_connect_rt.spark.datasource.open_task',"
+        " 'spark_connect_rt.spark.datasource.row_writer') if one in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+    assert found.strip() == "[]"

@@ -68,18 +68,24 @@ def lane() -> Lane:
     return Lane(MemoryExecutorClients())
 
 
-def test_polls_that_come_quickly_share_a_transaction_and_one_offset_record(lane: Lane) -> None:
+def test_polls_that_come_quickly_share_a_transaction_and_one_offset_record(
+    lane: Lane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transactional_lane, "COMMIT_EACH_S", 60)
+    lane.batch("w")
+    lane.row(RowKind.COMMIT)
+    wait_until(lambda: lane.ops() == ["claimed", "durable"])  # the first one waits for no other
     for text in ("x", "y", "z"):
         lane.batch(text)
         lane.row(RowKind.COMMIT)
     lane.lane.hint_idle()
-    wait_until(lambda: "durable" in lane.ops())
+    wait_until(lambda: lane.ops().count("durable") == 2)
     lane.end()
-    assert (lane.values(), lane.offsets()) == (["x", "y", "z"], ["z"])
-    durable = lane.reports[1]
+    assert (lane.values(), lane.offsets()) == (["w", "x", "y", "z"], ["w", "z"])
+    durable = lane.reports[2]
     assert (durable["n"], durable["source_offsets"]) == (3, [({"p": 1}, {"o": "z"})])
-    assert durable["delivered"] == [("t", 0, 0, 3), ("offsets", 0, 0, 1)]
-    assert lane.ops() == ["claimed", "durable", "ended"]
+    assert durable["delivered"] == [("t", 0, 1, 3), ("offsets", 0, 1, 1)]
+    assert lane.ops() == ["claimed", "durable", "durable", "ended"]
 
 
 def test_a_connectors_own_ends_are_never_shared(lane: Lane) -> None:
@@ -148,9 +154,10 @@ def test_offsets_alone_are_a_transaction_and_nothing_is_none(lane: Lane) -> None
 
 def test_a_transaction_that_is_due_ends_without_a_hint(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transactional_lane, "COMMIT_EACH_S", 0.01)
-    lane.batch("x")
-    lane.row(RowKind.COMMIT)
-    wait_until(lambda: "durable" in lane.ops())
+    for count, text in enumerate("xy", start=1):  # the second one is due behind the first
+        lane.batch(text)
+        lane.row(RowKind.COMMIT)
+        wait_until(lambda wanted=count: lane.ops().count("durable") == wanted)  # type: ignore[misc]
     lane.end()
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spark_connect_rt.api.connector import Connector
+from spark_connect_rt.api.connector import Connector, ConnectorContext
 from spark_connect_rt.api.plugin_modules import connector_plugin
 from spark_connect_rt.errors import BadConfigError, ConnectError
 from spark_connect_rt.ports.executor_clients import ExecutorClients
@@ -143,7 +143,7 @@ def one_task(tasks: Any) -> Mapping[str, str]:
     return dict(tasks[0])
 
 
-class PlanningContext:
+class PlanningContext(ConnectorContext):
     """The ConnectorContext of a connector that is asked for its tasks once."""
 
     def request_task_reconfiguration(self) -> None:

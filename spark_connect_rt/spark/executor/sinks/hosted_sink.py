@@ -48,9 +48,10 @@ class SinkParts:
 
 
 class HostedSink(ABC):
-    """One sink task with its converters and transformations. Every call comes from the lane's thread.
+    """One sink task with its converters and transformations.
 
-    What a call raises fails the task, unless it says otherwise.
+    Every call but ``make_ready`` comes from the lane's thread. What a call raises fails the task, unless it says
+    otherwise.
     """
 
     def __init__(self, parts: SinkParts) -> None:
@@ -75,6 +76,25 @@ class HostedSink(ABC):
 
         ``by_records``: its last delivery was BY_RECORDS.
         """
+
+    def most_records(self) -> int | None:
+        """Return how many records of one partition, of several reads, the task takes at once; None: one read's."""
+        return None
+
+    def make_ready(self, batch: pa.RecordBatch) -> Any | None:
+        """Return what ``accept`` takes instead of ``prepare``, None: nothing. Reports and counts nothing.
+
+        On a thread of its own, while ``deliver`` is called for the batch before.
+        """
+        return None
+
+    def accept(self, ready: Any) -> Any | None:
+        """Return what ``deliver`` takes for the batch that ``make_ready`` was given; None: ``prepare`` it."""
+        return None
+
+    def may_look_ahead(self, prepared: Any) -> bool:
+        """Tell whether the next batch is likely to be accepted when this one is being delivered."""
+        return False
 
     @abstractmethod
     def deliver(self, prepared: Any) -> Outcome:

@@ -53,30 +53,34 @@ class PutDelivery:
         self._isolation: PutIsolation | None = None
         self._refused_in_a_row = 0
         self._column_tries = BackedOffTries()
-        self._by_columns = False
+        self.takes_columns = False  # the last ``parts`` may go as columns
         self.refused = 0  # of the batch delivered last
 
     def parts(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
         """Return a batch in consume form as it is to be converted: maybe a part for each partition, for columns."""
         takes_columns = type(self._task).put_batch is not SinkTask.put_batch and self._column_tries.due()
         parts = by_partition(batch) if takes_columns and self._task.wants_partitions_apart() else [batch]
-        self._by_columns = takes_columns and all(map(is_of_one_partition, parts))
+        self.takes_columns = takes_columns and all(map(is_of_one_partition, parts))
         return parts
 
     def columns(self, batch: pa.RecordBatch) -> SinkConverted | None:
         """Return one of the last ``parts`` as columns; None: it is to go by records."""
-        if not self._by_columns:
+        if not self.takes_columns:
             return None
+        converted = self.columns_ahead(batch)
+        if converted is None:
+            self._column_tries.failed()
+        return converted
+
+    def columns_ahead(self, batch: pa.RecordBatch) -> SinkConverted | None:
+        """Return a batch as columns as ``columns`` may do later; nothing is counted. Any thread."""
         task = self._task
-        converted = self._pipeline.columns(
+        return self._pipeline.columns(
             batch,
             absent_values=task.takes_absent_values(),
             headers_matter=task.reads_headers(),
             with_headers=task.takes_headers(),
         )
-        if converted is None:
-            self._column_tries.failed()
-        return converted
 
     def deliver(self, converted: SinkConverted) -> Outcome:
         """Put what was converted, or go on with it. Raises what fails the task."""

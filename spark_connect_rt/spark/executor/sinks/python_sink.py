@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
@@ -36,6 +37,7 @@ class PythonSink(HostedSink):
             parts.clients.plugin,
             Waiting(monotonic_ms, parts.wait_ms),
             keeps_originals=ReportSettings.from_config(parts.connector_config).reports,
+            guard=threading.RLock(),  # converters and transformations are made for one thread
         )
 
     def start(self, reports: ErrantReports) -> None:
@@ -78,6 +80,27 @@ class PythonSink(HostedSink):
         if not by_records and (columns := self._delivery.columns(batch)) is not None:
             return columns
         return converted_and_reported(self._pipeline, batch, self._reports, self._flush_timeout_ms)
+
+    def most_records(self) -> int | None:
+        """See HostedSink: as the user says, else the task."""
+        launch = self.parts.launch
+        own = self.parts.clients.resolve(launch.client_config, launch.worker_config).get("max.poll.records")
+        return self._running.largest_put() if own is None else int(own)
+
+    def make_ready(self, batch: pa.RecordBatch) -> SinkConverted | None:
+        """See HostedSink: columns only, as records may be errant."""
+        return self._delivery.columns_ahead(batch)
+
+    def accept(self, ready: SinkConverted) -> SinkConverted | None:
+        """See HostedSink."""
+        if not self._delivery.takes_columns:
+            return None
+        self._delivery.forget()
+        return ready
+
+    def may_look_ahead(self, prepared: SinkConverted) -> bool:
+        """See HostedSink: columns are likely to be followed by columns."""
+        return prepared.columns is not None
 
     def deliver(self, prepared: SinkConverted) -> Outcome:
         """See HostedSink."""

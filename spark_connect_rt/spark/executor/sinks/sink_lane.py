@@ -10,7 +10,6 @@ import logging
 import threading
 from collections import Counter
 from contextlib import ExitStack
-from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -23,12 +22,13 @@ from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.control_wire import encode_offsets
 from spark_connect_rt.spark.executor.errant_reports import ErrantReports, ensure_dead_letter_queue
-from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, decode_partitions, decode_records
+from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, decode_partitions
 from spark_connect_rt.spark.executor.hosting import HostLostError
 from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
 from spark_connect_rt.spark.executor.plugin_metrics import MeteredPluginMetrics
 from spark_connect_rt.spark.executor.sinks.commit_times import CommitTimes
 from spark_connect_rt.spark.executor.sinks.hosted_sink import HostedSink, Outcome, SinkParts
+from spark_connect_rt.spark.executor.sinks.lots import Lot, LotQueue, Lots
 from spark_connect_rt.spark.executor.sinks.python_sink import sink_class
 from spark_connect_rt.spark.executor.sinks.sink_context import TaskContext
 from spark_connect_rt.spark.executor.sinks.sink_offsets import SinkOffsets
@@ -46,6 +46,8 @@ class SinkLane(Lane):
 
     def __init__(self, host: int, launch: TaskLaunch, report: Report, clients: ExecutorClients) -> None:
         super().__init__(host, launch, report)
+        self._rows = rows = LotQueue()
+        self._lots = Lots(rows, launch.task)
         self._clients = clients
         self._context = TaskContext(MeteredPluginMetrics(self.meter))
         self._sink: HostedSink | None = None
@@ -116,6 +118,7 @@ class SinkLane(Lane):
         self._sink = sink
         self._note_generation()
         sink.start(self._reports)
+        self._lots.begin(sink)
         if not self.launch.paused:  # else the feed's PAUSED row says so
             self.report("running")
 
@@ -130,8 +133,7 @@ class SinkLane(Lane):
         """Serve data, or pass on changes behind what came before them."""
         match row.kind:
             case RowKind.BATCH:
-                self._put(row)
-                self.meter.moved("taken", BatchHead.decode(row.head).records)
+                self._put(self._lots.take(row))
             case RowKind.ASSIGNED:
                 self._context.reads_again(_partitions(row))
                 self._open(_partitions(row))
@@ -151,13 +153,17 @@ class SinkLane(Lane):
             self._sink.open(sorted(new))
             self._obey()
 
-    def _put(self, row: Row) -> None:
+    def _put(self, lot: Lot) -> None:
         """Deliver what was read, in the batches that the task takes."""
-        assert row.data is not None
         assert self._sink is not None
-        batch = decode_records(row.data)
-        for part in self._sink.batches(batch):
-            self._put_part(self._wanted(part), row.data.size * part.num_rows // max(1, batch.num_rows))
+        try:
+            for part in self._sink.batches(lot.batch):
+                self._put_part(self._wanted(part), lot.data_bytes * part.num_rows // max(1, lot.batch.num_rows))
+        finally:
+            for row in lot.rows[1:]:
+                self._done_with(row)
+        for row in lot.rows:
+            self.meter.moved("taken", BatchHead.decode(row.head).records)
 
     def _put_part(self, batch: pa.RecordBatch, data_bytes: int) -> None:
         """Deliver one batch; tried again for as long as the task asks, or until its partitions leave."""
@@ -169,12 +175,13 @@ class SinkLane(Lane):
             batch = without_partitions(batch, leaving | self._rewound)
             if not batch.num_rows:
                 return
-            prepared = self._prepare(batch, by_records)
-            if prepared is None:
+            prepared = self._lots.prepare(batch, by_records=by_records)
+            if prepared is None:  # something could not wait
+                self._hurry.clear()
                 continue
             self._put_without, rewound = leaving, self._rewound
             while not self._must_not_wait():
-                outcome = self._deliver(prepared)
+                outcome = self._lots.deliver(prepared)
                 if outcome is Outcome.TAKEN:
                     self._offsets.took(batch, next_offsets(batch))
                     self._took(data_bytes)
@@ -219,18 +226,6 @@ class SinkLane(Lane):
 
     def _must_not_wait(self) -> bool:
         return self._ending or self._leaving is not self._put_without
-
-    def _prepare(self, batch: pa.RecordBatch, by_records: bool) -> Any | None:
-        """Return a batch as it is delivered; None: something could not wait, look at the batch again."""
-        assert self._sink is not None
-        prepared = self._sink.prepare(batch, by_records=by_records)
-        if prepared is None:
-            self._hurry.clear()
-        return prepared
-
-    def _deliver(self, prepared: Any) -> Outcome:
-        assert self._sink is not None
-        return self._sink.deliver(prepared)
 
     def _took(self, data_bytes: int) -> None:
         assert self._sink is not None
@@ -387,6 +382,7 @@ class SinkLane(Lane):
 
     def finish(self) -> None:
         """Stop the task; its partitions are closed."""
+        self._lots.settle()
         sink, self._sink = self._sink, None
         with ExitStack() as last_first:
             if self._reports is not None:

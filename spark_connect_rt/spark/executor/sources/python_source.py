@@ -21,6 +21,7 @@ from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.errant_reports import ErrantLog, ensure_dead_letter_queue
 from spark_connect_rt.spark.executor.hosting import monotonic_ms
 from spark_connect_rt.spark.executor.plugin_metrics import MeteredPluginMetrics
+from spark_connect_rt.spark.executor.process.idle_looks import IDLE_LOOKS
 from spark_connect_rt.spark.executor.sources.hosted_source import DriverLink, Durable, HostedSource, SourceParts
 from spark_connect_rt.spark.executor.sources.sent_records import (
     SentRecords,
@@ -160,7 +161,16 @@ class PythonSource(HostedSource):
                 self._send(converted)
             output.end(end)
         if not polled:
-            self.parts.switches.wait(task.idle_wait_ms() / 1000)
+            self._wait_idle(task)
+
+    def _wait_idle(self, task: SourceTask) -> None:
+        wait_s = task.idle_wait_ms() / 1000
+        # A transaction may be due to end: only a poll sees to that.
+        look = task.idle_look() if self._boundaries is None else None
+        if look is None:
+            self.parts.switches.wait(wait_s)
+        else:
+            IDLE_LOOKS.wait(self.parts.switches, look, wait_s)
 
     def _converted(self, polled: Sequence[Polled]) -> tuple[list[tuple[list[ConvertedBatch], End]], list[int]]:
         """Return what a poll brought, cut where transactions end, and how many Kafka records each piece became."""

@@ -8,6 +8,7 @@ the same transaction, so what is reported durable is committed already, offsets 
 from __future__ import annotations
 
 import logging
+import math
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
 from spark_connect_rt.spark.executor.sources.new_topics import NewTopics
 from spark_connect_rt.spark.executor.sources.source_lane import Pending
 
-COMMIT_EACH_S = 0.25  # under load: polls that come sooner share a transaction
+COMMIT_EACH_S = 0.25  # under load: polls that come sooner behind an end share a transaction
 COMMIT_APART_S = 0.05  # reader idle: commit at once unless the last one was this recently
 CLAIM_LIMIT_MS = 90_000
 END_LIMIT_MS = 120_000  # of one commit or abort
@@ -45,7 +46,7 @@ class TransactionalLane(Lane):
         self._open = False
         self._may_end = True  # nothing has come since the last COMMIT row
         self._due_s: float | None = None  # when the transaction ends if it may
-        self._ended_s = 0.0
+        self._ended_s = -math.inf
 
     def begin(self) -> None:
         """Nothing yet: the reader says when to claim, behind whatever it waits for."""
@@ -101,7 +102,9 @@ class TransactionalLane(Lane):
         now = now_s()
         self._may_end = True
         if self._due_s is None and self._has_something():
-            self._due_s = now + COMMIT_EACH_S
+            # Counted from the end before: the first transaction, and one behind a pause, would take up all that the
+            # producer's buffer has room for, and readers of committed data would wait until that is written.
+            self._due_s = self._ended_s + COMMIT_EACH_S
         self._end_if_due(now, at_once=exact)
 
     def _has_something(self) -> bool:

@@ -1,0 +1,1 @@
+"""What the tasks of one slot's process have in common: its memory, its looks at what has nothing new."""

@@ -1,0 +1,100 @@
+"""Offsets go out behind the batch that follows theirs, or when nothing follows; never before their own batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_connect_rt.java_host.sources.held_offsets import HOLD_S, HeldOffsets
+from spark_connect_rt.pipeline.source_pipeline import ConvertedBatch
+from spark_connect_rt.pipeline.transaction_boundaries import End
+from spark_connect_rt.spark.executor.sources.hosted_source import Durable
+
+
+class Output:
+    """Keeps (rows, offset) of what is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[int, int | None]] = []
+        self.rows_added = 0
+        self.now_s = 0.0
+
+    def send(self, converted: ConvertedBatch) -> None:
+        offsets = [offset["n"] for _, offset in converted.source_offsets]
+        self.sent.append((converted.batch.num_rows, offsets[0] if offsets else None))
+
+    def end(self, end: End) -> None:
+        raise NotImplementedError
+
+    def take_durable(self) -> Sequence[Durable]:
+        raise NotImplementedError
+
+    def add_row(self) -> None:
+        self.rows_added += 1
+
+
+def held(output: Output) -> HeldOffsets:
+    return HeldOffsets(output, output.add_row, lambda: output.now_s)
+
+
+def batch(rows: int, offset: int | None) -> ConvertedBatch:
+    made = pa.RecordBatch.from_arrays([pa.array(range(rows))], names=["value"])
+    offsets: Any = () if offset is None else (({"p": 1}, {"n": offset}),)
+    return ConvertedBatch(made, offsets, rows, 0, ("t",))
+
+
+def test_offsets_go_out_with_the_next_batch() -> None:
+    output = Output()
+    one = held(output)
+    for offset in (1, None, 2):
+        one.send(batch(5, offset))
+    assert output.sent == [(5, None), (5, None), (5, 1)]
+
+
+def test_or_alone_when_nothing_follows() -> None:
+    output = Output()
+    one = held(output)
+    assert one.wait_s() is None
+    one.send(batch(5, 1))
+    assert one.wait_s() == pytest.approx(HOLD_S)
+    output.now_s = HOLD_S / 2
+    one.release(at_once=False)
+    assert output.sent == [(5, None)]
+    output.now_s = HOLD_S
+    assert one.wait_s() == 0
+    one.release(at_once=False)
+    assert (output.sent, output.rows_added) == ([(5, None), (0, 1)], 1)
+    assert one.wait_s() is None
+    one.release()
+    assert len(output.sent) == 2
+
+
+@given(st.lists(st.sampled_from(["send", "errants", "wait", "release"]), max_size=30))
+def test_never_before_their_own_batch_and_all_of_them_in_the_end(steps: list[str]) -> None:
+    output = Output()
+    one = held(output)
+    given = 0
+    for step in steps:
+        match step:
+            case "send":
+                one.send(batch(1, given := given + 1))
+            case "errants":
+                one.send(batch(1, None))
+            case "wait":
+                output.now_s += HOLD_S
+                one.release(at_once=False)
+            case _:
+                one.release()
+    one.release()
+    out = [offset for _, offset in output.sent if offset is not None]
+    assert out == list(range(1, given + 1))
+    batches = 0
+    sends = iter(["send" if step == "send" else "other" for step in steps if step in ("send", "errants")])
+    for rows, offset in output.sent:
+        assert offset is None or offset <= batches
+        batches += rows > 0 and next(sends) == "send"

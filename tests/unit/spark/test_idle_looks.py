@@ -1,0 +1,115 @@
+"""Idle tasks sleep while one thread looks for all of them; none of them can keep the others from being woken."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from spark_connect_rt.api.task import IdleLook
+from spark_connect_rt.spark.executor.hosting import Switches
+from spark_connect_rt.spark.executor.process import idle_looks
+from spark_connect_rt.spark.executor.process.idle_looks import HANGS_S, OFTEN_S, RARELY_S, IdleLooks
+from spark_connect_rt.testing.memory_executor_clients import wait_until
+
+
+class Sleeper:
+    """A task's thread in ``wait``."""
+
+    def __init__(self, looks: IdleLooks, wait_s: float = OFTEN_S, look: IdleLook | None = None) -> None:
+        self.switches = Switches(paused=False)
+        self.news = threading.Event()
+        self.looked = 0
+        self._thread = threading.Thread(target=looks.wait, args=(self.switches, look or self.look, wait_s), daemon=True)
+        self._thread.start()
+
+    def look(self) -> bool:
+        self.looked += 1
+        return self.news.is_set()
+
+    @property
+    def sleeps(self) -> bool:
+        return self._thread.is_alive()
+
+
+@pytest.fixture(autouse=True)
+def no_own_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(idle_looks, "OWN_POLL_S", {OFTEN_S: 3600.0, RARELY_S: 3600.0})
+
+
+@pytest.mark.parametrize("wait_s", [OFTEN_S, RARELY_S])
+def test_who_has_something_new_is_woken_and_no_one_else(wait_s: float) -> None:
+    looks = IdleLooks()
+    sleepers = [Sleeper(looks, wait_s) for _ in range(3)]
+    wait_until(lambda: all(one.looked for one in sleepers))
+    sleepers[1].news.set()
+    wait_until(lambda: not sleepers[1].sleeps)
+    looked = sleepers[2].looked
+    wait_until(lambda: sleepers[2].looked > looked)
+    assert sleepers[0].sleeps
+    assert sleepers[2].sleeps
+
+
+def test_one_thread_looks_for_all() -> None:
+    looks = IdleLooks()
+    before = threading.active_count()
+    sleepers = [Sleeper(looks) for _ in range(20)]
+    wait_until(lambda: all(one.looked > 1 for one in sleepers))
+    assert threading.active_count() == before + 20 + 1
+
+
+def test_an_eager_one_is_looked_after_among_patient_ones() -> None:
+    looks = IdleLooks()
+    patient = Sleeper(looks, RARELY_S)
+    wait_until(lambda: patient.looked > 0)
+    eager = Sleeper(looks, OFTEN_S)
+    wait_until(lambda: eager.looked > 8)
+    assert patient.looked < eager.looked
+
+
+def test_a_switch_wakes_a_sleeper_and_it_is_looked_after_no_more() -> None:
+    looks = IdleLooks()
+    sleeper, other = Sleeper(looks), Sleeper(looks)
+    wait_until(lambda: sleeper.looked > 0)
+    sleeper.switches.set(stopping=True)
+    wait_until(lambda: not sleeper.sleeps)
+    looked, others = sleeper.looked, other.looked
+    wait_until(lambda: other.looked > others + 2)
+    assert sleeper.looked <= looked + 1
+
+
+def test_a_look_that_raises_wakes_its_task_and_the_others_are_looked_after() -> None:
+    looks = IdleLooks()
+    broken = Sleeper(looks, look=lambda: bool(1 / 0))
+    wait_until(lambda: not broken.sleeps)
+    fine = Sleeper(looks)
+    wait_until(lambda: fine.looked > 2)
+
+
+def test_a_look_that_hangs_costs_its_neighbours_seconds_not_their_lives() -> None:
+    looks, begun, released = IdleLooks(), threading.Event(), threading.Event()
+
+    def hang() -> bool:
+        begun.set()
+        return released.wait(60)
+
+    hanging = Sleeper(looks, look=hang)
+    assert begun.wait(10)
+    other = Sleeper(looks)
+    looks.check(time.monotonic())
+    assert hanging.sleeps
+    assert not other.looked
+    looks.check(time.monotonic() + HANGS_S)
+    wait_until(lambda: other.looked > 1 and not hanging.sleeps)
+    released.set()
+    assert other.sleeps
+
+
+def test_without_a_thread_each_looks_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    looks, switches = IdleLooks(), Switches(paused=False)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    looks.wait(switches, lambda: False, 0.01)  # comes back by itself
