@@ -43,7 +43,7 @@ NAMES = (
     "scale",
 )
 # Not in the smoke test: several workers of its own, another Spark; they would double its time.
-OF_GROUPS = ("failover", "format", "groups", "live_group")
+OF_GROUPS = ("failover", "format", "groups", "live_group", "lag", "lag_stages")
 ALONE = ("profile",)  # nothing of Java's beside it
 # ``java``: connectors in Java, unmodified, in the Java host beside Java Connect.
 HOSTED = tuple(
