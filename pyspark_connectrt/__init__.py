@@ -6,7 +6,24 @@ is imported once it is read or written.
 
 from __future__ import annotations
 
+import os
+from collections.abc import MutableMapping
+
 from pyspark.sql.datasource import DataSource
+
+
+def use_bytecode(environment: MutableMapping[str, str] = os.environ) -> bool:
+    """Have Python processes of a local Spark import pyspark from its folder: its zip holds no bytecode.
+
+    Called before the session is made. Returns whether they will; False, and nothing changed: ``PYSPARK_PYTHON`` names
+    another Python, or pyspark is not in a folder. Saves 0.7 CPU seconds for each query of a stream, and some once.
+    """
+    from spark_connect_rt.spark.driver.process_python import starter_serves, use_this_python
+
+    if not starter_serves(environment, local=True):
+        return False
+    use_this_python(environment, local=True)
+    return True
 
 
 class DefaultSource(DataSource):  # type: ignore[misc]

@@ -6,6 +6,9 @@ no exact form here answers None and goes the row way.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -29,6 +32,7 @@ _SCHEMALESS_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 # Texts, not scalars of Arrow: one of those, made by an import of this module, imports pandas.
 _NULL = "null"
 _EMPTY = ""
+_Piece = Any  # an array, or a text that is the same in every row
 _SPECIAL = bytes(range(32)) + b'"\\'
 
 
@@ -76,32 +80,61 @@ def _struct_json(schema: Schema | None, values: pa.Array, numeric_decimals: bool
     members: tuple[Field, ...] | None = None if schema is None else schema.fields
     if values.type.num_fields == 0:
         return pc.if_else(values.is_valid(), pa.scalar("{}"), pa.scalar(None, pa.string()))
-    pieces: list[pa.Array | pa.Scalar] = []
+    pieces: list[_Piece] = []
     valid = values.is_valid() if values.null_count else None
     # flatten() carries the struct's own nulls down into the fields, and undoes slices.
     for index, column in enumerate(values.flatten()):
         if members is not None and valid is not None:
             return None  # a null struct would look like nulls in required fields
-        text = column_json(None if members is None else members[index].schema, column, numeric_decimals)
-        if text is None:
+        parts = _pieces(None if members is None else members[index].schema, column, numeric_decimals)
+        if parts is None:
             return None
         opening = "{" if index == 0 else ","
-        pieces.append(pa.scalar(f"{opening}{java_string(values.type.field(index).name)}:"))
-        pieces.append(pc.fill_null(text, _NULL) if text.null_count else text)
-    pieces.append(pa.scalar("}"))
-    joined = pc.binary_join_element_wise(*pieces, _EMPTY)
+        pieces += [f"{opening}{java_string(values.type.field(index).name)}:", *parts]
+    joined = pc.binary_join_element_wise(*_with_texts_joined([*pieces, "}"]), _EMPTY)
     return joined if valid is None else pc.if_else(valid, joined, pa.scalar(None, pa.string()))
 
 
+def _pieces(schema: Schema | None, values: pa.Array, numeric_decimals: bool) -> Sequence[_Piece] | None:
+    """Return what a column's JSON is put together of, "null" where it is null: a join less than ``column_json``."""
+    is_plain = schema is None or (schema.name is None and ARROW_TYPES.get(schema.type) == values.type)
+    if is_plain and not values.null_count:
+        if pa.types.is_string(values.type):
+            return ['"', _escaped(values), '"']
+        if pa.types.is_boolean(values.type):
+            return [pc.if_else(values, "true", "false")]
+        if pa.types.is_floating(values.type) and values.type != pa.float16():
+            return _float_pieces(values)
+    text = column_json(schema, values, numeric_decimals)
+    if text is None:
+        return None
+    return [pc.fill_null(text, _NULL) if text.null_count else text]
+
+
+def _with_texts_joined(pieces: Sequence[_Piece]) -> Sequence[_Piece]:
+    """Return pieces with the texts between two columns as one."""
+    made = list[_Piece]()
+    for piece in pieces:
+        if isinstance(piece, str) and made and isinstance(made[-1], str):
+            made[-1] += piece
+        else:
+            made.append(piece)
+    return [pa.scalar(piece) if isinstance(piece, str) else piece for piece in made]
+
+
 def _string_json(values: pa.Array) -> pa.Array:
+    quote = pa.scalar('"')
+    return pc.binary_join_element_wise(quote, _escaped(values), quote, _EMPTY)
+
+
+def _escaped(values: pa.Array) -> pa.Array:
     if _may_need_escape(values):
         values = pc.replace_substring(values, "\\", "\\\\")
         values = pc.replace_substring(values, '"', '\\"')
         if pc.any(pc.match_substring_regex(values, "[\x00-\x1f]")).as_py():
             for code in range(32):
                 values = pc.replace_substring(values, chr(code), java_string(chr(code))[1:-1])
-    quote = pa.scalar('"')
-    return pc.binary_join_element_wise(quote, values, quote, _EMPTY)
+    return values
 
 
 def _may_need_escape(values: pa.Array) -> bool:
@@ -119,10 +152,15 @@ def _may_need_escape(values: pa.Array) -> bool:
 
 def float_text(values: pa.Array) -> pa.Array | None:
     """Return Java's text of a float column, or None when it has NaN, infinities, or needs an exponent."""
+    pieces = _float_pieces(values)
+    return None if pieces is None else pc.binary_join_element_wise(*pieces, _EMPTY)
+
+
+def _float_pieces(values: pa.Array) -> Sequence[pa.Array] | None:
+    """Return the digits, and what Java writes behind those of whole numbers."""
     size = pc.abs(values)
     plain = pc.or_(pc.equal(size, 0), pc.and_(pc.greater_equal(size, 1e-3), pc.less(size, 1e7)))
     if not pc.all(pc.fill_null(plain, True)).as_py():
         return None
     text = pc.cast(values, pa.string())
-    whole = pc.invert(pc.match_substring(text, "."))
-    return pc.if_else(whole, pc.binary_join_element_wise(text, pa.scalar(".0"), _EMPTY), text)
+    return text, pc.if_else(pc.match_substring(text, "."), _EMPTY, ".0")

@@ -1,8 +1,8 @@
 """The JVMs of one Python process of a slot: shared by equal Java code, kept warm a little while after their last task.
 
 Owns which JVM hosts what, the numbers of the hosted, and the dispatch of frames to them. Whatever ends a JVM is
-reported once to each that it hosted, and to nothing else. A JVM lives no longer than this process: it ends when its
-socket does.
+reported once to each that it hosted, and to nothing else; ends again and again part those that share one. A JVM lives
+no longer than this process: it ends when its socket does.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import functools
 import itertools
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -29,6 +30,8 @@ from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava
 from spark_connect_rt.ports.java_code import JavaCode
 
 WARM_S = 30.0  # as an empty slot (idle_linger_ms): a moved or restarted task finds its JVM running, compiled
+LOSSES_PART, PARTED_S = 2, 60.0  # a shared JVM that ends by itself so often is not shared for so long
+APART_MAX = 4  # JVMs of equal code while it is not: memory, where there are many tasks
 _LOOK_EACH_S = 0.2  # while a JVM starts
 log = logging.getLogger(__name__)
 
@@ -96,8 +99,9 @@ StartJvm = Callable[[JavaCode, Mapping[str, str], Listening], JavaProcess]
 class _Jvm:
     """One JVM and what it hosts."""
 
-    def __init__(self, alone: bool, warm_s: float) -> None:
+    def __init__(self, alone: bool, warm_s: float, lost: Callable[[], None] = lambda: None) -> None:
         self.started: Future[JavaProcess] = Future()
+        self._lost = lost  # it ended by itself
         self.gone = False
         self._warm_s = 0.0 if alone else warm_s
         self._hosted: dict[int, Hosted] = {}
@@ -179,7 +183,13 @@ class _Jvm:
                 self._hosted.pop(frame.host, None)
                 hosted.on_gone(f"a frame of the Java host could not be taken: {error!r}")
 
+    @property
+    def load(self) -> int:
+        """How many it hosts or will."""
+        return len(self._hosted) + self._claims
+
     def on_gone(self, reason: str) -> None:
+        self._lost()  # before its tasks come again
         self._lose(reason)
 
     def _lose(self, reason: str, but: int = 0) -> None:
@@ -215,7 +225,10 @@ class SlotHosts:
 
     start: StartJvm = field(default_factory=lambda: _start)
     warm_s: float = WARM_S
+    now_s: Callable[[], float] = time.monotonic
     _shared: dict[Any, _Jvm] = field(default_factory=dict)
+    _apart: dict[Any, list[_Jvm]] = field(default_factory=dict)
+    _losses: dict[Any, deque[float]] = field(default_factory=dict)  # when shared JVMs of equal code ended
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def acquire(
@@ -256,12 +269,15 @@ class SlotHosts:
     def _claimed(self, code: JavaCode, worker_config: dict[str, str], location: Callable[[str], str]) -> _Jvm:
         key = (code, tuple(sorted(worker_config.items())))
         with self._lock:
-            jvm = None if code.alone else self._shared.get(key)
+            apart = not code.alone and self._parted(key)
+            jvm = None if code.alone else self._apart_jvm(key) if apart else self._shared.get(key)
             if jvm is not None and jvm.claim():
                 return jvm
-            jvm = _Jvm(code.alone, self.warm_s)
+            jvm = _Jvm(code.alone or apart, self.warm_s, lambda: self._note_loss(key))
             jvm.claim()
-            if not code.alone:
+            if apart:
+                self._apart.setdefault(key, []).append(jvm)
+            elif not code.alone:
                 self._shared[key] = jvm
                 for other in [one for one, its in self._shared.items() if its.gone]:
                     del self._shared[other]
@@ -269,6 +285,20 @@ class SlotHosts:
             target=self._start_in, args=(jvm, code, worker_config, location), name="java-host-start", daemon=True
         ).start()
         return jvm
+
+    def _note_loss(self, key: Any) -> None:
+        with self._lock:
+            self._losses.setdefault(key, deque(maxlen=LOSSES_PART)).append(self.now_s())
+
+    def _parted(self, key: Any) -> bool:
+        """Tell whether tasks of equal code get JVMs apart now: which of them ends a shared one cannot be known."""
+        losses = self._losses.get(key)
+        return bool(losses and len(losses) == LOSSES_PART and self.now_s() - losses[0] < PARTED_S)
+
+    def _apart_jvm(self, key: Any) -> _Jvm | None:
+        """Return the JVM to join, None: another one is to be started."""
+        there = self._apart[key] = [one for one in self._apart.get(key, []) if not one.gone]
+        return None if len(there) < APART_MAX else min(there, key=lambda one: one.load)
 
     def _start_in(
         self, jvm: _Jvm, code: JavaCode, worker_config: dict[str, str], location: Callable[[str], str]

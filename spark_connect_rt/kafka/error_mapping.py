@@ -69,6 +69,10 @@ _KINDS: dict[type[ConnectError], tuple[str, ...]] = {
     ),
 }
 _KIND_OF = {getattr(KafkaError, name, name): kind for kind, names in _KINDS.items() for name in names}
+_HINTS = {
+    KafkaError.MSG_SIZE_TOO_LARGE: "; raise max.request.size (of a connector: producer.override.max.request.size), and "
+    "max.message.bytes of the topic where its broker refuses it"
+}
 _SENSELESS_TO_RETRY = (KafkaError._AUTHENTICATION, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 
@@ -84,7 +88,7 @@ def connect_error(error: Any, doing: str) -> ConnectError:
     inner = kafka_error(error)
     if not isinstance(inner, KafkaError):
         return ConnectError(f"{doing}: {inner}")
-    message = f"{doing}: {inner.str()} ({inner.name()})"
+    message = f"{doing}: {inner.str()} ({inner.name()}){_HINTS.get(inner.code(), '')}"
     kind = _KIND_OF.get(inner.code())
     if kind is None:
         retriable = inner.retriable() and inner.code() not in _SENSELESS_TO_RETRY

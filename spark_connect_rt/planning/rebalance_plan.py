@@ -7,7 +7,7 @@ leader assigned from, what counts as a change that needs a rebalance. Java ``Wor
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from types import MappingProxyType
@@ -96,13 +96,6 @@ class Restarts:
     def plus(self, *items: str | ConnectorTaskId) -> Restarts:
         """Return the same with one more for each item."""
         return Restarts({**self.counts, **{item: self.of(item) + 1 for item in items}})
-
-
-def connector_facts(held: ConnectorsAndTasks | None, snapshot: ClusterConfigState) -> tuple[Sequence[object], ...]:
-    """Return what ``wanted_connectors`` goes by, to be compared: of thousands of changes, few are of what is held."""
-    names = held.connectors if held else ()
-    tables = (snapshot.connector_configs, snapshot.configured_at, snapshot.target_states)
-    return (names, *(list(map(table.get, names)) for table in tables))
 
 
 def wanted_connectors(

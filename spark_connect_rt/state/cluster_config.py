@@ -34,6 +34,14 @@ class ClusterConfigState:
     overtaken: frozenset[str] = frozenset()  # connectors of which something was written after their commit record
     pending_fencing: frozenset[str] = frozenset()
     pending: Mapping[str, PendingChange] = field(default_factory=dict)  # by connector
+    last_changes: tuple[tuple[int, str], ...] = field(default=(), compare=False)  # offset of a record, its connector
+    changes_from: int = field(default=0, compare=False)  # last_changes has all from this offset on
+
+    def changed_since(self, offset: int) -> frozenset[str] | None:
+        """Return the connectors of which something was written since the snapshot of that offset; None: not known."""
+        if not self.changes_from <= offset <= self.offset:
+            return None
+        return frozenset(name for at, name in self.last_changes if at >= offset)
 
     def connectors(self) -> tuple[str, ...]:
         """Return the names of all connectors, sorted."""

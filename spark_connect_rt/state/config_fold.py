@@ -12,6 +12,7 @@ two workers may know different tasks at the same offset. The worker that runs th
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -96,10 +97,15 @@ ConfigEvent = (
 ConfigEvents = tuple[ConfigEvent, ...]
 
 
+LAST_CHANGES = 512  # what a snapshot names of them: readers that look more often need not go through everything
+
+
 class ConfigFold:
     """The state so far. Not thread-safe."""
 
     def __init__(self) -> None:
+        self._last_changes: deque[tuple[int, str]] = deque()
+        self._changes_from = 0
         self._offset = -1
         self._session_key: SessionKey | None = None
         self._connectors: dict[str, Configuration] = {}
@@ -145,6 +151,7 @@ class ConfigFold:
         fold: Callable[[RecordKey, Any], ConfigEvents] = getattr(self, _FOLDS[record.kind])
         if decoded is None and record.kind not in _DELETABLE:
             raise DataError(f"{record.kind.name} record {key!r} has no value")
+        self._note_change(offset, record.name)
         return fold(record, decoded)
 
     def snapshot(self) -> ClusterConfigState:
@@ -164,7 +171,14 @@ class ConfigFold:
             overtaken=frozenset(self._overtaken),
             pending_fencing=frozenset(self._pending_fencing),
             pending=dict(self._pending),
+            last_changes=tuple(self._last_changes),
+            changes_from=self._changes_from,
         )
+
+    def _note_change(self, offset: int, name: str) -> None:
+        self._last_changes.append((offset, name))
+        if len(self._last_changes) > LAST_CHANGES:
+            self._changes_from = self._last_changes.popleft()[0] + 1
 
     def _target_state(self, record: RecordKey, value: Any) -> ConfigEvents:
         name = record.name

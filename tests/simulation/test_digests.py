@@ -24,9 +24,9 @@ def test_no_invariant_breaks_when_leaders_know_lists_by_their_digests(monkeypatc
         seen["asked"] += 1
         return asking(*given)
 
-    def knows(claims: Any, owners: Any) -> Mapping[bytes, Any]:
+    def knows(claims: Any, owners: Any, limit_bytes: int = 0) -> Mapping[bytes, Any]:
         seen["digests"] += sum(said.digest is not None for said in claims.said.values())
-        return known_after(claims, owners)
+        return known_after(claims, owners, limit_bytes)
 
     def one(self: Room, lists: Mapping[str, int]) -> list[str]:
         return sorted(lists)[:1]

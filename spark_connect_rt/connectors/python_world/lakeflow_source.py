@@ -77,15 +77,34 @@ def lakeflow_class(reference: str) -> type[Any]:
     return found
 
 
-def options_of(config: Mapping[str, str], table: str | None = None) -> Mapping[str, str]:
-    """Return the options of the connection, and of a table those of its own, as Spark gives them: in any case."""
-    from pyspark.sql.datasource import CaseInsensitiveDict
+class Options(dict[str, str]):
+    """Options as Spark gives them, in any case, and a dict, as connectors declare what they take: names are lower."""
 
-    options: Mapping[str, str] = CaseInsensitiveDict(_after(config, OPTION))
-    if table is not None:
-        own = {"tableName": table, **_after(config, f"{TABLE_OPTION}{table}.")}
-        options = CaseInsensitiveDict({**options, **own})
-    return options
+    def __init__(self, given: Mapping[str, str]) -> None:
+        """Take them; of names that differ by their case the last one counts."""
+        super().__init__({name.lower(): value for name, value in given.items()})
+
+    def __getitem__(self, name: str) -> str:
+        """Return an option. Raises KeyError."""
+        return super().__getitem__(name.lower())
+
+    def __contains__(self, name: object) -> bool:
+        """Tell whether an option is given."""
+        return super().__contains__(name.lower() if isinstance(name, str) else name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return an option, or ``default``."""
+        return super().get(name.lower(), default)
+
+    def pop(self, name: str, *default: Any) -> Any:
+        """Return an option, and take it out."""
+        return super().pop(name.lower(), *default)
+
+
+def options_of(config: Mapping[str, str], table: str | None = None) -> Options:
+    """Return the options of the connection, and of a table those of its own."""
+    own = {} if table is None else {"tableName": table, **_after(config, f"{TABLE_OPTION}{table}.")}
+    return Options({**Options(_after(config, OPTION)), **Options(own)})
 
 
 def _maker(found: type[Any], options: Mapping[str, str]) -> Callable[[], Any]:

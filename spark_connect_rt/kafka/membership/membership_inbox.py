@@ -57,6 +57,8 @@ class MembershipInbox:
     def wakeup(self) -> None:
         """End the wait, or the next one."""
         with self._condition:
+            if self._woken:
+                return  # who waits was notified, and is on its way
             self._woken = True
             self._condition.notify_all()
 

@@ -74,7 +74,8 @@ class ColumnProducer:
             return
         sizes = record_bytes(batch)
         if sizes.max() + BATCH_OVERHEAD > self._settings.request_bytes:
-            raise connect_error(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), "producing a record")
+            doing = f"producing a record of {sizes.max()} bytes with max.request.size={self._settings.request_bytes}"
+            raise connect_error(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), doing)
         size, limit_ms = int(sizes.sum()), self._settings.max_block_ms
         if not self._wait(lambda: self._bytes + size <= max(self._settings.buffer_bytes, size), limit_ms):
             raise TimedOutError(f"no room in the producer's buffer for max.block.ms={limit_ms}{self._why()}")

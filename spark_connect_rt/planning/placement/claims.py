@@ -29,6 +29,8 @@ from spark_connect_rt.protocol.subprotocol import Assignment, ConnectProtocol, W
 Item = TypeVar("Item")
 _GOLDEN = 0x9E3779B1  # 2^32 divided by the golden ratio: multiples of it, cut to 32 bits, lie evenly
 
+_ITEM_BYTES = 32  # at most, of one connector or task beside its name
+
 Known = Mapping[bytes, ConnectorsAndTasks]
 """Digest -> what it stands for, as a leader remembers it between rounds. May be forgotten at any time."""
 
@@ -138,18 +140,30 @@ def _sampled(items: tuple[Item, ...]) -> tuple[Item, ...]:
     return tuple(items[place] for place in sorted(range(len(items)), key=lambda place: place * _GOLDEN & 0xFFFFFFFF))
 
 
-def known_after(claims: Claims, owners: Mapping[str, ConnectorsAndTasks]) -> dict[bytes, ConnectorsAndTasks]:
-    """Return what a leader remembers: what every member holds now, and will hold once it got its assignment."""
+def known_after(
+    claims: Claims, owners: Mapping[str, ConnectorsAndTasks], limit_bytes: int = 0
+) -> dict[bytes, ConnectorsAndTasks]:
+    """Return what a leader remembers: what every member holds now, and will hold once it got its assignment.
+
+    Lists that are certainly no longer than ``limit_bytes`` are left out: members send those themselves.
+    """
     known: dict[bytes, ConnectorsAndTasks] = {}
     for member, metadata in claims.members.items():
         if member in claims.unknown:
             continue
         now, then = held_by(metadata), owners.get(member)
         said = claims.said[member].digest
-        known[said or digest_of((now.connectors, now.tasks))] = now
-        if then is not None and then != now:
+        if said is not None or _may_be_longer(now, limit_bytes):
+            known[said or digest_of((now.connectors, now.tasks))] = now
+        if then is not None and then != now and _may_be_longer(then, limit_bytes):
             known[digest_of((then.connectors, then.tasks))] = then
     return known
+
+
+def _may_be_longer(held: ConnectorsAndTasks, limit_bytes: int) -> bool:
+    """Return whether the packed list may take more bytes than that; a task of a connector held elsewhere names it."""
+    names = sum(map(len, held.connectors)) + sum(len(task.connector) for task in held.tasks)
+    return 4 * names + _ITEM_BYTES * (len(held.connectors) + len(held.tasks)) > limit_bytes
 
 
 def _same(one: ConnectorsAndTasks, other: ConnectorsAndTasks) -> bool:

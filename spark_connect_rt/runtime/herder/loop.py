@@ -74,7 +74,7 @@ class HerderLoop:
         self._forwarding = Forwarding(deps.peers, deps.settings.signature_algorithm, wakeup, deps.threads, report)
         self._calls = calls = TopicCalls(deps.threads, wakeup, events, report)
         story = RebalanceStory(deps, state)
-        self._membership = Membership(deps, state, worker, events, story)
+        self._membership = Membership(deps, state, worker, events, story, calls)
         self._adopting = Adopting(deps, state, worker, calls, self._membership.rejoin, story)
         self._reconciling = Reconciling(deps, state, worker)
         self._restarting = Restarting(deps, state, worker)
@@ -291,7 +291,7 @@ class HerderLoop:
 
     def _may_serve(self) -> bool:
         state = self._state
-        stable = state.resolved and bool(state.member_id)
+        stable = state.resolved and bool(state.member_id) and not state.rejoin_asked
         return stable and (not state.is_leader or self._deps.config_store.may_lead())
 
 

@@ -17,6 +17,8 @@ from spark_connect_rt.runtime.herder.event_log import EventLog
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
 from spark_connect_rt.runtime.worker.serial_thread import SerialThread
 
+WORTH_SAYING_MS = 250  # thousands of writes a minute are not news
+
 log = logging.getLogger(__name__)
 
 Done = Callable[[Exception | None, int], None]
@@ -27,6 +29,7 @@ Done = Callable[[Exception | None, int], None]
 class _UnderWay:
     what: str
     done: Done
+    looked_at_ms: int | None = None  # the first time
     ended: bool = False
     error: Exception | None = None
 
@@ -58,7 +61,10 @@ class TopicCalls:
         if under_way is None:
             return NOTHING
         if not under_way.ended:
-            return Verdict(f"{under_way.what} is under way")
+            if under_way.looked_at_ms is None:
+                under_way.looked_at_ms = now_ms
+            said_ms = under_way.looked_at_ms + WORTH_SAYING_MS
+            return Verdict(f"{under_way.what} is under way") if now_ms >= said_ms else Verdict("", said_ms)
         self._under_way = None
         under_way.done(under_way.error, now_ms)
         return Verdict("", wake_at_ms=now_ms)  # what the outcome made possible is for earlier steps too

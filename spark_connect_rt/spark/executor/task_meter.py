@@ -39,6 +39,7 @@ class TaskMeter:
         self._gauges: dict[str, float] = {}  # changed since their last report
         self._call: tuple[str, float] | None = None  # its name, and since when
         self._elsewhere: tuple[str, float] | None = None  # the same, of the process that runs the task's code
+        self._changed = True  # since ``news`` was last asked
         self._reported_moved = -1.0  # the first report comes anyway: it says where the task is
         self._reported_call = False
 
@@ -51,6 +52,7 @@ class TaskMeter:
             yield
         finally:
             self._call = outer
+            self._changed = True
             took_ms = (time.monotonic() - began_s) * 1000
             self._totals[f"{name}.calls"] += 1
             self._totals[f"{name}.ms"] += took_ms
@@ -65,12 +67,14 @@ class TaskMeter:
     def moved(self, name: str, records: int) -> None:
         """Count records that a step called ``name`` moved on."""
         self._totals[f"{name}.records"] += records
+        self._changed = True
         self._totals[f"{name}.batches"] += 1
         self.reached(f"{name}.records_max", records)
 
     def count(self, name: str, number: float = 1) -> None:
         """Add to the total of any name."""
         self._totals[name] += number
+        self._changed = True
 
     def count_attempt(self, *, again: bool) -> None:
         """Count an attempt at a record that failed for now; ``again``: it is tried again (Java ``execAndRetry``)."""
@@ -80,10 +84,12 @@ class TaskMeter:
     def set(self, name: str, number: float) -> None:
         """Set what is counted elsewhere."""
         self._totals[name] = number
+        self._changed = True
 
     def gauge(self, name: str, number: float) -> None:
         """Take note of what something is now, under a name of ``plugin_metric_keys``; any thread."""
         self._gauges[name] = number
+        self._changed = True
 
     def elsewhere(self, call: str, since_s: float) -> None:
         """Take note of the call the task's code is in, where another process runs it; empty: in none. Any thread."""
@@ -96,6 +102,9 @@ class TaskMeter:
 
     def news(self, now_s: float, *, anyway: bool = False) -> dict[str, Any] | None:
         """Return the fields of a report if anything moved, or a call is long or no longer long. The asking thread."""
+        if not (self._changed or self._call or self._elsewhere or self._reported_call or anyway):
+            return None  # of an idle task; it is asked each second
+        self._changed = False
         call = min((one for one in (self._call, self._elsewhere) if one), key=lambda one: one[1], default=None)
         long_call = call is not None and now_s - call[1] >= LONG_CALL_S
         totals = dict(self._totals)

@@ -16,6 +16,7 @@ from spark_connect_rt.connectors.python_world.lakeflow_values import arrow_type,
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError
 from spark_connect_rt.testing.connector_harness import ProducedRecord, SourceHarness
 from tests.unit.connectors import lakeflow_samples as samples
+from tests.unit.connectors.lakeflow_interface import METHODS
 
 NEXT_PASS_AT_ONCE = {"poll.interval.ms": "0"}
 
@@ -117,6 +118,39 @@ def test_each_pass_has_an_instance_and_options_of_its_own() -> None:
         assert ids(polled(source)) == [2, 3]
         assert samples.ASKED["clicks {'given': 2} clicks"] >= 1
     assert samples.ASKED["made"] >= 3
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("Memory", "LakeflowConnect"), ("Partitioned", "SupportsPartitionedStream")]
+)
+def test_calls_are_those_of_the_interface_as_recorded(name: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Positional, as Databricks' reader calls: the argument's names are each connector's own."""
+    samples.CHANGES += rows(1, 2, 3)
+    samples.GONE += [{"id": 2}]
+    seen: dict[str, tuple[Any, ...]] = {}
+    base = getattr(samples, name)
+    methods = {**METHODS["LakeflowConnect"], **METHODS[kind]}
+
+    def watched(method: str) -> Any:
+        real = getattr(base, method)
+
+        def call(self: Any, *given: Any) -> Any:
+            seen[method] = given
+            assert len(given) == len(methods[method]) or (method, len(given)) == ("get_partitions", 2)
+            for argument, value in zip(methods[method], given, strict=False):
+                wanted = str if argument == "table_name" else dict
+                assert isinstance(value, wanted), (method, argument)
+            return real(self, *given)
+
+        return call
+
+    for method in methods:
+        if hasattr(base, method):
+            monkeypatch.setattr(base, method, watched(method), raising=False)
+    with harness(name, tables="") as source:
+        polled(source, 20)
+    by_partitions = {"read_table"} if name == "Partitioned" else set()
+    assert seen.keys() == {one for one in methods if hasattr(base, one)} - by_partitions
 
 
 def test_tables_are_dealt_to_tasks() -> None:

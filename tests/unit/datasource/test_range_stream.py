@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import pickle
 from collections.abc import Iterator, Mapping
@@ -108,3 +109,8 @@ def test_spark_4_1_says_no_limits_and_a_query_that_goes_on_begins_with_an_empty_
     assert query.partitions(second, second) == []
     assert values(query, second, query.latestOffset()) == ["a8", "a9", "b4"]
     query.stop()
+
+
+def test_what_a_reading_process_has_imported_is_left_alone_by_its_collector(query: RangeStreamReader) -> None:
+    assert values(query, {}, query.latestOffset(query.initialOffset(), ALL))
+    assert gc.get_freeze_count() > 10_000  # Spark's Python collects behind each task

@@ -14,7 +14,7 @@ import pytest
 from spark_connect_rt.errors import NotFoundError, ShuttingDownError
 from spark_connect_rt.java_host.plugin_folders import with_plugins
 from spark_connect_rt.java_host.process import JavaHostGoneError, JavaProcess
-from spark_connect_rt.java_host.slot_hosts import HostedNumber, Listening, SlotHosts
+from spark_connect_rt.java_host.slot_hosts import APART_MAX, LOSSES_PART, PARTED_S, HostedNumber, Listening, SlotHosts
 from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava
 from spark_connect_rt.ports.java_code import JavaCode
 
@@ -103,6 +103,30 @@ def test_a_jvm_that_ends_is_the_loss_of_its_own_tasks_and_the_next_task_gets_ano
     gone.release()
     machine.host(Task())
     assert len(machine.jvms) == 3
+
+
+def test_a_shared_jvm_that_ends_again_is_not_shared_until_none_has_ended_for_a_while() -> None:
+    """Who ends it cannot be known: alone it fails alone."""
+    machine = Machine()
+    now_s = [0.0]
+    machine.slot.now_s = lambda: now_s[0]
+    for _ in range(LOSSES_PART):
+        machine.host(Task())
+        machine.host(Task())
+        machine.jvms[-1].listening.on_gone("exit code 3")
+    assert len(machine.jvms) == LOSSES_PART
+    bad, good = Task(), Task()
+    machine.host(bad)
+    machine.host(good)
+    machine.jvms[LOSSES_PART].listening.on_gone("exit code 3")
+    assert (bad.gone, good.gone) == (["exit code 3"], [])
+    for _ in range(APART_MAX + 2):
+        machine.host(Task())
+    assert len(machine.jvms) == LOSSES_PART + 1 + APART_MAX  # more join these
+    now_s[0] += PARTED_S
+    machine.host(Task())
+    machine.host(Task())
+    assert len(machine.jvms) == LOSSES_PART + 2 + APART_MAX
 
 
 def test_who_kills_a_jvm_is_not_given_its_end_but_the_others_are() -> None:

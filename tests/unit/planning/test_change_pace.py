@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from spark_connect_rt.planning.change_pace import AT_ONCE, MOST_MS, QUIET_MS, WITHIN_MS, ChangePace
+from itertools import pairwise
+
+from spark_connect_rt.planning.change_pace import (
+    AT_ONCE,
+    LONGEST_MS,
+    MOST_MS,
+    QUIET_MOST_MS,
+    QUIET_MS,
+    WITHIN_MS,
+    ChangePace,
+)
 
 
 def _ask(pace: ChangePace, now_ms: int) -> int:
@@ -24,11 +34,25 @@ def test_changes_that_come_now_and_then_never_wait() -> None:
     assert [_ask(pace, now_ms) for now_ms in times] == times
 
 
-def test_a_long_run_of_changes_is_dealt_out_twice_a_second() -> None:
-    pace, dealt = ChangePace(), 0
-    for now_ms in range(0, 10_000, 5):
-        dealt += _ask(pace, now_ms) <= now_ms
-    assert AT_ONCE + 10_000 // MOST_MS - 3 <= dealt <= AT_ONCE + 10_000 // MOST_MS
+def test_in_a_long_run_of_changes_more_and_more_are_dealt_out_together() -> None:
+    pace = ChangePace()
+    dealt = [now_ms for now_ms in range(0, 30_000, 5) if _ask(pace, now_ms) <= now_ms]
+    waits = [later - earlier for earlier, later in pairwise(dealt[AT_ONCE - 1 :])]
+    assert waits[0] <= MOST_MS + 5
+    assert waits == sorted(waits)
+    assert max(waits) <= LONGEST_MS + 5
+    assert len(dealt) <= AT_ONCE + 20
+
+
+def test_slow_changes_in_a_row_are_dealt_out_together_and_a_pause_ends_the_run() -> None:
+    pace = ChangePace()
+    dealt = [now_ms for now_ms in range(0, 10_000, 60) if _ask(pace, now_ms) <= now_ms]
+    assert len(dealt) <= AT_ONCE + 10  # not one rebalance each 60 ms
+    last = object()
+    due_ms = pace.due_ms(last, 10_000)
+    assert due_ms <= 10_000 + QUIET_MOST_MS
+    pace.dealt(due_ms)
+    assert pace.due_ms(object(), 60_000) == 60_000
 
 
 def test_the_last_of_a_run_waits_a_moment_only() -> None:

@@ -23,6 +23,7 @@ STATE: Any = SimpleNamespace(
     resolved=True,
     unsure=False,
     stopping=False,
+    rejoin_asked=False,
     is_leader=False,
     held=SimpleNamespace(connectors={"a"}),
     standing=SimpleNamespace(leader_url="http://leader:8083/"),

@@ -10,6 +10,7 @@ import py4j
 import pyspark
 import pytest
 
+import pyspark_connectrt
 from spark_connect_rt.spark.driver.process_python import STARTER, imported_from_folders, use_this_python
 
 HOME = Path(pyspark.__file__).parent
@@ -38,6 +39,15 @@ def test_what_the_environment_names_is_kept_and_executors_elsewhere_get_the_inte
     assert environment["PYSPARK_PYTHON"] == python
     use_this_python(environment, local)
     assert environment["PYSPARK_PYTHON"] == python, "a second time changes nothing"
+
+
+def test_a_session_of_ones_own_may_have_the_starter() -> None:
+    environment: dict[str, str] = {}
+    assert pyspark_connectrt.use_bytecode(environment)
+    assert environment == {"PYSPARK_PYTHON": str(STARTER), "CONNECTRT_PYTHON": sys.executable}
+    other = {"PYSPARK_PYTHON": "/other/python"}
+    assert not pyspark_connectrt.use_bytecode(other)
+    assert other == {"PYSPARK_PYTHON": "/other/python"}
 
 
 def test_modules_in_a_zip_are_left_there() -> None:

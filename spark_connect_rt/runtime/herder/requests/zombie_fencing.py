@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from spark_connect_rt.config.client_properties import exactly_once_producer_properties
-from spark_connect_rt.errors import ConnectError, FencedError, RebalanceInProgressError
+from spark_connect_rt.errors import ConnectError, FencedError, NotLeaderError, RebalanceInProgressError
 from spark_connect_rt.planning.request_routing import require_leader
 from spark_connect_rt.planning.zombie_fencing import FencingPlan, Need, fencing_plan
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -22,7 +22,7 @@ from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 log = logging.getLogger(__name__)
 
 FENCE_LIMIT_MS = 90_000
-AddRequest = Callable[[str, Callable[[], Future[None]]], Future[None]]
+AddRequest = Callable[[str, Callable[[], Future[None] | None]], Future[None]]
 
 
 class ZombieFencing:
@@ -59,12 +59,27 @@ class ZombieFencing:
             try:
                 require_leader(self._state.standing, f"fence connector {name}")
                 then(fencing_plan(self._deps.config_store.snapshot(), name))
+            except NotLeaderError:
+                self._again(name, answer, then)
             except ConnectError as refusal:
                 answer.set_exception(refusal)
 
         limit_ms = self._deps.settings.worker_sync_timeout_ms
         refresh = self._deps.config_store.refresh
         self._calls.begin("reading to the end of the config topic", lambda: refresh(limit_ms), read)
+
+    def _again(self, name: str, answer: Future[None], then: Callable[[FencingPlan], None]) -> None:
+        """A rebalance began meanwhile: wait for its end like every request, then see who leads."""
+
+        def go_on() -> None:
+            require_leader(self._state.standing, f"fence connector {name}")
+            self._after_read(name, answer, then)
+
+        def refused(done: Future[None]) -> None:
+            if (error := done.exception()) is not None:
+                answer.set_exception(error)
+
+        self._add(f"fence {name}", go_on).add_done_callback(refused)
 
     def _carry_out(self, name: str, plan: FencingPlan, answer: Future[None]) -> None:
         log.info("connector=%s zombie fencing: %s (%d of them)", name, plan.need.value, plan.zombies)

@@ -133,7 +133,7 @@ def assign_work(
         _owner_urls(result, members),
         sentence + writer.size_warning(blobs),
         members,
-        known_after(claims, result.owners) if writer.uses_digests else {},
+        known_after(claims, result.owners, 1 << writer.room.list_exponent) if writer.uses_digests else {},
         NO_ROOM if fitted.again else _still_held(result, this_round.configured) if not falls_back else None,
     )
 

@@ -89,7 +89,7 @@ class EventInbox:
             case TaskConfigsUpdated(name, ()):
                 reason = self._left_without_tasks(name)
             case _:
-                reason = "the configuration changed"
+                pass  # said by the group's own story
         return reason
 
     def _reload(self, item: str | ConnectorTaskId, key: object) -> str:

@@ -42,11 +42,13 @@ from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.herder.steps.assigning import assign_work
 from spark_connect_rt.runtime.herder.steps.rebalance_story import RebalanceStory
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
+from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.worker.worker import Worker
 
 log = logging.getLogger(__name__)
 
 UNREADABLE_BACKOFF_MS = 5_000  # before the group is asked again
+WRITE_PATIENCE_MS = 1_000  # a rebalance waits so long for a write that is under way
 STOP_MARGIN_MS = 15_000  # beyond the graceful limit, until cancelled work is certainly dead
 
 
@@ -54,9 +56,16 @@ class Membership:
     """The steps ``read group events`` and ``keep membership``."""
 
     def __init__(
-        self, deps: HerderDependencies, state: GroupState, worker: Worker, events: EventLog, story: RebalanceStory
+        self,
+        deps: HerderDependencies,
+        state: GroupState,
+        worker: Worker,
+        events: EventLog,
+        story: RebalanceStory,
+        calls: TopicCalls,
     ) -> None:
         self._deps = deps
+        self._calls = calls
         self._story = story
         self._state = state
         self._worker = worker
@@ -248,6 +257,9 @@ class Membership:
     def _deal_out(self, why: str, due_ms: int, now_ms: int) -> Verdict:
         if now_ms < due_ms:
             return Verdict(f"will ask to rejoin, with what else changes in a moment: {why}", due_ms)
+        if self._calls.busy and now_ms < due_ms + WRITE_PATIENCE_MS:
+            # What is read in the middle of a rebalance makes it worthless (I6): another one would follow.
+            return Verdict(f"will ask to rejoin when a write has ended: {why}", due_ms + WRITE_PATIENCE_MS)
         self._pace.dealt(now_ms)
         return self.rejoin(why)
 

@@ -70,7 +70,7 @@ class Publishing:
     def publish(self, now_ms: int) -> Verdict:
         """Write or hand in what is due."""
         self._take_answers(now_ms)
-        if not self._state.resolved or self._state.stopping:
+        if not self._state.resolved or self._state.rejoin_asked or self._state.stopping:
             return Verdict(f"{len(self._pending)} task sets wait for the group" if self._pending else "")
         if self._state.unsure and self._pending:
             return self._read_first(now_ms)

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.planning.rebalance_plan import (
     applied_config,
-    connector_facts,
     needs_rebalance,
     status_after_stop,
-    wanted_connectors,
-    wanted_tasks,
 )
+from spark_connect_rt.planning.wanted_work import WantedWork
 from spark_connect_rt.planning.work_plan import Actual, LastPlan, Life, Wanted, WorkActions
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -34,16 +31,6 @@ from spark_connect_rt.state.target_state import TargetState
 Item = str | ConnectorTaskId
 
 
-@dataclass(slots=True)
-class _Wanted:
-    """What ought to run; computed again only when a fact changed."""
-
-    facts: tuple[object, ...] = ()
-    of_connectors: tuple[object, ...] = ()
-    connectors: Mapping[str, Wanted] = field(default_factory=dict)
-    tasks: Mapping[ConnectorTaskId, Wanted] = field(default_factory=dict)
-
-
 class Reconciling:
     """The step ``reconcile work``: starts and stops what the assignment and target states ask for."""
 
@@ -52,7 +39,7 @@ class Reconciling:
         self._state = state
         self._worker = worker
         self._exactly_once = deps.settings.worker.group.exactly_once
-        self._wanted = _Wanted()
+        self._wanted = WantedWork()
         self._connector_plan: LastPlan[str] = LastPlan()
         self._task_plan: LastPlan[ConnectorTaskId] = LastPlan()
         self._restarted: list[tuple[Item, Future[None]]] = []
@@ -67,7 +54,9 @@ class Reconciling:
     def reconcile(self, now_ms: int) -> Verdict:
         """Stop, switch and start what must be."""
         snapshot = self._deps.config_store.snapshot()
-        wanted = self._wanted_now(snapshot)
+        self._wanted = wanted = self._wanted.now(
+            self._state.held, snapshot, self._state.restarts, exactly_once=self._exactly_once
+        )
         due = needs_rebalance(self._state.adopted, snapshot)
         may_start = self._state.resolved and due is None and not self._state.stopping
         connectors = self._connector_plan.of(wanted.connectors, self._worker.connectors(), may_start)
@@ -86,25 +75,6 @@ class Reconciling:
         over = (Life.STOPPED, Life.FAILED)
         everything: list[Actual] = [*self._worker.connectors().values(), *self._worker.tasks().values()]
         return all(actual.life in over for actual in everything)
-
-    def _wanted_now(self, snapshot: ClusterConfigState) -> _Wanted:
-        state = self._state
-        facts = (snapshot, state.held, state.restarts)
-        same = len(self._wanted.facts) == len(facts) and all(
-            before is now for before, now in zip(self._wanted.facts, facts, strict=True)
-        )
-        if not same:
-            of_connectors = (state.restarts, *connector_facts(state.held, snapshot))
-            connectors = self._wanted.connectors
-            if of_connectors != self._wanted.of_connectors:
-                connectors = wanted_connectors(state.held, snapshot, state.restarts, connectors)
-            self._wanted = _Wanted(
-                facts,
-                of_connectors,
-                connectors,
-                wanted_tasks(state.held, snapshot, state.restarts, exactly_once=self._exactly_once),
-            )
-        return self._wanted
 
     def _run_connectors(
         self, actions: WorkActions[str], wanted: Mapping[str, Wanted], snapshot: ClusterConfigState
@@ -141,7 +111,7 @@ class Reconciling:
             spec = TaskSpec(task, config, applied_config(task.connector, snapshot), bool(wanted[task].mode))
             self._worker.start_task(spec, wanted[task].key)
 
-    def _answer_restarts(self, wanted: _Wanted) -> None:
+    def _answer_restarts(self, wanted: WantedWork) -> None:
         if not self._restarted:
             return
         actual: dict[Item, Actual] = dict(self._worker.connectors().items())

@@ -97,7 +97,8 @@ class IdleLooks:
     def _run(self) -> None:
         while (due := self._due()) is not None:
             for sleeper in due:
-                self._look(sleeper)
+                if self._is_mine() and sleeper in self._sleepers[sleeper.each_s]:
+                    self._look(sleeper)
 
     def _due(self) -> list[_Sleeper] | None:
         """Wait for the next instant with sleepers; return them. None: another thread has taken over."""
@@ -126,22 +127,18 @@ class IdleLooks:
         return self._thread is threading.current_thread()
 
     def _look(self, sleeper: _Sleeper) -> None:
-        """Look once, and wake the task where it says yes."""
-        with self._changed:
-            if not self._is_mine() or sleeper not in self._sleepers[sleeper.each_s]:
-                return
-            self._looking = sleeper, time.monotonic()
+        """Look once, and wake the task where it says yes. Without the lock: it would be half of a look's price."""
+        self._looking = sleeper, time.monotonic()
         try:
             found = sleeper.look()
         except Exception:  # noqa: BLE001 - the task's poll meets it, too
             found = True
-        with self._changed:
-            if not self._is_mine():  # it took too long: the task was woken
-                return
-            self._looking = None
-            if found:
-                self._drop(sleeper)
+        if not self._is_mine():  # it took too long: the task was woken
+            return
+        self._looking = None
         if found:
+            with self._changed:
+                self._drop(sleeper)
             sleeper.wake()
 
 

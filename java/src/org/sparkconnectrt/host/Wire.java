@@ -90,7 +90,9 @@ final class Wire implements AutoCloseable {
       length += one.remaining();
     }
     if (length > LARGEST_FRAME) {
-      throw new ConnectException("a batch of " + length + " bytes is too large, " + LARGEST_FRAME + " is the most");
+      throw new ConnectException(
+          "a batch of " + length + " bytes is too large for a Java host, " + LARGEST_FRAME
+              + " is the most: have the connector return fewer or smaller records from a poll");
     }
     ByteBuffer start = ByteBuffer.allocate(PREFIX_BYTES + json.length).order(ByteOrder.LITTLE_ENDIAN);
     start.putInt((int) length).put((byte) kind).putInt(host).putInt(json.length).put(json).flip();
