@@ -4,20 +4,23 @@ One client creates, one request after the other, as a script does; another reads
 all connectors and one's status. As in ``rest``, the connectors are STOPPED: 5,000 tasks do not run on a small machine,
 neither as Java's threads nor as Spark's slots, and what a creation costs a worker (the config topic, the group, the
 herder) is the same. Every side begins empty. Java takes a rebalance for each, so it creates for a minute only;
-``create_ms`` and ``cpu_ms`` are of one creation, and ``in_all_s`` is what 5,000 take at that pace. ``settled_s``: from
-the first request until all of them say that they are STOPPED. limit is one transaction of two records each, by a bare
-producer.
+``create_ms`` and ``cpu_ms`` are of one creation (``cpu_first_ms`` and ``cpu_last_ms``: of the first and the last tenth,
+which shows what grows with the count), and ``in_all_s`` is what 5,000 take at that pace. ``settled_s``: from the first
+request until all of them say that they are STOPPED. limit is one transaction of two records each, by a bare producer.
 """
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import statistics
 import threading
 import time
+from itertools import pairwise
 from typing import Any, Self
 
 import orjson
+import psutil
 from confluent_kafka import Producer
 
 from bench.lab import Lab
@@ -62,12 +65,14 @@ def _measure(lab: Lab, worker: WorkerProcess, count: int, limit_s: float) -> dic
     """Create ``count``, or as many as the time allows; few are deleted again: a short run shares its workers."""
     names, create_ms, caller = list[str](), list[float](), _Caller(worker)
     before = worker.rest.request("GET", "/connectors?expand=status").body.count(STOPPED)
-    begun = time.monotonic()
+    begun, tenths = time.monotonic(), {0: _cpu_s(worker)}
     with CpuMeter(worker.processes) as meter:
         with _Reads(worker) as reads:
             while len(names) < count and time.monotonic() - begun < limit_s:
                 names.append(lab.fresh("created"))
                 create_ms.append(_create(caller, names[-1]))
+                if len(names) % max(1, count // 10) == 0:
+                    tenths[len(names)] = _cpu_s(worker)
         created_s = time.monotonic() - begun
         stopped = _await_stopped(worker.rest, before + len(names)) - before
         settled_s = time.monotonic() - begun
@@ -80,12 +85,27 @@ def _measure(lab: Lab, worker: WorkerProcess, count: int, limit_s: float) -> dic
         "create_ms": round(statistics.median(create_ms), 1),
         "create_p99_ms": round(_p99(create_ms), 1),
         "cpu_ms": round(1000 * meter.used_s / len(names), 1),
+        **_of_tenths(tenths),
         "settled_s": round(settled_s, 1),
         "read_ms": round(statistics.median(reads.took_ms), 1),
         "read_p99_ms": round(_p99(reads.took_ms), 1),
         "reads": len(reads.took_ms),
         "exact": stopped == len(names) and not reads.refused,
     }
+
+
+def _cpu_s(worker: WorkerProcess) -> float:
+    used_s = 0.0
+    for process in worker.processes():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            used_s += sum(process.cpu_times()[:2])
+    return used_s
+
+
+def _of_tenths(cpu_s: dict[int, float]) -> dict[str, float]:
+    """Return what a creation cost in the first and in the last whole tenth; ``cpu_s`` is by the number created."""
+    steps = [1000 * (after[1] - before[1]) / (after[0] - before[0]) for before, after in pairwise(cpu_s.items())]
+    return {"cpu_first_ms": round(steps[0], 1), "cpu_last_ms": round(steps[-1], 1)} if steps else {}
 
 
 class _Caller:

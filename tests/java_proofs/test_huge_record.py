@@ -1,4 +1,4 @@
-"""A record of a gigabyte, and one of megabytes, from a Java source: the setting in its way is named, neighbours go on."""
+"""Records too large, of a gigabyte and of megabytes, from a Java source: the setting is named, neighbours go on."""
 
 from __future__ import annotations
 
