@@ -213,7 +213,13 @@ MUTATIONS = (
     Mutation("lost contact is not acted upon", "S1", lost_contact_is_not_acted_upon),
     Mutation("a killed slot is taken for dead", "S1", a_killed_slot_is_taken_for_dead, ("slow batch", "orderly stop")),
     Mutation("moved runs are not drained", "S1", moved_runs_are_not_drained),
-    Mutation("executors live on without contact", "S1", executors_live_on_without_contact, ("partition", "freeze")),
+    Mutation(
+        "executors live on without contact",
+        "S1",
+        executors_live_on_without_contact,
+        ("partition", "freeze", "slow batch"),
+        LONG,
+    ),
     Mutation("offsets are written without contact", "S2", offsets_are_written_without_contact, ("freeze",)),
     Mutation("unsent offsets outlive the contact", "S2", unsent_offsets_outlive_the_contact, ("freeze", "partition")),
     Mutation(
