@@ -36,6 +36,7 @@ from spark_connect_rt.testing.worker_settings import worker_settings
 BYTES = "spark_connect_rt.converters.byte_array:ByteArrayConverter"
 FETCHED, POLLED, LANE, PRODUCED = "fetched", "polled", "handed to the lane", "given to the producer"
 REQUESTED, ACKNOWLEDGED, DURABLE = "in a request", "acknowledged", "durable (report)"
+Put = Callable[[Any, str, Any], None]
 _log: dict[str, dict[int, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
 
 
@@ -48,8 +49,8 @@ def _count(stage: str, partition: int, records: int) -> None:
     _note(stage, partition, (passed[-1][0] if passed else 0) + records)
 
 
-def _after(kind: Any, name: str, look: Callable[..., None]) -> None:
-    """Have ``look`` called with a method's arguments, behind it."""
+def _after(put: Put, kind: Any, name: str, look: Callable[..., None]) -> None:
+    """Have ``look`` called with a method's result and arguments, behind it."""
     method = getattr(kind, name)
 
     @functools.wraps(method)
@@ -58,10 +59,11 @@ def _after(kind: Any, name: str, look: Callable[..., None]) -> None:
         look(result, *arguments, **named)
         return result
 
-    setattr(kind, name, watched)
+    put(kind, name, watched)
 
 
-def _watch(records: bool) -> None:
+def watch(records: bool, put: Put = setattr) -> None:
+    """Have each hand-over of one way noted; ``put``: as ``setattr``, of classes."""
     taken = Fetcher._take
 
     async def take(self: Fetcher, answer: Any, asked: Any) -> None:
@@ -70,7 +72,7 @@ def _watch(records: bool) -> None:
         for one in list(self.answers)[before:]:
             _note(FETCHED, one.partition.partition, one.reading.fetch_at or 0)
 
-    Fetcher._take = take  # type: ignore[method-assign]
+    put(Fetcher, "_take", take)
 
     def heads(stage: str) -> Callable[..., None]:
         def look(_: Any, __: Any, row: Any) -> None:
@@ -82,22 +84,29 @@ def _watch(records: bool) -> None:
 
         return look
 
-    _after(SourceLane, "report_durable", _durable)
+    _after(put, SourceLane, "report_durable", _durable)
     if not records:
-        _after(BatchSender, "_content", lambda _, __, piece: _note(REQUESTED, piece.source.partition, piece.last + 1))
-        _after(BatchSender, "_take", _acknowledged)
+        _after(
+            put, BatchSender, "_content", lambda _, __, piece: _note(REQUESTED, piece.source.partition, piece.last + 1)
+        )
+        _after(put, BatchSender, "_take", _acknowledged)
         return
-    _after(MirrorSourceTask, "poll", _polled)
-    _after(SourceHost, "send", heads(LANE))
-    _after(SourceLane, "_produce", heads(PRODUCED))
+    _after(put, MirrorSourceTask, "poll", _polled)
+    _after(put, SourceHost, "send", heads(LANE))
+    _after(put, SourceLane, "_produce", heads(PRODUCED))
     sent = ProducerClient.send
 
     async def send(self: ProducerClient, place: Any, batch: Any) -> Any:
         batch.requested.add_done_callback(lambda _: _count(REQUESTED, place.partition, batch.record_count()))
         return await sent(self, place, batch)
 
-    ProducerClient.send = send  # type: ignore[method-assign]
-    _after(ColumnProducer, "_delivered", lambda _, __, p, ___, rows: _count(ACKNOWLEDGED, p.partition, len(rows.sizes)))
+    put(ProducerClient, "send", send)
+    _after(
+        put,
+        ColumnProducer,
+        "_delivered",
+        lambda _, __, p, ___, rows: _count(ACKNOWLEDGED, p.partition, len(rows.sizes)),
+    )
 
 
 def _polled(found: Any, _: Any) -> None:
@@ -135,7 +144,7 @@ class _Driver:
 
 def main(servers: str, topic: str, alias: str, partitions: int, file: Path, records: bool) -> None:
     """Copy until the file's end mark is there, then write what was noted."""
-    _watch(records)
+    watch(records)
     ways = {"connectrt.mirror.batches": "never"} if records else {}
     config = {
         "name": f"mirror-{alias}",

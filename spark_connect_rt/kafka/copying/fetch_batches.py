@@ -12,12 +12,7 @@ from typing import Any, NamedTuple
 
 from aiokafka.errors import IncompatibleBrokerVersion
 
-from spark_connect_rt.kafka.copying.buffered_connection import (
-    SMALL_FIELD_BYTES,
-    SMALL_FRAME_BYTES,
-    BufferedConnection,
-    Piece,
-)
+from spark_connect_rt.kafka.copying.buffered_connection import SMALL_FIELD_BYTES, BufferedConnection, Piece
 
 _LEAST, _MOST = 4, 11
 _WITH_LOG_START, _WITH_SESSION, _WITH_EPOCH, _WITH_RACK = 5, 7, 9, 11  # versions
@@ -121,7 +116,6 @@ def _partition(body: memoryview, at: int, version: int) -> tuple[tuple[Any, ...]
     if end > len(body):
         raise struct.error(f"batches of {size} bytes are cut off")
     batches: Piece = body[at:end]
-    # A view keeps its whole answer: small ones of a large answer go on alone.
-    if size < SMALL_FIELD_BYTES and len(body) > SMALL_FRAME_BYTES:
-        batches = bytes(batches)
+    if size < SMALL_FIELD_BYTES:  # a view keeps its whole answer, while its target takes nothing
+        batches = memoryview(bytearray(batches))
     return (*head, _NONE, aborted if count >= 0 else None, batches), end

@@ -30,14 +30,16 @@ def test_a_request_is_written_as_the_library_writes_it(version: int) -> None:
 @VERSIONS
 def test_an_answer_is_read_as_the_library_reads_it(version: int) -> None:
     form = getattr(fetch, f"FetchResponse_v{version}")
-    blob = form(*([0] if version < 7 else [0, 0, 0]), [("t", _parts(version)), ("ü", [])]).encode()
-    found = FetchBatches(*FIELDS, epochs={}).decoded(memoryview(bytearray(blob)), version).topics
+    frame = bytearray(form(*([0] if version < 7 else [0, 0, 0]), [("t", _parts(version)), ("ü", [])]).encode())
+    found = FetchBatches(*FIELDS, epochs={}).decoded(memoryview(frame), version).topics
     assert [(name, [one[0] for one in parts]) for name, parts in found] == [("t", [0, 3, 4]), ("ü", [])]
     (first, second, third), _ = (parts for _, parts in found)
     assert (first[1:4], first[5], bytes(first[-1])) == ((0, 70, 60), [(9, 3), (8, 4)], b"batches")
     assert (second[1], second[5], bytes(second[-1])) == (6, None, b"")
     assert (third[5], bytes(third[-1])) == ([], b"x" * 70_000)
-    assert not first[-1].readonly if isinstance(first[-1], memoryview) else len(blob) > 65_536
+    assert not first[-1].readonly, "its head is rewritten in place"
+    assert first[-1].obj is not frame, "a small piece that waits would keep its whole answer in memory"
+    assert third[-1].obj is frame, "a large one is not copied"
 
 
 def test_an_answer_that_is_cut_off_is_refused() -> None:
