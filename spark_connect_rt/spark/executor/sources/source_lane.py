@@ -35,6 +35,7 @@ class SourceLane(Lane):
         super().__init__(host, launch, report)
         self._clients = clients
         self._producer: BatchProducer | None = None
+        self._says_when_empty: SaysWhenEmpty | None = None  # the same, if it does
         self._new_topics = NewTopics(launch, clients)
         self._delivery_reports = DeliveryReports.NOTHING
         self._pending = Pending()
@@ -63,8 +64,8 @@ class SourceLane(Lane):
         now = now_s()
         if self._flush_at_s is None:
             self._flush_at_s = self._flush_by_s = now + FLUSH_EACH_S
-        if now >= self._flush_by_s:
-            self.drain()
+        if now >= self._flush_at_s:
+            self._drain_or_wait()
 
     def _open_producer(self, delivery_reports: DeliveryReports) -> BatchProducer:
         if self._producer is None:
@@ -72,6 +73,7 @@ class SourceLane(Lane):
             self._timeout_ms = client_setting("producer", "delivery.timeout.ms", config)
             self._delivery_reports = delivery_reports
             self._producer = self._clients.producer({**config, **delivery_reports.properties})
+            self._says_when_empty = self._producer if isinstance(self._producer, SaysWhenEmpty) else None
             if self._end_by_s is not None:
                 self._producer.hurry(self._end_by_s)
         return self._producer
@@ -86,17 +88,16 @@ class SourceLane(Lane):
         if self._flush_at_s is not None:
             self._flush_at_s = min(self._flush_at_s, self._flushed_s + FLUSH_APART_S)
             if now_s() >= self._flush_at_s:
-                self._drain_if_empty()
+                self._drain_or_wait()
 
     def on_time(self) -> None:
         """A flush is due."""
-        self._drain_if_empty()
+        self._drain_or_wait()
 
-    def _drain_if_empty(self) -> None:
-        """Flush, unless that would wait and may come later: the producer says when it would not."""
-        producer = self._producer
-        may_wait = now_s() >= self._flush_by_s or self._end_by_s is not None
-        if may_wait or not isinstance(producer, SaysWhenEmpty) or producer.is_empty(self._look_again):
+    def _drain_or_wait(self) -> None:
+        """Flush; if that would wait and may be done later, go on until the producer says that it would not."""
+        is_late = now_s() >= self._flush_by_s or self._end_by_s is not None
+        if is_late or self._says_when_empty is None or self._says_when_empty.is_empty(self._look_again):
             self.drain()
         else:
             self._flush_at_s = self._flush_by_s
@@ -144,7 +145,7 @@ class SourceLane(Lane):
         """Close the producer; what is not flushed is given up, it will be read again."""
         if self._producer is not None:
             self._producer.close()
-            self._producer = None
+            self._producer = self._says_when_empty = None
 
 
 class Pending:
