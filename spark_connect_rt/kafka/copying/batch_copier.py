@@ -19,7 +19,6 @@ from spark_connect_rt.errors import ConnectError, DataError
 from spark_connect_rt.kafka.copying.batch_sender import BatchSender
 from spark_connect_rt.kafka.copying.buffer_pool import BufferPool
 from spark_connect_rt.kafka.copying.buffered_connection import connect_buffered
-from spark_connect_rt.kafka.copying.fetch_batches import FetchBatches
 from spark_connect_rt.kafka.copying.pieces import CopyRules, Piece, behind, pieces_of
 from spark_connect_rt.kafka.copying.produce_batches import ACKS_OF_ALL
 from spark_connect_rt.kafka.reading import fetch_settings as reading
@@ -104,7 +103,7 @@ class BatchCopier:
         self._problem: ConnectError | None = None
         self._copied: dict[TopicPartition, Copied] = {}
         opened = partial(connect_buffered, BufferPool())
-        self._fetcher = Fetcher(self._settings, BrokerLinks(self._settings, opened), FetchBatches)
+        self._fetcher = Fetcher(self._settings, BrokerLinks(self._settings, opened))
         there = BrokerLinks(_link_settings(producer), opened, creates=True)
         limits_ms = (
             produced.client["request_timeout_ms"],

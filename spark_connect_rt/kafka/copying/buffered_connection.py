@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import struct
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from aiokafka.errors import CorrelationIdError, KafkaConnectionError
@@ -36,7 +36,7 @@ class PiecesRequest(Protocol):
     def version(self, versions: Mapping[int, tuple[int, int]]) -> int:
         """Return the version to send of those that a broker takes, by kind: (least, most), without tagged fields."""
 
-    def decoded(self, body: memoryview, version: int) -> Any:
+    def decoded(self, body: bytes, version: int) -> Any:
         """Return what the answer behind its head says."""
 
 
@@ -70,13 +70,12 @@ class BufferedConnection(GroupConnection):
             transport.set_write_buffer_limits(high=1, low=0)
         return connected
 
-    async def send_pieces(self, request: PiecesRequest, form: Callable[[int], Sequence[Piece]]) -> Any:
-        """Send a request whose body, behind its header, is the pieces of its version; return the answer, decoded.
+    async def send_pieces(self, request: PiecesRequest, body: Sequence[Piece]) -> Any:
+        """Send a request whose body, behind its header, is these pieces; return the broker's answer, decoded.
 
         Raises as the library's ``send``.
         """
         version, client = request.version(self._versions), self._client_id.encode()
-        body = form(version)
         if self._writer is None:
             raise KafkaConnectionError(f"No connection to broker at {self._host}:{self._port}")
         async with asyncio.timeout(self._request_timeout):
@@ -144,7 +143,7 @@ def _answer(request: Any, number: int, frame: memoryview) -> Any:
     if isinstance(request, _Sent):
         said = int.from_bytes(frame[:_SIZE_BYTES], "big")
         if said == number:
-            return request.request.decoded(frame[_SIZE_BYTES:], request.version)
+            return request.request.decoded(bytes(frame[_SIZE_BYTES:]), request.version)
     else:
         reader = _Fields(frame)
         said = request.parse_response_header(reader).correlation_id

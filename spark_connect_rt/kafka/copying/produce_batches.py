@@ -39,7 +39,7 @@ class ProduceBatches:
 
     async def sent_by(self, connection: BufferedConnection) -> Any:
         """Send it; return the ``Outcome`` of each partition that the answer names."""
-        return await connection.send_pieces(self, lambda _version: list(self._pieces()))
+        return await connection.send_pieces(self, list(self._pieces()))
 
     def version(self, versions: Mapping[int, tuple[int, int]]) -> int:
         """See PiecesRequest."""
@@ -48,12 +48,12 @@ class ProduceBatches:
             raise IncompatibleBrokerVersion(f"produce requests: the broker takes versions {least} to {most}")
         return min(most, _MOST)
 
-    def decoded(self, body: memoryview, version: int) -> dict[TopicPartition, Outcome]:
+    def decoded(self, body: bytes, version: int) -> dict[TopicPartition, Outcome]:
         """See PiecesRequest. Raises struct.error: it is cut off."""
         found, at = dict[TopicPartition, Outcome](), _NUMBER.size
         for _ in range(_NUMBER.unpack_from(body)[0]):
             (size,) = _TEXT.unpack_from(body, at)
-            topic = bytes(body[at + _TEXT.size : at + _TEXT.size + size]).decode()
+            topic = body[at + _TEXT.size : at + _TEXT.size + size].decode()
             at += _TEXT.size + size
             (count,) = _NUMBER.unpack_from(body, at)
             at += _NUMBER.size
@@ -77,7 +77,7 @@ class ProduceBatches:
                 before = []
 
 
-def _behind_errors(body: memoryview | bytes, at: int) -> int:
+def _behind_errors(body: bytes, at: int) -> int:
     """Return where a partition ends: behind its records' errors and the text of its own."""
     (count,) = _NUMBER.unpack_from(body, at)
     at += _NUMBER.size
@@ -86,5 +86,5 @@ def _behind_errors(body: memoryview | bytes, at: int) -> int:
     return _behind_text(body, at)
 
 
-def _behind_text(body: memoryview | bytes, at: int) -> int:
+def _behind_text(body: bytes, at: int) -> int:
     return at + _TEXT.size + max(0, int(_TEXT.unpack_from(body, at)[0]))  # -1: none

@@ -15,7 +15,7 @@ import contextlib
 import logging
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,15 +76,9 @@ class PartitionAnswer:
 class Fetcher:
     """See the module. Times s of the monotonic clock."""
 
-    def __init__(
-        self,
-        settings: FetchSettings,
-        links: BrokerLinks | None = None,
-        request: Callable[..., Any] = FencedFetchRequest,
-    ) -> None:
-        """Take the settings; the way to the brokers and the form of requests if they are others than usual."""
+    def __init__(self, settings: FetchSettings, links: BrokerLinks | None = None) -> None:
+        """Take the settings, and the way to the brokers if it is another than usual."""
         self._settings = settings
-        self._new_request = request
         self._links = links or BrokerLinks(settings)
         self._under_way: dict[int, asyncio.Task[Any]] = {}
         self._asked: dict[int, dict[TopicPartition, PartitionReading]] = {}
@@ -183,14 +177,14 @@ class Fetcher:
             topics = {partition.topic for partition in self.readings}
             self._refreshing = asyncio.get_running_loop().create_task(self._links.refresh(topics))
 
-    def _request(self, partitions: dict[TopicPartition, PartitionReading]) -> Any:
+    def _request(self, partitions: dict[TopicPartition, PartitionReading]) -> FencedFetchRequest:
         settings, topics = self._settings, dict[str, list[tuple[int, Any, int]]]()
         epochs: dict[tuple[str, int], int] = {}
         for one, reading in partitions.items():
             epochs[one.topic, one.partition] = reading.leader_epoch
             topics.setdefault(one.topic, []).append((one.partition, reading.fetch_at, settings.partition_bytes))
         committed = int(settings.committed_only)
-        return self._new_request(
+        return FencedFetchRequest(
             settings.wait_ms,
             settings.least_bytes,
             settings.most_bytes,
