@@ -126,7 +126,7 @@ final class Places {
       one.put("error", error.getCause().toString());
     } catch (TimeoutException late) {
       String where = Threads.plugInLine(thread.getStackTrace());
-      one.put("error", "its constructor or version() did not return in " + limitMillis / 1000 + " s: it is in " + where);
+      one.put("error", "its constructor or version() did not return in " + limitMillis / 1000.0 + " s: it is in " + where);
     }
     return one;
   }
