@@ -12,10 +12,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
-if TYPE_CHECKING:
-    from spark_connect_rt.plugins.discovery import Discovered
+T = TypeVar("T")  # what a search finds
 
 WAIT_LIMIT_S = 60.0  # REST gives up after 90
 
@@ -29,20 +28,20 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Unscanned:
+class Unscanned(Generic[T]):
     """A place that only a JVM knows all of. ``search`` blocks for seconds; it may raise anything."""
 
     location: str
-    search: Callable[[], Discovered]
+    search: Callable[[], T]
 
 
-class ClassScan:
+class ClassScan(Generic[T]):
     """One search of some places, begun when somebody waits for it. Any thread."""
 
     def __init__(
         self,
-        places: Sequence[Unscanned],
-        take: Callable[[ClassScan, Unscanned, Discovered | Exception], None],
+        places: Sequence[Unscanned[T]],
+        take: Callable[[ClassScan[T], Unscanned[T], T | Exception], None],
         limit_s: float,
     ) -> None:
         """``take`` gets what was found at a place, or why nothing was: on the thread of the search."""
@@ -70,7 +69,7 @@ class ClassScan:
         for place in () if said else late:
             log.error("plugin=%s at %s: %s", Path(place.location).name, place.location, self.complaint())
 
-    def late(self) -> Sequence[Unscanned]:
+    def late(self) -> Sequence[Unscanned[T]]:
         """Return the places that are still to be searched though nobody waits for them any more."""
         with self._lock:
             is_late = self._begun_s is not None and time.monotonic() - self._begun_s >= self._limit_s
@@ -93,8 +92,8 @@ class ClassScan:
         finally:
             self._done.set()
 
-    def _look_at(self, place: Unscanned) -> None:
-        found: Discovered | Exception
+    def _look_at(self, place: Unscanned[T]) -> None:
+        found: T | Exception
         try:
             found = place.search()
         except Exception as error:  # noqa: BLE001 - whatever is wrong with it: the others must be found

@@ -50,7 +50,7 @@ class Discovered:
 
     plugins: Sequence[PluginDesc] = ()
     broken: Sequence[BrokenPlugin] = ()
-    unscanned: Sequence[Unscanned] = ()
+    unscanned: Sequence[Unscanned[Discovered]] = ()
 
 
 def discover(plugin_path: Sequence[str], with_environment: bool = True, java: JavaRuntime | None = None) -> Discovered:
@@ -60,7 +60,7 @@ def discover(plugin_path: Sequence[str], with_environment: bool = True, java: Ja
     """
     plugins: list[PluginDesc] = []
     broken: list[BrokenPlugin] = []
-    unscanned: list[Unscanned] = []
+    unscanned: list[Unscanned[Discovered]] = []
     locations = find_locations(plugin_path)
     make_importable(locations)
     for location in locations:
@@ -93,7 +93,7 @@ def _take_java(
     return found
 
 
-def _unscanned(location: Location, found: JavaFound, java: JavaRuntime) -> Unscanned:
+def _unscanned(location: Location, found: JavaFound, java: JavaRuntime) -> Unscanned[Discovered]:
     where = str(location.path)
 
     def search() -> Discovered:

@@ -60,7 +60,7 @@ class Plugins:
         self._lock = threading.Lock()
         self._refreshing = threading.Lock()  # one at a time: the later one has seen more
         self._others: Sequence[PluginDesc] | None = None
-        self._scan: ClassScan | None = None  # of what was searched; None: no JVM has to look
+        self._scan: ClassScan[Discovered] | None = None  # of what was searched; None: no JVM has to look
         self._all_by_name: dict[str, list[PluginDesc]] = {}
         self._broken: dict[tuple[str, str], BrokenPlugin] = {}
 
@@ -185,7 +185,9 @@ class Plugins:
         if scan is not None:
             scan.wait(patient=patient)
 
-    def _take_scanned(self, scan: ClassScan, place: Unscanned, found: Discovered | Exception) -> None:
+    def _take_scanned(
+        self, scan: ClassScan[Discovered], place: Unscanned[Discovered], found: Discovered | Exception
+    ) -> None:
         """Take what a JVM found at a place, unless the places were searched again meanwhile."""
         if isinstance(found, Exception):
             found = Discovered(broken=[_unsearched(place, f"only its service files could be read: {found}")])
@@ -240,7 +242,7 @@ class Plugins:
         return "".join(f"; {one.name} of {one.location}: {one.error}" for one in found)
 
 
-def _unsearched(place: Unscanned, why: str) -> BrokenPlugin:
+def _unsearched(place: Unscanned[Discovered], why: str) -> BrokenPlugin:
     return BrokenPlugin(Path(place.location).name, place.location, why, incomplete=True)
 
 

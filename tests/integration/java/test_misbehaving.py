@@ -20,7 +20,7 @@ from spark_connect_rt.java_host.wire import FromJava, ToJava
 from spark_connect_rt.pipeline.columns import TOPIC
 from spark_connect_rt.ports.java_log_levels import JAVA_LOG_LEVELS
 from tests.support.hosted_java import LIMIT_S, HostedJava
-from tests.support.java_test_plugins import MARKED, SOURCE
+from tests.support.java_test_plugins import LABEL, MARKED, SOURCE
 
 NEIGHBOUR = 1
 
@@ -168,9 +168,13 @@ def test_what_is_static_is_of_all_tasks_of_a_jvm_as_in_java(
 
 
 def test_a_call_that_hangs_is_shown_with_its_name_its_time_and_its_stack(host: HostedJava, numbers: int) -> None:
-    methods = dict(enumerate(("start", "version", "poll", "commit", "commitRecord", "stop"), numbers))
+    names = ("configure", "start", "version", "poll", "commit", "commitRecord", "stop")
+    methods = dict(enumerate(names, numbers))
+    label = {"type": LABEL, "label": "l", "misbehave": "configure:swallow"}
+    chain = {"transforms": "x"} | {f"transforms.x.{name}": value for name, value in label.items()}
     for number, method in methods.items():
-        host.source(number, f"{method}:swallow", records="-1", batch="1")
+        more = chain if method == "configure" else {}
+        host.source(number, f"{method}:swallow", records="-1", batch="1", **more)
         if method in ("commit", "commitRecord", "stop"):
             host.next(number, FromJava.BATCH)
             host.process.send(ToJava.DURABLE, number, {"batches": 1, "places": {"numbers": [[0, 0, 1, 1]]}})

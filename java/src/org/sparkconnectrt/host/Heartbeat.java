@@ -50,6 +50,11 @@ final class Heartbeat implements Runnable {
           beans.tell(task.host, ofTask);
           home.wire.write('U', task.host, ofTask);
         }
+        for (var making : home.made().entrySet()) {
+          ObjectNode ofTask = Wire.JSON.createObjectNode();
+          making.getValue().tell(ofTask);
+          home.wire.write('U', making.getKey(), ofTask);
+        }
         for (String instance : home.instances()) {
           ObjectNode ofConnector = Wire.JSON.createObjectNode();
           if (beans.tell(instance, ofConnector)) {
