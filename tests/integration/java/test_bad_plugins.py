@@ -204,6 +204,15 @@ def test_a_heap_that_is_too_small_is_named_and_python_goes_on(folder: Path, tmp_
         assert OBEDIENT_SOURCE in worker.listed()
 
 
+def test_a_connectors_own_heap_and_options_are_looked_at_before_it_is_made(worker: Worker) -> None:
+    own = {"connectrt.java.heap": "8m", "connectrt.java.options": "-Da='b"}
+    answer = worker.created(GOOD | own)
+    assert answer.status_code == 400
+    for why in ("8m is too small for a Java host: give at least 32m", "it is no list of options"):
+        assert why in answer.json()["message"]
+    assert worker.validated(GOOD | own).json()["error_count"] == 2
+
+
 def test_without_any_java_its_connectors_are_listed_and_refused_and_python_goes_on(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
