@@ -5,7 +5,6 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.net.URL;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.sql.Driver;
 import java.util.ArrayList;
@@ -14,15 +13,19 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.ServiceLoader;
+import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.apache.kafka.connect.components.Versioned;
 import org.apache.kafka.connect.runtime.isolation.PluginClassLoader;
+import org.apache.kafka.connect.runtime.isolation.PluginClassLoaderFactory;
 import org.apache.kafka.connect.runtime.isolation.PluginDesc;
+import org.apache.kafka.connect.runtime.isolation.PluginScanResult;
+import org.apache.kafka.connect.runtime.isolation.PluginSource;
 import org.apache.kafka.connect.runtime.isolation.PluginUtils;
-import org.apache.kafka.connect.runtime.isolation.Plugins;
+import org.apache.kafka.connect.runtime.isolation.ReflectionScanner;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -134,24 +137,24 @@ final class Places {
   /** Returns [{"class", "type", "version"}] of all there is at a place, also without service files. */
   ArrayNode scan(String place) throws IOException {
     Path path = Path.of(place).toAbsolutePath();
-    Path folder = Files.createTempDirectory("connectrt-scan-");
-    Path link = folder.resolve(path.getFileName());
-    Files.createSymbolicLink(link, path);
-    try {
-      Plugins plugins =
-          new Plugins(Map.of("plugin.path", folder.toString(), "plugin.discovery", "only_scan"));
-      ArrayNode found = Wire.JSON.createArrayNode();
-      add(found, plugins.sinkConnectors());
-      add(found, plugins.sourceConnectors());
-      add(found, plugins.transformations());
-      add(found, plugins.predicates());
-      add(found, plugins.converters());
-      add(found, plugins.headerConverters());
-      add(found, plugins.connectorClientConfigPolicies());
-      return found;
-    } finally {
-      Files.delete(link);
-      Files.delete(folder);
+    PluginSource source = PluginUtils.isolatedPluginSource(path, new ScanParent(parent), new PluginClassLoaders());
+    PluginScanResult plugins = new ReflectionScanner().discoverPlugins(Set.of(source));
+    ArrayNode found = Wire.JSON.createArrayNode();
+    add(found, plugins.sinkConnectors());
+    add(found, plugins.sourceConnectors());
+    add(found, plugins.transformations());
+    add(found, plugins.predicates());
+    add(found, plugins.converters());
+    add(found, plugins.headerConverters());
+    add(found, plugins.connectorClientConfigPolicies());
+    return found;
+  }
+
+  /** Makes the loader of a place that is looked through. */
+  private static final class PluginClassLoaders implements PluginClassLoaderFactory {
+    @Override
+    public PluginClassLoader newPluginClassLoader(URL location, URL[] urls, ClassLoader parent) {
+      return new PluginClassLoader(location, urls, parent);
     }
   }
 
