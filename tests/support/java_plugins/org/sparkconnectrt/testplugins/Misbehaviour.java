@@ -133,7 +133,7 @@ public final class Misbehaviour {
     List<byte[]> held = new ArrayList<>();
     while (leftBytes() > 1 << 20) {
       held.add(new byte[64 << 10]);
-      if (leftBytes() < 4 << 20) {
+      if (leftBytes() < 3 << 19) {
         System.gc();
       }
     }
