@@ -12,7 +12,8 @@ import java.lang.management.MemoryUsage;
  */
 final class GarbageLimit {
   static final int OUT_OF_MEMORY = 3; // as of ExitOnOutOfMemoryError
-  private static final double SHARE_MAX = 0.90; // of the time, in collections: threads that wait for a processor behind one count as working
+  // Of the time, in collections. A thread that waits for a processor behind one counts as working.
+  private static final double SHARE_MAX = 0.90;
   private static final double FULL = 0.95; // of the old generation, after a collection
   private static final int COLLECTIONS_MIN = 5; // fewer: one is slow, or this process was stopped in one
 
