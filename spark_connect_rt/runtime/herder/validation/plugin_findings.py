@@ -80,9 +80,7 @@ def converter_infos(
     ]
 
 
-def _converter_infos(
-    plugins: PluginCatalog, setting: str, config: Mapping[str, str], only_wrong: bool
-) -> ConfigInfos:
+def _converter_infos(plugins: PluginCatalog, setting: str, config: Mapping[str, str], only_wrong: bool) -> ConfigInfos:
     made: Any = plugins.class_of(versioned(config[setting], config.get(version_setting(setting))))()
     definition: ConfigDef = made.config_def()
     given = {"converter.type": setting.partition(".")[0], **prefixed(config, f"{setting}.")}
