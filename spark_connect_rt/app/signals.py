@@ -13,6 +13,7 @@ import sys
 import threading
 from types import FrameType
 
+_IMPORT_POLL_S = 0.02
 SIGNAL_EXIT_BASE = 128  # a shell's exit code for a process that a signal ended
 
 
@@ -45,18 +46,38 @@ def stop_asked(second_ends: bool = True) -> threading.Event:
 def unwind_when_asked() -> None:
     """Have the first SIGTERM or SIGHUP raise SystemExit(128 + its number), so that every ``finally`` runs.
 
-    Main thread only. A second SIGTERM ends the process as it stands.
+    Main thread only. A second SIGTERM ends the process as it stands. In the middle of an import the exception waits for
+    the import's end; so does the KeyboardInterrupt of SIGINT: the interpreter may swallow it there, or keep its lock of
+    all imports for ever, and every thread that imports something would stand still.
     """
+    waits = [int(signal.SIGALRM)]  # the signal that came in the middle of an import
 
-    def on_signal(number: int, _frame: FrameType | None) -> None:
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        wanted = waits[0] if number == signal.SIGALRM else number
+        if _imports(frame):
+            waits[:] = [wanted]
+            # A timer of the kernel, not a thread: what the signal interrupted may hold a lock that a thread needs.
+            signal.setitimer(signal.ITIMER_REAL, _IMPORT_POLL_S)
+            return
+        if wanted == signal.SIGINT:
+            raise KeyboardInterrupt
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        if number == signal.SIGHUP:
+        if wanted == signal.SIGHUP:
             leave_closed_terminal()
-        raise SystemExit(SIGNAL_EXIT_BASE + number)
+        raise SystemExit(SIGNAL_EXIT_BASE + wanted)
 
-    for number in (signal.SIGTERM, *_hang_up()):
+    for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGINT, *_hang_up()):
         signal.signal(number, on_signal)
+
+
+def _imports(frame: FrameType | None) -> bool:
+    """Return whether a frame is within an import."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def leave_closed_terminal() -> None:

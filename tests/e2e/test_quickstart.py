@@ -135,7 +135,10 @@ def read_terminal(terminal: int, awaited: str, limit_s: float) -> str:
     said, end_s = "", time.monotonic() + limit_s
     while awaited not in " ".join(said.split()):
         assert select.select([terminal], [], [], max(0.0, end_s - time.monotonic()))[0], said
-        said += os.read(terminal, 4096).decode(errors="replace")
+        try:
+            said += os.read(terminal, 4096).decode(errors="replace")
+        except OSError as error:  # nobody has the terminal any more
+            raise AssertionError(f"it ended before it said {awaited!r}:\n{said}") from error
     return said
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -72,9 +73,46 @@ def test_a_run_is_unwound_to_its_end(number: signal.Signals) -> None:
         assert process.wait(20) == 128 + number
 
 
-def started(program: str) -> subprocess.Popen[str]:
+IMPORTS = """
+import sys
+from spark_connect_rt.app.signals import unwind_when_asked
+sys.path.insert(0, sys.argv[1])
+unwind_when_asked()
+try:
+    import slow
+    sys.stdin.read()
+finally:
+    print("stopped", flush=True)
+"""
+SLOW = """
+import sys
+print("ready", flush=True)
+sys.stdin.readline()
+print("imported", flush=True)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_an_import_is_not_torn(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    with started(IMPORTS, str(tmp_path)) as process:
+        process.send_signal(number)
+        assert process.stdin is not None
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.2)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert [line(process), line(process)] == ["imported", "stopped"]
+        assert process.wait(20) == (-number if number == signal.SIGINT else 128 + number)
+
+
+def started(program: str, *arguments: str) -> subprocess.Popen[str]:
     process = subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert line(process) == "ready"
     return process
