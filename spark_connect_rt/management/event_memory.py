@@ -6,7 +6,6 @@ rebalance that made them.
 
 from __future__ import annotations
 
-import json
 import logging
 import secrets
 import threading
@@ -18,13 +17,15 @@ from typing import Any
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.hidden_values import without_secrets
 from spark_connect_rt.ports.management.events import KINDS, NOTHING, GroupEvent
-from spark_connect_rt.protocol.json_text import tellable
+from spark_connect_rt.protocol.json_text import decode_quick_json, encode_quick_json, tellable
 
 EVENTS_PER_KIND = 1_000
 BYTES_PER_KIND = 1024 * 1024
 SUMMARY_LIMIT = 500  # characters
-DETAILS_LIMIT = 16 * 1024  # characters of JSON
+DETAILS_LIMIT = 16 * 1024  # bytes of JSON
 EARLY_MOST = 200  # clients of events that are still to come
+
+_NONE: deque[tuple[int, GroupEvent, int]] = deque()
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ class EventMemory:
         self._lock = threading.Lock()
         self._events: dict[str, deque[tuple[int, GroupEvent, int]]] = {kind: deque() for kind in KINDS}
         self._bytes = dict.fromkeys(KINDS, 0)
+        self._kinds: dict[str, str] = {}  # of what is kept, by id
         self._early: dict[str, str] = {}  # key -> who asked for what is not recorded yet
 
     def __call__(
@@ -54,11 +56,11 @@ class EventMemory:
     ) -> None:
         """See ``RecordEvent``."""
         try:
-            text, shown = _one_line(summary), _bounded(details)
+            text, (shown, length) = _one_line(summary), _bounded(details)
         except Exception:  # the work that it is about goes on
             log.exception("an event of kind %s cannot be kept", kind)
             return
-        size = 200 + len(text) + len(json.dumps(shown)) + len(connector or "")  # about what it takes
+        size = 200 + len(text) + length + len(connector or "")  # about what it takes
         with self._lock:
             self._number += 1
             name = key or f"{self.run}-{self._number}"
@@ -66,21 +68,24 @@ class EventMemory:
             event = GroupEvent(name, self._clock.now_ms(), kind, self.worker_id, connector, task, text, shown, who)
             kept = self._events.setdefault(kind, deque())
             kept.append((self._number, event, size))
+            self._kinds[name] = kind
             self._bytes[kind] = self._bytes.get(kind, 0) + size
             while len(kept) > EVENTS_PER_KIND or self._bytes[kind] > BYTES_PER_KIND:
-                self._bytes[kind] -= kept.popleft()[2]
+                _, oldest, its_size = kept.popleft()
+                self._bytes[kind] -= its_size
+                self._kinds.pop(oldest.id, None)
 
     def name_client(self, key: str, who: str) -> None:
         """See ``NameClient``. The event is a newer one with it: who has read it reads it again."""
         with self._lock:
-            for kept in self._events.values():
-                for at in range(len(kept) - 1, -1, -1):
-                    _, event, size = kept[at]
-                    if event.id == key:
-                        del kept[at]
-                        self._number += 1
-                        kept.append((self._number, replace(event, who=_one_line(who)), size))
-                        return
+            kept = self._events.get(self._kinds.get(key, ""), _NONE)
+            for at in range(len(kept) - 1, -1, -1):
+                _, event, size = kept[at]
+                if event.id == key:
+                    del kept[at]
+                    self._number += 1
+                    kept.append((self._number, replace(event, who=_one_line(who)), size))
+                    return
             self._early[key] = _one_line(who)
             while len(self._early) > EARLY_MOST:
                 del self._early[next(iter(self._early))]
@@ -112,13 +117,13 @@ def _one_line(text: str) -> str:
     return line if len(line) <= SUMMARY_LIMIT else f"{line[: SUMMARY_LIMIT - 1]}…"
 
 
-def _bounded(details: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy without secrets. Long ones give way, so that no event outweighs all others."""
-    found: dict[str, Any] = json.loads(json.dumps(_hidden(dict(details))))
-    length = len(json.dumps(found))
-    if length > DETAILS_LIMIT:
-        return {"left_out": f"{length} characters, at most {DETAILS_LIMIT} are kept"}
-    return found
+def _bounded(details: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+    """Return a copy without secrets, and its length. Long ones give way, so that no event outweighs all others."""
+    text = encode_quick_json(_hidden(dict(details)))
+    if len(text) > DETAILS_LIMIT:
+        instead = {"left_out": f"{len(text)} bytes, at most {DETAILS_LIMIT} are kept"}
+        return instead, len(instead["left_out"])
+    return decode_quick_json(text), len(text)
 
 
 def _hidden(value: Any) -> Any:

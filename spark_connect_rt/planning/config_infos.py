@@ -59,6 +59,10 @@ class Findings:
         """Return the complaints about a setting."""
         return self._by_name[name].errors if name in self._by_name else ()
 
+    def any_wrong(self) -> bool:
+        """Return whether there is any complaint."""
+        return any(one.errors for one in self._by_name.values())
+
     def change(self, name: str, **parts: object) -> None:
         """Replace parts of one finding; of a setting that no one looked at there is none."""
         if name in self._by_name:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 HIDDEN = "[hidden]"
 SHORT = 4  # characters
@@ -18,14 +18,19 @@ MOST = 10_000  # the oldest are forgotten first
 
 _lock = threading.Lock()
 _known: dict[str, None] = {}
+_longest_first: tuple[str, ...] | None = ()  # of them; None: to be made again
 
 
 def remember(values: Iterable[str]) -> None:
     """Hide these values from now on."""
+    global _longest_first
     with _lock:
         for value in values:
             if len(value.strip()) >= SHORT and value.lower() not in NO_SECRETS:
-                _known.pop(value, None)
+                if value in _known:
+                    del _known[value]
+                else:
+                    _longest_first = None
                 _known[value] = None
         while len(_known) > MOST:
             del _known[next(iter(_known))]
@@ -33,8 +38,10 @@ def remember(values: Iterable[str]) -> None:
 
 def forget() -> None:
     """Hide nothing any more (tests)."""
+    global _longest_first
     with _lock:
         _known.clear()
+        _longest_first = ()
 
 
 def without_secrets(text: str, shown: Mapping[str, str] | None = None) -> str:
@@ -42,14 +49,25 @@ def without_secrets(text: str, shown: Mapping[str, str] | None = None) -> str:
 
     ``shown``: value -> what to show instead of it; a short one is replaced only where it stands alone.
     """
-    with _lock:
-        instead = dict.fromkeys(_known, HIDDEN)
-    instead |= shown or {}
-    for value in sorted(instead, key=len, reverse=True):  # the longer one first: it may hold a shorter one
+    values = _values()
+    if shown:
+        values = sorted(dict.fromkeys((*values, *shown)), key=len, reverse=True)
+    for value in values:
         if value in text:
+            instead = shown.get(value, HIDDEN) if shown else HIDDEN
             pattern = re.escape(value) if len(value) >= SHORT else rf"(?<!\w){re.escape(value)}(?!\w)"
-            text = re.sub(pattern, lambda _, value=value: instead[value], text)  # type: ignore[misc]
+            text = re.sub(pattern, lambda _, instead=instead: instead, text)  # type: ignore[misc]
     return text
+
+
+def _values() -> Sequence[str]:
+    """Return what is hidden, the longer one first: it may hold a shorter one."""
+    global _longest_first
+    found = _longest_first
+    if found is None:
+        with _lock:
+            found = _longest_first = tuple(sorted(_known, key=len, reverse=True))
+    return found
 
 
 class MaskingFormatter(logging.Formatter):

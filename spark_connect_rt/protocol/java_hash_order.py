@@ -6,7 +6,7 @@ full; within a bucket the order of insertion holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
@@ -38,7 +38,7 @@ def _ordered(inserted: tuple[str, ...], sized: bool) -> tuple[str, ...]:
     capacity = 1 << max(0, len(inserted) - 1).bit_length() if sized else 16
     while len(inserted) * 4 > capacity * 3:
         capacity *= 2
-    return tuple(sorted(inserted, key=lambda key: _bucket(key, capacity)))  # stable: insertion order in a bucket
+    return tuple(_in_buckets(inserted, capacity))
 
 
 _remembered = lru_cache(maxsize=1_024)(_ordered)  # configurations of one class have the same settings
@@ -54,7 +54,7 @@ def hash_order_of_copy(copied: Iterable[str], keys: Iterable[str]) -> list[str]:
     inserted = list(dict.fromkeys(keys))
     while len(inserted) * 4 > capacity * 3:
         capacity *= 2
-    return sorted(inserted, key=lambda key: _bucket(key, capacity))
+    return _in_buckets(inserted, capacity)
 
 
 def in_java_hash_order(mapping: Mapping[str, V]) -> dict[str, V]:
@@ -66,6 +66,15 @@ def in_java_hash_order(mapping: Mapping[str, V]) -> dict[str, V]:
     return {key: mapping[key] for key in order(keys, False)}
 
 
-def _bucket(key: str, capacity: int) -> int:
+def _in_buckets(inserted: Sequence[str], capacity: int) -> list[str]:
+    """Return the keys by bucket; in one bucket the order of insertion holds."""
+    bits = capacity - 1
+    buckets = [spread & bits for spread in map(_spread, inserted)]
+    return [inserted[at] for at in sorted(range(len(buckets)), key=buckets.__getitem__)]
+
+
+@lru_cache(maxsize=16_384)
+def _spread(key: str) -> int:
+    """Return ``HashMap.hash``: the upper bits of the hash code count in small tables, too."""
     value = java_string_hash(key)
-    return (value ^ value >> 16) & (capacity - 1)
+    return value ^ value >> 16

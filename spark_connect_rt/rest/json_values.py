@@ -6,7 +6,7 @@ too. Bytes are made of it by protocol/json_text.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any
@@ -29,8 +29,14 @@ def _writer_of(kind: Any) -> Callable[[Any], Any]:
     if issubclass(kind, Mapping):
         return _object
     if issubclass(kind, list | tuple):
-        return lambda value: [as_json(one) for one in value]
+        return _list
     return lambda value: value
+
+
+def _list(value: Sequence[Any]) -> list[Any]:
+    if _PLAIN.issuperset(map(type, value)):
+        return list(value)
+    return [as_json(one) for one in value]
 
 
 def _object(value: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -28,10 +28,11 @@ from spark_connect_rt.config.client_properties import LogClientProperties
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.client_factory import make_consumer, make_producer
-from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.logs.append_reports import AppendReports
 from spark_connect_rt.kafka.logs.bulk_read import BulkReadEndedError
 from spark_connect_rt.kafka.logs.bulk_read_process import SharedRead
 from spark_connect_rt.kafka.logs.compaction import Latest
+from spark_connect_rt.kafka.logs.joint_question import JointQuestion
 from spark_connect_rt.kafka.logs.log_load import LOAD_BATCH_COUNT, LOAD_WAIT_S, LatestLoad, to_records
 from spark_connect_rt.kafka.logs.own_records import OwnRecords
 from spark_connect_rt.planning.log_snapshot import LogFacts
@@ -59,30 +60,6 @@ _PRODUCER = {"linger.ms": "0", "queue.buffering.max.kbytes": "16384"}
 
 class _HistoryError(Exception):
     """The snapshot was of another history."""
-
-
-class _Answer:
-    """Counts the delivery reports of one append, which any thread may serve; the last one answers it."""
-
-    __slots__ = ("_error", "_left", "_lock", "_log", "_on_appended")
-
-    def __init__(self, log: KafkaCompactedLog, count: int, on_appended: OnAppended | None) -> None:
-        self._log = log
-        self._lock = threading.Lock()
-        self._left = count
-        self._error: Exception | None = None
-        self._on_appended = on_appended
-
-    def __call__(self, error: Any, message: Any) -> None:
-        with self._lock:
-            if error is not None and self._error is None:
-                self._error = connect_error(error, f"appending to {self._log.topic}")
-            self._left -= 1
-            is_last = self._left == 0
-        if error is None:
-            self._log._own.acknowledged(message)
-        if is_last:
-            self._log._answer(self._on_appended, self._error)
 
 
 class KafkaCompactedLog:
@@ -114,6 +91,7 @@ class KafkaCompactedLog:
         self._unanswered = 0  # appends
         self._failed: Exception | None = None  # of the appends since the last flush
         self._own = OwnRecords(spec.name)
+        self._end = JointQuestion[Mapping[TopicPartition, int]]()
         self._broken: Exception | None = None  # the reader ended by this
         self._last_error = ""
         self._stopping = False
@@ -157,7 +135,7 @@ class KafkaCompactedLog:
         if not records:
             self._answer(on_appended, None)
             return
-        answer = _Answer(self, len(records), on_appended)
+        answer = AppendReports(self.topic, len(records), self._own, lambda error: self._answer(on_appended, error))
         limit_s, has_room = time.monotonic() + BLOCK_LIMIT_S, False
         for key, value in records:
             has_room = self._produce(key, value, answer, limit_s if has_room else 0.0)
@@ -182,9 +160,15 @@ class KafkaCompactedLog:
             self._wait_progressing(loading)
         deadline = time.monotonic() + timeout_ms / 1000
         self.flush(timeout_ms)
-        left_ms = max(1, int((deadline - time.monotonic()) * 1000))
+        try:
+            end = self._end.ask(self._ask_end, deadline - time.monotonic())
+        except TimeoutError:
+            raise TimedOutError(self._late("ask for the end", timeout_ms)) from None
+        self._wait_until(end, deadline, timeout_ms)
+
+    def _ask_end(self, left_s: float) -> Mapping[TopicPartition, int]:
         self._own.end_is_asked()
-        self._wait_until(self._admin.end_offsets(self._partitions(), left_ms), deadline, timeout_ms)
+        return self._admin.end_offsets(self._partitions(), max(1, int(left_s * 1000)))
 
     def read_back(self, timeout_ms: int) -> None:
         """See ``ports.compacted_log.CompactedLog.read_back``."""
@@ -220,7 +204,7 @@ class KafkaCompactedLog:
             self._producer.purge()
             self._producer.flush(1)  # every append is answered, be it with an error
 
-    def _produce(self, key: bytes, value: bytes | None, answer: _Answer, until_s: float) -> bool:
+    def _produce(self, key: bytes, value: bytes | None, answer: AppendReports, until_s: float) -> bool:
         """Hand over one record; False: there was no room until then."""
         while True:
             try:

@@ -23,6 +23,7 @@ from spark_connect_rt.planning.history.hidden_settings import (
     hidden_settings,
     shown,
 )
+from spark_connect_rt.planning.history.write_pace import WritePace
 from spark_connect_rt.ports.herder_requests import Request
 from spark_connect_rt.ports.hidden_values import without_secrets
 from spark_connect_rt.ports.management.events import NameClient, config_event_key, no_client
@@ -75,6 +76,9 @@ class Recorder:
         self._unread: dict[tuple[str, str], Seen] = {}
         self._stopping = False
         self._busy_since: float | None = None
+        self._pace = WritePace()
+        self._readers = 0  # that wait for what is not written yet: it is written at once
+        self._looks_at_s = 0.0  # monotonic: when the thread looks by itself
         self._retry_s = RETRY_FIRST_S
         self._forget_at = time.monotonic() + FORGET_EVERY_S
         self._problem = ""
@@ -112,7 +116,7 @@ class Recorder:
         with self._changed:
             if seen.is_live:
                 self._pending.see(seen, _monotonic_ms(), self._is_leader())
-                self._changed.notify_all()
+                self._wake()
             elif not self._alone and change.kind != LOGGER:
                 self._unread[seen.connector, seen.kind] = seen
 
@@ -128,7 +132,7 @@ class Recorder:
         """Take that a request was answered; returns at once."""
         with self._changed:
             self._pending.answered(request, asked, _monotonic_ms())
-            self._changed.notify_all()
+            self._wake()
 
     def record(self, seen: Seen, asked: Asked) -> None:
         """Take a change that only this worker knows of; returns at once."""
@@ -140,7 +144,18 @@ class Recorder:
     def await_written(self, timeout_s: float) -> None:
         """Wait until what this worker served is recorded, or cannot be."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._is_writing(), timeout_s)
+            self._readers += 1
+            self._changed.notify_all()
+            try:
+                self._changed.wait_for(lambda: not self._is_writing(), timeout_s)
+            finally:
+                self._readers -= 1
+
+    def _wake(self) -> None:
+        """Have the thread look, unless it will in time: of what thousands of creations bring it takes much at once."""
+        now_s = time.monotonic()
+        if now_s + self._due_in_s(now_s) < self._looks_at_s:
+            self._changed.notify_all()
 
     def _is_writing(self) -> bool:
         due_ms = self._pending.next_due_ms()
@@ -155,6 +170,8 @@ class Recorder:
                 due = self._pending.take_due(_monotonic_ms())
                 stopping = self._stopping
                 self._busy_since = time.monotonic()
+                if due:
+                    self._pace.begun(self._busy_since)
             try:
                 self._work(due)
             except Exception as error:  # noqa: BLE001 - the top of the thread: Connect's own API needs none of this
@@ -167,13 +184,20 @@ class Recorder:
 
     def _await_work(self) -> None:
         """Wait until something is due, a second at most: whether this worker leads is looked at then."""
-        end_s = time.monotonic() + 1.0
-        while not self._stopping and (wait_s := min(self._due_in_s(), end_s - time.monotonic())) > 0:
+        now_s = time.monotonic()
+        end_s = now_s + 1.0
+        while not self._stopping and (wait_s := min(self._due_in_s(now_s), end_s - now_s)) > 0:
+            self._looks_at_s = now_s + wait_s
             self._changed.wait(wait_s)
+            now_s = time.monotonic()
+        self._looks_at_s = 0.0  # it is awake
 
-    def _due_in_s(self) -> float:
+    def _due_in_s(self, now_s: float) -> float:
         due_ms = self._pending.next_due_ms()
-        return 1.0 if due_ms is None else (due_ms - _monotonic_ms()) / 1000
+        if due_ms is None:
+            return 1.0
+        due_in_s = due_ms / 1000 - now_s
+        return due_in_s if self._readers else max(due_in_s, self._pace.due_s(now_s) - now_s)
 
     def _work(self, due: list[Waiting]) -> None:
         if self._unread and self._is_leader():

@@ -279,6 +279,7 @@ class HerderLoop:
                 break
             request.run(self._requests.put)
             served += 1
+        served -= creations.waiting  # these are for no earlier step before they are written
         creations.write()
         self._requests.expire(now_ms, self.events.stage_summary)
         waiting = self._requests.waiting()

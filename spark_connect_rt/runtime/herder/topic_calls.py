@@ -67,7 +67,7 @@ class TopicCalls:
             return Verdict(f"{under_way.what} is under way") if now_ms >= said_ms else Verdict("", said_ms)
         self._under_way = None
         under_way.done(under_way.error, now_ms)
-        return Verdict("", wake_at_ms=now_ms)  # what the outcome made possible is for earlier steps too
+        return NOTHING  # what the outcome made possible is for later steps, in this very tick
 
     def close(self) -> None:
         """Take no more; what waits is answered ShuttingDownError. On the tick thread."""

@@ -1,7 +1,9 @@
 """Threads for calls that come often and take little: one that has nothing left to do waits a while for the next call.
 
 A port Threads in front of another one. Starting a thread costs its caller a wait for it to come up; thousands of
-connectors that are created in a row would cost the tick one each. A call that never returns keeps its thread, as ever.
+connectors that are created in a row would cost the tick one each. Hundreds of calls that come at once run on a few
+threads, one after the other: with a thread each they keep each other, and REST, from the interpreter. While calls wait,
+a thread is added every few ms: a call that never returns keeps its thread, as ever, and no other from running.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from collections.abc import Callable
 from spark_connect_rt.ports.threads import Condition, Event, RunningThread, Threads, Timer
 
 KEPT_S, KEPT_MOST = 2.0, 4  # threads that have nothing to do
+AT_ONCE, MORE_EACH_MS = 8, 10  # threads that are started without waiting; and then
 
 log = logging.getLogger(__name__)
 
@@ -43,19 +46,48 @@ class BriefThreads:
         self._kept_s = kept_s
         self._most = most
         self._changed = threads.condition()
-        self._waiting: deque[_Run] = deque()  # never more than there are idle threads
+        self._waiting: deque[_Run] = deque()
+        self._count = 0  # of threads, idle ones among them
         self._idle = 0
+        self._grows = False
 
     def start(self, name: str, run: Callable[[], None]) -> RunningThread:
         """See Threads. Raises RuntimeError: the machine has no thread left."""
         one = _Run(name, run, self._threads.event())
         with self._changed:
-            if self._idle > len(self._waiting):
+            if self._idle > len(self._waiting) or self._count - self._idle >= AT_ONCE:
                 self._waiting.append(one)
                 self._changed.notify_all()
+                self._grow_later()
                 return one
-        self._threads.start(name, lambda: self._work(one))
+            self._count += 1
+        try:
+            self._threads.start(name, lambda: self._work(one))
+        except RuntimeError:
+            with self._changed:
+                self._count -= 1
+            raise
         return one
+
+    def _grow_later(self) -> None:
+        """Have a thread added if calls still wait then for one. Under the lock."""
+        if not self._grows and self._idle < len(self._waiting):
+            self._grows = True
+            self._threads.later(MORE_EACH_MS, self._grow)
+
+    def _grow(self) -> None:
+        with self._changed:
+            self._grows = False
+            if self._idle >= len(self._waiting):
+                return
+            self._count += 1
+            self._grow_later()
+        try:
+            self._threads.start("brief", lambda: self._work(self._next()))
+        except RuntimeError:  # there is none to be had now; it is tried again
+            with self._changed:
+                self._count -= 1
+                self._grow_later()
 
     def condition(self) -> Condition:
         """See Threads."""
@@ -69,8 +101,7 @@ class BriefThreads:
         """See Threads."""
         return self._threads.later(delay_ms, call)
 
-    def _work(self, first: _Run) -> None:
-        one: _Run | None = first
+    def _work(self, one: _Run | None) -> None:
         while one is not None:
             threading.current_thread().name = one.name
             try:
@@ -83,9 +114,11 @@ class BriefThreads:
 
     def _next(self) -> _Run | None:
         with self._changed:
-            if self._idle >= self._most:
-                return None
-            self._idle += 1
-            self._changed.wait_for(lambda: self._waiting, self._kept_s)
-            self._idle -= 1
-            return self._waiting.popleft() if self._waiting else None
+            if not self._waiting and self._idle < self._most:
+                self._idle += 1
+                self._changed.wait_for(lambda: self._waiting, self._kept_s)
+                self._idle -= 1
+            if self._waiting:
+                return self._waiting.popleft()
+            self._count -= 1
+            return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.protocol.ids import ConnectorTaskId
@@ -30,11 +30,35 @@ class Standing:
     stopping_connectors: tuple[str, ...]
     stopping_tasks: tuple[ConnectorTaskId, ...]
 
-    @classmethod
-    def of(cls, connectors: Mapping[str, Actual], tasks: Mapping[ConnectorTaskId, Actual]) -> Self:
-        """Return it with what was asked to stop and has not ended yet."""
-        return cls(connectors, tasks, _stopping(connectors), _stopping(tasks))
+    def changed(
+        self, connectors: Mapping[str, Actual | None], tasks: Mapping[ConnectorTaskId, Actual | None]
+    ) -> Standing:
+        """Return it with these instead, None: not here any more. What is the very same stays the same mapping."""
+        now_connectors, now_tasks = _patched(self.connectors, connectors), _patched(self.tasks, tasks)
+        if now_connectors is self.connectors and now_tasks is self.tasks:
+            return self
+        return Standing(
+            now_connectors,
+            now_tasks,
+            _stopping(self.stopping_connectors, connectors),
+            _stopping(self.stopping_tasks, tasks),
+        )
 
 
-def _stopping(actuals: Mapping[T, Actual]) -> tuple[T, ...]:
-    return tuple(item for item, actual in actuals.items() if actual.life is Life.STOPPING)
+NOTHING_HERE = Standing({}, {}, (), ())
+
+
+def _patched(before: Mapping[T, Actual], instead: Mapping[T, Actual | None]) -> Mapping[T, Actual]:
+    others = {item: actual for item, actual in instead.items() if before.get(item) is not actual}
+    if not others:
+        return before
+    now = {**before, **{item: actual for item, actual in others.items() if actual is not None}}
+    for item, actual in others.items():
+        if actual is None:
+            del now[item]
+    return now
+
+
+def _stopping(before: tuple[T, ...], instead: Mapping[T, Actual | None]) -> tuple[T, ...]:
+    kept = [item for item in before if item not in instead]
+    return (*kept, *(item for item, actual in instead.items() if actual is not None and actual.life is Life.STOPPING))

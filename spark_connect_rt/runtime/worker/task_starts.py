@@ -53,12 +53,12 @@ class _Unstarted:
 
 
 class TaskStarts:
-    """The tick's; ``actuals`` may be read by any thread."""
+    """The tick's; ``actual_of`` may be read by any thread."""
 
-    def __init__(self, ask: Ask, threads: Threads, changed: Callable[[str], None]) -> None:
-        """``changed`` is called when ``actuals`` are others, with a sentence on what the tick should come back for.
+    def __init__(self, ask: Ask, threads: Threads, changed: Callable[[ConnectorTaskId | None, str], None]) -> None:
+        """``changed`` takes a task whose ``actual_of`` is another, and a sentence on what the tick is to come back for.
 
-        It is also called on the thread that asks a connector.
+        It is also called on the thread that asks a connector, without a task.
         """
         self._ask = ask
         self._threads = threads
@@ -71,7 +71,7 @@ class TaskStarts:
         """Have a task's connector asked; it is among ``take_known`` afterwards."""
         with self._lock:
             self._tasks[spec.task] = _Unstarted(spec, Actual(key, spec.paused, Life.ALIVE))
-        self._changed("")
+        self._changed(spec.task, "")
         connector, config = spec.task.connector, spec.connector_config
         question = self._questions.get(connector)
         if question is None or question.config != config:
@@ -92,12 +92,13 @@ class TaskStarts:
         """Keep a task that cannot have a run."""
         with self._lock:
             self._tasks[spec.task] = _Unstarted(spec, Actual(key, spec.paused, Life.FAILED), trace)
-        self._changed("")
+        self._changed(spec.task, "")
 
-    def actuals(self) -> dict[ConnectorTaskId, Actual]:
-        """Return the state of each task that is being started."""
+    def actual_of(self, task: ConnectorTaskId) -> Actual | None:
+        """Return how a task stands that is being started, None when it is not among these."""
         with self._lock:
-            return {task: one.actual for task, one in self._tasks.items()}
+            one = self._tasks.get(task)
+            return None if one is None else one.actual
 
     def trace_of(self, task: ConnectorTaskId) -> str | None:
         """Return why a task FAILED, None when it did not, or is not among these."""
@@ -109,7 +110,7 @@ class TaskStarts:
         one = self._tasks.get(task)
         if one is not None:
             one.spec, one.actual = replace(one.spec, paused=paused), replace(one.actual, mode=paused)
-            self._changed("")
+            self._changed(task, "")
         return one is not None
 
     def stop(self, task: ConnectorTaskId) -> bool:
@@ -118,7 +119,7 @@ class TaskStarts:
         if one is None or one.actual.life is not Life.ALIVE:
             return False
         one.actual = replace(one.actual, life=Life.STOPPED)
-        self._changed(f"{task} stopped before a run began")
+        self._changed(task, f"{task} stopped before a run began")
         return True
 
     def stop_all(self) -> None:
@@ -142,4 +143,4 @@ class TaskStarts:
         except Exception:  # noqa: BLE001 - the connector's code: its failure is that of the tasks
             question.trace = traceback.format_exc()
         question.answered = True
-        self._changed(f"tasks of {connector} can start")
+        self._changed(None, f"tasks of {connector} can start")

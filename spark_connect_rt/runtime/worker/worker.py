@@ -43,7 +43,7 @@ from spark_connect_rt.runtime.worker.launches import (
     task_class_namer,
 )
 from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
-from spark_connect_rt.runtime.worker.standing import FailedWork, Standing
+from spark_connect_rt.runtime.worker.standing import NOTHING_HERE, FailedWork, Standing
 from spark_connect_rt.runtime.worker.start_counts import StartCounts
 from spark_connect_rt.runtime.worker.status_reports import StatusReports
 from spark_connect_rt.runtime.worker.task_measures import metrics_window_ms
@@ -92,12 +92,13 @@ class Worker:
         self._reloads = ConfigReloads(dependencies.resolve, notify, dependencies.threads)
         self._connectors: dict[str, WorkerConnector] = {}
         self._tasks: dict[ConnectorTaskId, WorkerTask] = {}
-        self._task_starts = TaskStarts(self._ask_connector, dependencies.threads, self._task_starts_changed)
+        self._task_starts = TaskStarts(self._ask_connector, self._brief, self._task_starts_changed)
         self._connector_counts, self._task_counts = StartCounts("connector"), StartCounts("task")
         self._metrics_window_ms = metrics_window_ms(dependencies.worker.runtime)
         self._tables = threading.Lock()
-        self._standing: Standing | None = None  # None: something changed since it was looked at
-        self._failed: tuple[Standing | None, Mapping[Item, FailedWork]] = (None, {})
+        self._standing = NOTHING_HERE
+        self._unlooked: dict[Item, None] = {}  # what may stand otherwise since it was looked at
+        self._failed: tuple[Standing, Mapping[Item, FailedWork]] = (NOTHING_HERE, {})
         its = dependencies
         self._reports = StatusReports(its.worker_id, its.status_store, its.clock, its.topic_tracking, its.record_event)
 
@@ -125,16 +126,24 @@ class Worker:
     def _now(self) -> Standing:
         # Looked at several times a tick, and of thousands one has changed.
         with self._tables:
-            if self._standing is None:
-                connectors = {name: connector.actual() for name, connector in self._connectors.items()}
-                runs = {task_id: task.actual() for task_id, task in self._tasks.items()}
-                tasks = {**self._task_starts.actuals(), **runs}
-                self._standing = Standing.of(connectors, tasks)
+            if self._unlooked:
+                unlooked, self._unlooked = self._unlooked, {}
+                connectors = {name: self._connector_now(name) for name in unlooked if isinstance(name, str)}
+                tasks = {task: self._task_now(task) for task in unlooked if isinstance(task, ConnectorTaskId)}
+                self._standing = self._standing.changed(connectors, tasks)
             return self._standing
 
-    def _standing_changed(self) -> None:
+    def _connector_now(self, name: str) -> Actual | None:
+        connector = self._connectors.get(name)
+        return None if connector is None else connector.actual()
+
+    def _task_now(self, task: ConnectorTaskId) -> Actual | None:
+        run = self._tasks.get(task)
+        return self._task_starts.actual_of(task) if run is None else run.actual()
+
+    def _standing_changed(self, item: Item) -> None:
         with self._tables:
-            self._standing = None
+            self._unlooked[item] = None
 
     def failed(self) -> Mapping[Item, FailedWork]:
         """Return what FAILED here and is over; the same mapping until something changes."""
@@ -188,13 +197,13 @@ class Worker:
             reloads=self._reloads,
             report=self._connector_counts.of_one(self._reports.of_connector(plan.name)),
             notify=self._notify,
-            standing_changed=self._standing_changed,
+            standing_changed=partial(self._standing_changed, plan.name),
             threads=self._brief,
             read_offsets=partial(self._deps.offsets.read, plan.name),
         )
         with self._tables:
             self._connectors[plan.name] = connector
-            self._standing = None
+            self._unlooked[plan.name] = None
         connector.start()
 
     def switch_connector(self, name: str, paused: bool) -> None:
@@ -211,7 +220,7 @@ class Worker:
         self._reloads.forget(name)
         with self._tables:
             del self._connectors[name]
-            self._standing = None
+            self._unlooked[name] = None
 
     def generate_task_configs(self, name: str) -> None:
         """Have a connector of this worker split its work; the answer comes as an event."""
@@ -254,7 +263,7 @@ class Worker:
             return
         with self._tables:
             self._tasks[spec.task] = task
-            self._standing = None
+            self._unlooked[spec.task] = None
         log.info("task=%s gen=%d run=%d starts", spec.task, generation, launch.run)
         task.start()
         self._reloads.watch_task(spec.task, key, spec.connector_config, spec.task_config)
@@ -278,7 +287,7 @@ class Worker:
         self._task_starts.forget(task)
         with self._tables:
             self._tasks.pop(task, None)
-            self._standing = None
+            self._unlooked[task] = None
 
     def fence_all(self) -> None:
         """Contact to the group is lost: end every run of now at once and believe none any more (I2, I7)."""
@@ -332,7 +341,7 @@ class Worker:
             put_offsets=self._put_copy if launch.offsets_topic else partial(deps.offsets.put, until_durable=True),
             put_topic=self._reports.topic_used,
             changed=lambda what: self._notify(LifeChanged(what)),
-            standing_changed=self._standing_changed,
+            standing_changed=partial(self._standing_changed, launch.task),
             metrics_window_ms=self._metrics_window_ms,
             stop_limit_ms=deps.task_stop_limit_ms,
         )
@@ -355,8 +364,9 @@ class Worker:
     def _ask_connector(self, config: Mapping[str, str]) -> ConnectorFacts:
         return facts_of(config, self._deps.worker, self._deps.plugins)
 
-    def _task_starts_changed(self, what: str) -> None:
-        self._standing_changed()
+    def _task_starts_changed(self, task: ConnectorTaskId | None, what: str) -> None:
+        if task is not None:
+            self._standing_changed(task)
         if what:
             self._notify(LifeChanged(what))
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 from spark_connect_rt.ports.threads import MACHINE_THREADS
-from spark_connect_rt.runtime.worker.brief_threads import BriefThreads
+from spark_connect_rt.runtime.worker.brief_threads import AT_ONCE, BriefThreads
 
 LIMIT_S = 20.0
 
@@ -53,6 +54,35 @@ def test_a_crowd_of_calls_all_run_at_once_and_few_threads_stay() -> None:
         run.join(LIMIT_S)
     assert not together.broken
     assert brief._idle <= 2
+
+
+def test_hundreds_of_calls_at_once_take_few_threads_also_beside_some_that_hang() -> None:
+    brief, ran, threads, over = (
+        BriefThreads(MACHINE_THREADS, kept_s=LIMIT_S),
+        list[int](),
+        set[int](),
+        threading.Event(),
+    )
+
+    def call(number: int) -> None:
+        ran.append(number)
+        threads.add(threading.get_ident())
+        if len(ran) == 500:
+            over.set()
+
+    hung = threading.Event()
+    for _ in range(AT_ONCE):  # as many as may be started without waiting: others have to be added
+        brief.start("hung", lambda: _wait(hung))
+    for number in range(500):
+        brief.start(f"one-{number}", partial(call, number))
+    assert over.wait(LIMIT_S)
+    hung.set()
+    assert sorted(ran) == list(range(500))
+    assert len(threads) < 250
+
+
+def _wait(event: threading.Event) -> None:
+    event.wait(LIMIT_S)
 
 
 def _until_idle(brief: BriefThreads) -> None:

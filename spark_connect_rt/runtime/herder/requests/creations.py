@@ -60,9 +60,9 @@ class Creations:
         self._characters = 0
 
     @property
-    def waiting(self) -> bool:
-        """Return whether ``write`` has something to write; nothing else may be begun before it."""
-        return bool(self._waiting)
+    def waiting(self) -> int:
+        """Return how many ``write`` has to write; nothing else may be begun before it."""
+        return len(self._waiting)
 
     @property
     def full(self) -> bool:

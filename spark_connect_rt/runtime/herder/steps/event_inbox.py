@@ -30,6 +30,8 @@ from spark_connect_rt.runtime.worker.worker import Worker
 from spark_connect_rt.state.config_fold import ConfigEvent, LoggerLevelUpdated, RestartRequested, TaskConfigsUpdated
 from spark_connect_rt.state.target_state import TargetState
 
+SAID_MOST = 20  # in one line of the event log: a thousand connectors may start in one tick
+
 log = logging.getLogger(__name__)
 
 
@@ -69,7 +71,9 @@ class EventInbox:
                 reasons.append(self._take(event, now_ms))
         for request in most_impactful(restarts).values():
             reasons.append(self._restart(request))
-        return Verdict("; ".join(dict.fromkeys(filter(None, reasons))))
+        said = list(dict.fromkeys(filter(None, reasons)))
+        more = [f"{len(said) - SAID_MOST} more"] if len(said) > SAID_MOST else []
+        return Verdict("; ".join([*said[:SAID_MOST], *more]))
 
     def _take(self, event: WorkerEvent | ConfigEvent, now_ms: int) -> str:
         reason = ""

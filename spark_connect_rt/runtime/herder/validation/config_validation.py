@@ -24,6 +24,7 @@ from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.validation.connector_definition import (
     CONVERTERS,
     VERSION,
+    declared_for,
     definition_of,
     definition_without_version,
     known,
@@ -129,7 +130,9 @@ def _infos(
     recommending: bool,
 ) -> ConfigInfos:
     connector, sink = connector_class(), kind_of(connector_class) is not TaskKind.SOURCE
-    definition, own = definition_of(deps, config, sink=sink), connector.config_def()
+    # Which defaults would be taken is a part of the answer, but never wrong.
+    definition = (definition_of if recommending else declared_for)(deps, config, sink=sink)
+    own = connector.config_def()
     is_java = isinstance(connector, JavaConnector)
     values = connector.config_values(config) if isinstance(connector, JavaConnector) else own.validate(config)
     findings = Findings([*definition.validate(config), *values])  # its own declaration of a name wins
@@ -151,9 +154,12 @@ def _infos(
     if recommending:
         recommend(deps.plugins, definition, findings)
     class_name = config["connector.class"]
-    main = plugin_infos(class_name, merged_keys(definition, own), findings)
-    overrides = override_infos(deps, config, sink=sink)
-    return merged_infos(class_name, [main, *overrides, *converter_infos(deps.plugins, config, findings)])
+    of_clients = override_infos(deps, config, sink=sink)
+    of_converters = converter_infos(deps.plugins, config, findings, only_wrong=not recommending)
+    if recommending or findings.any_wrong():
+        main = plugin_infos(class_name, merged_keys(definition, own), findings)
+        return merged_infos(class_name, [main, *of_clients, *of_converters])
+    return merged_infos(class_name, [*of_clients, *of_converters])
 
 
 def _collect(findings: Findings, problems: Mapping[str, list[str]], config: Mapping[str, str]) -> None:

@@ -37,8 +37,13 @@ def common_to(deps: HerderDependencies, *, sink: bool) -> ConfigDef:
 
 def definition_of(deps: HerderDependencies, config: Mapping[str, str], *, sink: bool) -> ConfigDef:
     """Return the settings of a connector; those of a class that cannot be had are left out."""
-    keys = [*common_to(deps, sink=sink), *chain_config_def(config, deps.plugins.class_of)]
-    return ConfigDef(_with_default(key, deps, config) for key in keys)
+    return ConfigDef(_with_default(key, deps, config) for key in declared_for(deps, config, sink=sink))
+
+
+def declared_for(deps: HerderDependencies, config: Mapping[str, str], *, sink: bool) -> ConfigDef:
+    """Return the same settings with the defaults that are declared, whatever this worker would take."""
+    common, chain = common_to(deps, sink=sink), chain_config_def(config, deps.plugins.class_of)
+    return ConfigDef((*common, *chain)) if len(chain) else common
 
 
 def definition_without_version(deps: HerderDependencies, config: Mapping[str, str]) -> ConfigDef:

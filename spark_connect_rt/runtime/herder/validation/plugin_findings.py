@@ -69,21 +69,24 @@ def _check_version(plugins: PluginCatalog, name: str, version: str | None, findi
         findings.complain(version_setting(setting), [str(error)])
 
 
-def converter_infos(plugins: PluginCatalog, config: Mapping[str, str], findings: Findings) -> list[ConfigInfos]:
-    """Return the answers about the settings of the connector's own converters."""
+def converter_infos(
+    plugins: PluginCatalog, config: Mapping[str, str], findings: Findings, *, only_wrong: bool = False
+) -> list[ConfigInfos]:
+    """Return the answers about the settings of the connector's own converters; ``only_wrong``: about these alone."""
     return [
-        _converter_infos(plugins, setting, config)
+        _converter_infos(plugins, setting, config, only_wrong)
         for setting in CONVERTERS
         if setting in config and not findings.errors(setting) and not findings.errors(version_setting(setting))
     ]
 
 
-def _converter_infos(plugins: PluginCatalog, setting: str, config: Mapping[str, str]) -> ConfigInfos:
+def _converter_infos(plugins: PluginCatalog, setting: str, config: Mapping[str, str], only_wrong: bool) -> ConfigInfos:
     made: Any = plugins.class_of(versioned(config[setting], config.get(version_setting(setting))))()
     definition: ConfigDef = made.config_def()
     given = {"converter.type": setting.partition(".")[0], **prefixed(config, f"{setting}.")}
     found = {one.name: one for one in definition.validate(given)}
-    return prefixed_infos(f"{setting}.", definition, [found[name] for name in java_hash_order(found)])
+    names = [name for name in java_hash_order(found) if found[name].errors or not only_wrong]
+    return prefixed_infos(f"{setting}.", definition, [found[name] for name in names])
 
 
 def recommend(plugins: PluginCatalog, definition: ConfigDef, findings: Findings) -> None:
