@@ -42,8 +42,8 @@ NAMES = (
     "create",
     "scale",
 )
-# Not in the smoke test: several workers of its own, another Spark; they would double its time.
-OF_GROUPS = ("failover", "format", "groups", "live_group")
+# Not in the smoke test: several workers of its own, another Spark, turns of seconds; they would double its time.
+OF_GROUPS = ("failover", "format", "groups", "live_group", "lag", "lag_stages")
 ALONE = ("profile",)  # nothing of Java's beside it
 # ``java``: connectors in Java, unmodified, in the Java host beside Java Connect.
 HOSTED = tuple(

@@ -175,4 +175,4 @@ class ConnectWorker(ABC, Generic[Herder]):
         if self._runner is not None and self.supervisor.failure is None:  # else the herder has ended what it could
             self._runner.close(self.config.runtime.task_shutdown_graceful_timeout_ms)
         if (java := java_asked(self.config.raw)()) is not None:
-            java.host.close()
+            java.close()

@@ -31,7 +31,7 @@ def refuse_unlisted(settings: PluginSettings, plugins: Plugins) -> None:
     """With ``plugin.discovery=hybrid_fail``, raise BadConfigError for Java plug-ins that no service file names."""
     if settings.plugin_discovery.lower() != HYBRID_FAIL:
         return
-    plugins.everything()
+    plugins.everything(patient=True)
     unlisted = [f"{one.location}: {one.error}" for one in plugins.broken() if HYBRID_FAIL in one.error]
     if unlisted:
         raise BadConfigError({"plugin.discovery": unlisted})

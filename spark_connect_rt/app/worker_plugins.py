@@ -90,11 +90,12 @@ def _java_settings(settings: PluginSettings) -> _JavaSettings:
 
 @cache
 def _java(settings: _JavaSettings) -> DriverAnswers:
-    from spark_connect_rt.java_host.driver_jvm import JvmSettings, driver_host
+    from spark_connect_rt.java_host.driver_jvm import JvmSettings, driver_host, searching_host
     from spark_connect_rt.java_host.plugin_answers import DriverAnswers
 
     heap, options, discovery = settings
-    _ASKED[settings] = DriverAnswers(driver_host(JvmSettings(heap, options)), discovery)
+    jvm = JvmSettings(heap, options)
+    _ASKED[settings] = DriverAnswers(driver_host(jvm), discovery, searching_host(jvm))
     return _ASKED[settings]
 
 

@@ -25,11 +25,13 @@ from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.java_host.process import JavaHostGoneError, JavaProcess, OnFrame, OnGone
 from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava
 
-ANSWER_LIMIT_S = 90.0  # of a question about no running connector: as long as Connect's REST waits
+ANSWER_LIMIT_S = 80.0  # of a question about no running connector: Connect's REST waits 90, and shall hear why
+STACK_LIMIT_S = 2.0
 IDLE_LIMIT_S = 180.0
 HANG_LIMIT_S = 60.0
 LOOK_EVERY_S = 5.0
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+_JDK = ("java.", "jdk.", "sun.")
 QUICK_LOSSES_MAX = 3  # losses within STABLE_S after which connectors fail instead of being started again
 STABLE_S = 60.0
 
@@ -94,6 +96,7 @@ class DriverHost:
         self._process: JavaProcess | None = None
         self._open: dict[int, Future[Any]] = {}
         self._running: dict[str, Running] = {}
+        self._stacks: dict[str, Future[Sequence[str]]] = {}  # thread -> where it is
         self._used_s = self._alive_s = time.monotonic()
         self._losses: list[float] = []
         self._trouble = ""
@@ -117,7 +120,7 @@ class DriverHost:
             op: what is asked (java/, Connectors).
             question: its fields.
             instance: of a running connector, whose questions are answered in order; empty: of none.
-            limit_s: how long to wait; None: as long as Connect's REST waits, for a running connector for ever.
+            limit_s: how long to wait; None: a little less than Connect's REST, for a running connector for ever.
 
         Raises JavaError: the plug-in raised; JavaHostGoneError: there is no JVM, or it was lost; ConnectError: no
         answer in time.
@@ -128,10 +131,28 @@ class DriverHost:
         try:
             return answer.result(limit_s)
         except FutureTimeoutError:
-            raise ConnectError(f"the Java plug-in did not answer {op!r} in {limit_s:.0f} s", code="CRT-1130") from None
+            late = f"the Java plug-in did not answer {op!r} in {limit_s:.0f} s{self._where(number)}"
+            raise ConnectError(late, code="CRT-1130") from None
         finally:
             with self._lock:
                 self._open.pop(number, None)
+
+    def _where(self, number: int) -> str:
+        """Return in which line of its code a question hangs, as far as the JVM says that; the log has the stack."""
+        thread, stack = f"connector-question-{number}", Future[Sequence[str]]()
+        self._stacks[thread] = stack
+        try:
+            if (process := self._process) is not None:
+                process.send(ToJava.STACKS, 0, thread)
+                lines = stack.result(STACK_LIMIT_S)
+                log.error("question %d to a Java plug-in hangs:\n    %s", number, "\n    ".join(lines))
+                own = (line for line in lines if not line.startswith(_JDK))
+                return f": it is in {next(own, lines[0] if lines else 'no code')}"
+        except (ConnectError, FutureTimeoutError):
+            log.debug("the stack of question %d is not known", number)
+        finally:
+            self._stacks.pop(thread, None)
+        return ""
 
     def keep(self, instance: str, running: Running) -> None:
         """Count a connector among the running ones: it is started again when the JVM is lost."""
@@ -193,6 +214,9 @@ class DriverHost:
                 _hand_on(running, frame.head)
         elif frame.kind is FromJava.STACKS:
             self._alive_s = time.monotonic()
+            for one in frame.head:
+                if (stack := self._stacks.pop(one["thread"], None)) is not None:
+                    stack.set_result(one["stack"])
 
     def _answer_offsets(self, running: Running, head: Mapping[str, Any]) -> None:
         asked = head["detail"]

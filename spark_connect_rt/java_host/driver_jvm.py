@@ -27,6 +27,8 @@ _WORKER = {  # plug-ins are named by their places, question by question
     "plugin.discovery": "service_load",
 }
 
+SEARCH_IDLE_S = 10.0
+
 _RUNTIME = "org.apache.kafka.connect.runtime"
 _LEVELS = {f"{_RUNTIME}.isolation": "WARN", f"{_RUNTIME}.standalone": "WARN"}  # of what is set up for no task
 
@@ -42,6 +44,11 @@ class JvmSettings:
 def driver_host(settings: JvmSettings, limits: Limits | None = None) -> DriverHost:
     """Return the host of a driver's connectors; its JVM starts when it is asked something."""
     return DriverHost(lambda on_frame, on_gone: _start(settings, on_frame, on_gone), limits)
+
+
+def searching_host(settings: JvmSettings) -> DriverHost:
+    """Return the host in which plug-ins are looked for, and made to be asked their versions; it ends soon."""
+    return driver_host(settings, Limits(idle_s=SEARCH_IDLE_S))
 
 
 def _start(settings: JvmSettings, on_frame: OnFrame, on_gone: OnGone) -> JavaProcess:

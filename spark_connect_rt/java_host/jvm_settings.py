@@ -6,16 +6,13 @@ Java's direct memory may be as large as its heap unless the options say otherwis
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from spark_connect_rt.config.java_hosting import heap_bytes, heap_complaint, options_complaint
 from spark_connect_rt.config.jvm_memory import ARCHIVES_IN_PLACE
 from spark_connect_rt.config.worker.own_settings import JAVA_HEAP, JAVA_OPTIONS
 from spark_connect_rt.errors import BadConfigError
 
-LEAST_HEAP_BYTES = 32 << 20  # Connect's own classes do not start with less
-MOST_HEAP_BYTES = 1 << 40
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 # Java's own choice is the whole of -Xmx on most machines, whose young part is then filled before anything is collected:
 # 64 instead of 129 MiB with one task that moved 1.5 M lines, 126 instead of 169 with 20, for the same CPU.
 _FIRST_HEAP = "-Xms16m"
@@ -36,35 +33,6 @@ _PATIENT_COMPILER = (
     "-XX:Tier4BackEdgeThreshold=200000",
 )
 _DIRECT = "-XX:MaxDirectMemorySize"
-_OURS = ("-cp", "-classpath", "--class-path", "-jar", "-m", "--module", "-XX:-ExitOnOutOfMemoryError")
-
-
-def heap_bytes(text: str) -> int | None:
-    """Return the bytes of a size as ``-Xmx`` takes it (``256m``), None: that is none."""
-    found = re.fullmatch(r"(\d{1,15})([kmg]?)", text.strip().lower())
-    return int(found.group(1)) * _UNITS[found.group(2)] if found else None
-
-
-def heap_complaint(text: str) -> str | None:
-    """Return what is wrong with a heap's size, None when nothing is."""
-    size = heap_bytes(text)
-    if size is None:
-        return f"{text!r} is no size: give a number with k, m or g, such as 256m"
-    if size < LEAST_HEAP_BYTES:
-        return f"{text} is too small for a Java host: give at least {LEAST_HEAP_BYTES >> 20}m"
-    if size > MOST_HEAP_BYTES:
-        return f"{text} is more than any machine has"
-    return None
-
-
-def options_complaint(options: Sequence[str]) -> str | None:
-    """Return what is wrong with the JVM's options, None when nothing is that can be seen without starting it."""
-    for one in options:
-        if not one.startswith("-"):
-            return f"{one!r} is no option of a JVM: each begins with -"
-        if one.partition("=")[0] in _OURS:
-            return f"{one} is the host's own: it cannot be set"
-    return None
 
 
 def jvm_options(heap: str, options: Sequence[str] = ()) -> list[str]:

@@ -9,6 +9,8 @@ import hashlib
 import logging
 import os
 import threading
+import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
@@ -29,6 +31,10 @@ from spark_connect_rt.ports.java_code import JavaCode
 _UNDEFINED = (None, "", "undefined")
 _FORM = 2  # of what is kept
 SCAN_LIMIT_S = 300.0
+LOAD_LIMIT_S = 60.0  # of all plug-ins of a place
+MAKE_LIMIT_S = 20.0  # of one: its constructor and version()
+_COSTLY = ("CRT-1130", "CRT-1131", "CRT-1132")  # no answer in time, no JVM starts, the JVM was lost
+AGAIN_AFTER_S = 300.0  # a place whose plug-ins ended the JVM, or hung, is asked for their versions again
 
 log = logging.getLogger(__name__)
 
@@ -67,15 +73,30 @@ class KeptAnswers:
 class DriverAnswers:
     """The JavaRuntime of a driver. Any thread."""
 
-    def __init__(self, host: DriverHost, discovery: str) -> None:
-        """``discovery``: the worker's ``plugin.discovery``."""
+    def __init__(self, host: DriverHost, discovery: str, searches: DriverHost | None = None) -> None:
+        """Take the JVM of connectors.
+
+        Args:
+            host: where connectors live.
+            discovery: the worker's ``plugin.discovery``.
+            searches: another JVM, in which plug-ins are looked for and asked their versions: one that this ends is no
+                connector's loss. None: the same.
+        """
         self.host = host
         self.discovery = discovery
+        self._searches = searches or host
         self._kept = KeptAnswers(self.java_major)
         self._lock = threading.Lock()
         self._versions: dict[tuple[str, str, str], Mapping[str, Any]] = {}  # (place, content, class) -> answer
         self._classes: dict[tuple[str, str, str, str], type[Any]] = {}
         self._said: set[str] = set()  # why versions could not be asked
+        self._loading: dict[str, threading.Lock] = defaultdict(threading.Lock)  # place -> one question at a time
+        self._unanswered: dict[tuple[str, str], tuple[float, ConnectError]] = {}  # (place, content) -> since (s), why
+
+    def close(self) -> None:
+        """End the JVMs; a later question starts another one."""
+        self.host.close()
+        self._searches.close()
 
     @cached_property
     def _major(self) -> int:
@@ -112,7 +133,7 @@ class DriverAnswers:
         """See JavaRuntime."""
         answer = self._kept.get(digest, "scan")
         if answer is None:
-            answer = self.host.ask("scan", {"place": str(place)}, limit_s=SCAN_LIMIT_S)
+            answer = self._searches.ask("scan", {"place": str(place)}, limit_s=SCAN_LIMIT_S)
             self._kept.put(digest, "scan", answer)
         return [
             Scanned(one["type"], one["class"], None if one["version"] in _UNDEFINED else one["version"])
@@ -165,11 +186,26 @@ class DriverAnswers:
         return dict(answer)
 
     def _loaded(self, plugin: JavaPluginDesc) -> Mapping[str, Any]:
-        """Return {"version"} or {"error"} of a plug-in; all those of its place are asked together."""
+        """Return {"version"} or {"error"} of a plug-in; all those of its place are asked together. Raises ConnectError.
+
+        A list of plug-ins asks for each of them: what ended the JVM, or had no answer, is not asked again at once.
+        """
         key = plugin.location, plugin.digest, plugin.java_class
+        place = key[:2]
         with self._lock:
+            loading = self._loading[plugin.location]
+        with loading:
             if key not in self._versions:
-                for one in self._load(plugin):
+                since_s, why = self._unanswered.get(place, (0.0, None))
+                if why is not None and time.monotonic() - since_s < AGAIN_AFTER_S:
+                    raise why.with_traceback(None)
+                try:
+                    answers = self._load(plugin)
+                except ConnectError as error:
+                    if error.code in _COSTLY:
+                        self._unanswered[place] = time.monotonic(), error
+                    raise
+                for one in answers:
                     self._versions[plugin.location, plugin.digest, one["class"]] = one
             return self._versions.get(key, {})
 
@@ -177,9 +213,9 @@ class DriverAnswers:
         question = "load " + " ".join(plugin.siblings)
         answer = self._kept.get(plugin.digest, question)
         if answer is None:
-            answer = self.host.ask(
-                "load", {"place": plugin.location, "content": plugin.digest, "classes": plugin.siblings}
-            )
+            asked = {"place": plugin.location, "content": plugin.digest, "classes": plugin.siblings}
+            limits = {"limit_ms": int(MAKE_LIMIT_S * 1000)}
+            answer = self._searches.ask("load", asked | limits, limit_s=LOAD_LIMIT_S)
             for one in answer:
                 if "error" in one:
                     one["error"] += _hint(one["error"].partition(":")[0])

@@ -30,14 +30,16 @@ def columns_batch(
 
 
 def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
-    """Return batches of one topic and the same columns as one, a row with its partition; None: they are not alike."""
+    """Return batches of one topic as one, a row with its partition; None: they are of several, or may be."""
     topics = {(batch.schema.metadata or {}).get(TOPIC) for batch in batches}
-    placed = [_with_partition(batch) for batch in batches]
-    alike = all(batch.schema.equals(placed[0].schema) for batch in placed)
-    if len(topics) != 1 or None in topics or not alike:
+    if len(topics) != 1 or None in topics:
         return None
-    table = pa.Table.from_batches(placed).combine_chunks()
-    return table.replace_schema_metadata({TOPIC: topics.pop()}).to_batches()[0]
+    placed = [_with_partition(batch) for batch in batches]
+    if all(batch.schema.equals(placed[0].schema) for batch in placed):
+        table = pa.Table.from_batches(placed)
+    else:  # a column that is absent is null in every row
+        table = pa.concat_tables([pa.Table.from_batches([one]) for one in placed], promote_options="default")
+    return table.combine_chunks().replace_schema_metadata({TOPIC: topics.pop()}).to_batches()[0]
 
 
 def _with_partition(batch: pa.RecordBatch) -> pa.RecordBatch:

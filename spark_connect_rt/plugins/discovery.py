@@ -8,9 +8,10 @@ shows and configurations use. One that cannot be read is reported with its reaso
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from spark_connect_rt.plugins.class_scan import Unscanned
 from spark_connect_rt.plugins.isolation import make_importable
 from spark_connect_rt.plugins.java_plugins import JavaFound, JavaRuntime, completed, look_at
 from spark_connect_rt.plugins.locations import (
@@ -29,23 +30,27 @@ _OURS = "spark_connect_rt."
 
 @dataclass(frozen=True, slots=True)
 class BrokenPlugin:
-    """One plug-in that cannot be used: its name (a class, or the place alone), where it is, and why."""
+    """One plug-in that cannot be used: its name (a class, or the place alone), where it is, and why.
+
+    ``incomplete``: there may be more plug-ins at its place than are known.
+    """
 
     name: str
     location: str
     error: str
+    incomplete: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
     """The plug-ins that were found, and those that cannot be used.
 
-    ``more``: finds what only a JVM can, in seconds (plug-ins that no service file names); None: there is no more.
+    ``unscanned``: places of which only a JVM says all, in seconds (plug-ins that no service file names).
     """
 
     plugins: Sequence[PluginDesc] = ()
     broken: Sequence[BrokenPlugin] = ()
-    more: Callable[[], Discovered] | None = None
+    unscanned: Sequence[Unscanned[Discovered]] = ()
 
 
 def discover(plugin_path: Sequence[str], with_environment: bool = True, java: JavaRuntime | None = None) -> Discovered:
@@ -55,22 +60,20 @@ def discover(plugin_path: Sequence[str], with_environment: bool = True, java: Ja
     """
     plugins: list[PluginDesc] = []
     broken: list[BrokenPlugin] = []
-    unscanned: list[tuple[Location, JavaFound]] = []
+    unscanned: list[Unscanned[Discovered]] = []
     locations = find_locations(plugin_path)
     make_importable(locations)
     for location in locations:
         if not location.java:
             _take_location(location, plugins, broken)
-        elif (found := _take_java(location, java, plugins, broken)) is not None and found.wants_scan:
-            unscanned.append((location, found))
+        elif (found := _take_java(location, java, plugins, broken)) is not None and java and found.wants_scan:
+            unscanned.append(_unscanned(location, found, java))
     if with_environment:
         try:
             _take(entries_of_environment(), None, plugins, broken)
         except Exception as error:  # noqa: BLE001 - one broken distribution of the environment
             broken.append(BrokenPlugin(ENVIRONMENT, ENVIRONMENT, f"metadata cannot be read: {error}"))
-    if java is None or not unscanned:
-        return Discovered(plugins, broken)
-    return Discovered(plugins, broken, lambda: _scanned(unscanned, java))
+    return Discovered(plugins, broken, unscanned)
 
 
 def _take_java(
@@ -90,14 +93,14 @@ def _take_java(
     return found
 
 
-def _scanned(unscanned: Sequence[tuple[Location, JavaFound]], java: JavaRuntime) -> Discovered:
-    plugins: list[PluginDesc] = []
-    broken: list[BrokenPlugin] = []
-    for location, found in unscanned:
+def _unscanned(location: Location, found: JavaFound, java: JavaRuntime) -> Unscanned[Discovered]:
+    where = str(location.path)
+
+    def search() -> Discovered:
         more, problems = completed(location.path, found, java)
-        plugins += more
-        broken += [BrokenPlugin(name, str(location.path), why) for name, why in problems]
-    return Discovered(plugins, broken)
+        return Discovered(more, [BrokenPlugin(name, where, why) for name, why in problems])
+
+    return Unscanned(where, search)
 
 
 def _take_location(location: Location, plugins: list[PluginDesc], broken: list[BrokenPlugin]) -> None:

@@ -181,11 +181,11 @@ def _java_major(runtime: JavaRuntime) -> float:
 
 
 def completed(place: Path, found: JavaFound, runtime: JavaRuntime) -> tuple[list[PluginDesc], list[tuple[str, str]]]:
-    """Return what a JVM finds at a place beside ``found``, and problems. Blocks for seconds, the first time."""
-    try:
-        scanned = runtime.scan(place, found.digest)
-    except ConnectError as error:
-        return [], [(place.name, f"only its service files could be read: {error}")]
+    """Return what a JVM finds at a place beside ``found``, and problems. Blocks for seconds, the first time.
+
+    Raises ConnectError: no JVM says what is there.
+    """
+    scanned = runtime.scan(place, found.digest)
     known = {(one.type, one.java_class) for one in found.plugins} | {("", name) for name, _ in found.problems}
     new = [
         (one.type, one.class_name)

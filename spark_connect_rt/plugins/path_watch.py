@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,44 +51,36 @@ class PathState:
         before, self._listed = self._listed, {}
         found: dict[str, Facts] = {}
         for folder in self._folders:
-            if not os.path.isdir(folder):
-                if (facts := _facts(folder)) is not None:
-                    found[folder] = {"": facts}
+            own = _stat(folder)
+            if own is None:
                 continue
-            for path in self._children(folder, before):
-                if os.path.isdir(path):
-                    found[path] = dict(self._below(path, before, set()))
-                elif path.endswith(_ARCHIVES) and (facts := _facts(path)) is not None:
-                    found[path] = {"": facts}
+            if not stat.S_ISDIR(own.st_mode):
+                found[folder] = {"": _facts(own)}
+                continue
+            listed = self._list(folder, own, before)
+            for path, below in _there(listed.folders):
+                if _is_shown(path):
+                    found[path] = dict(self._below(path, below, before, set()))
+            for path, file in _there(listed.files):
+                if _is_shown(path) and path.endswith(_ARCHIVES):
+                    found[path] = {"": _facts(file)}
         return found
 
-    def _children(self, folder: str, before: Mapping[str, _Listed]) -> Iterator[str]:
-        listed = self._list(folder, before)
-        for path in (*listed.folders, *listed.files):
-            if not os.path.basename(path).startswith("."):
-                yield path
-
     def _below(
-        self, folder: str, before: Mapping[str, _Listed], seen: set[tuple[int, int]]
+        self, folder: str, own: os.stat_result, before: Mapping[str, _Listed], seen: set[tuple[int, int]]
     ) -> Iterator[tuple[str, tuple[int, int]]]:
-        try:
-            own = os.stat(folder)
-        except OSError:
-            return
         if (own.st_dev, own.st_ino) in seen:  # a link that leads back
             return
         seen.add((own.st_dev, own.st_ino))
-        listed = self._list(folder, before)
-        for path in listed.files:
-            if (facts := _facts(path)) is not None:
-                yield path, facts
-        for path in listed.folders:
-            yield from self._below(path, before, seen)
+        listed = self._list(folder, own, before)
+        for path, file in _there(listed.files):
+            yield path, _facts(file)
+        for path, below in _there(listed.folders):
+            yield from self._below(path, below, before, seen)
 
-    def _list(self, folder: str, before: Mapping[str, _Listed]) -> _Listed:
-        known = before.get(folder)
+    def _list(self, folder: str, own: os.stat_result, before: Mapping[str, _Listed]) -> _Listed:
+        known, mtime_ns = before.get(folder), own.st_mtime_ns
         try:
-            mtime_ns = os.stat(folder).st_mtime_ns
             if known is None or not known.settled or known.mtime_ns != mtime_ns:
                 known = _Listed(mtime_ns, settled=time.time_ns() - mtime_ns > _SETTLED_NS)
                 for entry in sorted(os.scandir(folder), key=lambda one: one.name):
@@ -101,13 +94,27 @@ class PathState:
         return known
 
 
-def _facts(path: str) -> tuple[int, int] | None:
-    """Return when a file changed (ns) and its size, None: it is not there."""
+def _there(paths: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield what is still there, with what the system says of it."""
+    for path in paths:
+        if (found := _stat(path)) is not None:
+            yield path, found
+
+
+def _stat(path: str) -> os.stat_result | None:
     try:
-        found = os.stat(path)
+        return os.stat(path)
     except OSError:
         return None
+
+
+def _facts(found: os.stat_result) -> tuple[int, int]:
+    """Return when a file changed (ns) and its size."""
     return found.st_mtime_ns, found.st_size
+
+
+def _is_shown(path: str) -> bool:
+    return not os.path.basename(path).startswith(".")
 
 
 class PathWatch:

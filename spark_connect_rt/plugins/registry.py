@@ -10,10 +10,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from spark_connect_rt.api.plugin_modules import BROKEN_PLUGIN, RUNTIME_MARK, VERSION_MARK
 from spark_connect_rt.errors import NotFoundError
+from spark_connect_rt.plugins.class_scan import WAIT_LIMIT_S, ClassScan, Unscanned
 from spark_connect_rt.plugins.discovery import BrokenPlugin, Discovered
 from spark_connect_rt.plugins.java_plugins import JavaPluginDesc
 from spark_connect_rt.plugins.plugin_desc import (
@@ -58,7 +60,7 @@ class Plugins:
         self._lock = threading.Lock()
         self._refreshing = threading.Lock()  # one at a time: the later one has seen more
         self._others: Sequence[PluginDesc] | None = None
-        self._more: Callable[[], Discovered] | None = None
+        self._scan: ClassScan[Discovered] | None = None  # of what was searched; None: no JVM has to look
         self._all_by_name: dict[str, list[PluginDesc]] = {}
         self._broken: dict[tuple[str, str], BrokenPlugin] = {}
 
@@ -124,9 +126,12 @@ class Plugins:
         wanted = (SINK, SOURCE) if connectors_only else IN_REST
         return [one for one in self.everything() if one.type in wanted and one.listed and not self._is_broken(one)]
 
-    def everything(self) -> Sequence[PluginDesc]:
-        """Return every plug-in of every kind, also those that failed when they were imported."""
-        self._search_all()
+    def everything(self, *, patient: bool = False) -> Sequence[PluginDesc]:
+        """Return every plug-in of every kind, also those that failed when they were imported.
+
+        ``patient``: however long a JVM takes to find them.
+        """
+        self._search_all(patient=patient)
         found = _sorted([*self._bundled, *(self._others or ())])
         for one in _java_problems(found):
             self._note(one)
@@ -136,7 +141,8 @@ class Plugins:
         """Return those that cannot be used, as far as is known: by their metadata, or since they were asked for."""
         self._search()
         with self._lock:
-            return sorted(self._broken.values(), key=lambda one: (one.location, one.name))
+            late = [_unsearched(place, self._scan.complaint()) for place in self._scan.late()] if self._scan else []
+            return sorted([*self._broken.values(), *late], key=lambda one: (one.location, one.name))
 
     def refresh(self) -> None:
         """Search again: a plug-in was installed or removed. Who asks meanwhile gets what was known before."""
@@ -163,19 +169,34 @@ class Plugins:
 
     def _take(self, found: Discovered) -> None:
         self._others = found.plugins
-        self._more = found.more
+        if self._scan is not None:
+            self._scan.end()
+        self._scan = ClassScan(found.unscanned, self._take_scanned, WAIT_LIMIT_S) if found.unscanned else None
         self._all_by_name = _by_name([*self._bundled, *found.plugins])
 
-    def _search_all(self) -> None:
-        """Search also for what only a JVM finds: once, when a name is not known, or all are wanted."""
+    def _search_all(self, *, patient: bool = False) -> None:
+        """Search also for what only a JVM finds: when a name is not known, or all are wanted. Waits a minute at most.
+
+        The lock is free meanwhile: connectors whose classes are known start.
+        """
         self._search()
         with self._lock:
-            if self._more is None:
+            scan = self._scan
+        if scan is not None:
+            scan.wait(patient=patient)
+
+    def _take_scanned(
+        self, scan: ClassScan[Discovered], place: Unscanned[Discovered], found: Discovered | Exception
+    ) -> None:
+        """Take what a JVM found at a place, unless the places were searched again meanwhile."""
+        if isinstance(found, Exception):
+            found = Discovered(broken=[_unsearched(place, f"only its service files could be read: {found}")])
+        with self._lock:
+            if self._scan is not scan:
                 return
-            more, self._more = self._more(), None
-            self._others = [*(self._others or ()), *more.plugins]
+            self._others = [*(self._others or ()), *found.plugins]
             self._all_by_name = _by_name([*self._bundled, *self._others])
-        for one in more.broken:
+        for one in found.broken:
             self._note(one)
 
     def _note(self, broken: BrokenPlugin) -> None:
@@ -216,9 +237,13 @@ class Plugins:
         )
 
     def _why_broken(self, name: str) -> str:
-        """Return what is wrong with plug-ins of that name that are there."""
-        found = [one for one in self.broken() if name in (one.name, one.name.rpartition(".")[2])]
+        """Return what is wrong with plug-ins of that name that are there, or that may be."""
+        found = [one for one in self.broken() if one.incomplete or name in (one.name, one.name.rpartition(".")[2])]
         return "".join(f"; {one.name} of {one.location}: {one.error}" for one in found)
+
+
+def _unsearched(place: Unscanned[Discovered], why: str) -> BrokenPlugin:
+    return BrokenPlugin(Path(place.location).name, place.location, why, incomplete=True)
 
 
 def _of_runtime(known: Sequence[PluginDesc], runtime: str) -> Sequence[PluginDesc]:

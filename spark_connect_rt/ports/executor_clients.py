@@ -6,9 +6,9 @@ an ExecutorClients. In-memory twin: testing.memory_executor_clients.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -67,6 +67,17 @@ class BatchProducer(Protocol):
 
     def close(self) -> None:
         """Give up what is queued and close."""
+
+
+@runtime_checkable
+class SaysWhenEmpty(Protocol):
+    """A BatchProducer that says when a ``flush`` would not wait, so that no one has to wait in it."""
+
+    def is_empty(self, otherwise: Callable[[], None]) -> bool:
+        """Return whether nothing is under way, or ``flush`` would raise; else call ``otherwise`` once it is so.
+
+        Of several calls before that the last counts. ``otherwise``: on any thread; must not block.
+        """
 
 
 class TransactionalProducer(BatchProducer, Protocol):

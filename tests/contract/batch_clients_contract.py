@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,13 @@ import pyarrow as pa
 import pytest
 
 from spark_connect_rt.pipeline.columns import PARTITION, PRODUCE_FIELDS, TOPIC, produce_batch
-from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS, RECORD_REPORTS, BatchConsumer, BatchProducer
+from spark_connect_rt.ports.executor_clients import (
+    OFFSET_REPORTS,
+    RECORD_REPORTS,
+    BatchConsumer,
+    BatchProducer,
+    SaysWhenEmpty,
+)
 from spark_connect_rt.protocol.ids import TopicPartition
 from tests.contract.compacted_log_contract import fresh_name, until
 
@@ -111,6 +118,19 @@ class BatchClientsContract:
         before = {first.partition: 2}
         offsets = [before.get(1, 0), before.get(0, 0), before.get(1, 0) + 1, before.get(0, 0) + 1]
         assert others == [(topic, n % 2, offset, n) for n, offset in enumerate(offsets, 1)]
+
+    def test_a_producer_that_says_it_is_empty_has_everything_acknowledged(self, topic: str) -> None:
+        producer, said = self.new_producer(**OFFSET_REPORTS), threading.Event()
+        for count in (2_000, 1):
+            producer.produce(rows_batch([{"value": b"v"}] * count, {TOPIC: topic.encode(), PARTITION: b"1"}))
+            if isinstance(producer, SaysWhenEmpty):
+                assert producer.is_empty(said.set) or said.wait(LIMIT_MS / 1000)
+                said.clear()
+                producer.flush(0)
+            else:
+                producer.flush(LIMIT_MS)
+            assert sum(one.records for one in producer.delivered()) == count
+        producer.close()
 
     def test_a_batch_of_one_topic_without_partition_arrives_whole(self, topic: str) -> None:
         self.written(produce_batch(topic, pa.array(["a", "b", "c"])))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,14 @@ STRING = "org.apache.kafka.connect.storage.StringConverter"
 class HostedJava:
     """A JVM, and what it said of each number; heartbeats apart."""
 
-    def __init__(self, plugin_path: Path, heap: str = "96m", silence_limit_s: float = 60.0, **levels: str) -> None:
+    def __init__(
+        self,
+        plugin_path: Path,
+        heap: str = "96m",
+        silence_limit_s: float = 60.0,
+        options: Sequence[str] = (),
+        **levels: str,
+    ) -> None:
         java, connect = find_java(), connect_jars()
         jars = [*connect, host_jar(java, connect)]
         self.frames: dict[int, queue.Queue[Frame]] = defaultdict(queue.Queue)
@@ -35,7 +43,7 @@ class HostedJava:
             "plugin.discovery": "service_load",
         }
         self.process = JavaProcess(
-            lambda path: command_line(java.executable, jars, path, heap, ("-XX:TieredStopAtLevel=1",)),
+            lambda path: command_line(java.executable, jars, path, heap, ["-XX:TieredStopAtLevel=1", *options]),
             worker,
             self._take,
             self.gone.put,

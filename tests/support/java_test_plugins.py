@@ -2,7 +2,8 @@
 
 What is in it: ``MisbehavingSource`` and ``MisbehavingSink`` (whose setting ``misbehave`` says which call does what
 wrong), ``ObedientSource`` and ``ObedientSink`` (whose tasks do what a script or their records say), the transformation
-``Label``, the predicate ``TopicIs``, the converter ``Marked``, the provider ``Table``.
+``Label``, the predicate ``TopicIs``, the converter ``Marked``, the provider ``Table``; and, named by no service file,
+``Unruly`` sources, which misbehave before they have a configuration.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ LABEL = f"{PACKAGE}.Label"
 TOPIC_IS = f"{PACKAGE}.TopicIs"
 MARKED = f"{PACKAGE}.Marked"
 TABLE = f"{PACKAGE}.Table"
+UNRULY = f"{PACKAGE}.Unruly$"
 _SERVICES = {
     "org.apache.kafka.connect.source.SourceConnector": f"{SOURCE}\n{OBEDIENT_SOURCE}",
     "org.apache.kafka.connect.sink.SinkConnector": f"{SINK}\n{OBEDIENT_SINK}",

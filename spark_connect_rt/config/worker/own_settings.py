@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.java_hosting import heap_of_tasks, options_of_tasks
 from spark_connect_rt.config.settings_group import SettingsGroup
 from spark_connect_rt.config.task_range import TASKS_AUTO, task_range
 from spark_connect_rt.config.validators import AtLeast, one_of
@@ -254,7 +255,7 @@ CONNECTOR = ConfigDef(
             None,
             LOW,
             "Heap of the JVM of a Java connector's tasks; not set: the worker's.",
-            heap_size,
+            heap_of_tasks,
             "Execution",
             3,
             "SHORT",
@@ -266,10 +267,11 @@ CONNECTOR = ConfigDef(
             None,
             LOW,
             "Further options of that JVM, separated by blanks as in a shell; not set: the worker's.",
-            group="Execution",
-            order=4,
-            width="LONG",
-            display_name="Options of the tasks' JVM",
+            options_of_tasks,
+            "Execution",
+            4,
+            "LONG",
+            "Options of the tasks' JVM",
         ),
     ]
 )

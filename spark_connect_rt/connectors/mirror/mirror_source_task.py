@@ -20,9 +20,9 @@ from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.connectors.mirror.batch_copies import BatchCopies, batches_refused
 from spark_connect_rt.connectors.mirror.mirror_metrics import MirrorSourceMetrics
 from spark_connect_rt.connectors.mirror.offset_sync_writer import OffsetSyncWriter
-from spark_connect_rt.connectors.topics.kafka_source_task import by_partition, source_batch
+from spark_connect_rt.connectors.topics.kafka_source_task import source_batch
 from spark_connect_rt.errors import NotFoundError
-from spark_connect_rt.kafka.reading.consumers import batch_consumer
+from spark_connect_rt.kafka.reading.consumers import batch_consumer, polled_apart
 from spark_connect_rt.mirror.config import EMIT_OFFSET_SYNCS, MIRROR_SOURCE, SOURCE
 from spark_connect_rt.mirror.flow import Flow
 from spark_connect_rt.mirror.offset_sync_rule import OffsetRun
@@ -81,13 +81,11 @@ class MirrorSourceTask(SourceTask):
         try:
             if self._copies is not None:
                 return self._copies.poll()
-            batch = self._consumer.poll(self._most, POLL_MS)
+            polled = polled_apart(self._consumer, self._most, POLL_MS)
         except NotFoundError as error:  # as in Java: a topic may come back, the others go on meanwhile
             self._say_missing(str(error))
             return None
-        if batch is None:
-            return None
-        return [self._copied(partition, rows) for partition, rows in by_partition(batch)]
+        return [self._copied(partition, rows) for partition, rows in polled]
 
     def idle_wait_ms(self) -> int:
         """Return a short wait, or none: ``poll`` waits by itself."""

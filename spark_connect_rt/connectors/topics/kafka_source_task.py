@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,6 @@ from spark_connect_rt.api.records import SourceBatch
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.connectors.topics import kafka_settings as settings
 from spark_connect_rt.errors import ConnectError, DataError
-from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.protocol.ids import TopicPartition
 
 CLUSTER, TOPIC_KEY, PARTITION_KEY, OFFSET = "cluster", "topic", "partition", "offset"
@@ -39,10 +39,12 @@ class KafkaSourceTask(SourceTask):
             properties["auto.offset.reset"] = "none"
         else:
             starts = self._stored(config[PARTITIONS].split(","), properties["auto.offset.reset"])
-        from spark_connect_rt.kafka.reading.consumers import batch_consumer  # the connector, which plans, does without
+        # The connector, which plans, does without.
+        from spark_connect_rt.kafka.reading.consumers import batch_consumer, polled_apart
 
         self._partitions = list(starts)
         self._consumer = batch_consumer(properties)
+        self._poll = partial(polled_apart, self._consumer)
         self._consumer.assign(starts)
 
     def has_more(self) -> bool:
@@ -62,8 +64,8 @@ class KafkaSourceTask(SourceTask):
         """Return what is there, a batch of columns for each partition."""
         if not self._partitions:
             return []
-        batch = self._consumer.poll(self._values["poll.max.records"], POLL_MS)
-        found = [] if batch is None else [self._batch(one, rows) for one, rows in self._within(by_partition(batch))]
+        polled = self._poll(self._values["poll.max.records"], POLL_MS)
+        found = [self._batch(one, rows) for one, rows in self._within(polled)]
         if self._ends:
             self._leave_what_is_read()
         return found
@@ -86,7 +88,7 @@ class KafkaSourceTask(SourceTask):
         }
 
     def _within(
-        self, found: Iterator[tuple[TopicPartition, pa.RecordBatch]]
+        self, found: Iterable[tuple[TopicPartition, pa.RecordBatch]]
     ) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
         """Yield the rows that lie before the ends."""
         for one, rows in found:
@@ -131,20 +133,6 @@ def source_batch(
         partition,
         rows.column("headers") if "headers" in names else None,
     )
-
-
-def by_partition(batch: pa.RecordBatch) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
-    """Yield the rows of each topic partition of a batch in consume form, in order."""
-    metadata = batch.schema.metadata or {}
-    topics = [metadata[TOPIC].decode()] if TOPIC in metadata else pc.unique(batch.column("topic")).to_pylist()
-    for topic in topics:
-        of_topic = batch if TOPIC in metadata else batch.filter(pc.equal(batch.column("topic"), topic))
-        if PARTITION in metadata:
-            yield TopicPartition(topic, int(metadata[PARTITION])), of_topic
-            continue
-        numbers = of_topic.column("partition")
-        for number in pc.unique(numbers).to_pylist():
-            yield TopicPartition(topic, number), of_topic.filter(pc.equal(numbers, number))
 
 
 def _partition_of(text: str) -> TopicPartition:

@@ -179,11 +179,12 @@ class BatchCopier:
                 raise self._sender.failure
             left_s = until_s - time.monotonic()
             if left_s <= 0:
+                await self._fetcher.settled()  # what was taken is not to wait for the next call
                 return
             if self._sender.held_bytes >= self._most_bytes:
                 await self._sender.changed(left_s, self._most_bytes)
             else:
-                await self._fetcher.fill(left_s)
+                await self._fetcher.fill(left_s, goes_on=True)
 
     async def _drained(self, until_s: float) -> None:
         while self._sender.held_bytes and self._sender.failure is None:

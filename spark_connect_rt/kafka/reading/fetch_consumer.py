@@ -56,16 +56,19 @@ class FetchConsumer:
 
     def poll(self, max_records: int, timeout_ms: int) -> pa.RecordBatch | None:
         """See the port. Returns as soon as there is one record, with what else is there."""
+        rows = self.poll_apart(max_records, timeout_ms)
+        return as_one(rows) if rows else None
+
+    def poll_apart(self, max_records: int, timeout_ms: int) -> list[pa.RecordBatch]:
+        """Return what ``poll`` does, the rows of each partition apart; a batch's metadata names its partition."""
         until_s = time.monotonic() + timeout_ms / 1000
         while True:
             rows = self._taken(max_records)
-            if rows:
-                return as_one(rows)
-            if self._is_quiet(until_s):
-                return None
+            if rows or self._is_quiet(until_s):
+                return rows
             self._run(self._fetcher.fill(max(0.0, until_s - time.monotonic())))
             if not self._fetcher.answers and until_s - time.monotonic() < TICK_S:
-                return None
+                return []
 
     def position(self, partition: TopicPartition) -> int:
         """See ``ports.executor_clients.BatchConsumer.position``."""

@@ -91,9 +91,10 @@ class Fetcher:
         self.readings: dict[TopicPartition, PartitionReading] = {}  # those that had something go to the end
         self.answers: deque[PartitionAnswer] = deque()
 
-    async def fill(self, limit_s: float) -> None:
+    async def fill(self, limit_s: float, *, goes_on: bool = False) -> None:
         """Return when there is an answer with something in it, or the time is up.
 
+        ``goes_on``: the loop runs on behind it, so that only the next request has to be on its way.
         Raises ConnectError: what waiting does not resolve.
         """
         until_s, has_waited = time.monotonic() + limit_s, False
@@ -105,7 +106,11 @@ class Fetcher:
             await self._any_done(max(0.0, left_s))
             await self._take_done()
             has_waited = True
-        for _ in range(_STEPS_OF_AN_ANSWER):  # a request goes out only now, and what has come in becomes an answer
+        await self.settled(1 if goes_on else _STEPS_OF_AN_ANSWER)
+
+    async def settled(self, steps: int = _STEPS_OF_AN_ANSWER) -> None:
+        """Let the loop do what is due: a request goes out only now, and what has come in becomes an answer."""
+        for _ in range(steps):
             await asyncio.sleep(0)
 
     def only_waits(self) -> bool:

@@ -54,6 +54,7 @@ class ColumnProducer:
         self._places = RecordPlaces()
         self._failure: ConnectError | None = None
         self._end_by_s = math.inf
+        self._on_empty: Callable[[], None] | None = None
         self._start(self._new_sender(settings))
 
     def _new_sender(self, settings: ColumnSettings) -> ColumnSender:
@@ -93,6 +94,14 @@ class ColumnProducer:
         """See ``ports.executor_clients.BatchProducer.flush``."""
         if not self._wait(lambda: not self._records, timeout_ms):
             raise TimedOutError(f"{self._records} records not acknowledged in {timeout_ms} ms{self._why()}")
+
+    def is_empty(self, otherwise: Callable[[], None]) -> bool:
+        """See ``ports.executor_clients.SaysWhenEmpty.is_empty``."""
+        with self._changed:
+            if not self._records or self._failure is not None:
+                return True
+            self._on_empty = otherwise
+            return False
 
     def hurry(self, end_by_s: float) -> None:
         """See ``ports.executor_clients.BatchProducer.hurry``."""
@@ -154,6 +163,8 @@ class ColumnProducer:
             self._records -= records
             self._bytes -= int(rows.sizes.sum())
             self._changed.notify_all()
+            if not self._records:
+                self._say_empty()
 
     def _fail(self, error: Exception) -> None:
         while isinstance(error, ExceptionGroup):
@@ -163,6 +174,12 @@ class ColumnProducer:
         with self._changed:
             self._failure = error if isinstance(error, ConnectError) else ConnectError(f"producing: {error!r}")
             self._changed.notify_all()
+            self._say_empty()
+
+    def _say_empty(self) -> None:
+        on_empty, self._on_empty = self._on_empty, None
+        if on_empty is not None:
+            on_empty()
 
 
 class SharedColumnProducer(ColumnProducer):

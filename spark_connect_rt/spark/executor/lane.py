@@ -127,7 +127,7 @@ class Lane(ABC, threading.Thread):
 
     def _take_one(self) -> bool:
         """Serve one row or the time; return whether the host ended."""
-        timeout_s = self.wait_s()
+        timeout_s = None if self._failed else self.wait_s()  # nothing of what was due is done any more
         try:
             row = self._rows.get(timeout=timeout_s)
         except queue.Empty:

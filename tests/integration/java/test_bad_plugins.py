@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from spark_connect_rt.app.cluster.session import Surroundings
 from spark_connect_rt.app.plugin_report import plugin_report
 from spark_connect_rt.app.plugin_scan import BUNDLED
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.java_host import slot_hosts
+from spark_connect_rt.java_host import plugin_answers, slot_hosts
+from spark_connect_rt.java_host.driver_host import Limits
 from spark_connect_rt.java_host.driver_jvm import JvmSettings, driver_host
 from spark_connect_rt.java_host.plugin_answers import DriverAnswers
 from spark_connect_rt.plugins.discovery import discover
@@ -34,6 +36,7 @@ from tests.support.java_test_plugins import (
     OBEDIENT_SOURCE,
     SINK,
     SOURCE,
+    UNRULY,
     part_of_jar,
 )
 
@@ -44,8 +47,8 @@ IN_PYTHON = {"connector.class": "FileStreamSource", "file": "in.txt", "topic": "
 class Worker:
     """REST and the command line of a worker with these plug-ins."""
 
-    def __init__(self, folders: list[Path], heap: str, folder: Path) -> None:
-        self.host = driver_host(JvmSettings(heap, "-XX:TieredStopAtLevel=1"))
+    def __init__(self, folders: list[Path], heap: str, folder: Path, limits: Limits | None) -> None:
+        self.host = driver_host(JvmSettings(heap, "-XX:TieredStopAtLevel=1"), limits)
         answers = DriverAnswers(self.host, "service_load")
         paths = [str(one) for one in folders]
         self.plugins = Plugins(BUNDLED, lambda: discover(paths, with_environment=False, java=answers))
@@ -74,8 +77,8 @@ class Worker:
 
 
 @contextmanager
-def worker_of(folders: list[Path], folder: Path, heap: str = "96m") -> Iterator[Worker]:
-    made = Worker(folders, heap, folder)
+def worker_of(folders: list[Path], folder: Path, heap: str = "96m", limits: Limits | None = None) -> Iterator[Worker]:
+    made = Worker(folders, heap, folder, limits)
     with InProcessCluster() as cluster:
         with patch("spark_connect_rt.testing.in_process_cluster.MemoryPlugins", lambda _: made.plugins):
             herder = cluster.add_worker().herder
@@ -104,6 +107,36 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def worker(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     with worker_of([folder, folder / "gone"], tmp_path_factory.mktemp("worker")) as worker:
         yield worker
+
+
+UNRULY_CALLS = ("InVersion", "InTaskClass", "InConfig")
+
+
+def test_what_hangs_or_throws_before_it_has_a_configuration_holds_up_no_other(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(plugin_answers, "MAKE_LIMIT_S", 1.0)
+    classes = [f"{UNRULY}{deed}{call}" for deed in ("Hangs", "Throws") for call in UNRULY_CALLS]
+    part_of_jar(tmp_path / "unruly", "source.SourceConnector", "\n".join(classes))
+    with (
+        worker_of([tmp_path, folder / "b"], tmp_path, limits=Limits(answer_s=3.0)) as worker,
+        ThreadPoolExecutor() as at,
+    ):
+        assert set(classes) - set(worker.listed()) == {f"{UNRULY}HangsInVersion", f"{UNRULY}ThrowsInVersion"}
+        broken = worker.connectrt("plugins", "list", "--url", "http://h").out
+        assert "its constructor or version() did not return in 1.0 s: it is in org.sparkconnectrt" in broken
+        asked = {one: at.submit(worker.validated, {"connector.class": one, "topic": "t"}) for one in classes}
+        asked["created"] = at.submit(worker.created, {"connector.class": classes[0], "topic": "t"})
+        assert worker.validated(GOOD).json()["error_count"] == 0
+        for name, answer in asked.items():
+            said = answer.result()
+            assert said.status_code in (400, 500), name
+            why = (
+                "misbehaves on purpose" if "Throws" in name else "did not answer 'describe' in 3 s: it is in org.spark"
+            )
+            assert why in said.json()["message"], name
+        assert "Unruly.version(Unruly.java" in caplog.text  # the stack
+        assert worker.created(IN_PYTHON).status_code == 201
 
 
 def refusals(worker: Worker, config: dict[str, str]) -> dict[str, str]:
@@ -168,6 +201,15 @@ def test_a_heap_that_is_too_small_is_named_and_python_goes_on(folder: Path, tmp_
             assert "connectrt.java.heap: 1k is too small for a Java host: give at least 32m" in text, where
         assert worker.validated(IN_PYTHON).json()["error_count"] == 0
         assert OBEDIENT_SOURCE in worker.listed()
+
+
+def test_a_connectors_own_heap_and_options_are_looked_at_before_it_is_made(worker: Worker) -> None:
+    own = {"connectrt.java.heap": "8m", "connectrt.java.options": "-Da='b"}
+    answer = worker.created(GOOD | own)
+    assert answer.status_code == 400
+    for why in ("8m is too small for a Java host: give at least 32m", "it is no list of options"):
+        assert why in answer.json()["message"]
+    assert worker.validated(GOOD | own).json()["error_count"] == 2
 
 
 def test_without_any_java_its_connectors_are_listed_and_refused_and_python_goes_on(

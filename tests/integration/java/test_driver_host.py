@@ -24,7 +24,7 @@ from spark_connect_rt.java_host.process import JavaHostGoneError
 from spark_connect_rt.plugins.discovery import discover
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.ports.plugin_metric_keys import VALUE, PluginMetricKey, part_of
-from tests.support.java_test_plugins import SINK, SOURCE, SOURCE_TASK, java_plugin_path
+from tests.support.java_test_plugins import SINK, SOURCE, SOURCE_TASK, UNRULY, java_plugin_path, part_of_jar
 
 LIMIT_S = 60
 LIMITS = Limits(answer_s=2, idle_s=1, hang_s=3, look_s=0.3)
@@ -220,6 +220,24 @@ def test_one_that_calls_system_exit_fails_and_its_neighbour_goes_on(started: Cal
     assert "called System.exit" in bad.context.next()
     assert good.context.next() == "reconfigure"
     assert len(good.task_configs(1)) == 1
+
+
+def test_one_that_ends_the_jvm_in_which_plug_ins_are_looked_for_ends_no_connector(
+    host: DriverHost, started: Callable[..., Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    part_of_jar(tmp_path / "exits", "source.SourceConnector", f"{UNRULY}ExitsInVersion")
+    connector, before = started("h"), host.pid
+    searches = driver_host(JvmSettings("64m"), LIMITS)
+    answers = DriverAnswers(host, "hybrid_warn", searches)
+    plugins = Plugins((), lambda: discover([str(tmp_path)], with_environment=False, java=answers))
+    assert [one.version for one in plugins.list()] == [None]
+    (place,) = plugins.broken()
+    assert place.error.startswith("only its service files could be read")
+    for words in (place.error, caplog.text):
+        assert "called System.exit" in words
+    assert host.pid == before
+    assert len(connector.task_configs(1)) == 1
+    searches.close()
 
 
 def test_an_idle_jvm_ends_and_the_next_question_starts_one(host: DriverHost, plugins: Plugins) -> None:

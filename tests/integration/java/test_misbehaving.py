@@ -20,7 +20,7 @@ from spark_connect_rt.java_host.wire import FromJava, ToJava
 from spark_connect_rt.pipeline.columns import TOPIC
 from spark_connect_rt.ports.java_log_levels import JAVA_LOG_LEVELS
 from tests.support.hosted_java import LIMIT_S, HostedJava
-from tests.support.java_test_plugins import SOURCE
+from tests.support.java_test_plugins import LABEL, MARKED, SOURCE
 
 NEIGHBOUR = 1
 
@@ -167,24 +167,55 @@ def test_what_is_static_is_of_all_tasks_of_a_jvm_as_in_java(
     assert other == one + 1
 
 
-@pytest.mark.parametrize("method", ["start", "poll", "commit", "commitRecord", "stop"])
-def test_a_call_that_hangs_is_shown_with_its_name_its_time_and_its_stack(
-    host: HostedJava, numbers: int, method: str
+def test_a_call_that_hangs_is_shown_with_its_name_its_time_and_its_stack(host: HostedJava, numbers: int) -> None:
+    names = ("configure", "start", "version", "poll", "commit", "commitRecord", "stop")
+    methods = dict(enumerate(names, numbers))
+    label = {"type": LABEL, "label": "l", "misbehave": "configure:swallow"}
+    chain = {"transforms": "x"} | {f"transforms.x.{name}": value for name, value in label.items()}
+    for number, method in methods.items():
+        more = chain if method == "configure" else {}
+        host.source(number, f"{method}:swallow", records="-1", batch="1", **more)
+        if method in ("commit", "commitRecord", "stop"):
+            host.next(number, FromJava.BATCH)
+            host.process.send(ToJava.DURABLE, number, {"batches": 1, "places": {"numbers": [[0, 0, 1, 1]]}})
+        if method == "stop":
+            host.process.send(ToJava.STOP, number)
+    for number, method in methods.items():
+        first = host.beat(number, "call")
+        while first["call"] != method:
+            first = host.beat(number, "call")
+        later = host.beat(number, "call")
+        assert (later["call"], later["call_ms"] > first["call_ms"]) == (method, True)
+        thread = "commit-" if method.startswith("commit") else "task-"
+        host.process.send(ToJava.STACKS, 0, f"{thread}c{number}-")
+        stacks = host.next(0, FromJava.STACKS).head
+        assert any("Misbehaviour.sleepWhatever" in line for one in stacks for line in one["stack"]), (method, stacks)
+
+
+def test_what_is_ended_twice_is_stopped_and_closed_once(
+    host: HostedJava, numbers: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    host.source(numbers, f"{method}:swallow", records="-1", batch="1")
-    if method in ("commit", "commitRecord", "stop"):
-        host.next(numbers, FromJava.BATCH)
-        host.process.send(ToJava.DURABLE, numbers, {"batches": 1, "places": {"numbers": [[0, 0, 1, 1]]}})
-    if method == "stop":
-        host.process.send(ToJava.STOP, numbers)
-    first = host.beat(numbers, "call")
-    while first["call"] != method:
-        first = host.beat(numbers, "call")
-    later = host.beat(numbers, "call")
-    assert (later["call"], later["call_ms"] > first["call_ms"]) == (method, True)
-    host.process.send(ToJava.STACKS, 0, "commit-" if method.startswith("commit") else "task-")
-    stacks = host.next(0, FromJava.STACKS).head
-    assert any("Misbehaviour.sleepWhatever" in line for one in stacks for line in one["stack"]), stacks
+    notes = {"value.converter": MARKED, "value.converter.notes": str(tmp_path / "notes")}
+    host.source(numbers, **notes)
+    host.next(numbers, FromJava.BATCH)
+    host.sink(numbers + 1, **notes)
+    host.next(numbers + 1, FromJava.STARTED)
+    asked = {"instance": "twice", "config": {"name": "twice", "connector.class": SOURCE}}
+    host.process.send(ToJava.QUESTION, 0, asked | {"op": "start", "id": 1})
+    stage = {"kind": "converter", "class": MARKED, "config": {"notes": str(tmp_path / "stage")}, "key": False}
+    host.process.send(ToJava.STAGE, numbers + 2, {"op": "make", "id": 1, **stage})
+    for number in (2, 3):
+        for task in (numbers, numbers + 1):
+            host.process.send(ToJava.STOP, task)
+        host.process.send(ToJava.QUESTION, 0, asked | {"op": "stop", "id": number})
+        host.process.send(ToJava.STAGE, numbers + 2, {"op": "close", "id": number})
+    assert [host.next(0, FromJava.ANSWER).head.get("error") for _ in range(3)] == [None] * 3
+    assert [host.next(numbers + 2, FromJava.STAGE).head.get("error") for _ in range(3)] == [None] * 3
+    for task in (numbers, numbers + 1):
+        host.next(task, FromJava.ENDED)
+    assert (tmp_path / "notes").read_text() == "closed true\n" * 2
+    assert (tmp_path / "stage").read_text().count("closed") == 1
+    assert "twice" not in "".join(line.getMessage() for line in caplog.records if "stop" in line.getMessage())
 
 
 def test_a_hundred_thousand_source_partitions_are_asked_for_and_told(host: HostedJava, numbers: int) -> None:
@@ -256,10 +287,10 @@ def test_a_connector_that_asks_for_tasks_in_a_loop_is_passed_on_ten_times_a_seco
 
 def ended(plugins: Path, misbehave: str, **config: str) -> str:
     """Return why the JVM of a misbehaving task is gone."""
-    host = HostedJava(plugins, heap="48m")
+    host = HostedJava(plugins, heap="48m", options=["-Dconnectrt.garbage.limit.ms=1000"])
     host.source(5, misbehave, **config)
     try:
-        return host.gone.get(timeout=LIMIT_S)
+        return host.gone.get(timeout=2 * LIMIT_S)
     finally:
         host.process.close()
 
@@ -271,13 +302,14 @@ def ended(plugins: Path, misbehave: str, **config: str) -> str:
         ("start:halt", "exit code 8"),
         ("poll:memory", "exit code 3, out of memory: raise connectrt.java.heap"),
         ("poll:huge", "exit code 3, out of memory: raise connectrt.java.heap"),
+        ("poll:thrash", "exit code 3, out of memory: raise connectrt.java.heap"),
     ],
 )
 def test_what_ends_the_jvm_is_told_with_the_reason(misbehaving_plugins: Path, misbehave: str, reason: str) -> None:
     why = ended(misbehaving_plugins, misbehave)
     assert why.startswith(reason)
-    if "exit" in misbehave:
-        assert "testplugins.Misbehaviour" in why
+    for deed, words in (("exit", "testplugins.Misbehaviour"), ("thrash", "garbage collection took ")):
+        assert deed not in misbehave or words in why
 
 
 def test_direct_memory_has_an_end_and_fails_its_task_alone(misbehaving_plugins: Path) -> None:

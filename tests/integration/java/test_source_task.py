@@ -168,6 +168,7 @@ def no_jvm_is_left() -> Iterator[None]:
     yield
     for shared in list(jvms.slot_hosts()._shared.values()):
         shared.end("the tests are over")
+    jvms.slot_hosts()._losses.clear()  # what was killed here parts no JVM of the next tests
 
 
 def test_hooks_learn_where_records_are_the_last_ones_before_the_stop(sources: Sources) -> None:

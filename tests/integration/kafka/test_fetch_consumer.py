@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
@@ -13,7 +15,7 @@ from spark_connect_rt.errors import ConnectError, NotFoundError, RetriableError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.reading import fetch_consumer, fetcher
 from spark_connect_rt.kafka.reading.batch_consumer import KafkaBatchConsumer
-from spark_connect_rt.kafka.reading.consumers import batch_consumer
+from spark_connect_rt.kafka.reading.consumers import batch_consumer, polled_apart
 from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
 from spark_connect_rt.ports.executor_clients import BatchConsumer
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -189,6 +191,25 @@ def test_a_batch_of_several_topics(worker: dict[str, str], topic: str) -> None:
         (name, 0, offset) for name in (topic, other) for offset in range(10)
     }
     consumer.close()
+
+
+@pytest.mark.parametrize("kind", [FetchConsumer, KafkaBatchConsumer])
+def test_partitions_apart_have_their_own_rows_in_order(
+    worker: dict[str, str], topic: str, kind: type[FetchConsumer | KafkaBatchConsumer]
+) -> None:
+    write(worker, topic, 1_000)
+    consumer, found = kind(worker), defaultdict[TopicPartition, list[bytes]](list)
+    consumer.assign({TopicPartition(topic, number): 0 for number in range(2)})
+
+    def enough() -> bool:
+        for place, rows in polled_apart(consumer, 1_000, 200):
+            found[place] += rows.column("value").to_pylist()
+        return sum(map(len, found.values())) >= 1_000
+
+    until(enough, limit_s=60)
+    consumer.close()
+    values = [b"%d" % number * 20 for number in range(1_000)]
+    assert found == {TopicPartition(topic, 0): values[:700], TopicPartition(topic, 1): values[700:]}
 
 
 def test_positions_and_columns_of_an_empty_poll(worker: dict[str, str], topic: str) -> None:

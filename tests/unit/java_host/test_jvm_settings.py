@@ -7,14 +7,10 @@ import time
 
 import pytest
 
+from spark_connect_rt.config.java_hosting import heap_bytes, heap_complaint, options_complaint
+from spark_connect_rt.config.worker.own_settings import CONNECTOR
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.java_host.jvm_settings import (
-    for_records,
-    heap_bytes,
-    heap_complaint,
-    jvm_options,
-    options_complaint,
-)
+from spark_connect_rt.java_host.jvm_settings import for_records, jvm_options
 from spark_connect_rt.java_host.signs_of_life import SignsOfLife
 
 
@@ -36,6 +32,27 @@ def test_a_heap_that_cannot_be_is_refused_with_the_setting(heap: str, why: str) 
     assert why in str(heap_complaint(heap))
     with pytest.raises(BadConfigError, match=rf"connectrt\.java\.heap: .*{why}"):
         jvm_options(heap)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "why"),
+    [
+        ("heap", "8m", "8m is too small for a Java host: give at least 32m"),
+        ("heap", "lots", "'lots' is no size: give a number with k, m or g"),
+        ("options", "-Da=b 'c", "it is no list of options: No closing quotation"),
+        ("options", "-Xss1m -jar x.jar", "-jar is the host's own"),
+        ("options", "Main", "'Main' is no option of a JVM"),
+    ],
+)
+def test_what_no_task_could_start_with_is_refused_when_its_connector_is_made(
+    setting: str, value: str, why: str
+) -> None:
+    name = f"connectrt.java.{setting}"
+    found = {one.name: one.errors for one in CONNECTOR.validate({name: value})}
+    assert len(found[name]) == 1
+    assert why in found[name][0]
+    good = {"connectrt.java.heap": "64m", "connectrt.java.options": "-Da='b c' -Xss1m"}
+    assert [one.errors for one in CONNECTOR.validate(good) if one.errors] == []
 
 
 def test_options_come_last_and_may_not_be_the_hosts_own() -> None:

@@ -50,8 +50,14 @@ def test_the_failure_is_known_before_the_loop_is_closed(monkeypatch: pytest.Monk
     assert settings is not None
     producer = Watched(settings)
     rows = pa.record_batch({"value": pa.array([b"v"], pa.large_binary())}, metadata={"topic": "t"})
+    said = threading.Event()
+    assert producer.is_empty(said.set)
     producer.produce(rows)
+    assert not producer.is_empty(said.set)
+    assert not said.is_set()
     FailingSender.fails.set()
+    assert said.wait(20), "who waits for it to be empty learns of the failure by flush"
+    assert producer.is_empty(said.set)
     with pytest.raises(ConnectError, match="the brokers refuse"):
         producer.flush(5_000)
     assert producer.closed_before_failure is False

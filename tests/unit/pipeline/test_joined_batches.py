@@ -51,10 +51,20 @@ def test_partitions_of_one_topic_are_one_batch() -> None:
     assert converted[0].topics == ("t",)
 
 
-def test_other_topics_and_other_columns_stay_apart() -> None:
+def test_other_topics_stay_apart() -> None:
     assert len(convert(polled(0, b"a"), polled(0, b"b", topic="u"))) == 2
-    assert len(convert(polled(0, b"a"), polled(1, b"b", keys=True))) == 2
-    assert len(convert(polled(0, b"a"), polled(None, b"b"))) == 2
+
+
+def test_what_a_partition_s_rows_do_not_have_is_null_among_those_that_do() -> None:
+    (one,) = convert(polled(0, b"a"), polled(1, b"b", keys=True), polled(None, b"c"))
+    assert one.batch.to_pydict() == {
+        "key": [None, b"b", None],
+        "value": [b"a", b"b", b"c"],
+        "timestamp": [7, 7, 7],
+        "partition": [0, 1, None],
+    }
+    assert one.batch.schema.metadata == {TOPIC: b"t"}
+    assert one.topics == ("t",)
 
 
 def test_a_record_between_keeps_its_place() -> None:

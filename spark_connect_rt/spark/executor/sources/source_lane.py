@@ -1,7 +1,9 @@
 """Writes one source task's batches to Kafka and reports them durable (Java ``AbstractWorkerSourceTask``, sending).
 
 Owns one producer, made at the first batch: idle tasks have none, and a failed delivery is certainly this task's.
-A batch is durable when ``flush`` returned; under load flushes are spaced, when the reader is idle they are prompt.
+A batch is durable when ``flush`` returned; under load flushes are spaced, when the reader is idle they are prompt. What
+is read meanwhile would wait behind a flush: where the producer says when it has nothing under way, that is waited for
+without one, until the oldest batch is too old.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import orjson
 from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.errors import TimedOutError
 from spark_connect_rt.pipeline.delivery_runs import metadata_runs
-from spark_connect_rt.ports.executor_clients import BatchProducer, DeliveryReports, ExecutorClients
+from spark_connect_rt.ports.executor_clients import BatchProducer, DeliveryReports, ExecutorClients, SaysWhenEmpty
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, decode_records
 from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
@@ -33,10 +35,12 @@ class SourceLane(Lane):
         super().__init__(host, launch, report)
         self._clients = clients
         self._producer: BatchProducer | None = None
+        self._says_when_empty: SaysWhenEmpty | None = None  # the same, if it does
         self._new_topics = NewTopics(launch, clients)
         self._delivery_reports = DeliveryReports.NOTHING
         self._pending = Pending()
-        self._flush_at_s: float | None = None
+        self._flush_at_s: float | None = None  # when the lane looks, None: nothing is pending
+        self._flush_by_s = 0.0  # when the oldest batch is flushed, whatever is under way
         self._flushed_s = 0.0
         self._timeout_ms: int = client_setting("producer", "delivery.timeout.ms")
 
@@ -59,9 +63,9 @@ class SourceLane(Lane):
         self._pending.add(head, row.data.size if row.data is not None else 0)
         now = now_s()
         if self._flush_at_s is None:
-            self._flush_at_s = now + FLUSH_EACH_S
+            self._flush_at_s = self._flush_by_s = now + FLUSH_EACH_S
         if now >= self._flush_at_s:
-            self.drain()
+            self._drain_or_wait()
 
     def _open_producer(self, delivery_reports: DeliveryReports) -> BatchProducer:
         if self._producer is None:
@@ -69,6 +73,7 @@ class SourceLane(Lane):
             self._timeout_ms = client_setting("producer", "delivery.timeout.ms", config)
             self._delivery_reports = delivery_reports
             self._producer = self._clients.producer({**config, **delivery_reports.properties})
+            self._says_when_empty = self._producer if isinstance(self._producer, SaysWhenEmpty) else None
             if self._end_by_s is not None:
                 self._producer.hurry(self._end_by_s)
         return self._producer
@@ -83,11 +88,22 @@ class SourceLane(Lane):
         if self._flush_at_s is not None:
             self._flush_at_s = min(self._flush_at_s, self._flushed_s + FLUSH_APART_S)
             if now_s() >= self._flush_at_s:
-                self.drain()
+                self._drain_or_wait()
 
     def on_time(self) -> None:
-        """The oldest unflushed batch is due."""
-        self.drain()
+        """A flush is due."""
+        self._drain_or_wait()
+
+    def _drain_or_wait(self) -> None:
+        """Flush; if that would wait and may be done later, go on until the producer says that it would not."""
+        is_late = now_s() >= self._flush_by_s or self._end_by_s is not None
+        if is_late or self._says_when_empty is None or self._says_when_empty.is_empty(self._look_again):
+            self.drain()
+        else:
+            self._flush_at_s = self._flush_by_s
+
+    def _look_again(self) -> None:
+        self._rows.put(None)
 
     def wait_s(self) -> float | None:
         """Wait for ever when nothing is pending."""
@@ -129,7 +145,7 @@ class SourceLane(Lane):
         """Close the producer; what is not flushed is given up, it will be read again."""
         if self._producer is not None:
             self._producer.close()
-            self._producer = None
+            self._producer = self._says_when_empty = None
 
 
 class Pending:

@@ -88,6 +88,9 @@ final class Connectors {
   private void answer(JsonNode asked, String instance) {
     ObjectNode answer = Wire.JSON.createObjectNode();
     answer.put("id", asked.get("id").asLong());
+    if (instance.isEmpty()) { // Python asks where it is when it takes too long
+      Thread.currentThread().setName("connector-question-" + asked.get("id").asLong());
+    }
     try {
       answer.set("ok", answerTo(asked, instance));
     } catch (Throwable error) { // plug-in code: whatever it throws is the answer

@@ -3,7 +3,6 @@ package org.sparkconnectrt.host;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.lang.management.BufferPoolMXBean;
-import java.lang.management.GarbageCollectorMXBean;
 import java.lang.management.ManagementFactory;
 import java.lang.management.MemoryUsage;
 
@@ -13,6 +12,7 @@ import java.lang.management.MemoryUsage;
  */
 final class Heartbeat implements Runnable {
   private static final long EACH_MILLIS = 1_000;
+  private static final long GARBAGE_MILLIS = Long.getLong("connectrt.garbage.limit.ms", 15_000);
   private static final int JVM_EACH = 5; // heartbeats; its numbers change always and are of little haste
 
   private final Home home;
@@ -33,8 +33,10 @@ final class Heartbeat implements Runnable {
   @Override
   public void run() {
     try {
+      GarbageLimit limit = new GarbageLimit(GARBAGE_MILLIS, millis());
       for (long number = 0; true; number++) {
         Thread.sleep(EACH_MILLIS);
+        endIf(limit.complaint(millis()));
         ObjectNode jvm = jvm();
         ObjectNode beat = Wire.JSON.createObjectNode();
         beat.set("jvm", jvm);
@@ -47,6 +49,11 @@ final class Heartbeat implements Runnable {
           task.doing.tell(ofTask);
           beans.tell(task.host, ofTask);
           home.wire.write('U', task.host, ofTask);
+        }
+        for (var making : home.made().entrySet()) {
+          ObjectNode ofTask = Wire.JSON.createObjectNode();
+          making.getValue().tell(ofTask);
+          home.wire.write('U', making.getKey(), ofTask);
         }
         for (String instance : home.instances()) {
           ObjectNode ofConnector = Wire.JSON.createObjectNode();
@@ -62,6 +69,17 @@ final class Heartbeat implements Runnable {
     }
   }
 
+  private static void endIf(String complaint) {
+    if (complaint != null) {
+      System.out.println(complaint); // Python keeps what is printed last
+      Host.exit(GarbageLimit.OUT_OF_MEMORY);
+    }
+  }
+
+  private static long millis() {
+    return System.nanoTime() / 1_000_000;
+  }
+
   private static ObjectNode jvm() {
     ObjectNode found = Wire.JSON.createObjectNode();
     MemoryUsage heap = ManagementFactory.getMemoryMXBean().getHeapMemoryUsage();
@@ -74,11 +92,7 @@ final class Heartbeat implements Runnable {
     }
     found.put("direct_bytes", direct);
     found.put("threads", ManagementFactory.getThreadMXBean().getThreadCount());
-    long collecting = 0;
-    for (GarbageCollectorMXBean collector : ManagementFactory.getGarbageCollectorMXBeans()) {
-      collecting += Math.max(0, collector.getCollectionTime());
-    }
-    found.put("gc_ms", collecting);
+    found.put("gc_ms", GarbageLimit.collectingMillis());
     return found;
   }
 }

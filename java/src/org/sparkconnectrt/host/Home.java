@@ -29,9 +29,12 @@ final class Home {
   final WorkerConfig workerConfig;
   final ConnectMetrics metrics;
   private final Map<Integer, Hosted<?, ?>> tasks = new HashMap<>();
-  private final Map<Integer, List<Wire.Frame>> early = new HashMap<>();
+  private final Map<Integer, Making> early = new HashMap<>();
   private final Set<String> instances = new HashSet<>();
   private final JsonConverter json = new JsonConverter();
+
+  /** A task whose converters and transformations are being made: what came for it, and what that is doing. */
+  private record Making(List<Wire.Frame> frames, Calls doing) {}
 
   /** Takes the worker's settings, resolved; those of distributed workers that mean nothing here are left out. */
   Home(Wire wire, Map<String, String> worker) {
@@ -73,13 +76,25 @@ final class Home {
 
   /** A task of that number is being made: what comes for it until then is kept. */
   synchronized void expect(int host) {
-    early.put(host, new ArrayList<>());
+    early.put(host, new Making(new ArrayList<>(), new Calls()));
+  }
+
+  /** The current thread makes the task of that number until what this returns is closed. */
+  synchronized Calls.Call make(int host) {
+    return early.get(host).doing().in("configure");
+  }
+
+  /** Returns what those are doing that are being made. */
+  synchronized Map<Integer, Calls> made() {
+    Map<Integer, Calls> found = new HashMap<>();
+    early.forEach((host, making) -> found.put(host, making.doing()));
+    return found;
   }
 
   /** The task is made: hands it what came for it and lets it run. */
   synchronized void add(Hosted<?, ?> task) throws IOException {
     tasks.put(task.host, task);
-    for (Wire.Frame frame : early.remove(task.host)) {
+    for (Wire.Frame frame : early.remove(task.host).frames()) {
       task.take(frame);
     }
     task.thread.start();
@@ -125,7 +140,7 @@ final class Home {
     if (task != null) {
       task.take(frame);
     } else if (early.containsKey(frame.host())) {
-      early.get(frame.host()).add(frame);
+      early.get(frame.host()).frames().add(frame);
     }
   }
 

@@ -69,8 +69,9 @@ public final class Host {
   private static void start(Home home, Wire.Frame frame) {
     JsonNode start = frame.head();
     int host = frame.host();
-    try {
+    try (var making = home.make(host)) {
       ConnectorTaskId id = new ConnectorTaskId(start.get("name").asText(), start.get("number").asInt());
+      Thread.currentThread().setName("task-" + id); // whose stack is asked for when this hangs
       home.add(
           start.get("sink").asBoolean()
               ? new SinkHosted(home, host, id, start)
@@ -83,6 +84,8 @@ public final class Host {
       } catch (IOException gone) {
         exit(PYTHON_GONE);
       }
+    } finally {
+      Thread.currentThread().setName("start");
     }
   }
 

@@ -237,4 +237,11 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
     Class<? extends Task> cls = Class.forName(taskClass(taskConfig), true, loader).asSubclass(Task.class);
     return (K) home.plugins.newTask(cls);
   }
+
+  /** Returns what a task says of itself; like any call it may hang, and is shown then. */
+  final String version(Task task) {
+    try (var call = doing.in("version")) {
+      return task.version();
+    }
+  }
 }

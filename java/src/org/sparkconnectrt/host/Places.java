@@ -5,7 +5,6 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.net.URL;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.sql.Driver;
 import java.util.ArrayList;
@@ -14,11 +13,19 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.ServiceLoader;
+import java.util.Set;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.apache.kafka.connect.components.Versioned;
 import org.apache.kafka.connect.runtime.isolation.PluginClassLoader;
+import org.apache.kafka.connect.runtime.isolation.PluginClassLoaderFactory;
 import org.apache.kafka.connect.runtime.isolation.PluginDesc;
+import org.apache.kafka.connect.runtime.isolation.PluginScanResult;
+import org.apache.kafka.connect.runtime.isolation.PluginSource;
 import org.apache.kafka.connect.runtime.isolation.PluginUtils;
-import org.apache.kafka.connect.runtime.isolation.Plugins;
+import org.apache.kafka.connect.runtime.isolation.ReflectionScanner;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -91,42 +98,63 @@ final class Places {
     return plugin instanceof Versioned versioned ? versioned.version() : null;
   }
 
-  /** Returns [{"class", "version" or "error"}]: each of "classes" is made once, to be asked. */
-  ArrayNode load(JsonNode asked) {
+  /**
+   * Returns [{"class", "version" or "error"}]: each of "classes" is made once, to be asked. One that
+   * does not return within "limit_ms" is left behind, on a thread of its own.
+   */
+  ArrayNode load(JsonNode asked) throws InterruptedException {
     ArrayNode found = Wire.JSON.createArrayNode();
     for (JsonNode name : asked.get("classes")) {
-      ObjectNode one = found.addObject();
-      one.put("class", name.asText());
-      try (var swap = swap(loader(asked))) {
-        one.put("version", version(newPlugin(asked, name.asText())));
-      } catch (Throwable error) { // plug-in code: whatever it throws is the answer
-        one.put("error", error.toString());
-      }
+      found.add(loaded(asked, name.asText()));
     }
     return found;
+  }
+
+  private ObjectNode loaded(JsonNode asked, String name) throws InterruptedException {
+    ObjectNode one = Wire.JSON.createObjectNode().put("class", name);
+    FutureTask<String> making =
+        new FutureTask<>(
+            () -> {
+              try (var swap = swap(loader(asked))) {
+                return version(newPlugin(asked, name));
+              }
+            });
+    Thread thread = new Thread(making, "connector-loading " + name);
+    thread.setDaemon(true);
+    thread.start();
+    long limitMillis = asked.path("limit_ms").asLong(Long.MAX_VALUE);
+    try {
+      one.put("version", making.get(limitMillis, TimeUnit.MILLISECONDS));
+    } catch (ExecutionException error) { // plug-in code: whatever it throws is the answer
+      one.put("error", error.getCause().toString());
+    } catch (TimeoutException late) {
+      String where = Threads.plugInLine(thread.getStackTrace());
+      one.put("error", "its constructor or version() did not return in " + limitMillis / 1000.0 + " s: it is in " + where);
+    }
+    return one;
   }
 
   /** Returns [{"class", "type", "version"}] of all there is at a place, also without service files. */
   ArrayNode scan(String place) throws IOException {
     Path path = Path.of(place).toAbsolutePath();
-    Path folder = Files.createTempDirectory("connectrt-scan-");
-    Path link = folder.resolve(path.getFileName());
-    Files.createSymbolicLink(link, path);
-    try {
-      Plugins plugins =
-          new Plugins(Map.of("plugin.path", folder.toString(), "plugin.discovery", "only_scan"));
-      ArrayNode found = Wire.JSON.createArrayNode();
-      add(found, plugins.sinkConnectors());
-      add(found, plugins.sourceConnectors());
-      add(found, plugins.transformations());
-      add(found, plugins.predicates());
-      add(found, plugins.converters());
-      add(found, plugins.headerConverters());
-      add(found, plugins.connectorClientConfigPolicies());
-      return found;
-    } finally {
-      Files.delete(link);
-      Files.delete(folder);
+    PluginSource source = PluginUtils.isolatedPluginSource(path, new ScanParent(parent), new PluginClassLoaders());
+    PluginScanResult plugins = new ReflectionScanner().discoverPlugins(Set.of(source));
+    ArrayNode found = Wire.JSON.createArrayNode();
+    add(found, plugins.sinkConnectors());
+    add(found, plugins.sourceConnectors());
+    add(found, plugins.transformations());
+    add(found, plugins.predicates());
+    add(found, plugins.converters());
+    add(found, plugins.headerConverters());
+    add(found, plugins.connectorClientConfigPolicies());
+    return found;
+  }
+
+  /** Makes the loader of a place that is looked through. */
+  private static final class PluginClassLoaders implements PluginClassLoaderFactory {
+    @Override
+    public PluginClassLoader newPluginClassLoader(URL location, URL[] urls, ClassLoader parent) {
+      return new PluginClassLoader(location, urls, parent);
     }
   }
 

@@ -72,14 +72,16 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
 
   @Override
   void life() throws Exception {
-    task = newTask();
+    try (var doing = this.doing.in("constructor")) {
+      task = newTask();
+    }
     try {
       try (var doing = this.doing.in("start")) {
         task.initialize(context);
         task.start(taskConfig);
       }
       ObjectNode started = Wire.JSON.createObjectNode();
-      started.put("version", task.version());
+      started.put("version", version(task));
       send('S', started);
       while (true) {
         Wire.Frame call = calls.take();

@@ -105,13 +105,15 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
   }
 
   private void begin() throws Exception {
-    task = newTask();
+    try (var call = doing.in("constructor")) {
+      task = newTask();
+    }
     hooks = new SourceCommits(this, task, commitsRecords, idleCommitMs());
     task.initialize(new Context());
     try (var call = doing.in("start")) {
       task.start(taskConfig);
     }
-    send('S', about().put("version", task.version()));
+    send('S', about().put("version", version(task)));
     hooks.start();
   }
 

@@ -29,4 +29,14 @@ final class Threads {
     }
     return head;
   }
+
+  /** Returns the innermost line that is not the JDK's own. */
+  static String plugInLine(StackTraceElement[] stack) {
+    for (StackTraceElement line : stack) {
+      if (!line.getClassName().startsWith("java.") && !line.getClassName().startsWith("jdk.")) {
+        return line.toString();
+      }
+    }
+    return stack.length == 0 ? "no code" : stack[0].toString();
+  }
 }

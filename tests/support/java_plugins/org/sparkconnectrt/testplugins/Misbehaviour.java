@@ -71,6 +71,7 @@ public final class Misbehaviour {
       case "missing" -> throw new NoClassDefFoundError("no/such/Driver");
       case "overflow" -> overflow(0);
       case "memory" -> fillHeap();
+      case "thrash" -> thrash();
       case "direct" -> fillDirect();
       case "exit" -> System.exit(7);
       case "halt" -> Runtime.getRuntime().halt(8);
@@ -125,6 +126,25 @@ public final class Misbehaviour {
     while (true) {
       KEPT.add(new byte[8 << 20]);
     }
+  }
+
+  /** Leaves so little of the heap that it is collected all the time, but never runs out. */
+  private static void thrash() {
+    List<byte[]> held = new ArrayList<>();
+    while (leftBytes() > 1 << 20) {
+      held.add(new byte[64 << 10]);
+      if (leftBytes() < 3 << 19) {
+        System.gc();
+      }
+    }
+    while (!held.isEmpty()) {
+      held.set(0, new byte[16 << 10]);
+    }
+  }
+
+  private static long leftBytes() {
+    Runtime jvm = Runtime.getRuntime();
+    return jvm.maxMemory() - jvm.totalMemory() + jvm.freeMemory();
   }
 
   private static void fillDirect() {

@@ -1,0 +1,104 @@
+"""Has a JVM look into places of jars for classes that no service file names (``plugin.discovery``).
+
+Owns the thread that asks it, one place after the other, and how long a request waits for that: a JVM may take minutes,
+or have a heap that is too small. What is found counts as soon as its place is done.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+T = TypeVar("T")  # what a search finds
+
+WAIT_LIMIT_S = 60.0  # REST gives up after 90
+
+LATE = (
+    "a JVM has been looking into its classes for more than {limit_s:g} s, as plugin.discovery wants: until it is done, "
+    "only what its service files name is known (plugin.discovery=service_load looks no further; connectrt.java.heap "
+    "may be too small)"
+)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Unscanned(Generic[T]):
+    """A place that only a JVM knows all of. ``search`` blocks for seconds; it may raise anything."""
+
+    location: str
+    search: Callable[[], T]
+
+
+class ClassScan(Generic[T]):
+    """One search of some places, begun when somebody waits for it. Any thread."""
+
+    def __init__(
+        self,
+        places: Sequence[Unscanned[T]],
+        take: Callable[[ClassScan[T], Unscanned[T], T | Exception], None],
+        limit_s: float,
+    ) -> None:
+        """``take`` gets what was found at a place, or why nothing was: on the thread of the search."""
+        self._left = list(places)
+        self._take = take
+        self._limit_s = limit_s
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+        self._ended = self._said = False
+        self._begun_s: float | None = None
+
+    def wait(self, *, patient: bool = False) -> None:
+        """Begin it, and wait until all places were searched, but no longer than the limit behind its begin.
+
+        ``patient``: as long as it takes.
+        """
+        with self._lock:
+            if self._begun_s is None:
+                self._begun_s = time.monotonic()
+                threading.Thread(target=self._run, name="plugin-classes", daemon=True).start()
+            left_s = self._begun_s + self._limit_s - time.monotonic()
+        if self._done.wait(None if patient else max(0.0, left_s)):
+            return
+        late, said, self._said = self.late(), self._said, True
+        for place in () if said else late:
+            log.error("plugin=%s at %s: %s", Path(place.location).name, place.location, self.complaint())
+
+    def late(self) -> Sequence[Unscanned[T]]:
+        """Return the places that are still to be searched though nobody waits for them any more."""
+        with self._lock:
+            is_late = self._begun_s is not None and time.monotonic() - self._begun_s >= self._limit_s
+            return tuple(self._left) if is_late else ()
+
+    def complaint(self) -> str:
+        """Return what to say of a place that is late."""
+        return LATE.format(limit_s=self._limit_s)
+
+    def end(self) -> None:
+        """Nobody wants its results any more: it ends behind the place it is at."""
+        self._ended = True
+
+    def _run(self) -> None:
+        try:
+            while self._left and not self._ended:
+                self._look_at(self._left[0])
+                with self._lock:
+                    self._left.pop(0)
+        finally:
+            self._done.set()
+
+    def _look_at(self, place: Unscanned[T]) -> None:
+        found: T | Exception
+        try:
+            found = place.search()
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it: the others must be found
+            found = error
+        try:
+            self._take(self, place, found)
+        except Exception:
+            log.exception("plugin=%s: what was found there is lost", Path(place.location).name)
