@@ -1,17 +1,19 @@
 """Memory of a worker with 1, 20 and 100 source tasks, each having moved its lines: JVM and Pythons apart.
 
-PSS, of all its processes: RSS counts a page that forked Pythons share once for each of them, PSS divides it.
+A minute after the last task has: what a worker takes while it runs, not while it starts tasks. PSS, of all its
+processes: RSS counts a page that forked Pythons share once for each of them, PSS divides it.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import psutil
 
 from bench.floor import Floor
 from bench.lab import Lab
-from bench.process_cost import memory_mib
+from bench.process_cost import SETTLE_S, memory_mib
 from bench.report import Result, Run
 from bench.sources import create_sources
 
@@ -25,8 +27,8 @@ def run(lab: Lab, short: bool) -> Result:
     unit = f"MiB (PSS) with 1, {some} and {many} tasks"
     result = Result("memory", unit, "pss", False, f"<={TARGET}_with_{some}_<={MANY_TARGET}_with_{many}")
     for _ in range(times):
-        _one_side(lab, result, "java", (some, many), lines)
-        _one_side(lab, result, "ours", (some, many), lines)
+        for who in ("java", "ours"):
+            _one_side(lab, result, who, (some, many), lines, 0.0 if short else SETTLE_S)
         with Floor("spark") as floor:
             floor.await_ready()
             result.runs.append(_run("limit", 0, floor.processes))
@@ -44,7 +46,7 @@ def run(lab: Lab, short: bool) -> Result:
     return result
 
 
-def _one_side(lab: Lab, result: Result, who: str, tasks: tuple[int, int], lines: int) -> None:
+def _one_side(lab: Lab, result: Result, who: str, tasks: tuple[int, int], lines: int, settle_s: float) -> None:
     worker = lab.side(who)
     if worker is None:
         return
@@ -52,8 +54,10 @@ def _one_side(lab: Lab, result: Result, who: str, tasks: tuple[int, int], lines:
     create_sources(lab, worker, 1, lines)
     result.runs.append(_run(f"{who} (1 task)", 1, worker.processes))
     create_sources(lab, worker, some - 1, max(lines // 10, 10))
+    time.sleep(settle_s)
     result.runs.append(_run(who, some, worker.processes))
     create_sources(lab, worker, many - some, max(lines // 100, 10))
+    time.sleep(settle_s)
     result.runs.append(_run(f"{who} ({MANY})", many, worker.processes))
     lab.done_with(worker)
 

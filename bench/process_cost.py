@@ -12,6 +12,7 @@ import psutil
 
 MIB = 2**20
 LOOK_EVERY_S = 0.5
+SETTLE_S = 65.0  # until what a start needed is gone: Spark ends its idle Python processes after a minute
 
 
 class CpuMeter:
