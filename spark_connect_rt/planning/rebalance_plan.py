@@ -60,8 +60,9 @@ def adoption(assignment: Assignment, own_offset: int, is_leader: bool, read_alre
 
 def configured_work(snapshot: ClusterConfigState) -> ConnectorsAndTasks:
     """Return everything the group must run."""
-    names = snapshot.connectors()
-    return ConnectorsAndTasks(names, tuple(task for name in names for task in snapshot.tasks(name)))
+    names, counts = snapshot.connectors(), snapshot.task_counts
+    with_tasks = [name for name in names if name in counts]
+    return ConnectorsAndTasks(names, tuple(task for name in with_tasks for task in snapshot.tasks(name)))
 
 
 def needs_rebalance(adopted: ClusterConfigState, current: ClusterConfigState) -> str | None:

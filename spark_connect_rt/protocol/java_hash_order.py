@@ -6,13 +6,15 @@ full; within a bucket the order of insertion holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import insort
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
 V = TypeVar("V")
 
 REMEMBERED_KEYS = 64
+INSERTED_MOST = 200  # names; where more were added, all are sorted
 
 
 @lru_cache(maxsize=16_384)
@@ -49,12 +51,37 @@ def hash_order_of_copy(copied: Iterable[str], keys: Iterable[str]) -> list[str]:
 
     The copy's table has room for what was copied, so it is smaller than that of a map that grew.
     """
-    size = len(list(copied))
-    capacity = 1 << max(0, int(size / 0.75 + 1) - 1).bit_length()
     inserted = list(dict.fromkeys(keys))
-    while len(inserted) * 4 > capacity * 3:
+    return _in_buckets(inserted, _capacity_of_copy(len(list(copied)), len(inserted)))
+
+
+def _capacity_of_copy(copied: int, count: int) -> int:
+    capacity = 1 << max(0, int(copied / 0.75 + 1) - 1).bit_length()
+    while count * 4 > capacity * 3:
         capacity *= 2
-    return _in_buckets(inserted, capacity)
+    return capacity
+
+
+class NamesInHashOrder:
+    """``hash_order_of_copy(names, names)`` of sorted names, asked for again when some more have come. Any thread."""
+
+    def __init__(self) -> None:
+        # Capacity, names, their buckets and names in order. Replaced whole, never changed.
+        self._last: tuple[int, frozenset[str], Sequence[tuple[int, str]]] = (0, frozenset(), ())
+
+    def of(self, names: Collection[str]) -> list[str]:
+        """Return the names in order; ``names`` are sorted, each once."""
+        capacity, known, before = self._last
+        now, bits = frozenset(names), _capacity_of_copy(len(names), len(names)) - 1
+        added = now - known
+        if bits != capacity - 1 or len(now) != len(known) + len(added) or len(added) > INSERTED_MOST:
+            places = sorted((_spread(name) & bits, name) for name in names)  # in one bucket, too
+        else:
+            places = list(before)
+            for name in added:
+                insort(places, (_spread(name) & bits, name))
+        self._last = (bits + 1, now, places)
+        return [name for _, name in places]
 
 
 def in_java_hash_order(mapping: Mapping[str, V]) -> dict[str, V]:

@@ -17,6 +17,7 @@ from spark_connect_rt.errors import DataError
 _TO_ESCAPE = re.compile(r'[\x00-\x1f"\\]')
 _SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 _WHITESPACE = " \t\n\r"
+_TEXT = frozenset({str})
 
 
 def encode_json(value: Any) -> bytes:
@@ -38,7 +39,10 @@ def encode_finite_json(value: Any) -> bytes:
         quick = orjson.dumps(value)
     except TypeError:  # something it does not know, or that has no form at all
         return encode_json(value)
-    return encode_json(value) if b"\\u00" in quick or _holds_points(quick) else quick
+    if b"\\u00" in quick:
+        return encode_json(value)
+    only_texts = type(value) is list and _TEXT.issuperset(map(type, value))  # the names of thousands of connectors
+    return quick if only_texts or not _holds_points(quick) else encode_json(value)
 
 
 def encode_quick_json(value: Any) -> bytes:

@@ -117,6 +117,13 @@ class ByteReader:
 
     def name_after(self, before: bytes) -> tuple[bytes, str]:
         """Return the next name, of which so many bytes are those of the name before."""
+        blob, at = self._blob, self._at
+        head = blob[at : at + 2]
+        if len(head) == 2 and (shared := head[0]) < 0x80 and (size := head[1]) < 0x80 and shared <= len(before):
+            raw = before[:shared] + blob[at + 2 : at + 2 + size]  # nearly every name
+            if len(raw) == shared + size:
+                self._at = at + 2 + size
+                return raw, self._decoded(raw)
         shared = self.varint()
         raw = before[:shared] + self.take(self.varint())
         if shared > len(before) or len(raw) > LARGEST_NAME_BYTES:

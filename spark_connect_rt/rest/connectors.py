@@ -26,7 +26,7 @@ from spark_connect_rt.ports.herder_requests import (
 )
 from spark_connect_rt.ports.herder_values import ConfigWritten
 from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.java_hash_order import hash_order_of_copy, in_java_hash_order
+from spark_connect_rt.protocol.java_hash_order import NamesInHashOrder, in_java_hash_order
 from spark_connect_rt.rest.context import JsonResponse, RestContext, flag
 from spark_connect_rt.rest.expanded_list import ExpandedList
 from spark_connect_rt.rest.management.config_versions import etag, expected_version
@@ -52,12 +52,12 @@ def router(context: RestContext) -> APIRouter:
 
 def _add_reads(routes: APIRouter, context: RestContext) -> None:
     views, expanded = context.herder.views, ExpandedList(context.herder.views)
+    order = NamesInHashOrder()
 
     @routes.get("/connectors")
     async def connectors(request: Request) -> Response:
         """Return the names, or with ``expand=status`` / ``expand=info`` what is known of each."""
-        names = views.list_connectors()
-        names = hash_order_of_copy(names, names)
+        names = order.of(views.list_connectors())
         if "expand" not in request.query_params:
             return JsonResponse(names)
         body = expanded.body(names, request.query_params.getlist("expand"))

@@ -40,6 +40,7 @@ T = TypeVar("T")
 
 REQUEST_LIMIT_MS = 90_000
 SETTLED_LIMIT_S = 0.5
+SETTLED_PAUSE_S, SETTLED_PAUSE_MOST_S = 0.01, 0.05
 ASK_AGAIN_S = 0.25  # between two tries of a request that is impossible for the moment
 _FORWARDED_HEADERS = ("Authorization", "If-Match", SIGNATURE_HEADER, ALGORITHM_HEADER)
 
@@ -105,12 +106,13 @@ class RestContext:
 
         A client that asks right after its request was answered wants what the request led to.
         """
-        end_s = time.monotonic() + SETTLED_LIMIT_S
+        end_s, pause_s = time.monotonic() + SETTLED_LIMIT_S, SETTLED_PAUSE_S
         while True:
             found = await self.known(read)
             if is_settled(found) or time.monotonic() >= end_s:
                 return found
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(pause_s)
+            pause_s = min(1.5 * pause_s, SETTLED_PAUSE_MOST_S)
 
     async def answered(self, wanted: HerderRequest[T]) -> T:
         """Return what this worker alone answers, whatever the group does. Raises its error, TimedOutError."""

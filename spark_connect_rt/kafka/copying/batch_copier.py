@@ -23,7 +23,7 @@ from spark_connect_rt.kafka.copying.pieces import CopyRules, Piece, behind, piec
 from spark_connect_rt.kafka.copying.produce_batches import ACKS_OF_ALL
 from spark_connect_rt.kafka.reading import fetch_settings as reading
 from spark_connect_rt.kafka.reading.broker_links import BrokerLinks
-from spark_connect_rt.kafka.reading.fetcher import Fetcher, PartitionAnswer, PartitionReading
+from spark_connect_rt.kafka.reading.fetcher import Fetcher, PartitionAnswer, PartitionReading, has_steps_left
 from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT
 from spark_connect_rt.kafka.writing import column_settings as writing
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -162,7 +162,7 @@ class BatchCopier:
 
     def _is_quiet(self, until_s: float) -> bool:
         """As ``FetchConsumer``: wait for a sign from a broker without the loop; False: run the loop."""
-        busy = self._sender.held_bytes or not self._fetcher.only_waits()
+        busy = self._sender.held_bytes or has_steps_left(self._loop) or not self._fetcher.only_waits()
         if busy or until_s - self._ran_s > LOOP_EACH_S:
             return False
         return not self._selector.select(max(0.0, until_s - time.monotonic()))

@@ -18,12 +18,12 @@ import pyarrow as pa
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.kafka.reading.fetch_settings import fetch_settings
 from spark_connect_rt.kafka.reading.fetched_rows import as_one, fetched_rows
-from spark_connect_rt.kafka.reading.fetcher import TICK_S, Fetcher, PartitionAnswer, PartitionReading
+from spark_connect_rt.kafka.reading.fetcher import TICK_S, Fetcher, PartitionAnswer, PartitionReading, has_steps_left
 from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT
 from spark_connect_rt.protocol.ids import TopicPartition
 
 LOOKUP_TIMEOUT_S = 30.0
-LOOP_EACH_S = 0.3  # its timers want to be seen to, and bytes that came in while it was being left
+LOOP_EACH_S = 0.3  # its timers want to be seen to
 ENOUGH_ROWS = 500  # fewer go on together with the next partition's
 _END_OF = {-1: FIRST, -2: NEXT}  # the port's words for the beginning and the end
 _T = TypeVar("_T")
@@ -86,7 +86,7 @@ class FetchConsumer:
 
     def _is_quiet(self, until_s: float) -> bool:
         """Wait for a sign from a broker without the loop, which costs several times as much; False: run the loop."""
-        if not self._fetcher.only_waits() or until_s - self._ran_s > LOOP_EACH_S:
+        if has_steps_left(self._loop) or not self._fetcher.only_waits() or until_s - self._ran_s > LOOP_EACH_S:
             return False
         return not self._selector.select(max(0.0, until_s - time.monotonic()))
 

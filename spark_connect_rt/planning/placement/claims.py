@@ -30,6 +30,7 @@ Item = TypeVar("Item")
 _GOLDEN = 0x9E3779B1  # 2^32 divided by the golden ratio: multiples of it, cut to 32 bits, lie evenly
 
 _ITEM_BYTES = 32  # at most, of one connector or task beside its name
+_ALIKE_FROM, _ALIKE_MARGIN = 1_000, 4  # items of a list that says how long another one may be; times as long
 
 Known = Mapping[bytes, ConnectorsAndTasks]
 """Digest -> what it stands for, as a leader remembers it between rounds. May be forgotten at any time."""
@@ -95,6 +96,7 @@ class Claims:
     said: Mapping[str, Claim] = field(default_factory=dict)
     unknown: tuple[str, ...] = ()  # whose digests stand for lists that this leader does not know
     unreadable: Mapping[str, str] = field(default_factory=dict)  # member -> why
+    list_bytes: Mapping[str, int] = field(default_factory=dict)  # of members that sent lists: at most so long are these
 
 
 def read_claims(blobs: Mapping[str, bytes], known: Known) -> Claims:
@@ -103,6 +105,7 @@ def read_claims(blobs: Mapping[str, bytes], known: Known) -> Claims:
     said: dict[str, Claim] = {}
     unknown: list[str] = []
     unreadable: dict[str, str] = {}
+    list_bytes: dict[str, int] = {}
     for member, blob in blobs.items():
         try:
             claim = decode_claim(blob)
@@ -111,6 +114,7 @@ def read_claims(blobs: Mapping[str, bytes], known: Known) -> Claims:
             continue
         said[member], members[member] = claim, claim.metadata
         if claim.digest is None:
+            list_bytes[member] = len(blob)
             continue
         work = known.get(claim.digest)
         if work is None:
@@ -118,7 +122,7 @@ def read_claims(blobs: Mapping[str, bytes], known: Known) -> Claims:
         else:
             held = Assignment("", "", claim.metadata.config_offset, work.connectors, work.tasks)
             members[member] = replace(claim.metadata, allocation=held)
-    return Claims(members, said, tuple(unknown), unreadable)
+    return Claims(members, said, tuple(unknown), unreadable, list_bytes)
 
 
 def sampled(members: Mapping[str, WorkerMetadata]) -> dict[str, WorkerMetadata]:
@@ -145,25 +149,35 @@ def known_after(
 ) -> dict[bytes, ConnectorsAndTasks]:
     """Return what a leader remembers: what every member holds now, and will hold once it got its assignment.
 
-    Lists that are certainly no longer than ``limit_bytes`` are left out: members send those themselves.
+    Lists that are far from ``limit_bytes`` are left out: members send those themselves. (A digest that is not known all
+    the same is asked for.)
     """
     known: dict[bytes, ConnectorsAndTasks] = {}
     for member, metadata in claims.members.items():
         if member in claims.unknown:
             continue
         now, then = held_by(metadata), owners.get(member)
-        said = claims.said[member].digest
-        if said is not None or _may_be_longer(now, limit_bytes):
+        said, length = claims.said[member].digest, claims.list_bytes.get(member)
+        if said is not None or _may_be_longer(now, limit_bytes, now, length):
             known[said or digest_of((now.connectors, now.tasks))] = now
-        if then is not None and then != now and _may_be_longer(then, limit_bytes):
+        if then is not None and then != now and _may_be_longer(then, limit_bytes, now, length):
             known[digest_of((then.connectors, then.tasks))] = then
     return known
 
 
-def _may_be_longer(held: ConnectorsAndTasks, limit_bytes: int) -> bool:
-    """Return whether the packed list may take more bytes than that; a task of a connector held elsewhere names it."""
+def _may_be_longer(
+    held: ConnectorsAndTasks, limit_bytes: int, like: ConnectorsAndTasks, like_bytes: int | None = None
+) -> bool:
+    """Return whether the packed list may take more bytes than that; a task of a connector held elsewhere names it.
+
+    ``like_bytes``: how long the list of ``like`` is at most, where that is known. Names of the same users are alike, so
+    one of as many items is not several times as long.
+    """
+    count = len(held.connectors) + len(held.tasks)
+    if like_bytes is not None and (many := len(like.connectors) + len(like.tasks)) >= _ALIKE_FROM:
+        return _ALIKE_MARGIN * like_bytes * count > limit_bytes * many
     names = sum(map(len, held.connectors)) + sum(len(task.connector) for task in held.tasks)
-    return 4 * names + _ITEM_BYTES * (len(held.connectors) + len(held.tasks)) > limit_bytes
+    return 4 * names + _ITEM_BYTES * count > limit_bytes
 
 
 def _same(one: ConnectorsAndTasks, other: ConnectorsAndTasks) -> bool:

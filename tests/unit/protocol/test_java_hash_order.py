@@ -1,4 +1,13 @@
-from spark_connect_rt.protocol.java_hash_order import in_java_hash_order, java_hash_order, java_string_hash
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_connect_rt.protocol.java_hash_order import (
+    NamesInHashOrder,
+    hash_order_of_copy,
+    in_java_hash_order,
+    java_hash_order,
+    java_string_hash,
+)
 
 
 def test_hash_codes_are_javas() -> None:
@@ -28,3 +37,12 @@ def test_single_letters_walk_the_buckets_and_the_table_grows_past_twelve() -> No
 
 def test_a_mapping_keeps_its_values() -> None:
     assert list(in_java_hash_order({"topic": 1, "cluster": 2}).items()) == [("cluster", 2), ("topic", 1)]
+
+
+@given(st.lists(st.lists(st.text(max_size=4), max_size=40), min_size=1, max_size=8))
+def test_names_that_come_and_go_are_ordered_as_if_they_had_always_been_there(steps: list[list[str]]) -> None:
+    order, now = NamesInHashOrder(), set[str]()
+    for number, step in enumerate(steps):
+        now = now ^ set(step) if number % 3 == 2 else now | set(step)
+        names = sorted(now)
+        assert order.of(names) == hash_order_of_copy(names, names)
