@@ -32,6 +32,7 @@ from spark_connect_rt.kafka.logs.append_reports import AppendReports
 from spark_connect_rt.kafka.logs.bulk_read import BulkReadEndedError
 from spark_connect_rt.kafka.logs.bulk_read_process import SharedRead
 from spark_connect_rt.kafka.logs.compaction import Latest
+from spark_connect_rt.kafka.logs.end_probe import EndProbe
 from spark_connect_rt.kafka.logs.joint_question import JointQuestion
 from spark_connect_rt.kafka.logs.log_load import LOAD_BATCH_COUNT, LOAD_WAIT_S, LatestLoad, to_records
 from spark_connect_rt.kafka.logs.own_records import OwnRecords
@@ -44,6 +45,7 @@ _log = logging.getLogger(__name__)
 
 READ_BATCH_COUNT = 1_000  # more costs time in the garbage collector, less in calls
 IDLE_WAIT_S = 0.2  # of one wake-up: confluent-kafka takes longer waits in turns of 200 ms; records end it at once
+PROBE_AFTER_S = 0.02
 PENDING_WAIT_S = 0.005  # while an append is not answered yet
 BLOCK_LIMIT_S = 30.0  # an append larger than the producer's queue waits that long for room behind its own records
 STOP_LIMIT_S = 10.0  # for the reader's end: a reader that hangs, in librdkafka or a listener, ends with the process
@@ -92,6 +94,7 @@ class KafkaCompactedLog:
         self._failed: Exception | None = None  # of the appends since the last flush
         self._own = OwnRecords(spec.name)
         self._end = JointQuestion[Mapping[TopicPartition, int]]()
+        self._probe = EndProbe(spec.name, clients.consumer) if self._is_transactional() else None
         self._broken: Exception | None = None  # the reader ended by this
         self._last_error = ""
         self._stopping = False
@@ -106,8 +109,7 @@ class KafkaCompactedLog:
         count = self._admin.ensure_compacted(self._spec, self._exact_partitions, self._start_timeout_ms)
         partitions = [TopicPartition(self.topic, number) for number in range(count)]
         beginning = self._admin.earliest_offsets(partitions, self._start_timeout_ms)
-        end = self._admin.end_offsets(partitions, self._start_timeout_ms)
-        self._on_records = on_records
+        end, self._on_records = self._admin.end_offsets(partitions, self._start_timeout_ms), on_records
         self._producer = make_producer(self._clients.producer, {**_PRODUCER, "error_cb": self._note})
         self._consumer = make_consumer(
             {"group.id": self.topic, **self._clients.consumer}, {**_CONSUMER, "error_cb": self._note}
@@ -181,13 +183,22 @@ class KafkaCompactedLog:
             self._wait_until(ends, deadline, timeout_ms)
 
     def _wait_until(self, end: Mapping[TopicPartition, int], deadline: float, timeout_ms: int) -> None:
+        if self._probe is not None and not self._awaited(end, min(deadline, time.monotonic() + PROBE_AFTER_S)):
+            self._look_ahead(self._probe, end, deadline)
+        if not self._awaited(end, deadline):
+            raise TimedOutError(self._late("read to the end", timeout_ms))
+
+    def _awaited(self, end: Mapping[TopicPartition, int], until_s: float) -> bool:
         with self._changed:
-            while not self._reached(end):
-                left_s = deadline - time.monotonic()
-                if left_s <= 0 or not self._changed.wait(left_s):
-                    if self._reached(end):
-                        return
-                    raise TimedOutError(self._late("read to the end", timeout_ms))
+            return self._changed.wait_for(lambda: self._reached(end), max(0.0, until_s - time.monotonic()))
+
+    def _look_ahead(self, probe: EndProbe, end: Mapping[TopicPartition, int], deadline: float) -> None:
+        with self._changed:
+            late = {one.partition: at for one in end if (at := self._positions[one.partition]) < end[one]}
+        silent = probe.silent_until(late, deadline - time.monotonic()) if late else {}
+        with self._changed:  # who read on meanwhile, or began again, knows better
+            self._positions.update({one: to for one, to in silent.items() if self._positions[one] == late[one] < to})
+            self._changed.notify_all()
 
     def stop(self) -> None:
         """See ``ports.compacted_log.CompactedLog.stop``."""
@@ -195,6 +206,8 @@ class KafkaCompactedLog:
             self._stopping = True
             return
         self._stopping = True
+        if self._probe is not None:
+            self._probe.close()
         self._producer.flush(5)
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(STOP_LIMIT_S)
@@ -256,8 +269,11 @@ class KafkaCompactedLog:
         settings = self._admin.topic_settings(self.topic, limit_ms) or {}  # not allowed to know: no snapshot is young
         retention_ms = int(settings.get("delete.retention.ms") or 0)
         topic_id = described.topic_id if described is not None else ""
-        committed = self._clients.consumer.get("isolation.level", "").lower() == "read_committed"
-        return LogFacts(self._admin.cluster_id(limit_ms), self.topic, topic_id, begins, ends, retention_ms, committed)
+        cluster, committed = self._admin.cluster_id(limit_ms), self._is_transactional()
+        return LogFacts(cluster, self.topic, topic_id, begins, ends, retention_ms, committed)
+
+    def _is_transactional(self) -> bool:
+        return self._clients.consumer.get("isolation.level", "").lower() == "read_committed"
 
     def _partitions(self) -> list[TopicPartition]:
         return [TopicPartition(self.topic, number) for number in self._positions]

@@ -54,6 +54,21 @@ class TestKafkaFencedWriter(FencedWriterContract):
         )
         return KafkaFencedWriter(topic, {**properties, "transactional.id": transactional_id})
 
+    def test_the_end_of_a_transaction_is_not_waited_for(self, topic: str) -> None:
+        """A fetch that finds nothing is held for half a minute here: only by its answer would the reader know."""
+        clients = clients_of(self.broker.bootstrap_servers, **{"exactly.once.source.support": "enabled"})
+        clients.consumer["fetch.max.wait.ms"] = "30000"
+        log, seen = KafkaCompactedLog(TopicSpec(topic, 2, 1), self.admin, clients), Seen()
+        leader = self.new_writer(topic, topic)
+        log.start(seen)
+        leader.claim(LIMIT_MS)
+        for number in range(3):
+            leader.write([(b"a", b"%d" % number), (b"b", b"")], LIMIT_MS)
+            log.read_to_end(LIMIT_MS)
+            assert seen.pairs()[-2:] == [(b"a", b"%d" % number), (b"b", b"")]
+            log.read_to_end(LIMIT_MS)
+        log.stop()
+
     def test_what_a_fenced_leader_left_open_is_aborted_and_read_committed_never_shows_it(self, topic: str) -> None:
         worker = {"exactly.once.source.support": "enabled"}
         clients = clients_of(self.broker.bootstrap_servers, **worker)
