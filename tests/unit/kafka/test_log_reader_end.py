@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from spark_connect_rt.config.client_properties import LogClientProperties
 from spark_connect_rt.kafka.admin import TopicSpec
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.ports.supervision import Part
@@ -14,7 +15,8 @@ def test_a_reader_that_fails_is_told() -> None:
     heard: list[tuple[Part, str]] = []
     nobody: Any = None
     spec = TopicSpec("statuses", 1)
-    log = KafkaCompactedLog(spec, nobody, nobody, report=lambda part, why: heard.append((part, str(why))))
+    clients = LogClientProperties({}, {})
+    log = KafkaCompactedLog(spec, nobody, clients, report=lambda part, why: heard.append((part, str(why))))
 
     def fail(_: object) -> None:
         raise MemoryError("nothing left")
