@@ -35,6 +35,7 @@ class Lab:
         self.folder = folder
         self._properties = dict(properties or {})
         self.java_only = java_only
+        self.java_heap_mb = 512  # plenty for a hundred tasks, and little memory to be compared with
         self._shared: dict[str, WorkerProcess] | None = {} if shared else None
         self.complaints: list[str] = []
         self._numbers = itertools.count(1)
@@ -59,7 +60,10 @@ class Lab:
         group = self.fresh("java")
         jars = resolve_jars(COORDINATES)  # with MirrorMaker's connectors
         worker = JavaConnect(
-            self.folder / group, self.bootstrap_servers, group, properties=self._all(properties), jars=jars
+            *(self.folder / group, self.bootstrap_servers, group),
+            properties=self._all(properties),
+            heap_mb=self.java_heap_mb,
+            jars=jars,
         )
         self._workers.append(worker)
         return worker
