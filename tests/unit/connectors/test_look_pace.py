@@ -62,6 +62,18 @@ def test_a_flow_makes_few_batches_and_no_line_is_later_than_half_a_second(lines_
     assert max(story.late_s) <= 0.53
 
 
+def test_in_company_a_flow_is_a_batch_a_second_as_javas_and_a_line_now_and_then_is_not_late() -> None:
+    flow, lines = Story(61.3), Story(0.9)
+    for story in (flow, lines):
+        story.neighbours = 20
+        story.goes_on(60.0)
+        story.forget()
+        story.goes_on(60.0)
+    assert 55 <= flow.batches <= 75
+    assert max(flow.late_s) <= 1.03
+    assert max(lines.late_s) <= 0.1
+
+
 def test_a_burst_is_found_at_once() -> None:
     story = Story(60.0)
     story.goes_on(0.19)
