@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
-PATIENCE_S = 0.02  # then it works beside whoever has the turn
+PATIENCE_S = 0.02  # then it works beside the one that has the turn
 LITTLE_S = 0.01  # who worked for longer takes no turn the next time
 SHARED_WAIT_S = 0.1  # who waited so long looks at instants that others share
 
