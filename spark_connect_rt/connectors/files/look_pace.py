@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 
 RECENT_LOOKS = 100  # after data so many looks that find none, then the task settles down
+MANY, RECENT_LOOKS_OF_MANY = 100, 5  # threads: of some fifty tasks, whose looks would take the processor from new ones
 EAGER_WAIT_MS, CALM_WAIT_MS = 20, 100
 RESTS_AFTER_S = 20.0  # without data; then it looks at the instants that rationed tasks share
 CROWD = 500  # threads of a process, two a task: with more, those that rest look half as often; so 1,000 cost little
@@ -33,6 +34,7 @@ class LookPace:
         self._neighbours = neighbours
         self._eager_looks = 0  # left
         self._batches_left, self._counted_s = BATCHES_AT_ONCE, now_s()
+        self._per_s = BATCHES_PER_S  # counted anew with each batch, not with each look of a thousand tasks
         self._caught_up = False
         self._found_s = now_s()
 
@@ -42,9 +44,11 @@ class LookPace:
         if not found:
             self._eager_looks = max(0, self._eager_looks - 1)
             return
-        self._eager_looks = RECENT_LOOKS
+        neighbours = self._neighbours()
+        self._eager_looks = RECENT_LOOKS if neighbours <= MANY else RECENT_LOOKS_OF_MANY
         self._found_s = now_s = self._now_s()
-        gained = (now_s - self._counted_s) * self._batches_per_s()
+        gained = (now_s - self._counted_s) * self._per_s
+        self._per_s = BATCHES_PER_S if neighbours <= COMPANY else IN_COMPANY_PER_S
         self._batches_left = max(0.0, min(BATCHES_AT_ONCE, self._batches_left + gained) - 1.0)
         self._counted_s = now_s
 
@@ -68,16 +72,12 @@ class LookPace:
         missing_ms = self._missing_ms()
         if missing_ms <= EAGER_WAIT_MS:
             return EAGER_WAIT_MS
-        return max(EAGER_WAIT_MS, shared_wait_ms(self._now_s() * 1000, missing_ms, 1000 / self._batches_per_s()))
+        return max(EAGER_WAIT_MS, shared_wait_ms(self._now_s() * 1000, missing_ms, 1000 / self._per_s))
 
     def _missing_ms(self) -> float:
         """Return the time until one more batch may be sent; below 0: it may."""
-        per_s = self._batches_per_s()
-        gained = (self._now_s() - self._counted_s) * per_s
-        return 1000 * (1.0 - self._batches_left - gained) / per_s
-
-    def _batches_per_s(self) -> float:
-        return BATCHES_PER_S if self._neighbours() <= COMPANY else IN_COMPANY_PER_S
+        gained = (self._now_s() - self._counted_s) * self._per_s
+        return 1000 * (1.0 - self._batches_left - gained) / self._per_s
 
 
 def shared_wait_ms(now_ms: float, wait_ms: float, apart_ms: float = 1000 / BATCHES_PER_S) -> int:

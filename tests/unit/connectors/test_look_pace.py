@@ -118,6 +118,18 @@ def test_in_a_crowd_tasks_at_rest_look_once_a_second_as_javas_and_a_flow_is_foll
     assert story.pace.wait_ms() == 20
 
 
+@pytest.mark.parametrize(("neighbours", "eager_looks"), [(1, 100), (200, 5)])
+def test_among_many_a_task_soon_leaves_looking_to_the_one_that_looks_for_all(neighbours: int, eager_looks: int) -> None:
+    story = Story(0.0)
+    story.neighbours = neighbours
+    story.pace.looked(found=True)
+    for _ in range(eager_looks - 1):
+        story.pace.looked(found=False)
+    assert (story.pace.calm, story.pace.wait_ms()) == (False, 20)
+    story.pace.looked(found=False)
+    assert (story.pace.calm, story.pace.wait_ms()) == (True, 100)
+
+
 def test_a_line_after_a_long_rest_is_found_within_three_quarters_of_a_second() -> None:
     story = Story(1 / 45.0)
     story.goes_on(600.0)
