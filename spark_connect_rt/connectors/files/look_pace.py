@@ -34,7 +34,7 @@ class LookPace:
         self._neighbours = neighbours
         self._eager_looks = 0  # left
         self._batches_left, self._counted_s = BATCHES_AT_ONCE, now_s()
-        self._per_s = BATCHES_PER_S  # counted anew with each batch, not with each look of a thousand tasks
+        self._per_s = BATCHES_PER_S  # looked up with each batch, not with each look of a thousand tasks
         self._caught_up = False
         self._found_s = now_s()
 
