@@ -12,7 +12,6 @@ request until all of them say that they are STOPPED. limit is one transaction of
 from __future__ import annotations
 
 import contextlib
-import http.client
 import statistics
 import threading
 import time
@@ -23,13 +22,13 @@ import orjson
 import psutil
 from confluent_kafka import Producer
 
+from bench.caller import Caller
 from bench.lab import Lab
 from bench.process_cost import CpuMeter
 from bench.report import Result, Run
 from bench.rest import CONFIG
-from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.protocol import config_records
-from tests.support.connect_rest import REBALANCING, ConnectRest
+from tests.support.connect_rest import ConnectRest
 from tests.support.worker_process import WorkerProcess
 
 TARGET_S, READ_TARGET_MS = 30.0, 50.0
@@ -37,7 +36,6 @@ FULL, SMALL, CONTROL = 5_000, 10, 100
 JAVA_LIMIT_S = 60.0
 SETTLED_LIMIT_S = 120.0
 READ_EACH_S = 0.02
-CREATED = 201
 STOPPED = b'"connector":{"state":"STOPPED"'
 
 
@@ -63,14 +61,14 @@ def run(lab: Lab, short: bool) -> Result:
 
 def _measure(lab: Lab, worker: WorkerProcess, count: int, limit_s: float) -> dict[str, Any]:
     """Create ``count``, or as many as the time allows; few are deleted again: a short run shares its workers."""
-    names, create_ms, caller = list[str](), list[float](), _Caller(worker)
+    names, create_ms, caller = list[str](), list[float](), Caller(worker)
     before = worker.rest.request("GET", "/connectors?expand=status").body.count(STOPPED)
     begun, tenths = time.monotonic(), {0: _cpu_s(worker)}
     with CpuMeter(worker.processes) as meter:
         with _Reads(worker) as reads:
             while len(names) < count and time.monotonic() - begun < limit_s:
                 names.append(lab.fresh("created"))
-                create_ms.append(_create(caller, names[-1]))
+                create_ms.append(caller.create(names[-1], CONFIG, initial_state="STOPPED"))
                 if len(names) % max(1, count // 10) == 0:
                     tenths[len(names)] = _cpu_s(worker)
         created_s = time.monotonic() - begun
@@ -108,33 +106,6 @@ def _of_tenths(cpu_s: dict[int, float]) -> dict[str, float]:
     return {"cpu_first_ms": round(steps[0], 1), "cpu_last_ms": round(steps[-1], 1)} if steps else {}
 
 
-class _Caller:
-    """One kept connection, as scripts and consoles have: connecting anew costs a client more than it waits."""
-
-    def __init__(self, worker: WorkerProcess) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", worker.rest_port, timeout=95)
-
-    def call(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
-        """Return status and body."""
-        self._connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
-        answer = self._connection.getresponse()
-        return answer.status, answer.read()
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-def _create(caller: _Caller, name: str) -> float:
-    """Return how many ms it took until the answer 201. Raises ConnectError at another one than that or 409."""
-    body = orjson.dumps({"name": name, "config": CONFIG, "initial_state": "STOPPED"})
-    begun = time.monotonic()
-    while (answered := caller.call("POST", "/connectors", body))[0] != CREATED:
-        if answered[0] != REBALANCING:
-            raise ConnectError(f"creating {name}: {answered}")
-        time.sleep(0.005)
-    return (time.monotonic() - begun) * 1000
-
-
 def _await_stopped(rest: ConnectRest, at_least: int) -> int:
     end_s = time.monotonic() + SETTLED_LIMIT_S
     while (stopped := rest.request("GET", "/connectors?expand=status").body.count(STOPPED)) < at_least:
@@ -150,7 +121,7 @@ class _Reads:
     def __init__(self, worker: WorkerProcess) -> None:
         self.took_ms: list[float] = []
         self.refused = 0
-        self._caller = _Caller(worker)
+        self._caller = Caller(worker)
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reads", daemon=True)
 

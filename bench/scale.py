@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from bench.caller import Caller
 from bench.lab import Lab, TopicTruth
 from bench.process_cost import CpuMeter, memory_mib
 from bench.report import Result, Run
@@ -60,14 +61,16 @@ def _measure(lab: Lab, worker: WorkerProcess, tasks: int, records: int, window_s
         write_lines(worker.directory / f"{name}.txt", records // tasks)
     truth = TopicTruth(lab.bootstrap_servers, topic)
     truth.end()
+    caller = Caller(worker)
     begun = time.monotonic()
     with CpuMeter(worker.processes) as meter:
         for name in names:
             file = str(worker.directory / f"{name}.txt")
             config = {"connector.class": "FileStreamSource", "tasks.max": "1", "topic": topic, "file": file}
-            worker.rest.create(name, config)
+            caller.create(name, config)
         created_s = time.monotonic() - begun
         figures = watch(truth, records // tasks * tasks, begun)
+    caller.close()
     truth.close()
     after_mib = memory_mib(worker.processes())
     time.sleep(window_s / 3)  # not synchronisation: what is left of the work must not be charged as idling

@@ -7,6 +7,8 @@ import hashlib
 import time
 from collections.abc import Iterator
 
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
 from bench.lab import Lab, TopicTruth
 from bench.process_cost import CpuMeter
 from bench.report import Result, Run
@@ -52,6 +54,16 @@ class Capture:
             figures = watch(truth, records, begun)
         truth.close()
         return Run(who, {**figures, "cpu_s": round(meter.used_s, 1), "sha256": self._digest()})
+
+    def first_at_s(self) -> float:
+        """Return when the first record was produced, s since the epoch."""
+        consumer = Consumer({"bootstrap.servers": self._lab.bootstrap_servers, "group.id": self.name})
+        consumer.assign([TopicPartition(self.topic, 0, OFFSET_BEGINNING)])
+        first = consumer.poll(SLOT_LIMIT_S)
+        consumer.close()
+        if first is None or first.error() is not None:
+            raise TimeoutError(f"no record of {self.topic}")
+        return float(first.timestamp()[1]) / 1000
 
     def await_slot(self) -> None:
         """Wait until the connector streams."""

@@ -81,7 +81,9 @@ def _add_reads(routes: APIRouter, context: RestContext) -> None:
     async def status(connector: ConnectorName) -> Response:
         """Return the states of the connector and its tasks."""
         name = decoded(connector)
-        found = await context.settled(lambda: views.connector_status(name), lambda it: bool(it.connector.worker_id))
+        found = await context.settled(
+            "status", lambda: views.connector_status(name), lambda it: bool(it.connector.worker_id)
+        )
         return JsonResponse(found)
 
     @routes.get("/connectors/{connector}/topics")
@@ -182,7 +184,7 @@ def _add_tasks(routes: APIRouter, context: RestContext) -> None:
     async def tasks_written(connector: str) -> None:
         """Wait a moment for the task set of a connector that was just created or resumed."""
         with contextlib.suppress(NotFoundError):
-            await context.settled(lambda: views.connector_info(decoded(connector)), lambda it: bool(it.tasks))
+            await context.settled("tasks", lambda: views.connector_info(decoded(connector)), lambda it: bool(it.tasks))
 
     @routes.get("/connectors/{connector}/tasks")
     async def tasks(connector: ConnectorName) -> Response:

@@ -40,6 +40,7 @@ T = TypeVar("T")
 
 REQUEST_LIMIT_MS = 90_000
 SETTLED_LIMIT_S = 0.5
+IN_VAIN_S = 2.0  # behind a wait that was in vain nobody waits: in a run of creations what was asked for comes later
 SETTLED_PAUSE_S, SETTLED_PAUSE_MOST_S = 0.01, 0.05
 ASK_AGAIN_S = 0.25  # between two tries of a request that is impossible for the moment
 _FORWARDED_HEADERS = ("Authorization", "If-Match", SIGNATURE_HEADER, ALGORITHM_HEADER)
@@ -82,6 +83,7 @@ class RestContext:
     _forwarders: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(16, thread_name_prefix="rest-forward")
     )
+    _impatient_until_s: dict[str, float] = field(default_factory=dict)  # monotonic, by what is waited for
 
     async def started(self) -> None:
         """Wait until this worker knows the connectors: an empty list of a cold start is a wrong one. TimedOutError."""
@@ -101,15 +103,19 @@ class RestContext:
             await asyncio.wrap_future(self.herder.submit(CatchUp()))
             return read()
 
-    async def settled(self, read: Callable[[], T], is_settled: Callable[[T], bool]) -> T:
+    async def settled(self, what: str, read: Callable[[], T], is_settled: Callable[[T], bool]) -> T:
         """Return what ``known`` finds, up to half a second later where another thread is about to write it.
 
-        A client that asks right after its request was answered wants what the request led to.
+        A client that asks right after its request was answered wants what the request led to. ``what``: a word for it.
         """
-        end_s, pause_s = time.monotonic() + SETTLED_LIMIT_S, SETTLED_PAUSE_S
+        begun_s, pause_s = time.monotonic(), SETTLED_PAUSE_S
         while True:
             found = await self.known(read)
-            if is_settled(found) or time.monotonic() >= end_s:
+            now_s = time.monotonic()
+            if is_settled(found) or now_s < self._impatient_until_s.get(what, 0.0):
+                return found
+            if now_s >= begun_s + SETTLED_LIMIT_S:
+                self._impatient_until_s[what] = now_s + IN_VAIN_S
                 return found
             await asyncio.sleep(pause_s)
             pause_s = min(1.5 * pause_s, SETTLED_PAUSE_MOST_S)

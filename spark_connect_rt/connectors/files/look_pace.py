@@ -2,8 +2,8 @@
 
 Often while data comes now and then, so that a line is not late. But what costs is the batch, not its lines: a task
 whose every look finds some would send dozens of tiny batches a second. So batches are rationed: some in a row at
-once, few a second for long. Rationed tasks look at the same instants: what tasks of one slot find then goes through
-Spark, the driver and the offset topic together.
+once, few a second for long, half as many where several tasks share the process. Rationed tasks look at the same
+instants: what tasks of one slot find then goes through Spark, the driver and the offset topic together.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ import time
 from collections.abc import Callable
 
 RECENT_LOOKS = 100  # after data so many looks that find none, then the task settles down
+MANY, RECENT_LOOKS_OF_MANY = 100, 5  # threads: of some fifty tasks, whose looks would take the processor from new ones
 EAGER_WAIT_MS, CALM_WAIT_MS = 20, 100
 RESTS_AFTER_S = 20.0  # without data; then it looks at the instants that rationed tasks share
 CROWD = 500  # threads of a process, two a task: with more, those that rest look half as often; so 1,000 cost little
 BATCHES_AT_ONCE = 10.0
-BATCHES_PER_S = 2.0  # for long; Java's task looks once a second
+BATCHES_PER_S = 2.0  # for long
+COMPANY, IN_COMPANY_PER_S = 12, 1.0  # threads: of some five tasks; then as often as Java's task looks
 
 
 class LookPace:
@@ -32,6 +34,7 @@ class LookPace:
         self._neighbours = neighbours
         self._eager_looks = 0  # left
         self._batches_left, self._counted_s = BATCHES_AT_ONCE, now_s()
+        self._per_s = BATCHES_PER_S  # looked up with each batch, not with each look of a thousand tasks
         self._caught_up = False
         self._found_s = now_s()
 
@@ -41,9 +44,11 @@ class LookPace:
         if not found:
             self._eager_looks = max(0, self._eager_looks - 1)
             return
-        self._eager_looks = RECENT_LOOKS
+        neighbours = self._neighbours()
+        self._eager_looks = RECENT_LOOKS if neighbours <= MANY else RECENT_LOOKS_OF_MANY
         self._found_s = now_s = self._now_s()
-        gained = (now_s - self._counted_s) * BATCHES_PER_S
+        gained = (now_s - self._counted_s) * self._per_s
+        self._per_s = BATCHES_PER_S if neighbours <= COMPANY else IN_COMPANY_PER_S
         self._batches_left = max(0.0, min(BATCHES_AT_ONCE, self._batches_left + gained) - 1.0)
         self._counted_s = now_s
 
@@ -67,17 +72,16 @@ class LookPace:
         missing_ms = self._missing_ms()
         if missing_ms <= EAGER_WAIT_MS:
             return EAGER_WAIT_MS
-        return max(EAGER_WAIT_MS, shared_wait_ms(self._now_s() * 1000, missing_ms))
+        return max(EAGER_WAIT_MS, shared_wait_ms(self._now_s() * 1000, missing_ms, 1000 / self._per_s))
 
     def _missing_ms(self) -> float:
         """Return the time until one more batch may be sent; below 0: it may."""
-        gained = (self._now_s() - self._counted_s) * BATCHES_PER_S
-        return 1000 * (1.0 - self._batches_left - gained) / BATCHES_PER_S
+        gained = (self._now_s() - self._counted_s) * self._per_s
+        return 1000 * (1.0 - self._batches_left - gained) / self._per_s
 
 
-def shared_wait_ms(now_ms: float, wait_ms: float) -> int:
-    """Return the wait that ends nearest to ``wait_ms`` at one of the instants that all tasks share."""
-    apart_ms = 1000 / BATCHES_PER_S
+def shared_wait_ms(now_ms: float, wait_ms: float, apart_ms: float = 1000 / BATCHES_PER_S) -> int:
+    """Return the wait that ends nearest to ``wait_ms`` at one of the instants that all tasks share, so far apart."""
     return math.ceil(round((now_ms + wait_ms) / apart_ms) * apart_ms - now_ms)
 
 

@@ -62,6 +62,18 @@ def test_a_flow_makes_few_batches_and_no_line_is_later_than_half_a_second(lines_
     assert max(story.late_s) <= 0.53
 
 
+def test_in_company_a_flow_is_a_batch_a_second_as_javas_and_a_line_now_and_then_is_not_late() -> None:
+    flow, lines = Story(61.3), Story(0.9)
+    for story in (flow, lines):
+        story.neighbours = 20
+        story.goes_on(60.0)
+        story.forget()
+        story.goes_on(60.0)
+    assert 55 <= flow.batches <= 75
+    assert max(flow.late_s) <= 1.03
+    assert max(lines.late_s) <= 0.1
+
+
 def test_a_burst_is_found_at_once() -> None:
     story = Story(60.0)
     story.goes_on(0.19)
@@ -104,6 +116,18 @@ def test_in_a_crowd_tasks_at_rest_look_once_a_second_as_javas_and_a_flow_is_foll
     assert 55 <= story.looks_since(began_s) <= 65
     story.pace.looked(found=True)
     assert story.pace.wait_ms() == 20
+
+
+@pytest.mark.parametrize(("neighbours", "eager_looks"), [(1, 100), (200, 5)])
+def test_among_many_a_task_soon_leaves_looking_to_the_one_that_looks_for_all(neighbours: int, eager_looks: int) -> None:
+    story = Story(0.0)
+    story.neighbours = neighbours
+    story.pace.looked(found=True)
+    for _ in range(eager_looks - 1):
+        story.pace.looked(found=False)
+    assert (story.pace.calm, story.pace.wait_ms()) == (False, 20)
+    story.pace.looked(found=False)
+    assert (story.pace.calm, story.pace.wait_ms()) == (True, 100)
 
 
 def test_a_line_after_a_long_rest_is_found_within_three_quarters_of_a_second() -> None:

@@ -70,10 +70,15 @@ def test_what_nobody_reports_is_answered_all_the_same(
     rest: Asked, herder: FakeHerder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nowhere = replace(herder.connector_status("src"), connector=InstanceState("UNASSIGNED", ""))
-    monkeypatch.setattr(herder, "connector_status", lambda _: nowhere)
+    looks: list[str] = []
+    monkeypatch.setattr(herder, "connector_status", lambda name: looks.append(name) or nowhere)
     begun_s = time.monotonic()
     assert rest("GET", "/connectors/src/status").json()["connector"]["state"] == "UNASSIGNED"
     assert time.monotonic() - begun_s < 5
+    assert len(looks) > 1
+    looks.clear()  # behind a wait in vain the next reader does not wait: thousands may be created in a row
+    assert rest("GET", "/connectors/src/status").json()["connector"]["state"] == "UNASSIGNED"
+    assert looks == ["src"]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from spark_connect_rt.spark.executor.errant_reports import ErrantLog, ensure_dea
 from spark_connect_rt.spark.executor.hosting import monotonic_ms
 from spark_connect_rt.spark.executor.plugin_metrics import MeteredPluginMetrics
 from spark_connect_rt.spark.executor.process.idle_looks import IDLE_LOOKS
+from spark_connect_rt.spark.executor.process.turns import TURNS, TakesTurns
 from spark_connect_rt.spark.executor.sources.hosted_source import DriverLink, Durable, HostedSource, SourceParts
 from spark_connect_rt.spark.executor.sources.sent_records import (
     SentRecords,
@@ -71,6 +72,7 @@ class PythonSource(HostedSource):
         self._task: SourceTask | None = None
         self._sent = SentRecords()  # only of tasks with commit_record
         self._boundaries: TransactionBoundaries | None = None
+        self._turns = TakesTurns(TURNS)
 
     def start(self, boundaries: TransactionBoundaries | None) -> None:
         """See HostedSource."""
@@ -137,15 +139,20 @@ class PythonSource(HostedSource):
 
     def poll(self) -> None:
         """See HostedSource."""
+        if self._turns.run(self._poll_once):
+            self._wait_idle(self._running)
+
+    def _poll_once(self) -> bool:
+        """Hand over what the task has; return whether it had nothing."""
         task, output = self._running, self.parts.output
         try:
             polled = self._polled(task)
             if polled is None:
-                return
+                return False
             pieces, rows_of_each = self._converted(polled)
         except RetryInterrupted:
             self._pipeline.give_up()  # what was polled is polled again after the next start
-            return
+            return False
         except DataError:
             last = self._pipeline.give_up()
             if last is not None:  # as Java: also the record that fails the task is reported
@@ -160,11 +167,11 @@ class PythonSource(HostedSource):
             for converted in batches:
                 self._send(converted)
             output.end(end)
-        if not polled:
-            self._wait_idle(task)
+        return not polled
 
     def _wait_idle(self, task: SourceTask) -> None:
         wait_s = task.idle_wait_ms() / 1000
+        self._turns.waits(wait_s)
         # A transaction may be due to end: only a poll sees to that.
         look = task.idle_look() if self._boundaries is None else None
         if look is None:

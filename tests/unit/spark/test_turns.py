@@ -1,0 +1,84 @@
+"""Tasks that look at the same instants work one after the other; nobody is kept from working for long."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from spark_connect_rt.spark.executor.process.turns import LITTLE_S, TakesTurns, Turns
+
+
+def waiting(turns: Turns) -> TakesTurns:
+    task = TakesTurns(turns)
+    task.waits(0.5)
+    return task
+
+
+def test_tasks_at_shared_instants_work_one_after_the_other() -> None:
+    turns, inside, most = Turns(), [0], [0]
+    begin = threading.Barrier(8)
+
+    def work() -> bool:
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        threading.Event().wait(0.001)  # lets go of the interpreter, as files and Arrow do
+        inside[0] -= 1
+        return True
+
+    def run() -> None:
+        task = waiting(turns)
+        begin.wait()
+        assert task.run(work)
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert most == [1]
+
+
+def test_who_hangs_in_its_turn_keeps_no_other_from_working() -> None:
+    turns, hangs, done = Turns(), threading.Event(), threading.Event()
+
+    def hang() -> bool:
+        hangs.set()
+        return done.wait(30)
+
+    hanging = threading.Thread(target=lambda: waiting(turns).run(hang))
+    hanging.start()
+    hangs.wait()
+    neighbour = waiting(turns)
+    assert [neighbour.run(lambda: False), neighbour.run(lambda: True)] == [False, True]
+    assert hanging.is_alive()
+    done.set()
+    hanging.join()
+    assert not turns.taken.locked()
+
+
+@pytest.mark.parametrize(("waits_s", "took_s"), [(0.02, 0.0), (0.5, 2 * LITTLE_S)])
+def test_who_flows_or_has_much_to_do_takes_no_turn(waits_s: float, took_s: float) -> None:
+    turns, now_s, seen = Turns(), [0.0], list[bool]()
+    task = TakesTurns(turns, lambda: now_s[0])
+    task.waits(waits_s)
+
+    def work() -> bool:
+        now_s[0] += took_s
+        seen.append(turns.taken.locked())
+        return False
+
+    task.run(work)
+    task.run(work)
+    assert not seen[1]
+
+
+def test_what_work_raises_is_raised_and_the_turn_is_over() -> None:
+    turns = Turns()
+
+    def fail() -> bool:
+        raise ValueError("poll")
+
+    with pytest.raises(ValueError, match="poll"):
+        waiting(turns).run(fail)
+    assert not turns.taken.locked()
