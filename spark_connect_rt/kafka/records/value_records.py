@@ -9,20 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_connect_rt.kafka.records.varint_columns import Numbers, ends_of, varint, varint_sizes, zigzag_of
+from spark_connect_rt.kafka.records.varint_columns import (
+    Numbers,
+    ends_of,
+    varint,
+    varint_sizes,
+    zigzag_of,
+    zigzag_of_lengths,
+)
 
 Pieces = list[bytes | memoryview | pa.Buffer]
 """Bytes, one piece behind the other."""
 
 _MOST_RUNS = 16  # of one batch; offsets alone make three of 10,000 rows
 _ATTRIBUTES, _NO_KEY, _NO_HEADERS = b"\0", b"\1", b"\0"
-_Column = tuple[Numbers, int] | bytes
+_FIXED_BYTES = np.int32(len(_ATTRIBUTES + _NO_KEY + _NO_HEADERS))
+_MOST_NARROW = 2**31 - 1
+_Column = tuple[npt.NDArray[Any], int] | bytes
 """Numbers that are equally wide as varints, and that width; or what every row has."""
 
 
@@ -35,10 +45,11 @@ def value_records(values: pa.Array, deltas: Numbers) -> Pieces | None:
     """
     if values.null_count:
         return None
-    lengths = np.diff(ends_of(values)).astype(np.int64)
-    behind = [deltas, np.arange(len(values)), lengths]
+    lengths = np.diff(ends_of(values))
+    is_narrow = deltas.min() >= 0 and deltas.max() <= _MOST_NARROW
+    behind = [deltas.astype(np.int32) if is_narrow else deltas, np.arange(len(values), dtype=np.int32), lengths]
     widths = [varint_sizes(numbers) for numbers in behind]
-    sizes = lengths + sum(widths) + len(_ATTRIBUTES + _NO_KEY + _NO_HEADERS)
+    sizes = lengths + sum(width.astype(np.int32, copy=False) for width in widths) + _FIXED_BYTES
     widths.insert(0, varint_sizes(sizes))
     edges = _edges(widths)
     if len(edges) - 1 > _MOST_RUNS:
@@ -53,7 +64,7 @@ def value_records(values: pa.Array, deltas: Numbers) -> Pieces | None:
     return pieces
 
 
-def _edges(widths: Sequence[Numbers]) -> list[int]:
+def _edges(widths: Sequence[npt.NDArray[Any]]) -> list[int]:
     """Return where any of the widths changes, the beginning and the end."""
     changes = np.zeros(len(widths[0]) - 1, np.bool_)
     for column in widths:
@@ -69,10 +80,20 @@ def _run(values: pa.Array, head: Sequence[_Column]) -> Pieces:
         return [first, values[0].as_buffer(), _NO_HEADERS]
     between = _NO_HEADERS + first
     joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values), between)
-    content = np.frombuffer(joined.buffers()[2], np.uint8)  # no one else has seen it: what differs is written into it
+    content = np.frombuffer(joined.buffers()[2], np.uint8)  # no one else has seen it: the heads are written into it
     ends = ends_of(values)
-    at = (ends[1:-1] - ends[0]) + np.arange(len(values) - 1) * len(between)  # where what stands between begins
-    place = len(_NO_HEADERS)
+    at = (ends[1:-1] - ends[0]) + np.arange(len(_NO_HEADERS), (len(values) - 1) * len(between), len(between))
+    # A view of each place as the head that may begin there: they overlap, and one assignment writes all heads.
+    kind = np.dtype((np.void, len(first)))
+    places = np.ndarray((len(content) - len(first) + 1,), kind, content.data, 0, (1,))
+    places[at] = _heads(first, head, len(values) - 1).view(kind)[:, 0]
+    return [first, joined.buffers()[2].slice(0, int(ends_of(joined)[-1])), _NO_HEADERS]
+
+
+def _heads(first: bytes, head: Sequence[_Column], count: int) -> npt.NDArray[np.uint8]:
+    """Return the heads of all rows behind the first, which has this one; a row each."""
+    heads = np.frombuffer(bytearray(first) * count, np.uint8).reshape(count, len(first))
+    place = 0
     for one in head:
         if isinstance(one, bytes):
             place += len(one)
@@ -80,15 +101,16 @@ def _run(values: pa.Array, head: Sequence[_Column]) -> Pieces:
         numbers, width = one
         if numbers.min() < numbers.max():
             for byte, column in enumerate(_varint_bytes(numbers[1:], width), place):
-                content[at + byte] = column
+                heads[:, byte] = column
         place += width
-    return [first, joined.buffers()[2].slice(0, int(ends_of(joined)[-1])), _NO_HEADERS]
+    return heads
 
 
-def _varint_bytes(numbers: Numbers, width: int) -> npt.NDArray[np.uint8]:
+def _varint_bytes(numbers: npt.NDArray[Any], width: int) -> npt.NDArray[np.uint8]:
     """Return the varints of numbers that all have this width: the first byte of each, the second of each, ..."""
-    rest, places = zigzag_of(numbers), np.empty((width, len(numbers)), np.uint8)
+    rest: npt.NDArray[Any] = zigzag_of_lengths(numbers) if numbers.dtype == np.int32 else zigzag_of(numbers)
+    places = np.empty((width, len(numbers)), np.uint8)
     for place in range(width):
-        np.right_shift(rest, np.uint64(7 * place), out=places[place], casting="unsafe")
+        np.right_shift(rest, rest.dtype.type(7 * place), out=places[place], casting="unsafe")
     places[:-1] |= 0x80
     return places

@@ -5,6 +5,8 @@ Source: Java ``ByteUtils.writeVarlong``, ``sizeOfVarlong``.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -12,6 +14,8 @@ import pyarrow as pa
 from spark_connect_rt.kafka.aiokafka_parts import encode_varint
 
 Numbers = npt.NDArray[np.int64]
+Lengths = npt.NDArray[np.int32]
+"""Numbers that are not negative."""
 
 
 def ends_of(column: pa.Array) -> npt.NDArray[np.int32]:
@@ -35,13 +39,21 @@ def zigzag_of(numbers: Numbers) -> npt.NDArray[np.uint64]:
     return ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
 
 
-def varint_sizes(numbers: Numbers) -> Numbers:
-    """Return how many bytes each number takes."""
-    zigzag = zigzag_of(numbers)
-    least, most = _size(int(zigzag.min())), _size(int(zigzag.max()))
-    sizes = np.full(len(numbers), least, np.int64)
+def zigzag_of_lengths(lengths: Lengths) -> npt.NDArray[np.uint32]:
+    """Return ``zigzag_of``, in half the memory."""
+    return lengths.view(np.uint32) << np.uint32(1)
+
+
+def varint_sizes(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return how many bytes each number takes, in the numbers' own type."""
+    lowest, highest = int(numbers.min()), int(numbers.max())
+    if lowest < 0:
+        numbers = np.maximum(numbers, ~numbers)  # as wide, and not negative
+        lowest, highest = int(numbers.min()), int(numbers.max())
+    least, most = _size(2 * lowest), _size(2 * highest)
+    sizes = np.full(len(numbers), least, numbers.dtype)
     for size in range(least, most):
-        sizes += zigzag >= np.uint64(1 << 7 * size)
+        sizes += numbers >= 1 << 7 * size - 1
     return sizes
 
 
