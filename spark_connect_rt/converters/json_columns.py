@@ -7,14 +7,15 @@ no exact form here answers None and goes the row way.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_connect_rt.api.data.logical import PYTHON_TYPES
 from spark_connect_rt.api.data.schema import Field, Schema, Type
 from spark_connect_rt.converters.json_logical_columns import bytes_text, logical_text
+from spark_connect_rt.converters.json_pieces import Piece, boolean_pieces, double_pieces, integer_pieces, joined_texts
 from spark_connect_rt.protocol.json_text import java_string
 
 ARROW_TYPES = {
@@ -32,8 +33,7 @@ _SCHEMALESS_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 # Texts, not scalars of Arrow: one of those, made by an import of this module, imports pandas.
 _NULL = "null"
 _EMPTY = ""
-_Piece = Any  # an array, or a text that is the same in every row
-_SPECIAL = bytes(range(32)) + b'"\\'
+_FIRST_PLAIN = 0x20  # below it are control characters
 
 
 def column_json(schema: Schema | None, values: pa.Array, numeric_decimals: bool = False) -> pa.Array | None:
@@ -80,7 +80,7 @@ def _struct_json(schema: Schema | None, values: pa.Array, numeric_decimals: bool
     members: tuple[Field, ...] | None = None if schema is None else schema.fields
     if values.type.num_fields == 0:
         return pc.if_else(values.is_valid(), pa.scalar("{}"), pa.scalar(None, pa.string()))
-    pieces: list[_Piece] = []
+    pieces: list[Piece] = []
     valid = values.is_valid() if values.null_count else None
     # flatten() carries the struct's own nulls down into the fields, and undoes slices.
     for index, column in enumerate(values.flatten()):
@@ -91,35 +91,26 @@ def _struct_json(schema: Schema | None, values: pa.Array, numeric_decimals: bool
             return None
         opening = "{" if index == 0 else ","
         pieces += [f"{opening}{java_string(values.type.field(index).name)}:", *parts]
-    joined = pc.binary_join_element_wise(*_with_texts_joined([*pieces, "}"]), _EMPTY)
+    joined = joined_texts([*pieces, "}"])
     return joined if valid is None else pc.if_else(valid, joined, pa.scalar(None, pa.string()))
 
 
-def _pieces(schema: Schema | None, values: pa.Array, numeric_decimals: bool) -> Sequence[_Piece] | None:
+def _pieces(schema: Schema | None, values: pa.Array, numeric_decimals: bool) -> Sequence[Piece] | None:
     """Return what a column's JSON is put together of, "null" where it is null: a join less than ``column_json``."""
     is_plain = schema is None or (schema.name is None and ARROW_TYPES.get(schema.type) == values.type)
     if is_plain and not values.null_count:
         if pa.types.is_string(values.type):
             return ['"', _escaped(values), '"']
         if pa.types.is_boolean(values.type):
-            return [pc.if_else(values, "true", "false")]
+            return boolean_pieces(values)
+        if values.type in _SCHEMALESS_INTEGERS:
+            return integer_pieces(values)
         if pa.types.is_floating(values.type) and values.type != pa.float16():
-            return _float_pieces(values)
+            return double_pieces(values) or _float_pieces(values)
     text = column_json(schema, values, numeric_decimals)
     if text is None:
         return None
     return [pc.fill_null(text, _NULL) if text.null_count else text]
-
-
-def _with_texts_joined(pieces: Sequence[_Piece]) -> Sequence[_Piece]:
-    """Return pieces with the texts between two columns as one."""
-    made = list[_Piece]()
-    for piece in pieces:
-        if isinstance(piece, str) and made and isinstance(made[-1], str):
-            made[-1] += piece
-        else:
-            made.append(piece)
-    return [pa.scalar(piece) if isinstance(piece, str) else piece for piece in made]
 
 
 def _string_json(values: pa.Array) -> pa.Array:
@@ -146,8 +137,8 @@ def _may_need_escape(values: pa.Array) -> bool:
         pa.Array.from_buffers(pa.int32(), 1, [None, offsets], offset=at)[0].as_py()
         for at in (values.offset, values.offset + len(values))
     )
-    text = memoryview(data)[first:last].tobytes()
-    return len(text.translate(None, _SPECIAL)) < len(text)
+    text = np.frombuffer(data, np.uint8)[first:last]
+    return bool(((text < _FIRST_PLAIN) | (text == ord('"')) | (text == ord("\\"))).any())
 
 
 def float_text(values: pa.Array) -> pa.Array | None:

@@ -30,8 +30,6 @@ Pieces = list[bytes | memoryview | pa.Buffer]
 
 _MOST_RUNS = 16  # of one batch; offsets alone make three of 10,000 rows
 _ATTRIBUTES, _NO_KEY, _NO_HEADERS = b"\0", b"\1", b"\0"
-_FIXED_BYTES = np.int32(len(_ATTRIBUTES + _NO_KEY + _NO_HEADERS))
-_MOST_NARROW = 2**31 - 1
 _Column = tuple[npt.NDArray[Any], int] | bytes
 """Numbers that are equally wide as varints, and that width; or what every row has."""
 
@@ -46,20 +44,22 @@ def value_records(values: pa.Array, deltas: Numbers) -> Pieces | None:
     if values.null_count:
         return None
     lengths = np.diff(ends_of(values))
-    is_narrow = deltas.min() >= 0 and deltas.max() <= _MOST_NARROW
-    behind = [deltas.astype(np.int32) if is_narrow else deltas, np.arange(len(values), dtype=np.int32), lengths]
-    widths = [varint_sizes(numbers) for numbers in behind]
-    sizes = lengths + sum(width.astype(np.int32, copy=False) for width in widths) + _FIXED_BYTES
+    times = deltas if deltas.any() else b"\0"  # as in most batches
+    behind = [_ATTRIBUTES, times, np.arange(len(values), dtype=np.int32), _NO_KEY, lengths]
+    widths: list[Any] = [
+        len(one) if isinstance(one, bytes) else varint_sizes(one).astype(np.int32, copy=False) for one in behind
+    ]
+    sizes = lengths + sum(widths) + np.int32(len(_NO_HEADERS))
     widths.insert(0, varint_sizes(sizes))
-    edges = _edges(widths)
+    edges = _edges([width for width in widths if not isinstance(width, int)])
     if len(edges) - 1 > _MOST_RUNS:
         return None
     pieces: Pieces = []
     for first, end in pairwise(edges):
-        size, delta, offset, length = (
-            (numbers[first:end], int(width[first])) for numbers, width in zip([sizes, *behind], widths, strict=True)
-        )
-        columns = (size, _ATTRIBUTES, delta, offset, _NO_KEY, length)
+        columns: list[_Column] = [
+            one if isinstance(one, bytes) else (one[first:end], int(width[first]))
+            for one, width in zip([sizes, *behind], widths, strict=True)
+        ]
         pieces += _run(values.slice(first, end - first), columns)
     return pieces
 
@@ -99,9 +99,8 @@ def _heads(first: bytes, head: Sequence[_Column], count: int) -> npt.NDArray[np.
             place += len(one)
             continue
         numbers, width = one
-        if numbers.min() < numbers.max():
-            for byte, column in enumerate(_varint_bytes(numbers[1:], width), place):
-                heads[:, byte] = column
+        for byte, column in enumerate(_varint_bytes(numbers[1:], width), place):
+            heads[:, byte] = column
         place += width
     return heads
 
