@@ -15,6 +15,7 @@ import struct
 from collections import deque
 from dataclasses import dataclass
 from functools import reduce
+from itertools import starmap
 from typing import Any
 
 import numpy as np
@@ -143,7 +144,8 @@ def _few_records(columns: dict[str, pa.Array], times: Numbers) -> Pieces:
     )
     pairs = map(_header_pairs, headers) if "headers" in columns else [list[Any]()] * len(times)
     # Without a line of Python for each record: of values alone it would be half of the price.
-    deque(map(builder.append, range(len(times)), times.tolist(), key, value, pairs), maxlen=0)
+    records = zip(range(len(times)), times.tolist(), key, value, pairs, strict=True)
+    deque(starmap(builder.append, records), maxlen=0)
     return [memoryview(builder.build())[BATCH_OVERHEAD:]]
 
 

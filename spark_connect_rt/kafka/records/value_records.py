@@ -2,7 +2,7 @@
 
 What stands between two values, the end of one record and the head of the next, is equally wide until a varint in it
 grows. So rows are taken in runs of equal widths: one call of Arrow puts the values behind each other with the first
-head between them, and numpy writes over what differs from row to row. Pure.
+head between them, and numpy writes each row's own head over it. Pure.
 """
 
 from __future__ import annotations
@@ -16,14 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_connect_rt.kafka.records.varint_columns import (
-    Numbers,
-    ends_of,
-    varint,
-    varint_sizes,
-    zigzag_of,
-    zigzag_of_lengths,
-)
+from spark_connect_rt.kafka.records.varint_columns import Numbers, ends_of, varint, varint_sizes, zigzag_of
 
 Pieces = list[bytes | memoryview | pa.Buffer]
 """Bytes, one piece behind the other."""
@@ -107,8 +100,7 @@ def _heads(first: bytes, head: Sequence[_Column], count: int) -> npt.NDArray[np.
 
 def _varint_bytes(numbers: npt.NDArray[Any], width: int) -> npt.NDArray[np.uint8]:
     """Return the varints of numbers that all have this width: the first byte of each, the second of each, ..."""
-    rest: npt.NDArray[Any] = zigzag_of_lengths(numbers) if numbers.dtype == np.int32 else zigzag_of(numbers)
-    places = np.empty((width, len(numbers)), np.uint8)
+    rest, places = zigzag_of(numbers), np.empty((width, len(numbers)), np.uint8)
     for place in range(width):
         np.right_shift(rest, rest.dtype.type(7 * place), out=places[place], casting="unsafe")
     places[:-1] |= 0x80

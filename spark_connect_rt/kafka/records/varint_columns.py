@@ -14,8 +14,6 @@ import pyarrow as pa
 from spark_connect_rt.kafka.aiokafka_parts import encode_varint
 
 Numbers = npt.NDArray[np.int64]
-Lengths = npt.NDArray[np.int32]
-"""Numbers that are not negative."""
 
 
 def ends_of(column: pa.Array) -> npt.NDArray[np.int32]:
@@ -34,14 +32,10 @@ def numbers_of(column: pa.Array) -> Numbers:
     return numbers
 
 
-def zigzag_of(numbers: Numbers) -> npt.NDArray[np.uint64]:
-    """Return numbers with their sign in the lowest bit."""
-    return ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
-
-
-def zigzag_of_lengths(lengths: Lengths) -> npt.NDArray[np.uint32]:
-    """Return ``zigzag_of``, in half the memory."""
-    return lengths.view(np.uint32) << np.uint32(1)
+def zigzag_of(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return signed numbers with their sign in the lowest bit, unsigned and as wide as they are."""
+    width = numbers.itemsize
+    return ((numbers << 1) ^ (numbers >> 8 * width - 1)).view(f"u{width}")
 
 
 def varint_sizes(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
