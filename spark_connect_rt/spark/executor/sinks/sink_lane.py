@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter
 from contextlib import ExitStack
 
 import orjson
@@ -28,7 +27,9 @@ from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
 from spark_connect_rt.spark.executor.plugin_metrics import MeteredPluginMetrics
 from spark_connect_rt.spark.executor.sinks.commit_times import CommitTimes
 from spark_connect_rt.spark.executor.sinks.hosted_sink import HostedSink, Outcome, SinkParts
+from spark_connect_rt.spark.executor.sinks.leaving import Leaving
 from spark_connect_rt.spark.executor.sinks.lots import Lot, LotQueue, Lots
+from spark_connect_rt.spark.executor.sinks.put_counts import PutCounts
 from spark_connect_rt.spark.executor.sinks.python_sink import sink_class
 from spark_connect_rt.spark.executor.sinks.sink_context import TaskContext
 from spark_connect_rt.spark.executor.sinks.sink_offsets import SinkOffsets
@@ -55,24 +56,18 @@ class SinkLane(Lane):
         self._reports: ErrantReports | None = None
         self._offsets = SinkOffsets()
         self._rewound: frozenset[TopicPartition] = frozenset()  # by a failed commit, while a batch is in hand
-        self._records = self._data_bytes = self._skipped = 0  # put and not yet reported
+        self._counts = PutCounts()
         self._commits = CommitTimes()
         self._put_s = now_s()  # when the task was called last
         self._call_at_s: float | None = None  # when it asked to be called again
         self._hurry = threading.Event()  # a revocation or the end waits: retries must not hold it up
-        self._leaving_lock = threading.Lock()
-        self._revoked: Counter[TopicPartition] = Counter()  # REVOKED rows that are queued
-        self._leaving: frozenset[TopicPartition] = frozenset()  # the partitions in them; another object with each row
-        self._released: frozenset[TopicPartition] = frozenset()  # ahead of their REVOKED row
-        self._put_without = self._leaving  # what had left when the batch in hand was cut
+        self._leaving = Leaving()
         self._ending = False
 
     def give(self, row: Row) -> None:
         """Queue a row; news that must not wait behind a retried batch is noted at once."""
         if row.kind is RowKind.REVOKED:
-            with self._leaving_lock:
-                self._revoked.update(_partitions(row))
-                self._leaving = frozenset(self._revoked)
+            self._leaving.note(_partitions(row))
         elif row.kind is RowKind.GENERATION:  # it must not wait behind data: it fences transactions of the task's
             self._generation = GroupGeneration(**orjson.loads(row.head))
             self._note_generation()
@@ -170,8 +165,8 @@ class SinkLane(Lane):
         wait_s, by_records = RETRY_FIRST_S, False
         self._rewound = frozenset()
         while not self._ending:  # what is not put is read again by the next owner
-            leaving = self._leaving
-            self._release(leaving - self._released)  # a target that refuses must not hold them
+            leaving = self._leaving.see()
+            self._release(self._leaving.unreleased(leaving))  # a target that refuses must not hold them
             batch = without_partitions(batch, leaving | self._rewound)
             if not batch.num_rows:
                 return
@@ -179,7 +174,7 @@ class SinkLane(Lane):
             if prepared is None:  # something could not wait
                 self._hurry.clear()
                 continue
-            self._put_without, rewound = leaving, self._rewound
+            rewound = self._rewound
             while not self._must_not_wait():
                 outcome = self._lots.deliver(prepared)
                 if outcome is Outcome.TAKEN:
@@ -225,14 +220,11 @@ class SinkLane(Lane):
             self._call_at_s = now_s() + timeout_s
 
     def _must_not_wait(self) -> bool:
-        return self._ending or self._leaving is not self._put_without
+        return self._ending or self._leaving.is_news
 
     def _took(self, data_bytes: int) -> None:
         assert self._sink is not None
-        records, skipped = self._sink.counts
-        self._records += records
-        self._data_bytes += data_bytes
-        self._skipped += skipped
+        self._counts.add(self._sink.counts, data_bytes)
         self._put_s = now_s()
         self._commits.put(self._put_s)
         self._obey()
@@ -312,7 +304,7 @@ class SinkLane(Lane):
         self._context.offset(back)
         self._steer()
         self._rewound = self._rewound.union(back)
-        self._records = self._data_bytes = 0
+        self._counts.forget_records()
         self._commits.failed(now_s())
 
     def _report_safe(self, safe: dict[TopicPartition, int] | None) -> None:
@@ -324,15 +316,9 @@ class SinkLane(Lane):
             self._report_offsets(changed)
 
     def _report_offsets(self, offsets: dict[TopicPartition, int]) -> None:
-        records, self._records = self._records, 0
-        data_bytes, self._data_bytes = self._data_bytes, 0
-        skipped, self._skipped = self._skipped, 0
-        if self._sink is not None and (reported := self._sink.take_reported()):
-            records, skipped = max(0, records - reported), skipped + reported
+        counts = self._counts.take(0 if self._sink is None else self._sink.take_reported())
         self.report_durable(
-            records,
-            bytes=data_bytes,
-            skipped=skipped,
+            **counts,
             rows=1,
             topics=sorted({tp.topic for tp in offsets}),
             sink_offsets=encode_offsets(offsets),
@@ -346,16 +332,13 @@ class SinkLane(Lane):
         held = partitions & self._context.partitions
         self._close(held)
         self._offsets.gone(held)
-        self._released |= partitions
+        self._leaving.released(partitions)
         self.report("released", partitions=[(tp.topic, tp.partition) for tp in sorted(partitions)])
 
     def _let_go(self, partitions: frozenset[TopicPartition]) -> None:
         """The REVOKED row: nothing of these partitions is behind it; they may be assigned again."""
-        self._release(partitions - self._released)
-        self._released -= partitions
-        with self._leaving_lock:
-            self._revoked -= Counter(partitions)  # counted: another revocation of the same may be queued
-            self._leaving = frozenset(self._revoked)
+        self._release(self._leaving.unreleased(partitions))
+        self._leaving.served(partitions)
 
     def drain(self) -> None:
         """Commit what was put and close every partition."""
