@@ -30,7 +30,9 @@ from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.errant_reports import ErrantReports
 from spark_connect_rt.spark.executor.sinks.hosted_sink import HostedSink, Outcome, SinkParts
 
-PUT_BYTES = 8 * 1024 * 1024  # of one put; what the task has of several is its own affair
+FRAME_BYTES = 8 * 1024 * 1024  # at once in the JVM; what the task has of several puts is its own affair
+FRAME_RECORDS = 20_000  # of several puts: the way there and back costs as much as converting 5,000
+PUT_RECORDS = 4_000  # unless max.poll.records says otherwise
 _NOTHING = {"rows": 0, "columns": {}}
 log = logging.getLogger(__name__)
 
@@ -40,6 +42,8 @@ Prepared = tuple[dict[str, Any], list[pa.Buffer]]
 
 class JavaSinkTask(HostedSink):
     """One Java sink task in a JVM of this process."""
+
+    joins_partitions = True
 
     def __init__(self, parts: SinkParts) -> None:
         """See HostedSink. Raises BadConfigError: the launch holds no Java code."""
@@ -53,6 +57,8 @@ class JavaSinkTask(HostedSink):
         self._errants: JavaErrants | None = None
         self._again = False  # the task asked for its last records again
         self._counts = (0, 0)
+        self._most = PUT_RECORDS  # of one put
+        self._rows_taken = self._rows_left = 0  # of what was prepared last
         waiting = Waiting(
             on_errant=lambda frame: self._reporting.take(frame),
             settle=lambda: self._reporting.settle(),
@@ -79,6 +85,7 @@ class JavaSinkTask(HostedSink):
             self._errants.original = self._python.original
         config = parts.clients.resolve(launch.config, launch.worker_config)
         consumer = parts.clients.resolve(launch.client_config, launch.worker_config)
+        self._most = int(consumer.get("max.poll.records", PUT_RECORDS))
         worker = jvm_worker_config(parts.worker_config)
         location = parts.clients.plugin_location
         try:
@@ -111,31 +118,62 @@ class JavaSinkTask(HostedSink):
 
     def batches(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
         """See HostedSink: in pieces that a small heap holds, for the JVM has each twice, as bytes and as objects."""
-        return pieces(batch, PUT_BYTES)
+        return pieces(batch, FRAME_BYTES)
+
+    def most_records(self) -> int | None:
+        """See HostedSink: as many as a frame holds; a chain that is in Python, too, takes what was read at once."""
+        return None if self._python is not None else max(FRAME_RECORDS, self._most)
 
     def prepare(self, batch: pa.RecordBatch, *, by_records: bool) -> Prepared | None:
         """See HostedSink: its columns; of a chain that is in Python, too, those of what became of it."""
         self._again = False
         self._reporting.skipped = 0
+        self._rows_left = batch.num_rows
         if self._python is None:
-            return consumed(batch)
+            head, buffers = consumed(batch)
+            return head | {"most": self._most}, buffers
         crossing = self._python.cross(batch, self._reports)
         self._reporting.skipped = self._python.skipped
-        return None if crossing is None else consumed(crossing)
+        if crossing is None:
+            return None
+        self._rows_left = crossing.num_rows
+        return consumed(crossing)
 
     def deliver(self, prepared: Prepared) -> Outcome:
         """See HostedSink."""
-        with self.parts.meter.call("put"):
-            answer = self._ask(ToJava.PUT_AGAIN) if self._again else self._ask(ToJava.PUT, *prepared)
-        self._raise(answer)
+        self._rows_taken = 0
+        answer = self._ask_put(ToJava.PUT_AGAIN) if self._again else self._ask_put(ToJava.PUT, *prepared)
         self._again = "again" in answer
-        if self._again or "interrupted" in answer:
+        self._take(answer)
+        self._raise(answer)
+        if self._again:
             self._say_again(answer)
             return Outcome.AGAIN
+        return Outcome.PART if self._rows_left else Outcome.TAKEN
+
+    def _ask_put(self, kind: ToJava, head: Any = None, data: Sequence[Any] = ()) -> Mapping[str, Any]:
+        """Make a call of puts; the JVM says how long they took."""
+        with self.parts.meter.call("put", counted=False):
+            answer = self._ask(kind, head, data)
+        if "puts" in answer:
+            self.parts.meter.made("put", answer["puts"], answer["put_ms"], answer["put_ms_max"])
+        return answer
+
+    def _take(self, answer: Mapping[str, Any]) -> None:
+        """Note what was put; also before a put that raised."""
+        if not (rows := answer.get("rows")):
+            return
+        self._rows_left -= rows
+        self._rows_taken = rows if self._python is None else 0  # what crossed has rows of its own
         self._counts = answer["records"], self._reporting.skipped
+        self._reporting.skipped = 0
         if answer["records"]:
             self.parts.meter.moved("put", answer["records"])
-        return Outcome.TAKEN
+
+    @property
+    def rows_taken(self) -> int:
+        """See HostedSink."""
+        return self._rows_taken
 
     def _say_again(self, answer: Mapping[str, Any]) -> None:
         if "again" in answer:
@@ -150,8 +188,7 @@ class JavaSinkTask(HostedSink):
     def put_nothing(self) -> None:
         """See HostedSink."""
         self._reporting.settle()
-        with self.parts.meter.call("put"):
-            answer = self._ask(ToJava.PUT, _NOTHING)
+        answer = self._ask_put(ToJava.PUT, _NOTHING)
         self._raise(answer)
         self._say_again(answer)
 

@@ -44,8 +44,8 @@ class TaskMeter:
         self._reported_call = False
 
     @contextmanager
-    def call(self, name: str) -> Iterator[None]:
-        """Be in a call of the task's or a client's code, such as ``put``."""
+    def call(self, name: str, *, counted: bool = True) -> Iterator[None]:
+        """Be in a call of the task's or a client's code, such as ``put``; ``counted``: else ``made`` is called, too."""
         outer, began_s, began_cpu_s = self._call, time.monotonic(), time.thread_time()
         self._call = (name, began_s)
         try:
@@ -53,12 +53,17 @@ class TaskMeter:
         finally:
             self._call = outer
             self._changed = True
-            took_ms = (time.monotonic() - began_s) * 1000
-            self._totals[f"{name}.calls"] += 1
-            self._totals[f"{name}.ms"] += took_ms
-            self.reached(f"{name}.ms_max", took_ms)
+            if counted:
+                took_ms = (time.monotonic() - began_s) * 1000
+                self.made(name, 1, took_ms, took_ms)
             if outer is None:  # else counted by the call around it
                 self._totals[CPU_MS] += (time.thread_time() - began_cpu_s) * 1000
+
+    def made(self, name: str, calls: int, took_ms: float, longest_ms: float) -> None:
+        """Count calls that took so long in all, and the longest of them."""
+        self._totals[f"{name}.calls"] += calls
+        self._totals[f"{name}.ms"] += took_ms
+        self.reached(f"{name}.ms_max", longest_ms)
 
     def seen_in(self, name: str, for_s: float = 0.0) -> None:
         """Be in a call that is made elsewhere, such as in a JVM, and has taken so long; an empty name: in none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ import pytest
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.app.plugin_scan import BUNDLED
 from spark_connect_rt.errors import DataError
+from spark_connect_rt.java_host.sink_calls import SinkCalls
 from spark_connect_rt.java_host.slot_hosts import slot_hosts
+from spark_connect_rt.java_host.wire import ToJava
 from spark_connect_rt.ports.java_code import JavaCode
 from spark_connect_rt.ports.sink_group import GroupGeneration
 from spark_connect_rt.ports.task_runner import (
@@ -68,7 +70,7 @@ class Sinks:
         self.worker.runner.open(self.worker.on_event, self.worker.read_offsets)
         self.file = folder / "notes"
 
-    def start(self, **config: str) -> TaskLaunch:
+    def start(self, most_records: int | None = None, **config: str) -> TaskLaunch:
         launch = self.worker.launch("s", "x", TaskKind.SINK)
         connector = {
             "connector.class": OBEDIENT_SINK,
@@ -84,7 +86,8 @@ class Sinks:
             config={**connector, "task.class": OBEDIENT_TASK},
             connector_config=connector,
             worker_config={"key.converter": STRING, "value.converter": STRING, "header.converter": HEADERS},
-            client_config={"group.id": "connect-s"},
+            client_config={"group.id": "connect-s"}
+            | ({} if most_records is None else {"max.poll.records": str(most_records)}),
             java=JavaCode((plugin,), heap="96m", options=("-XX:TieredStopAtLevel=1",)),
         )
         self.worker.runner.do(Start(launch))
@@ -155,6 +158,88 @@ def test_what_a_task_asks_for_happens(sinks: Sinks) -> None:
         "resume",
     ]
     assert sinks.committed(launch)[ZERO] == 7
+
+
+Frames = list[tuple[ToJava, int, Mapping[str, Any]]]
+
+
+@pytest.fixture
+def frames(monkeypatch: pytest.MonkeyPatch) -> Frames:
+    """Return what is noted of each call of puts: its kind, the rows of its frame, its answer."""
+    noted: Frames = []
+    ask = SinkCalls.ask
+
+    def noting(self: SinkCalls, kind: ToJava, head: Any = None, data: Sequence[Any] = ()) -> Mapping[str, Any]:
+        answer = ask(self, kind, head, data)
+        if kind in (ToJava.PUT, ToJava.PUT_AGAIN) and (kind is ToJava.PUT_AGAIN or head["rows"]):
+            noted.append((kind, head["rows"] if head else 0, answer))
+        return answer
+
+    monkeypatch.setattr(SinkCalls, "ask", noting)
+    return noted
+
+
+def _values(count: int, **special: str) -> list[str]:
+    asked = {int(at.removeprefix("at_")): what for at, what in special.items()}
+    return [asked.get(at, f"v{at}") for at in range(count)]
+
+
+def test_a_frame_of_several_puts_stops_where_the_task_asks_for_something(sinks: Sinks, frames: Frames) -> None:
+    sinks.write(*_values(40, at_11="!retry", at_20="!commit"))
+    launch = sinks.start(most_records=2)
+    sinks.commits(launch, ZERO, 40)
+    sinks.worker.end(launch)
+    notes = [note for note in sinks.notes() if note.startswith("t-0@")]
+    assert [notes.count(f"t-0@{at} v{at}") for at in range(40) if at not in (11, 20)] == [1] * 10 + [2] + [1] * 27
+    assert [note for note in notes if not note.endswith(" v10")] == [
+        f"t-0@{at} v{at}" for at in range(40) if at not in (10, 11, 20)
+    ]
+    assert 22 in [dict(one.sink_offsets).get(ZERO) for one in sinks.worker.of(launch, BatchDurable)]
+    assert sum(one.records for one in sinks.worker.of(launch, BatchDurable)) == 40
+    assert any(rows > 2 and answer["puts"] > 1 for _, rows, answer in frames), "several puts of one frame"
+    stopped = next(answer for _, _, answer in frames if "again" in answer)
+    again = next(answer for kind, _, answer in frames if kind is ToJava.PUT_AGAIN)
+    assert stopped.get("rows", 0) % 2 == 0
+    assert (again["rows"], again["puts"]) == (2, 1), "only what it asked for again"
+    assert next(answer for _, _, answer in frames if answer.get("commit"))["rows"] >= 2
+
+
+def test_a_frame_goes_on_elsewhere_when_the_task_goes_back_in_the_middle(sinks: Sinks, frames: Frames) -> None:
+    sinks.write(*_values(30, at_9="!back", at_20="!pause"))
+    launch = sinks.start(most_records=3)
+    sinks.commits(launch, ZERO, 30)
+    sinks.worker.end(launch)
+    notes = [note for note in sinks.notes() if note.startswith(("t-0@", "!", "resume"))]
+    at = notes.index("!back")
+    assert notes[:at] == [f"t-0@{one} v{one}" for one in range(9)]
+    assert notes[at + 1 : at + 4] == ["t-0@10 v10", "t-0@11 v11", "t-0@0 v0"], "its put, then from where it went"
+    paused = notes.index("!pause")
+    assert notes[paused + 1] == "resume", "nothing more of the frame"
+    assert notes[paused + 2 :] == [f"t-0@{one} v{one}" for one in range(21, 30)]
+    assert any(rows > 3 for _, rows, _ in frames)
+
+
+def test_what_a_frame_put_before_its_task_failed_is_committed(sinks: Sinks, frames: Frames) -> None:
+    sinks.write(*_values(30, at_21="!fail"))
+    launch = sinks.start(most_records=2)
+    sinks.worker.until(lambda: sinks.worker.of(launch, TaskFailed))
+    sinks.worker.ended(launch)
+    assert sinks.committed(launch) == {ZERO: 20}
+    assert any(rows > 2 and answer["rows"] for _, rows, answer in frames if "error" in answer)
+
+
+def test_a_revocation_waits_for_one_put_of_a_frame(sinks: Sinks, frames: Frames) -> None:
+    sinks.write(*_values(40))
+    sinks.write("c", partition=1)
+    launch = sinks.start(most_records=1, put_ms="150")
+    sinks.noted("t-0@1 v1")
+    sinks.worker.runner.do(Revoke(launch.task, (ZERO,), 60_000))
+    sinks.worker.until(lambda: sinks.worker.of(launch, PartitionsReleased))
+    put = sum(note.startswith("t-0@") for note in sinks.notes())
+    assert sinks.committed(launch)[ZERO] == put < 40
+    assert all(answer["puts"] == 1 for _, _, answer in frames), "a put of over 100 ms ends its frame"
+    sinks.commits(launch, ONE, 1)
+    assert sinks.worker.end(launch).drained
 
 
 def test_the_context_shows_a_secret_that_has_changed(sinks: Sinks) -> None:

@@ -28,7 +28,8 @@ class Outcome(Enum):
     """What became of a delivery."""
 
     TAKEN = auto()
-    AGAIN = auto()  # the task asks for it again
+    AGAIN = auto()  # the task asks for it again, from behind ``rows_taken``
+    PART = auto()  # what is behind ``rows_taken`` is prepared again
     BY_RECORDS = auto()  # columns that the task leaves, or refused: convert them to records
 
 
@@ -54,6 +55,8 @@ class HostedSink(ABC):
     otherwise.
     """
 
+    joins_partitions = False  # whether batches of several partitions may be joined for it
+
     def __init__(self, parts: SinkParts) -> None:
         """Take what the lane has; nothing is started. Raises BadConfigError: no such converter or transformation."""
         self.parts = parts
@@ -78,7 +81,7 @@ class HostedSink(ABC):
         """
 
     def most_records(self) -> int | None:
-        """Return how many records of one partition, of several reads, the task takes at once; None: one read's."""
+        """Return how many records of several reads are delivered at once; None: those of one read."""
         return None
 
     def make_ready(self, batch: pa.RecordBatch) -> Any | None:
@@ -101,9 +104,14 @@ class HostedSink(ABC):
         """Put what was prepared last, or go on with it after AGAIN."""
 
     @property
+    def rows_taken(self) -> int:
+        """How many first rows of a batch its last delivery put, though it was not TAKEN, also when it raised."""
+        return 0
+
+    @property
     @abstractmethod
     def counts(self) -> tuple[int, int]:
-        """How many records of the batch that was TAKEN last were put, and how many were tolerated errant ones."""
+        """How many records were put by the last delivery that took rows, and how many were tolerated errant ones."""
 
     @abstractmethod
     def put_nothing(self) -> None:

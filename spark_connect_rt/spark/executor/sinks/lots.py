@@ -121,7 +121,7 @@ class Lots:
         rows, batches = [first], [decode_records(first.data)]
         records, size = batches[0].num_rows, first.data.size
         schema = batches[0].schema
-        while self._most is not None and is_of_one_partition(batches[0]):
+        while self._most is not None and self._may_join(batches[0]):
             row = self._rows.peek(at + len(rows) - 1)
             if row is None or row.kind is not RowKind.BATCH or row.data is None or size + row.data.size > LOT_BYTES:
                 break
@@ -132,6 +132,9 @@ class Lots:
             batches.append(batch)
             records, size = records + batch.num_rows, size + row.data.size
         return Lot(tuple(rows), batches[0] if len(batches) == 1 else pa.concat_batches(batches))
+
+    def _may_join(self, batch: pa.RecordBatch) -> bool:
+        return self._sink is not None and (self._sink.joins_partitions or is_of_one_partition(batch))
 
     def prepare(self, batch: pa.RecordBatch, *, by_records: bool) -> Any | None:
         """Return what the sink makes of a batch, maybe ahead; see HostedSink.prepare."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from contextlib import ExitStack
+from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -153,14 +154,14 @@ class SinkLane(Lane):
         assert self._sink is not None
         try:
             for part in self._sink.batches(lot.batch):
-                self._put_part(self._wanted(part), lot.data_bytes * part.num_rows // max(1, lot.batch.num_rows))
+                self._put_part(self._wanted(part), lot.data_bytes / max(1, lot.batch.num_rows))
         finally:
             for row in lot.rows[1:]:
                 self._done_with(row)
         for row in lot.rows:
             self.meter.moved("taken", BatchHead.decode(row.head).records)
 
-    def _put_part(self, batch: pa.RecordBatch, data_bytes: int) -> None:
+    def _put_part(self, batch: pa.RecordBatch, row_bytes: float) -> None:
         """Deliver one batch; tried again for as long as the task asks, or until its partitions leave."""
         wait_s, by_records = RETRY_FIRST_S, False
         self._rewound = frozenset()
@@ -176,13 +177,11 @@ class SinkLane(Lane):
                 continue
             rewound = self._rewound
             while not self._must_not_wait():
-                outcome = self._lots.deliver(prepared)
+                outcome, batch = self._deliver(prepared, batch, row_bytes)
                 if outcome is Outcome.TAKEN:
-                    self._offsets.took(batch, next_offsets(batch))
-                    self._took(data_bytes)
                     return
-                if outcome is Outcome.BY_RECORDS:
-                    by_records = True
+                if outcome is not Outcome.AGAIN:
+                    by_records = outcome is Outcome.BY_RECORDS
                     break
                 self._obey()
                 if self._rewound is not rewound:
@@ -190,6 +189,22 @@ class SinkLane(Lane):
                 self._hurry.wait(self._until_called_s(wait_s))
                 self._hurry.clear()
                 wait_s = min(RETRY_LAST_S, wait_s * 2)
+
+    def _deliver(self, prepared: Any, batch: pa.RecordBatch, row_bytes: float) -> tuple[Outcome, pa.RecordBatch]:
+        """Deliver what was prepared of a batch; return what became of it, and what is left of it."""
+        assert self._sink is not None
+        try:
+            outcome = self._lots.deliver(prepared)
+        except Exception:
+            self._count(batch.slice(0, self._sink.rows_taken), row_bytes)
+            raise
+        rows = batch.num_rows if outcome is Outcome.TAKEN else self._sink.rows_taken
+        rest = batch.slice(rows)
+        if rows:
+            self._count(batch.slice(0, rows), row_bytes)
+            self._took()
+            rest = self._wanted(rest) if outcome is Outcome.PART else rest
+        return outcome, rest
 
     def _wanted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the batch without partitions that the task paused or moved: they are read again."""
@@ -222,9 +237,15 @@ class SinkLane(Lane):
     def _must_not_wait(self) -> bool:
         return self._ending or self._leaving.is_news
 
-    def _took(self, data_bytes: int) -> None:
+    def _count(self, taken: pa.RecordBatch, row_bytes: float) -> None:
+        """Note that these rows were put."""
         assert self._sink is not None
-        self._counts.add(self._sink.counts, data_bytes)
+        if not taken.num_rows:
+            return
+        self._offsets.took(taken, next_offsets(taken))
+        self._counts.add(self._sink.counts, taken.num_rows * row_bytes)
+
+    def _took(self) -> None:
         self._put_s = now_s()
         self._commits.put(self._put_s)
         self._obey()

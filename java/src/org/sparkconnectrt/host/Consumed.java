@@ -51,6 +51,15 @@ final class Consumed {
     return ++row < rows;
   }
 
+  /** Returns how many rows {@link #next} has gone to. */
+  int taken() {
+    return row + 1;
+  }
+
+  int left() {
+    return rows - taken();
+  }
+
   ConsumerRecord<byte[], byte[]> record() {
     byte[] key = keys == null ? null : keys.bytes(row);
     byte[] value = values == null ? null : values.bytes(row);

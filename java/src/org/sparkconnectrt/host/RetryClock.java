@@ -28,6 +28,10 @@ final class RetryClock implements Time {
     hurried = false;
   }
 
+  boolean isHurried() {
+    return hurried;
+  }
+
   @Override
   public long milliseconds() {
     if (hurried) {

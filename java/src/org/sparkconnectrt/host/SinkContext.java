@@ -79,6 +79,11 @@ final class SinkContext extends WorkerSinkTaskContext {
     partitions.forEach(rewinds::remove);
   }
 
+  /** Whether the task asked for something that comes before its next put. */
+  synchronized boolean waits() {
+    return steered || commit || !rewinds.isEmpty();
+  }
+
   /** Writes what was asked for since the last call into its answer. */
   synchronized void tell(ObjectNode answer) {
     if (steered) {

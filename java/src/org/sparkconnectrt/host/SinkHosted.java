@@ -45,6 +45,7 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
   private final WorkerErrantRecordReporter errant;
   private final Map<TopicPartition, Long> reached = new HashMap<>(); // committed when it was opened
   private List<SinkRecord> again; // what the task asked for again, else null
+  private int againRows; // of which these were made
   private final RetryClock retries;
   private volatile boolean ending;
 
@@ -123,10 +124,11 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
 
   private ObjectNode answer(Wire.Frame call) {
     ObjectNode answer = Wire.JSON.createObjectNode();
+    Puts puts = new Puts(answer);
     try {
       switch (call.kind()) {
-        case 'P' -> put(call, answer);
-        case 'G' -> deliver(again, answer);
+        case 'P' -> put(call, puts);
+        case 'G' -> deliver(again, againRows, puts);
         case 'U' -> open(partitions(call.head()));
         case 'V' -> safe(call.head(), answer);
         case 'Y' -> {
@@ -139,6 +141,7 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
     } catch (Throwable error) { // plug-in code
       answer.set("error", failure(error));
     }
+    puts.tell();
     context.tell(answer);
     return answer;
   }
@@ -175,45 +178,66 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
     return true;
   }
 
-  private void put(Wire.Frame call, ObjectNode answer) {
-    List<SinkRecord> records = new ArrayList<>();
-    Set<TopicPartition> sought = new HashSet<>();
+  /**
+   * Puts the rows of a frame, so many at a time. It stops early, behind a put, when the task asked for
+   * something that Java would see to before its next put, or when somebody waits for this answer; Python
+   * sends the rest again.
+   */
+  private void put(Wire.Frame call, Puts puts) {
     Consumed rows = new Consumed(call.head(), call.data());
+    int most = call.head().path("most").asInt(rows.left());
+    Set<TopicPartition> sought = new HashSet<>();
+    retries.begin();
     try {
-      retries.begin();
-      while (rows.next()) {
-        ConsumerRecord<byte[], byte[]> raw = rows.record();
-        if (isBehind(raw, sought)) {
-          continue;
+      do {
+        List<SinkRecord> records = converted(rows, Math.min(most, rows.left()), sought);
+        if (!deliver(records, rows.taken() - puts.rows(), puts)) {
+          return;
         }
-        SinkRecord record = converted(raw);
-        if (record != null) {
-          records.add(record);
-        } else if (ending) { // it may have been given up for that alone
-          throw new RetryClock.Ended();
-        }
-      }
-    } catch (RetryClock.Ended hurried) { // all of it is read again
-      answer.put("interrupted", true);
-      return;
+      } while (rows.left() > 0 && puts.mayGoOn() && !retries.isHurried() && !context.waits());
+    } catch (RetryClock.Ended hurried) { // these rows are read again
+      puts.answer().put("interrupted", true);
     }
-    deliver(records, answer);
   }
 
-  private void deliver(List<SinkRecord> records, ObjectNode answer) {
+  /** Returns the records of the next rows. Raises RetryClock.Ended. */
+  private List<SinkRecord> converted(Consumed rows, int count, Set<TopicPartition> sought) {
+    List<SinkRecord> records = new ArrayList<>(count);
+    for (; count > 0 && rows.next(); count--) {
+      ConsumerRecord<byte[], byte[]> raw = rows.record();
+      if (isBehind(raw, sought)) {
+        continue;
+      }
+      SinkRecord record = converted(raw);
+      if (record != null) {
+        records.add(record);
+      } else if (ending) { // it may have been given up for that alone
+        throw new RetryClock.Ended();
+      }
+    }
+    return records;
+  }
+
+  /** Puts records, of so many rows; false: the task asks for them again. */
+  private boolean deliver(List<SinkRecord> records, int rows, Puts puts) {
     again = null;
+    long began = System.nanoTime();
     try {
       task.put(new ArrayList<>(records));
       if (errant != null) {
         errant.maybeThrowAsyncError();
       }
-      answer.put("records", records.size());
+      puts.taken(records.size(), rows);
     } catch (RetriableException error) {
       again = records;
-      answer.set("again", failure(error));
+      againRows = rows;
+      puts.answer().set("again", failure(error));
     } catch (Throwable error) {
       throw new ConnectException("Exiting WorkerSinkTask due to unrecoverable exception.", error);
+    } finally {
+      puts.took(System.nanoTime() - began);
     }
+    return again == null;
   }
 
   /** Returns a record as its task gets it; null: dropped, or errant and tolerated. */

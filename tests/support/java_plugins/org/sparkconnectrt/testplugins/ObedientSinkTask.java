@@ -33,6 +33,7 @@ import org.apache.kafka.connect.sink.SinkTask;
 public final class ObedientSinkTask extends SinkTask {
   private final Set<String> done = new HashSet<>();
   private Path file;
+  private long putMs;
 
   @Override
   public String version() {
@@ -42,6 +43,7 @@ public final class ObedientSinkTask extends SinkTask {
   @Override
   public void start(Map<String, String> props) {
     file = Path.of(props.get("file"));
+    putMs = Long.parseLong(props.getOrDefault("put.ms", "0"));
     note("start " + context.configs().get("file").equals(props.get("file")));
   }
 
@@ -60,6 +62,9 @@ public final class ObedientSinkTask extends SinkTask {
     if (records.isEmpty() && done.remove("pause")) {
       note("resume");
       context.resume(context.assignment().toArray(new TopicPartition[0]));
+    }
+    if (!records.isEmpty()) {
+      sleep(putMs);
     }
     for (SinkRecord record : records) {
       String value = String.valueOf(record.value());
@@ -111,11 +116,15 @@ public final class ObedientSinkTask extends SinkTask {
 
   private void hang() {
     while (file != null) {
-      try {
-        Thread.sleep(20);
-      } catch (InterruptedException ignored) {
-        // goes on, on purpose
-      }
+      sleep(20);
+    }
+  }
+
+  private static void sleep(long ms) {
+    try {
+      Thread.sleep(ms);
+    } catch (InterruptedException ignored) {
+      // goes on, on purpose
     }
   }
 
