@@ -49,10 +49,11 @@ def migrate_check(settings: Mapping[str, str], file: str, as_json: bool) -> int:
 
 def migration_report(settings: Mapping[str, str], file: str) -> MigrationReport:
     """Return everything there is to say about a Java worker's file. What cannot be read is a line of it."""
-    jars = PluginJars(PluginSettings.of(settings).folders)
-    plugins = plugins_of({**settings, **_NO_JVM})
-    catalog = MigrationCatalog(plugins, jars)
     complaints = _complaints(settings)
+    accepted = {name: value for name, value in settings.items() if name not in complaints}
+    jars = PluginJars(PluginSettings.of(accepted).folders)
+    plugins = plugins_of({**accepted, **_NO_JVM})
+    catalog = MigrationCatalog(plugins, jars)
     given = WorkerFile(settings, DISTRIBUTED, PASSED_ON, catalog, client_problem, _shown(settings), complaints)
     state = _state(settings, complaints)
     worker = [*worker_lines(given), *map(_missing, jars.missing()), *_broken_lines(plugins.broken(), jars.missing())]

@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.java_hosting import heap_of_tasks, options_of_tasks
@@ -21,11 +20,6 @@ MEDIUM, LOW = Importance.MEDIUM, Importance.LOW
 LOG_LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
 
 JAVA_HEAP, JAVA_OPTIONS = "connectrt.java.heap", "connectrt.java.options"
-
-
-def heap_size(value: Any) -> str | None:
-    """Accept what -Xmx takes; the JVM itself says when it is too small."""
-    return None if value is None or re.fullmatch(r"\d+[kKmMgG]?", value) else "a size is wanted, such as 256m or 2g"
 
 
 ENGINE = ConfigDef(
@@ -76,7 +70,7 @@ ENGINE = ConfigDef(
             MEDIUM,
             "Heap of each JVM that hosts Java plug-ins: the one beside the worker, and those of tasks unless their "
             "connector says otherwise. A JVM takes about 120 MB more than its heap.",
-            heap_size,
+            heap_of_tasks,
         ),
         ConfigKey(
             JAVA_OPTIONS,
@@ -84,6 +78,7 @@ ENGINE = ConfigDef(
             "",
             LOW,
             "Further options of these JVMs, separated by blanks as in a shell.",
+            options_of_tasks,
         ),
         ConfigKey(
             "connectrt.lost.work.delay.ms",

@@ -168,17 +168,20 @@ def test_what_is_static_is_of_all_tasks_of_a_jvm_as_in_java(
 
 
 def test_a_call_that_hangs_is_shown_with_its_name_its_time_and_its_stack(host: HostedJava, numbers: int) -> None:
-    names = ("configure", "start", "version", "poll", "commit", "commitRecord", "stop")
+    names = ("configure", "start", "version", "poll", "commit", "commitRecord", "stop", "convert", "close")
     methods = dict(enumerate(names, numbers))
-    label = {"type": LABEL, "label": "l", "misbehave": "configure:swallow"}
-    chain = {"transforms": "x"} | {f"transforms.x.{name}": value for name, value in label.items()}
+    of_chain = {"configure": "configure", "convert": "apply", "close": "close"}
     for number, method in methods.items():
-        more = chain if method == "configure" else {}
-        host.source(number, f"{method}:swallow", records="-1", batch="1", **more)
-        if method in ("commit", "commitRecord", "stop"):
+        deed, chain = f"{method}:swallow", {}
+        if method in of_chain:
+            deed = ""
+            label = {"type": LABEL, "label": "l", "misbehave": f"{of_chain[method]}:swallow"}
+            chain = {"transforms": "x"} | {f"transforms.x.{name}": value for name, value in label.items()}
+        host.source(number, deed, records="-1", batch="1", **chain)
+        if method in ("commit", "commitRecord", "stop", "close"):
             host.next(number, FromJava.BATCH)
             host.process.send(ToJava.DURABLE, number, {"batches": 1, "places": {"numbers": [[0, 0, 1, 1]]}})
-        if method == "stop":
+        if method in ("stop", "close"):
             host.process.send(ToJava.STOP, number)
     for number, method in methods.items():
         first = host.beat(number, "call")

@@ -128,3 +128,21 @@ def test_a_refused_file_is_judged_line_by_line_without_its_topics(file: Path, to
     assert fates["session.timeout.ms"] == "change"
     assert fates["group.id"] == "same"
     assert report["topics"][0]["why"] == "not read: the file is refused"
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "why"),
+    [
+        ("connectrt.java.heap", "1k", "too small for a Java host"),
+        ("plugin.discovery", "never", "Invalid value never"),
+    ],
+)
+def test_what_the_worker_refuses_of_its_plugins_is_a_line(
+    file: Path, topics: Topics, setting: str, value: str, why: str
+) -> None:
+    with file.open("a") as more:
+        more.write(f"{setting}={value}\n")
+    code, report = checked(file)
+    assert code == EXIT_MUST_CHANGE
+    line = next(one for one in report["worker"] if one["name"] == setting)
+    assert (line["fate"], why in line["why"]) == ("change", True), line

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from spark_connect_rt.config.connectors.connector_config import SINK, SOURCE, sink_problems
@@ -91,6 +93,18 @@ def test_e5_executors_may_not_bear_more_silence_than_the_group(given: dict[str, 
 def test_a_channel_timeout_below_the_groups_patience_is_taken() -> None:
     parse_distributed({**WORKER, "connectrt.channel.timeout.ms": "6999"})
     parse_distributed({**WORKER, "connectrt.channel.timeout.ms": "7000", "session.timeout.ms": "45000"})
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "why"),
+    [
+        ("connectrt.java.heap", "1k", "1k is too small for a Java host: give at least 32m"),
+        ("connectrt.java.options", "-jar x.jar", "-jar is the host's own"),
+    ],
+)
+def test_what_no_java_host_could_start_with_refuses_the_worker(setting: str, value: str, why: str) -> None:
+    with pytest.raises(BadConfigError, match=re.escape(why)):
+        parse_distributed({**WORKER, setting: value})
 
 
 def test_two_internal_topics_must_differ() -> None:

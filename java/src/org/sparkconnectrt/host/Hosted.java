@@ -169,10 +169,12 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
       } catch (Throwable error) {
         send('F', failure(error));
       } finally {
-        closeConverters();
-        Utils.closeQuietly(chain, "transformation chain");
-        Utils.closeQuietly(tolerance, "tolerance of errors");
-        Utils.closeQuietly(errors, "error metrics");
+        try (var call = doing.in("close")) {
+          closeConverters();
+          Utils.closeQuietly(chain, "transformation chain");
+          Utils.closeQuietly(tolerance, "tolerance of errors");
+          Utils.closeQuietly(errors, "error metrics");
+        }
         send('E', null);
         home.forget(host);
       }

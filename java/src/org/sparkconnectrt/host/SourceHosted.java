@@ -179,7 +179,9 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
         flush(new Batch(), end, true);
       }
     } else {
-      convert(polled);
+      try (var call = doing.in("convert")) { // transformations and converters are plug-in code, too
+        convert(polled);
+      }
     }
   }
 
