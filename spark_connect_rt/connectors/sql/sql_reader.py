@@ -46,6 +46,7 @@ ADBC: dict[str, tuple[str, Any, dict[str, str]]] = {  # dialect -> module of its
     ),
 }
 Errant = Callable[[str, Exception, bytes | None], None]
+MOST_ROW_OBJECTS = 10_000  # rows of Python objects at once: 100 bytes and more for each value
 _MOMENT_COLUMN = SourceColumn(MOMENT, timestamp_schema(), UTC_TIME)
 
 
@@ -122,6 +123,7 @@ def row_pieces(
     database: SqlDatabase, plan: ReadPlan, statement: sa.Select[Any], most: int, errant: Errant
 ) -> Iterator[pa.RecordBatch]:
     """Yield pieces of at most ``most`` rows through SQLAlchemy; rows with a value of another type go to ``errant``."""
+    most = min(most, MOST_ROW_OBJECTS)
     with database.explained(f"cannot read {plan.name}"):
         connection = database.connection()
         result = connection.execution_options(stream_results=True, max_row_buffer=most).execute(statement)

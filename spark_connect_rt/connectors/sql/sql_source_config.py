@@ -111,7 +111,14 @@ CONFIG = CONNECTION + ConfigDef(
             "Wait between attempts to reach the database, ms.",
             AtLeast(0),
         ),
-        key("batch.max.rows", Type.INT, 10_000, LOW, "Most rows that one poll returns.", AtLeast(1)),
+        key(
+            "batch.max.rows",
+            Type.INT,
+            50_000,
+            LOW,
+            "Most rows that one poll returns; without ADBC, where each value is an object, no more than 10,000.",
+            AtLeast(1),
+        ),
         key(
             "table.poll.interval.ms",
             Type.LONG,
