@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Every check and every test, in the environment this repository makes itself, with a real Kafka and a real Spark.
-#   ./test.sh                 everything (what CI runs), ends with a table of times, kept in bench/results/tests.json
+#   ./test.sh                 everything (what CI runs), ends with a table of times, kept in bench/results/tests.json (long,
+#                             java: in tests_long.json, tests_java.json)
 #   ./test.sh quick           format, lint, types, import layers; tests without processes: minutes
 #   ./test.sh long            the long forms: 10,000 schedules of the simulation, real Singer taps and Airbyte sources
 #   ./test.sh java            real connectors in Java, in full: Debezium, JDBC, Iceberg, Kafka's own; half an hour

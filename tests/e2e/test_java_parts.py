@@ -12,8 +12,9 @@ from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from tests.e2e.commands import until
 from tests.support.java_test_plugins import LABEL, MARKED, SOURCE, TABLE
 from tests.support.worker_process import SparkWorkerProcess
-from tests.topics import count_records, read_values
+from tests.topics import count_records, read_records
 
+LOOKED_UP = "${table:labels:mine}"
 TASK_LOGGER = "org.sparkconnectrt.testplugins.MisbehavingSourceTask"
 
 
@@ -47,7 +48,7 @@ def test_a_python_source_goes_through_javas_transformation_converter_and_provide
         "value.converter.mark": "M",
         "transforms": "label,route",
         "transforms.label.type": LABEL,
-        "transforms.label.label": "${table:labels:mine}",
+        "transforms.label.label": LOOKED_UP,
         "transforms.route.type": "RegexRouter",
         "transforms.route.regex": "(.*)",
         "transforms.route.replacement": "$1-on",
@@ -63,8 +64,11 @@ def test_a_python_source_goes_through_javas_transformation_converter_and_provide
         "every line arrives",
         lambda: (worker.rest.request("GET", "/connectors/parts/status").json(), worker.log_file.read_text()[-6000:]),
     )
-    values = read_values(broker.bootstrap_servers, "labelled-on", len(lines))
-    assert sorted(values) == sorted(b"M\xfe" + line.encode() for line in lines)
+    records = read_records(broker.bootstrap_servers, "labelled-on", len(lines))
+    assert sorted(one.value() or b"" for one in records) == sorted(b"M\xfe" + line.encode() for line in lines)
+    labels = [one.headers() for one in records]
+    assert labels == [[("labelled", b"from Java")]] * len(lines), "what Java's provider had for ${table:labels:mine}"
+    assert worker.rest.request("GET", "/connectors/parts").json()["config"]["transforms.label.label"] == LOOKED_UP
 
 
 def test_a_java_tasks_memory_mbeans_and_lines_are_the_workers(

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.suite.other_spark import environment, variables
-from tests.suite.result_file import RESULTS, ROOT, write_results
+from tests.suite.result_file import RECORDED, ROOT, Began, write_results
 from tests.suite.steps import RUNS, Lane, Stage, Step, again, on_spark
 from tests.suite.verdict import Finished, Verdict, judged, outcomes, sections, slowest, to_try_again
 
@@ -97,6 +97,7 @@ def show(steps: list[Finished], verdict: Verdict, total_s: float) -> None:
 
 def main(kind: str, line: str = "") -> int:
     """Run one kind of run, ``spark`` on the newest Spark of a line; return the exit code."""
+    began = Began.now()
     python, run = sys.executable, RUNS.get(kind)
     if run is None:
         other = environment(line)
@@ -110,8 +111,8 @@ def main(kind: str, line: str = "") -> int:
         retry = runner.step(again(names, python), alone=True) if names else None
     verdict = judged(steps, retry)
     total_s = time.monotonic() - BEGUN
-    if kind == "all":
-        write_results(steps, verdict, total_s, RESULTS)
+    if kind in RECORDED:
+        write_results(steps, verdict, total_s, began, RECORDED[kind])
     show(steps, verdict, total_s)
     return 0 if verdict.green else 1
 

@@ -112,7 +112,7 @@ class Run:
     environment: Mapping[str, str]
 
 
-RUNS: Mapping[str, Run] = {
+RUNS: dict[str, Run] = {
     "all": Run(
         (((*STATIC, *SIMULATION, *OLDEST_SPARK, *BROWSER), JVMS), (SEVERAL, UNIT), (GROUPS, REAL_PROCESSES)), JVM
     ),

@@ -72,6 +72,19 @@ def part_of_jar(folder: Path, service: str, java_class: str, *, left_out: str = 
         made.writestr(f"META-INF/services/org.apache.kafka.connect.{service}", java_class)
 
 
+def other_version(folder: Path, version: str) -> None:
+    """Make a plug-in of the whole jar, whose ``MisbehavingSource`` says another version (three letters, as "1.0")."""
+    (whole,) = java_plugin_path().rglob("*.jar")
+    folder.mkdir(parents=True)
+    with zipfile.ZipFile(whole) as held, zipfile.ZipFile(folder / "other.jar", "w") as made:
+        for member in held.namelist():
+            content = held.read(member)
+            if member.endswith("/MisbehavingSource.class"):
+                said = b"\x01\x00\x03"  # a constant of the class: text, of three bytes
+                content = content.replace(said + b"1.0", said + version.encode())
+            made.writestr(member, content)
+
+
 def _compile(sources: list[Path], jar: Path) -> None:
     with tempfile.TemporaryDirectory(dir=jar.parent.parent) as folder:
         classes = Path(folder) / "classes"

@@ -9,7 +9,7 @@ from typing import Any
 from zipfile import is_zipfile
 
 from spark_connect_rt.app.commands.plugin_places import PluginPlace
-from spark_connect_rt.app.commands.plugin_tables import settings_page, settings_table, table_of
+from spark_connect_rt.app.commands.plugin_tables import coordinate_lines, settings_page, settings_table
 from spark_connect_rt.app.plugin_report import report_lines
 from spark_connect_rt.app.worker_plugins import plugin_folders
 from spark_connect_rt.plugin_install.search import search_plugins
@@ -56,9 +56,7 @@ def search(words: str, as_json: bool) -> int:
     if as_json:
         _write_json(json_of(found))
     else:
-        rows = [(one.coordinate, one.about) for one in found.plugins]
-        table_of(f"connectors: {words}", ("coordinate", "what it is"), rows)
-        _write(f"{found.origin}\n")
+        _write("".join(f"{line}\n" for line in (*coordinate_lines(found.plugins), found.origin)))
     return 0 if found.plugins else 1
 
 

@@ -1,29 +1,32 @@
-"""Tables and pages of a plug-in's settings, as ``GET /connector-plugins/NAME/config`` answers them."""
+"""Tables and pages of a plug-in's settings, as ``GET /connector-plugins/NAME/config`` has them; lines of a search."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from spark_connect_rt.plugin_install.search import FoundPlugin
 
-def table_of(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
-    table = Table(title=title, title_justify="left", show_lines=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))  # texts of others: no mark-up is read in them
-    Console().print(table)
+def coordinate_lines(found: Sequence[FoundPlugin]) -> list[str]:
+    """Return a line for each: its coordinate, a few words. No table: a coordinate that is folded cannot be copied."""
+    width = max((len(one.coordinate) for one in found), default=0)
+    return [f"{one.coordinate:{width}}  {one.about}".rstrip() for one in found]
 
 
 def settings_table(name: str, keys: Sequence[Mapping[str, Any]]) -> None:
     """Print the settings of a plug-in."""
-    rows = [(one["name"], one["type"], _default(one), one["importance"], one["documentation"] or "") for one in keys]
-    table_of(name, ("setting", "type", "default", "importance", "what it does"), rows)
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=name, title_justify="left", show_lines=False)
+    for column in ("setting", "type", "default", "importance", "what it does"):
+        table.add_column(column, overflow="fold")
+    for one in keys:
+        cells = (one["name"], one["type"], _default(one), one["importance"], one["documentation"] or "")
+        table.add_row(*map(Text, cells))  # texts of others: no mark-up is read in them
+    Console().print(table)
 
 
 def settings_page(name: str, keys: Sequence[Mapping[str, Any]]) -> str:

@@ -6,8 +6,9 @@ What is good beside it goes on. The application, its registry and the JVM are re
 from __future__ import annotations
 
 import logging
+import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +38,7 @@ from tests.support.java_test_plugins import (
     SINK,
     SOURCE,
     UNRULY,
+    java_plugin_path,
     part_of_jar,
 )
 
@@ -64,8 +66,15 @@ class Worker:
         path = f"/connector-plugins/{config['connector.class']}/config/validate"
         return self._client.put(path, json={"name": "x", **config})
 
-    def created(self, config: dict[str, str]) -> httpx.Response:
-        return self._client.post("/connectors", json={"name": "x", "config": config})
+    def created(self, config: dict[str, str], name: str = "x") -> httpx.Response:
+        return self._client.post("/connectors", json={"name": name, "config": config})
+
+    def deleted(self, name: str) -> httpx.Response:
+        return self._client.delete(f"/connectors/{name}")
+
+    def status(self, name: str) -> dict[str, Any]:
+        status: dict[str, Any] = self._client.get(f"/connectors/{name}/status").json()
+        return status
 
     def connectrt(self, *words: str) -> Ended:
         return run_command(words, self._around)
@@ -139,6 +148,13 @@ def test_what_hangs_or_throws_before_it_has_a_configuration_holds_up_no_other(
         assert worker.created(IN_PYTHON).status_code == 201
 
 
+def until(fact: Callable[[], bool]) -> None:
+    limit_s = time.monotonic() + 60
+    while not fact():
+        assert time.monotonic() < limit_s
+        time.sleep(0.05)
+
+
 def refusals(worker: Worker, config: dict[str, str]) -> dict[str, str]:
     """Return what REST and the command line say of a connector that cannot be; they must refuse it."""
     said: dict[str, str] = {}
@@ -193,6 +209,32 @@ def test_places_that_cannot_be_used_are_named_and_the_others_are_used(
     assert listed.count(OBEDIENT_SOURCE) == 1
     assert any("FileStreamSource" in one for one in listed)
     assert not {SINK, OBEDIENT_SINK} & set(listed)
+
+
+def test_connectors_that_ask_for_reconfiguration_in_a_loop_hold_up_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    asks = "connector.start:reconfigure"
+    deeds = {"same": asks, "changing": f"{asks},taskConfigs:changing", "many": "taskConfigs:many"}
+
+    def said(words: str) -> int:
+        return sum(words in message for message in caplog.messages)
+
+    with worker_of([java_plugin_path()], tmp_path) as worker:
+        for name, misbehave in deeds.items():
+            config = {"connector.class": SOURCE, "topic": "t", "tasks.max": "2", "misbehave": misbehave}
+            assert worker.created(config, name).status_code == 201
+        until(lambda: said("task configs of changing: task 0 has a new configuration") > 5)
+        until(lambda: worker.status("many")["connector"]["state"] == "FAILED")
+        assert "7 task configurations, but tasks.max is 2." in worker.status("many")["connector"]["trace"]
+        assert worker.created(IN_PYTHON, "good").status_code == 201
+        until(lambda: worker.status("good")["connector"]["state"] == "RUNNING")
+        until(lambda: said("task=same-1 ") > 0)
+        assert said("task configs of same") == 1, "what did not change is written once, its tasks go on"
+        assert (said("task=same-0 gen"), said("task=same-0 ended")) == (1, 0)
+        for name in deeds:
+            assert worker.deleted(name).status_code == 204
 
 
 def test_a_heap_that_is_too_small_is_named_and_python_goes_on(folder: Path, tmp_path: Path) -> None:

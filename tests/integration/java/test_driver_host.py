@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.api.connector import ExactlyOnceSupport
+from spark_connect_rt.api.connector import ConnectorTransactionBoundaries, ExactlyOnceSupport
 from spark_connect_rt.errors import BadConfigError, BadRequestError, NotFoundError
 from spark_connect_rt.java_host.connectors import JavaSourceConnector
 from spark_connect_rt.java_host.driver_host import DriverHost, JavaError, Limits
@@ -24,7 +24,16 @@ from spark_connect_rt.java_host.process import JavaHostGoneError
 from spark_connect_rt.plugins.discovery import discover
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.ports.plugin_metric_keys import VALUE, PluginMetricKey, part_of
-from tests.support.java_test_plugins import SINK, SOURCE, SOURCE_TASK, UNRULY, java_plugin_path, part_of_jar
+from tests.support.java_test_plugins import (
+    OBEDIENT_SOURCE,
+    SINK,
+    SOURCE,
+    SOURCE_TASK,
+    UNRULY,
+    java_plugin_path,
+    other_version,
+    part_of_jar,
+)
 
 LIMIT_S = 60
 LIMITS = Limits(answer_s=2, idle_s=1, hang_s=3, look_s=0.3)
@@ -103,6 +112,30 @@ def test_a_connector_answers_all_that_the_runtime_asks(plugins: Plugins, started
     assert connector.exactly_once_support({}) is ExactlyOnceSupport.SUPPORTED
     assert connector.alter_offsets({}, [({"p": 1}, {"at": 2}), ({"p": 2}, None)])
     assert connector.validate({"records": "x"})["records"][0].endswith("Not a number of type LONG")
+
+
+def test_who_defines_transaction_boundaries_is_the_connectors_answer(plugins: Plugins) -> None:
+    for name, answer in ((OBEDIENT_SOURCE, "SUPPORTED"), (SOURCE, "UNSUPPORTED")):
+        said = plugins.class_of(name)().can_define_transaction_boundaries({})
+        assert said is ConnectorTransactionBoundaries[answer], name
+
+
+def test_two_versions_of_one_class_run_in_one_jvm(host: DriverHost, tmp_path: Path) -> None:
+    (tmp_path / "one").symlink_to(java_plugin_path() / "misbehaving")
+    other_version(tmp_path / "two", "2.0")
+    plugins = registry(host, tmp_path)
+    assert plugins.class_of(SOURCE)().version() == "2.0", "the newest, unless one is asked for"
+    started: dict[str, Any] = {}
+    for version in ("1.0", "2.0"):
+        started[version] = connector = plugins.class_of(f"{SOURCE}@{version}")()
+        connector.context = Context()
+        connector.start({"name": f"v{version}", "connector.class": SOURCE})
+    pid = host.pid
+    for version, connector in started.items():
+        assert connector.version() == version
+        assert len(connector.task_configs(2)) == 2
+        connector.stop()
+    assert host.pid == pid
 
 
 def test_what_a_connector_raises_is_its_own_with_javas_stack(started: Callable[..., Any], plugins: Plugins) -> None:

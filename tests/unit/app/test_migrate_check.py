@@ -14,7 +14,7 @@ from spark_connect_rt.app.cli import cli
 from spark_connect_rt.app.exit_codes import EXIT_MUST_CHANGE
 from spark_connect_rt.app.migration import migrate_check
 from spark_connect_rt.errors import RetriableError
-from spark_connect_rt.planning.store_findings import Finding
+from spark_connect_rt.planning.store_findings import Finding, TopicShape, topic_findings
 from tests.support.worker_process import worker_properties
 from tests.unit.app.test_store_actions import MemoryTopics
 
@@ -25,8 +25,12 @@ FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 class Topics(MemoryTopics):
     """Stands for InternalTopics of a group with one Java worker."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.shapes: list[TopicShape] = []
+
     def shape_findings(self) -> list[Finding]:
-        return []
+        return [one for shape in self.shapes for one in topic_findings(shape)]
 
     def worker_urls(self) -> list[str]:
         return ["http://java:8083/"]
@@ -107,6 +111,40 @@ def test_what_is_found_nowhere_is_exit_code_26(file: Path, topics: Topics) -> No
         line["name"] for line in [*report["worker"], *report["connectors"][0]["lines"]] if line["fate"] == "change"
     ]
     assert changes == ["plugin.path", "connector.class"]
+
+
+def test_damaged_topics_are_exit_code_26_and_what_is_merely_odd_is_told(file: Path, topics: Topics) -> None:
+    add(topics, "lines", {"connector.class": FILE_SOURCE, "file": "a", "topic": "t"})
+    topics.append("offsets", [(b"no key of an offset", b"{}")], 0)
+    topics.shapes = [
+        TopicShape("configs", "g-configs", (1,), (1,), "delete", 1, 1),
+        TopicShape("statuses", "g-statuses", (1,), (1,), "compact", 3, 3),
+    ]
+    code, report = checked(file)
+    assert code == EXIT_MUST_CHANGE
+    told = {line["name"]: line["fate"] for line in report["topics"]}
+    assert told["g-configs: wrong-cleanup-policy"] == "change"
+    assert told["g-statuses: few-replicas"] == "differs"
+    assert told["g-offsets: unreadable-offset"] == "change"
+    assert report["counts"]["change"] == 2
+    assert report["connectors"][0]["runtime"] == "python", "the others are judged all the same"
+
+
+def test_every_key_of_the_file_has_one_line(file: Path, topics: Topics) -> None:
+    more = {
+        "no.such.setting": "1",
+        "producer.acks": "all",
+        "connectrt.java.heap": "64m",
+        "plugin.discovery": "only_scan",
+    }
+    with file.open("a") as opened:
+        opened.writelines(f"{name}={value}\n" for name, value in more.items())
+    _, report = checked(file)
+    names = [line.partition("=")[0] for line in file.read_text().splitlines()]
+    told = [line["name"] for line in report["worker"]]
+    assert told[: len(names)] == names, "in the order of the file; what is broken on plugin.path comes behind"
+    shown = CliRunner().invoke(cli, ["migrate", "check", str(file)]).stdout
+    assert [name for name in names if f"{name}=" not in shown] == []
 
 
 def test_a_cluster_that_does_not_answer_is_a_line_of_the_report(

@@ -1,0 +1,37 @@
+"""A coordinate of Maven Central becomes a plug-in: Kafka's own file connectors, whose jars other tests have cached."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spark_connect_rt.embedded.maven import KAFKA_VERSION
+from spark_connect_rt.plugin_install.downloads import NotFetchedError
+from spark_connect_rt.plugin_install.folders import PluginFolder
+from spark_connect_rt.plugin_install.installer import Installer
+from spark_connect_rt.ports.plugin_installs import WantedPlugin
+
+COORDINATE = f"org.apache.kafka:connect-file:{KAFKA_VERSION}"
+JAR = f"connect-file-{KAFKA_VERSION}.jar"
+CONNECTORS = tuple(f"org.apache.kafka.connect.file.FileStream{kind}Connector" for kind in ("Sink", "Source"))
+
+
+def installer(folder: Path) -> Installer:
+    return Installer(PluginFolder(folder), (), 50_000_000, lambda: 1_000)
+
+
+def test_a_coordinate_is_installed_without_what_connect_has_and_other_workers_get_the_same(tmp_path: Path) -> None:
+    plugin = installer(tmp_path / "one").install(WantedPlugin(COORDINATE), "ann")
+    assert (plugin.name, plugin.version, plugin.source) == ("connect-file", KAFKA_VERSION, COORDINATE)
+    assert plugin.plugins == CONNECTORS
+    assert {f"connect-api-{KAFKA_VERSION}.jar", f"kafka-clients-{KAFKA_VERSION}.jar"} < set(plugin.left_out)
+    there = {jar.name for jar in (tmp_path / "one").rglob("*.jar")}
+    assert JAR in there
+    assert not there & set(plugin.left_out)
+
+    assert installer(tmp_path / "two").install_recorded(plugin).sha512 == plugin.sha512
+    wanted = WantedPlugin(COORDINATE, sha512="0" * 128)
+    with pytest.raises(NotFetchedError, match="not what was asked for"):
+        installer(tmp_path / "three").install(wanted, "ann")
+    assert list((tmp_path / "three").glob("connect-file*")) == []

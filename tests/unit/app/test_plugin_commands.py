@@ -1,0 +1,80 @@
+"""``connectrt plugins search|describe|docs``: what can be copied, read, put on a page or given to a program."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from spark_connect_rt.app.cli import cli
+from spark_connect_rt.app.commands.plugin_tables import settings_page
+from spark_connect_rt.plugin_install import search
+from spark_connect_rt.plugin_install.search import FoundPlugin
+
+LONG = "org.example.of.a.group:kafka-connect-of-a-name-that-is-longer-than-a-terminal-is-wide:12.34.56"
+
+
+def ask(*words: str) -> Result:
+    return CliRunner().invoke(cli, ["plugins", *words], env={"COLUMNS": "80"})
+
+
+@pytest.fixture
+def index(monkeypatch: pytest.MonkeyPatch) -> list[FoundPlugin]:
+    """What Maven Central finds."""
+    found: list[FoundPlugin] = []
+    monkeypatch.setattr(search, "maven_central", lambda _words: found)
+    return found
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    (tmp_path / "worker.properties").write_text("bootstrap.servers=x:1\n")
+    return str(tmp_path / "worker.properties")
+
+
+def test_a_coordinate_that_was_found_can_be_copied(index: list[FoundPlugin]) -> None:
+    index += [FoundPlugin("g:a:1", "source: short ones"), FoundPlugin(LONG, "[bold]jar")]
+    found = ask("search", "two", "words")
+    assert found.exit_code == 0
+    assert found.output.splitlines() == [
+        f"{'g:a:1':{len(LONG)}}  source: short ones",
+        f"{LONG}  [bold]jar",
+        "found by Maven Central's search",
+    ]
+    assert json.loads(ask("search", "a", "--json").output)["plugins"][1] == {"coordinate": LONG, "about": "[bold]jar"}
+
+
+def test_nothing_found_is_an_exit_code(index: list[FoundPlugin]) -> None:
+    nothing = ask("search", "no such thing")
+    assert (nothing.exit_code, nothing.output) == (1, "found by Maven Central's search\n")
+
+
+def test_the_settings_of_a_plugin_as_a_page_a_table_and_json(file: str) -> None:
+    page = ask("docs", "FileStreamSource", "--file", file)
+    assert page.exit_code == 0, page.output
+    assert page.output.startswith("# FileStreamSource\n\n| setting | type |")
+    assert "\n| `topic` | STRING | required | HIGH | " in page.output
+    table = ask("describe", "FileStreamSource", "--file", file)
+    assert "│ topic " in table.output
+    keys = {one["name"]: one for one in json.loads(ask("describe", "FileStreamSource", "-f", file, "--json").output)}
+    assert (keys["topic"]["required"], keys["file"]["default_value"]) == (True, None)
+
+
+def test_a_name_that_nothing_has_is_said(file: str) -> None:
+    for word in ("docs", "describe"):
+        done = ask(word, "NoSuchPlugin", "--file", file)
+        assert done.exit_code != 0
+        assert "NoSuchPlugin" in done.output
+
+
+def test_a_page_has_required_ones_first_and_its_cells_hold_together() -> None:
+    def key(name: str, importance: str, required: bool = False, text: str | None = "") -> dict[str, object]:
+        told = {"name": name, "type": "STRING", "required": required, "default_value": None}
+        return {**told, "importance": importance, "documentation": text}
+
+    keys = [key("a", "LOW"), key("b", "HIGH", text="one|\ntwo"), key("c", "LOW", required=True), key("d", "HIGH")]
+    rows = settings_page("P", keys).splitlines()[4:]
+    assert [row.split("`")[1] for row in rows] == ["c", "b", "d", "a"]
+    assert rows[1].endswith("| one\\| two |")
