@@ -1,12 +1,19 @@
-"""Apache Iceberg's sink, unmodified: an elected coordinator commits; a killed JVM neither loses nor repeats."""
+"""Apache Iceberg's sink, unmodified, with two tasks: one is elected to commit for both. Killed, it loses no row.
+
+Each task has a JVM of its own here. Which of them commits is seen from outside: it has the coordinator's thread.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import time
 from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
 
+import psutil
 import pytest
 from confluent_kafka import Producer
 
@@ -19,6 +26,7 @@ from tests.support.java_plugins import iceberg_folder
 ROWS = 50_000 if whole() else 2_000
 pytestmark = pytest.mark.timeout(3000)
 TOPIC = "to-iceberg"
+JAR = "iceberg-kafka-connect"
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +48,7 @@ def tables(
         admin.create_topic(TopicSpec(topic, 2 if topic == TOPIC else 1, 1, {}))
     admin.close()
     send(broker, 0, ROWS)
-    both.create("iceberg", {side: tables[side].config(TOPIC, broker.bootstrap_servers) for side in SIDES})
+    both.create("iceberg", {side: tables[side].config(TOPIC, broker.bootstrap_servers) for side in SIDES}, tasks=2)
     return tables
 
 
@@ -57,25 +65,83 @@ def send(broker: EmbeddedKafka, first: int, count: int) -> None:
 
 def await_rows(table: IcebergTable, count: int) -> None:
     deadline = time.monotonic() + LIMIT_S
-    while len(table.column("id")) < count:
-        assert time.monotonic() < deadline, f"{table.name}: {len(table.column('id'))} of {count} rows"
+    while len(rows := table.rows()) < count:
+        assert time.monotonic() < deadline, f"{table.name}: {len(rows)} of {count} rows"
         time.sleep(0.5)
-    assert sorted(table.column("id")) == list(range(count))
+    assert rows == [(number, f"row {number}") for number in range(count)]
 
 
-def test_rows_are_committed_by_an_elected_coordinator(tables: dict[str, IcebergTable]) -> None:
+def jvms(both: JavaBesideOurs) -> tuple[psutil.Process, psutil.Process]:
+    """Wait until both tasks have a JVM and one of them coordinates; return that one, then the other."""
+    deadline = time.monotonic() + LIMIT_S
+    while True:
+        hosts = sorted(both.hosts(JAR), key=coordinates, reverse=True)
+        if [coordinates(one) for one in hosts] == [True, False]:
+            return hosts[0], hosts[1]
+        assert time.monotonic() < deadline, [(one.pid, coordinates(one)) for one in hosts]
+        time.sleep(0.2)
+
+
+def coordinates(jvm: psutil.Process) -> bool:
+    """Return whether a JVM has the thread of Iceberg's coordinator."""
+    names = Path(f"/proc/{jvm.pid}/task").glob("*/comm")
+    with contextlib.suppress(OSError):
+        return any(one.read_text().startswith("iceberg-coord") for one in names)
+    return False
+
+
+def test_rows_are_committed_by_an_elected_coordinator(both: JavaBesideOurs, tables: dict[str, IcebergTable]) -> None:
     for side in SIDES:
         await_rows(tables[side], ROWS)
         assert tables[side].snapshots() > 0
+    jvms(both)
 
 
-def test_a_killed_jvm_and_a_restart_neither_lose_nor_repeat(
+@pytest.mark.parametrize("victim", ["coordinator", "other"])
+def test_a_killed_jvm_neither_loses_nor_repeats(
+    victim: str, both: JavaBesideOurs, broker: EmbeddedKafka, tables: dict[str, IcebergTable]
+) -> None:
+    count = len(tables["ours"].rows())
+    coordinator, other = jvms(both)
+    send(broker, count, 500)
+    killed, spared = (coordinator, other) if victim == "coordinator" else (other, coordinator)
+    killed.kill()
+    assert len(tables["ours"].rows()) < count + 500, "killed before all was committed"
+    send(broker, count + 500, 500)
+    for side in SIDES:
+        await_rows(tables[side], count + 1_000)
+    coordinates_now, other_now = jvms(both)
+    assert killed not in (coordinates_now, other_now)
+    assert spared in (coordinates_now, other_now), "the other task's JVM went on"
+
+
+def test_the_other_task_is_elected_when_the_coordinators_is_restarted(
     both: JavaBesideOurs, broker: EmbeddedKafka, tables: dict[str, IcebergTable]
 ) -> None:
-    send(broker, ROWS, 500)
-    both.kill_host("iceberg-kafka-connect")
-    send(broker, ROWS + 500, 500)
-    await_rows(tables["ours"], ROWS + 1_000)
+    count, log = len(tables["ours"].rows()), both.ours.log_file
+    elected = re.compile(r"Committer iceberg-ours-(\d) received leader partition")
+    before = elected.findall(log.read_text(errors="replace"))
+    send(broker, count, 500)
+    assert (
+        both.ours.rest.settled("POST", f"/connectors/iceberg-ours/tasks/{before[-1]}/restart").status
+        == HTTPStatus.NO_CONTENT
+    )
+    assert len(tables["ours"].rows()) < count + 500, "stopped before all was committed"
+    send(broker, count + 500, 500)
+    for side in SIDES:
+        await_rows(tables[side], count + 1_000)
+    jvms(both)
+    after = elected.findall(log.read_text(errors="replace"))[len(before) :]
+    print("elected:", before, after)
+    assert set(after) - {before[-1]}, "the other one was elected meanwhile"
+
+
+def test_a_restart_neither_loses_nor_repeats(
+    both: JavaBesideOurs, broker: EmbeddedKafka, tables: dict[str, IcebergTable]
+) -> None:
+    count = len(tables["ours"].rows())
+    send(broker, count, 100)
     both.ours.rest.settled("POST", "/connectors/iceberg-ours/restart?includeTasks=true")
-    send(broker, ROWS + 1_000, 100)
-    await_rows(tables["ours"], ROWS + 1_100)
+    send(broker, count + 100, 100)
+    for side in SIDES:
+        await_rows(tables[side], count + 200)

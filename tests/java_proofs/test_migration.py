@@ -10,8 +10,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -22,10 +23,11 @@ from tests.support.java_connect import JavaConnect
 from tests.support.java_plugins import all_plugins
 from tests.support.postgres_server import PostgresServer
 from tests.support.sunk_tables import SunkTables
-from tests.support.topic_content import TopicReader
+from tests.support.topic_content import Content, TopicReader
 from tests.support.worker_process import SparkWorkerProcess, WorkerProcess
 
 GROUP = "moving"
+Row = tuple[int, str, str | None]  # id, name, note
 ROWS = 2_000
 LIMIT_S = 900
 pytestmark = pytest.mark.timeout(6000)
@@ -126,7 +128,7 @@ def all_run(worker: WorkerProcess) -> None:
 
 
 def expect_all(load: Load, reader: TopicReader, database: CapturedDatabase, tables: SunkTables) -> None:
-    """Everything that was made has arrived: no line is lost, each row once by its key, each key's last change."""
+    """Everything that was made has arrived: each line, each row once with its value, each key's last change."""
     key, deadline = database.mark(), time.monotonic() + LIMIT_S
     items = f"moving.{PREFIX}.public.items"
     while key not in reader.last_keys(items) or len(tables.rows("java")) < load.rows:
@@ -137,7 +139,36 @@ def expect_all(load: Load, reader: TopicReader, database: CapturedDatabase, tabl
         assert time.monotonic() < deadline, f"{len(found)} of {load.lines} lines"
         time.sleep(0.3)
     assert found == set(wanted)
-    assert [row[0] for row in tables.rows("java")] == list(range(load.rows))
-    captured = {one.key for one in reader.read(items) if one.value is not None and b'"op":"d"' not in one.value}
-    alive = {b'{"id":%d}' % row[0] for row in database.run("SELECT id FROM items")}
-    assert alive <= captured
+    assert tables.rows("java") == [(number, f"row {number}") for number in range(load.rows)]
+    last, rows = last_rows(reader.each(items)), current_rows(database)
+    assert {key: (last.get(key), row) for key, row in rows.items() if last.get(key) != row} == {}, "a change was lost"
+    assert {key: row for key, row in last.items() if row is not None and key not in rows} == {}, "a delete was lost"
+    assert any(row is None for row in last.values()), "rows were deleted"
+
+
+def last_rows(records: Iterable[Content]) -> dict[bytes | None, Row | None]:
+    """Return what each key's last record says of its row; None: it is deleted."""
+    last = {one.key: one.value for one in records}
+    return {key: _after(json.loads(value)) if value is not None else None for key, value in last.items()}
+
+
+def _after(change: dict[str, Any]) -> Row | None:
+    after = change["after"]
+    return after and (after["id"], after["name"], after["note"])
+
+
+def current_rows(database: CapturedDatabase) -> dict[bytes, Row]:
+    """Return the table's rows by the keys of their records."""
+    rows = cast("list[Row]", database.run("SELECT id, name, note FROM items"))
+    return {b'{"id":%d}' % row[0]: row for row in rows}
+
+
+def test_a_lost_update_or_delete_would_be_seen() -> None:
+    def record(name: str | None) -> Content:
+        after = {"id": 1, "name": name, "note": None} if name else None
+        return Content(b"1", json.dumps({"op": "u" if name else "d", "after": after}).encode(), ())
+
+    changed, deleted, tombstone = record("changed"), record(None), Content(b"1", None, ())
+    assert last_rows([record("new"), changed]) == {b"1": (1, "changed", None)}
+    assert last_rows([record("new")]) != last_rows([record("new"), changed])
+    assert last_rows([changed, deleted]) == last_rows([changed, deleted, tombstone]) == {b"1": None}

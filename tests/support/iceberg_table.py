@@ -34,6 +34,8 @@ class IcebergTable:
         return {
             "connector.class": "org.apache.iceberg.connect.IcebergSinkConnector",
             "topics": topic,
+            "tasks.max": "2",  # with one there is nobody to elect
+            "connectrt.isolation": "process",  # Java Connect passes over it
             "iceberg.tables": f"default.{self.name}",
             "iceberg.tables.auto-create-enabled": "true",
             "iceberg.catalog.type": "hadoop",
@@ -51,9 +53,10 @@ class IcebergTable:
         """Return how many commits the table has seen; 0 when it is not there."""
         return len(self._metadata().get("snapshots", []))
 
-    def column(self, name: str) -> list[Any]:
-        """Return a column of all committed rows, in no order."""
-        return [value for file in self._files() for value in pq.read_table(file)[name].to_pylist()]
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return all committed rows, sorted: (id, name)."""
+        tables = [pq.read_table(file, columns=["id", "name"]) for file in self._files()]
+        return sorted(row for table in tables for row in zip(*table.to_pydict().values(), strict=True))
 
     def _metadata(self) -> dict[str, Any]:
         hint = self._folder / "metadata" / "version-hint.text"
