@@ -15,6 +15,7 @@ from spark_connect_rt.ports.clock import SYSTEM_CLOCK, Clock
 from spark_connect_rt.ports.supervision import Report, report_nowhere
 from spark_connect_rt.ports.task_runner import (
     Assign,
+    Expect,
     NoteGeneration,
     OnTaskEvent,
     Pause,
@@ -119,6 +120,10 @@ class Engine:
     def _obey(self, command: TaskCommand) -> None:
         if isinstance(command, Start):
             self._start(command.launch)
+            return
+        if isinstance(command, Expect):
+            if not self._closing:
+                self._slots.expect(command)
             return
         run = self._runs.get(command.task)
         if run is None:
