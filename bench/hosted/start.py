@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import time
 
+import psutil
+
 from bench.hosted.captured import Capture, database_server
 from bench.hosted.plugins import IN_JAVA
 from bench.lab import Lab
@@ -48,12 +50,16 @@ def _captured(lab: Lab, who: str, worker: WorkerProcess, server: PostgresServer)
     capture.database.fill(1)
     found = capture.measure(who, 1, "create")
     found.figures.pop("sha256")
-    born_s = [
-        one.create_time()
-        for one in worker.processes()
-        if MAIN_CLASS in (words := one.cmdline()) and OF_DRIVER not in words
-    ]
-    if born_s:
+    if born_s := [born for one in worker.processes() if (born := _born_s(one))]:
         found.figures["host_s"] = round(capture.first_at_s() - max(born_s), 2)
     capture.end()
     return found
+
+
+def _born_s(process: psutil.Process) -> float | None:
+    """Return when a JVM of tasks was started, s since the epoch; None: it is another process, or has ended."""
+    try:
+        words = process.cmdline()
+        return process.create_time() if MAIN_CLASS in words and OF_DRIVER not in words else None
+    except psutil.Error:
+        return None

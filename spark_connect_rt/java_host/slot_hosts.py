@@ -24,9 +24,10 @@ from spark_connect_rt.embedded.java import Java, java_of_plugins
 from spark_connect_rt.errors import ShuttingDownError
 from spark_connect_rt.java_host.jar import program_jars
 from spark_connect_rt.java_host.jvm_settings import for_records
-from spark_connect_rt.java_host.plugin_folders import with_plugins
+from spark_connect_rt.java_host.plugin_folders import jvm_worker_config, with_plugins
 from spark_connect_rt.java_host.process import JavaHostGoneError, JavaProcess, command_line, prepare_archive
 from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava
+from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.java_code import JavaCode
 
 WARM_S = 30.0  # as an empty slot (idle_linger_ms): a moved or restarted task finds its JVM running, compiled
@@ -101,6 +102,7 @@ class _Jvm:
 
     def __init__(self, alone: bool, warm_s: float, lost: Callable[[], None] = lambda: None) -> None:
         self.started: Future[JavaProcess] = Future()
+        self.used = False  # a task was there
         self._lost = lost  # it ended by itself
         self.gone = False
         self._warm_s = 0.0 if alone else warm_s
@@ -133,6 +135,7 @@ class _Jvm:
             self._claims -= 1
             if self.gone:
                 raise JavaHostGoneError("the Java host ended before the task got there")
+            self.used = True
             number = next(self._numbers)
             self._hosted[number] = hosted
             return HostedNumber(self, number)
@@ -189,7 +192,8 @@ class _Jvm:
         return len(self._hosted) + self._claims
 
     def on_gone(self, reason: str) -> None:
-        self._lost()  # before its tasks come again
+        if self.used:
+            self._lost()  # before its tasks come again
         self._lose(reason)
 
     def _lose(self, reason: str, but: int = 0) -> None:
@@ -266,8 +270,28 @@ class SlotHosts:
             raise
         return jvm.join(hosted)
 
+    def warm_up(self, code: JavaCode, worker_config: Mapping[str, str], location: Callable[[str], str]) -> None:
+        """Have a JVM for this code running before its task is there; it ends after a while in which none comes. Blocks.
+
+        Not where the task gets a JVM of its own, nor beside another JVM that waits for its first task: who names
+        connectors that are refused fills no memory. Raises as ``acquire``.
+        """
+        key = _key(code, worker_config)
+        with self._lock:
+            waits = any(one != key and not (jvm.used or jvm.gone) for one, jvm in self._shared.items())
+            if code.alone or waits or self._parted(key):
+                return
+        jvm = self._claimed(code, dict(worker_config), location)
+        try:
+            process = jvm.started.result()
+            if code.connector_class and not jvm.used:  # its classes, as a list of plug-ins asks for them
+                about = {"connector.class": code.connector_class}
+                process.send(ToJava.QUESTION, 0, {"op": "describe", "id": 0, "config": about})
+        finally:
+            jvm.give_up()
+
     def _claimed(self, code: JavaCode, worker_config: dict[str, str], location: Callable[[str], str]) -> _Jvm:
-        key = (code, tuple(sorted(worker_config.items())))
+        key = _key(code, worker_config)
         with self._lock:
             apart = not code.alone and self._parted(key)
             jvm = None if code.alone else self._apart_jvm(key) if apart else self._shared.get(key)
@@ -312,6 +336,18 @@ class SlotHosts:
             jvm.started.set_exception(error)
         else:
             jvm.started.set_result(process)
+            if jvm.gone:  # it took longer than anybody wanted it
+                process.close()
+
+
+def _key(code: JavaCode, worker_config: Mapping[str, str]) -> Any:
+    return (code, tuple(sorted(worker_config.items())))
+
+
+def warm_up(code: JavaCode, worker_config: Mapping[str, str], clients: ExecutorClients) -> None:
+    """Have a JVM for this code running in this process (``ports.java_code.WARM_UP``). Blocks; raises what may fail."""
+    resolved = clients.resolve(worker_config, worker_config)
+    slot_hosts().warm_up(code, jvm_worker_config(resolved), clients.plugin_location)
 
 
 def _start(code: JavaCode, worker_config: Mapping[str, str], jvm: Listening) -> JavaProcess:

@@ -10,6 +10,8 @@ from typing import ClassVar
 from spark_connect_rt.config.config_def import ConfigValue
 
 DEFAULT_HEAP = "256m"
+WARM_UP = "spark_connect_rt.java_host.slot_hosts:warm_up"
+"""What an executor calls before a task is there: (JavaCode, worker's settings, ExecutorClients). Blocks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,8 +122,20 @@ class NoteGeneration:
     generation: GroupGeneration
 
 
-TaskCommand = Start | Pause | Resume | Stop | Assign | Revoke | NoteGeneration
-"""All but Start are for a run that was started; when it has ended they are dropped."""
+@dataclass(frozen=True, slots=True)
+class Expect:
+    """A task of a Java connector is likely to be started soon: its JVM may start meanwhile. No event follows.
+
+    A JVM that no task comes to ends by itself; what goes wrong with it is no one's failure.
+    """
+
+    task: ConnectorTaskId
+    java: JavaCode
+    worker_config: Mapping[str, str]  # as of the launch
+
+
+TaskCommand = Start | Pause | Resume | Stop | Assign | Revoke | NoteGeneration | Expect
+"""All but Start and Expect are for a run that was started; when it has ended they are dropped."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,8 @@ from spark_connect_rt.runtime.herder.validation.plugin_settings import plugin_se
 from spark_connect_rt.runtime.herder.views import ConnectorViews
 from spark_connect_rt.runtime.herder.worker_views import WorkerViews
 from spark_connect_rt.runtime.worker.brief_threads import BriefThreads
+from spark_connect_rt.runtime.worker.expected_tasks import expected
+from spark_connect_rt.state.target_state import TargetState
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -138,6 +140,7 @@ class DistributedHerder:
         answer: Future[ConfigWritten] = Future()
 
         def check_and_queue() -> None:
+            self._get_ready(request)
             try:
                 checked = checked_config(self._deps, request.name, request.config)
             except Exception as error:  # noqa: BLE001 - the request's failure is its answer
@@ -148,6 +151,19 @@ class DistributedHerder:
 
         self._threads.run(check_and_queue)
         return answer
+
+    def _get_ready(self, request: ConfigRequest) -> None:
+        """Have the JVM of its tasks started while the connector is asked, if they are likely to come here."""
+        if isinstance(request, CreateConnector):
+            target = request.initial_state or TargetState.STARTED
+        else:
+            target = self._deps.config_store.snapshot().target_state(request.name) or TargetState.STARTED
+        members = len(self._loop.view.member_urls)
+        if target is not TargetState.STARTED or not members:
+            return
+        found = expected(request.name, request.config, members, self._deps.settings.worker, self._deps.plugins)
+        if found is not None:
+            self._deps.runner.do(found)
 
     def _once_readable(self, done: Future[T]) -> Future[T]:
         """Answer once the statuses reported so far can be read here: the client's next GET shows its restart."""

@@ -112,7 +112,7 @@ def make_launch(
         task_class=connector.task_class,
         config=dict(spec.task_config),
         connector_config=dict(spec.connector_config),
-        worker_config={k: v for k, v in worker.raw.items() if k.startswith(_FOR_EXECUTORS)} | endpoints_in(worker.raw),
+        worker_config=executor_worker_config(worker),
         client_config={
             **properties(worker, spec.connector_config, spec.task.connector, spec.task.task),
             **(sharing(worker, spec.connector_config) if kind is TaskKind.SOURCE and not exactly_once else {}),
@@ -126,6 +126,11 @@ def make_launch(
         fused=worker.engine.connectrt_fused,
         **_dead_letter_clients(spec, worker),
     )
+
+
+def executor_worker_config(worker: WorkerConfig) -> dict[str, str]:
+    """Return what executors see of a worker's settings."""
+    return {k: v for k, v in worker.raw.items() if k.startswith(_FOR_EXECUTORS)} | endpoints_in(worker.raw)
 
 
 def secret_settings(connector: Connector) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ reports of hostings that are over find no run and are refused (E2). Transport is
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 
 from spark_connect_rt.planning.slot_packing import Isolation
@@ -15,9 +15,9 @@ from spark_connect_rt.ports.clock import SYSTEM_CLOCK, Clock
 from spark_connect_rt.ports.supervision import Report, report_nowhere
 from spark_connect_rt.ports.task_runner import (
     Assign,
+    Expect,
     NoteGeneration,
     OnTaskEvent,
-    PartitionsReleased,
     Pause,
     ReadOffsets,
     Resume,
@@ -38,9 +38,10 @@ from spark_connect_rt.spark.driver import reports
 from spark_connect_rt.spark.driver.loop import Loop
 from spark_connect_rt.spark.driver.model import EngineSettings, Phase, Run, Slot
 from spark_connect_rt.spark.driver.offset_look_ups import OffsetLookUps
+from spark_connect_rt.spark.driver.run_partitions import RunPartitions
 from spark_connect_rt.spark.driver.slices import SliceConnected, SliceEvent, SliceGone, SliceLauncher, SliceMessage
 from spark_connect_rt.spark.driver.slot_table import SlotTable
-from spark_connect_rt.spark.executor.control_wire import Message, encode_offsets
+from spark_connect_rt.spark.executor.control_wire import Message
 
 _END_WAIT_S = 10.0  # for empty slots to end by themselves at close; then they are killed
 _CONTACT_PATIENCE_MS = 500
@@ -64,6 +65,7 @@ class Engine:
         self._now_ms = clock.monotonic_ms
         self._loop = Loop("engine", report, threads)
         self._slots = SlotTable(launcher, self._loop, self._settings, self._now_ms, self._move)
+        self._partitions = RunPartitions(self._loop, self._send, self._emit, self._slots.condemn)
         self._runs: dict[ConnectorTaskId, Run] = {}
         self._look_ups = OffsetLookUps(threads)
         self._holds_lease: Callable[[], bool] = lambda: True
@@ -119,6 +121,10 @@ class Engine:
         if isinstance(command, Start):
             self._start(command.launch)
             return
+        if isinstance(command, Expect):
+            if not self._closing:
+                self._slots.expect(command)
+            return
         run = self._runs.get(command.task)
         if run is None:
             return  # it ended meanwhile; its TaskEnded went out
@@ -128,9 +134,9 @@ class Engine:
             case Stop(_, timeout_ms):
                 self._stop(run, timeout_ms)
             case Assign(_, offsets):
-                self._assign(run, offsets)
+                self._partitions.assign(run, offsets)
             case Revoke(_, partitions, timeout_ms):
-                self._revoke(run, partitions, timeout_ms)
+                self._partitions.revoke(run, partitions, timeout_ms)
             case NoteGeneration(_, generation):
                 run.group_generation = generation
                 self._send(run, {"op": "generation", **asdict(generation)})
@@ -193,37 +199,6 @@ class Engine:
         if run.host == host and run.phase is Phase.STOPPING:
             self._slots.condemn(run)
 
-    def _assign(self, run: Run, offsets: Mapping[TopicPartition, int]) -> None:
-        run.positions.update(offsets)
-        if run.phase is Phase.HOSTED:
-            self._send(run, {"op": "assign", "offsets": encode_offsets(offsets)})
-
-    def _revoke(self, run: Run, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
-        for partition in partitions:
-            run.positions.pop(partition, None)
-        unanswered = run.revocations.add(partitions)
-        if run.host is None:
-            self._release(run, partitions)
-        elif run.phase is Phase.HOSTED:
-            pairs = [(tp.topic, tp.partition) for tp in partitions]
-            self._send(run, {"op": "revoke", "partitions": pairs})
-        if unanswered:
-            self._loop.later(timeout_ms, lambda: self._unreleased(run, unanswered))
-
-    def _unreleased(self, run: Run, unanswered: Collection[TopicPartition]) -> None:
-        """Kill the hosting of a run that cannot let go of its partitions: another task is about to write them."""
-        if unanswered:
-            self._slots.condemn(run)
-
-    def _release(self, run: Run, partitions: Sequence[TopicPartition]) -> None:
-        if partitions:
-            run.revocations.answered(partitions)
-            self._emit(PartitionsReleased(run.task, run.launch.run, frozenset(partitions)))
-
-    def _release_all(self, run: Run) -> None:
-        for partitions in run.revocations.unanswered():
-            self._release(run, partitions)
-
     def _move(self, run: Run, target: Slot | None, within_ms: float | None = None) -> None:
         """Drain a run, as far as that goes ``within_ms``, and go on in ``target``, or wherever there is room."""
         if run.phase is Phase.HOSTED:
@@ -231,7 +206,7 @@ class Engine:
             run.phase, run.target = Phase.MOVING, target
 
     def _finish(self, run: Run, *, drained: bool) -> None:
-        self._release_all(run)
+        self._partitions.release_all(run)
         if self._runs.get(run.task) is run:
             del self._runs[run.task]
         self._emit(TaskEnded(run.task, run.launch.run, drained, run.records))
@@ -271,7 +246,9 @@ class Engine:
             case "durable":
                 self._on_durable(run, message)
             case "released":
-                self._release(run, [TopicPartition(topic, number) for topic, number in message["partitions"]])
+                self._partitions.release(
+                    run, [TopicPartition(topic, number) for topic, number in message["partitions"]]
+                )
             case "failed" | "lost" | "ended":
                 self._on_over(run, message)
             case "measures" if not run.failed:  # E2, as in _on_durable
@@ -318,7 +295,7 @@ class Engine:
         if run.phase is not Phase.MOVING or self._closing:
             self._finish(run, drained=not lost)
             return
-        self._release_all(run)
+        self._partitions.release_all(run)
         self._recover(run, "the Java host", lost) if lost else self._place_again(run)
 
     def _on_gone(self, number: int, error: str | None) -> None:
@@ -329,7 +306,7 @@ class Engine:
         if error is not None and not slot.killed:
             log.error("slot=%d was lost: %s", number, error)
         for run in runs:
-            self._release_all(run)
+            self._partitions.release_all(run)
             if run.phase is Phase.STOPPING or self._closing:
                 self._finish(run, drained=False)
             elif slot.killed and not run.failed:  # it was its neighbour's fault

@@ -6,7 +6,7 @@ Owns the fields, no behaviour: engine.py has the life of a run, slot_table.py th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -15,7 +15,6 @@ from spark_connect_rt.planning.slot_packing import Isolation, PackingLimits
 from spark_connect_rt.ports.sink_group import GroupGeneration
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.spark.driver.revocations import Revocations
 from spark_connect_rt.spark.driver.slices import SliceHandle
 
 
@@ -43,6 +42,35 @@ class Phase(Enum):
     HOSTED = "hosted"
     MOVING = "moving"  # asked to drain; goes on in another slot
     STOPPING = "stopping"  # asked to drain; ends
+
+
+class Revocations:
+    """Which revocations of one run still want their answer, oldest first.
+
+    Counted, not a set: a partition may be lost, come back and be revoked again before the first answer is there, and
+    that first answer says nothing about the second hosting of it.
+    """
+
+    def __init__(self) -> None:
+        self._open: list[set[TopicPartition]] = []
+
+    def add(self, partitions: Collection[TopicPartition]) -> Collection[TopicPartition]:
+        """Remember one; what is returned is empty as soon as all of it was answered."""
+        unanswered = set(partitions)
+        self._open.append(unanswered)
+        return unanswered
+
+    def answered(self, partitions: Collection[TopicPartition]) -> None:
+        """Each partition was released once: that answers the oldest revocation that named it."""
+        for partition in partitions:
+            oldest = next((one for one in self._open if partition in one), None)
+            if oldest is not None:
+                oldest.discard(partition)
+        self._open = [one for one in self._open if one]
+
+    def unanswered(self) -> list[Sequence[TopicPartition]]:
+        """Return what is open, a list for each revocation."""
+        return [sorted(one) for one in self._open]
 
 
 @dataclass(slots=True, eq=False)

@@ -11,11 +11,12 @@ import logging
 from collections.abc import Callable
 from dataclasses import asdict
 
-from spark_connect_rt.planning.slot_packing import SlotFacts, choose_slot
+from spark_connect_rt.planning.slot_packing import Isolation, SlotFacts, choose_slot
+from spark_connect_rt.ports.task_runner import Expect
 from spark_connect_rt.spark.driver.loop import Loop
 from spark_connect_rt.spark.driver.model import EngineSettings, Phase, Run, Slot
 from spark_connect_rt.spark.driver.slices import SliceLauncher
-from spark_connect_rt.spark.executor.control_wire import encode_launch, encode_offsets
+from spark_connect_rt.spark.executor.control_wire import encode_expected, encode_launch, encode_offsets
 
 log = logging.getLogger(__name__)
 
@@ -75,15 +76,25 @@ class SlotTable:
             slot.waiting.append(run)
             run.waits_since_ms = self._now_ms() if run.waits_since_ms is None else run.waits_since_ms
 
-    def _choose(self, run: Run) -> Slot:
-        alone = run.alone
+    def expect(self, expected: Expect) -> None:
+        """Tell the slot that a task would get now, if there is one, to get ready for it."""
+        number = self._fitting(Isolation.AUTO, crowds=False)
+        if number is not None and self._slots[number].connected:
+            self._slots[number].handle.send(encode_expected(expected))
+
+    def _fitting(self, isolation: Isolation, *, alone: bool = False, crowds: bool = True) -> int | None:
+        """Return the slot for one more task, None: a new one."""
         facts = [
             SlotFacts(slot.number, slot.load(), slot.exclusive) for slot in self._slots.values() if slot.takes_tasks()
         ]
         if alone:
             facts = [one for one in facts if one.tasks == 0]
+        return choose_slot(facts, isolation, self._settings.limits, len(self._slots), crowds=crowds)
+
+    def _choose(self, run: Run) -> Slot:
+        alone = run.alone
         crowds = not alone and run.launch.java is None  # a JVM's heap is for as many as the setting says
-        number = choose_slot(facts, run.isolation, self._settings.limits, len(self._slots), crowds=crowds)
+        number = self._fitting(run.isolation, alone=alone, crowds=crowds)
         chosen = self.open_slot() if number is None else self._slots[number]
         chosen.exclusive = chosen.exclusive or (chosen.load() == 0 and (alone or run.isolation.value == "process"))
         return chosen

@@ -21,7 +21,7 @@ import orjson
 
 from spark_connect_rt.config.worker.worker_config import FlushSettings
 from spark_connect_rt.ports.java_code import JavaCode
-from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
+from spark_connect_rt.ports.task_runner import Expect, TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 
 Message = dict[str, Any]
@@ -97,6 +97,11 @@ def decode_launch(fields: Mapping[str, Any]) -> TaskLaunch:
         java=None if fields.get("java") is None else decode_java(fields["java"]),
         **rest,
     )
+
+
+def encode_expected(expected: Expect) -> Message:
+    """Return the message that has a slot get ready for a task."""
+    return {"op": "expect", "java": asdict(expected.java), "worker_config": dict(expected.worker_config)}
 
 
 def decode_java(fields: Mapping[str, Any]) -> JavaCode:

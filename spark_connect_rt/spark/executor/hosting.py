@@ -11,11 +11,14 @@ import logging
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from spark_connect_rt.config.secret_settings import secrets_in
 from spark_connect_rt.errors import ExternalError, JavaPluginError, NotFoundError
+from spark_connect_rt.ports import hidden_values
 from spark_connect_rt.ports.hidden_values import without_secrets
+from spark_connect_rt.ports.java_code import WARM_UP, JavaCode
 from spark_connect_rt.protocol.json_text import tellable
 
 if TYPE_CHECKING:
@@ -91,6 +94,22 @@ def load_named(name: str) -> Any:
     """Return what "package.module:name" names. Raises ImportError, AttributeError."""
     module_name, _, attribute = name.partition(":")
     return getattr(importlib.import_module(module_name), attribute)
+
+
+def get_ready(code: JavaCode, worker_config: Mapping[str, str], clients: ExecutorClients) -> None:
+    """Begin to start the JVM of a task that is likely to come; returns at once. Nothing depends on it."""
+    hidden_values.remember(secrets_in((worker_config,), ()))
+
+    def warm_up() -> None:
+        try:
+            load_named(WARM_UP)(code, worker_config, clients)
+        except Exception:  # whatever it is: a task that comes meets it, and says so
+            log.info("no JVM is ready for tasks of %s", code.connector_class, exc_info=True)
+
+    try:
+        threading.Thread(target=warm_up, name="java-host-expected", daemon=True).start()
+    except RuntimeError:  # no more threads
+        log.info("no thread is left to get ready for tasks of %s", code.connector_class)
 
 
 def load_clients(name: str) -> ExecutorClients:

@@ -22,9 +22,15 @@ from spark_connect_rt.pipeline.delivery_runs import metadata_of
 from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.spark.executor.control_wire import Message, decode_launch, decode_offsets, encode_launch
+from spark_connect_rt.spark.executor.control_wire import (
+    Message,
+    decode_java,
+    decode_launch,
+    decode_offsets,
+    encode_launch,
+)
 from spark_connect_rt.spark.executor.frames import MARKER_ROW, Row, RowKind
-from spark_connect_rt.spark.executor.hosting import tell_or_log, trace_of
+from spark_connect_rt.spark.executor.hosting import get_ready, tell_or_log, trace_of
 from spark_connect_rt.spark.executor.log_masking import hide_secrets
 from spark_connect_rt.spark.executor.process.freed_memory import FreedMemory
 from spark_connect_rt.spark.executor.process.idle_looks import IDLE_LOOKS
@@ -184,6 +190,8 @@ class ReaderSide:
             case "end":
                 self._ending = True
                 self._rows.wake()
+            case "expect":
+                get_ready(decode_java(message["java"]), message["worker_config"], self._clients)
             case "offsets":
                 self._answer(message)
             case "ping":

@@ -7,6 +7,9 @@ import queue
 import signal
 from pathlib import Path
 
+import psutil
+
+from spark_connect_rt.java_host.process import MAIN_CLASS
 from spark_connect_rt.java_host.slot_hosts import HostedNumber, SlotHosts
 from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava
 from spark_connect_rt.ports.java_code import JavaCode
@@ -60,3 +63,32 @@ def test_two_tasks_share_a_jvm_and_its_death_is_theirs_alone(file_plugin: Path, 
     for handle in (again, handles[2]):
         handle.kill_jvm("the test is over")
     assert tasks[2].gone.empty()
+
+
+def _jvms() -> set[psutil.Process]:
+    return {one for one in psutil.Process().children() if MAIN_CLASS in one.cmdline()}
+
+
+def test_a_jvm_is_warm_before_its_task_comes_and_one_that_nobody_comes_to_ends(
+    file_plugin: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "lines.txt"
+    file.write_text("one\n", encoding="utf-8")
+    worker = {"key.converter": STRING, "value.converter": STRING, "plugin.path": str(file_plugin.parent)}
+    options = ("-XX:TieredStopAtLevel=1",)
+    connector = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+    code = JavaCode((str(file_plugin),), heap="96m", options=options, connector_class=connector)
+    slot, task = SlotHosts(warm_s=2.0), Task()
+    before = _jvms()
+    slot.warm_up(code, worker, str)
+    (warm,) = _jvms() - before
+    handle = slot.acquire(code, worker, str, task)
+    assert handle.pid == warm.pid
+    task.start(handle, file, "warm")
+    assert task.topic_of_batch(handle) == "warm"
+    handle.release()
+    warm.wait(LIMIT_S)
+    slot.warm_up(code, worker, str)
+    (unused,) = _jvms() - before
+    unused.wait(LIMIT_S)
+    assert task.gone.empty()

@@ -17,6 +17,7 @@ from spark_connect_rt.java_host.process import JavaHostGoneError, JavaProcess
 from spark_connect_rt.java_host.slot_hosts import APART_MAX, LOSSES_PART, PARTED_S, HostedNumber, Listening, SlotHosts
 from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava
 from spark_connect_rt.ports.java_code import JavaCode
+from spark_connect_rt.testing.memory_executor_clients import wait_until
 
 CODE = JavaCode(())
 
@@ -212,3 +213,66 @@ def test_a_jvm_sees_its_own_plugins_only(tmp_path: Path, monkeypatch: pytest.Mon
     assert with_plugins(worker, []) == {"plugin.discovery": "service_load", "a": "b"}
     with pytest.raises(NotFoundError, match="not on this executor"):
         with_plugins(worker, [str(tmp_path / "gone")])
+
+
+NAMED = JavaCode((), connector_class="a.B")
+
+
+def test_a_jvm_that_is_warm_before_its_task_is_asked_for_its_classes_and_hosts_the_task_that_comes() -> None:
+    machine, task = Machine(), Task()
+    machine.slot.warm_up(NAMED, {"a": "b"}, str)
+    (jvm,) = machine.jvms
+    question = {"op": "describe", "id": 0, "config": {"connector.class": "a.B"}}
+    assert jvm.sent == [(ToJava.QUESTION, 0, question)]
+    jvm.listening.on_frame(Frame(FromJava.ANSWER, 0, {"id": 0, "ok": {}}, memoryview(b"")))  # nobody's
+    handle = machine.host(task, NAMED, a="b")
+    machine.slot.warm_up(NAMED, {"a": "b"}, str)
+    jvm.says(handle.number, "x")
+    assert (len(machine.jvms), len(jvm.sent), task.heads) == (1, 1, ["x"])
+
+
+def test_a_warm_jvm_that_no_task_comes_to_ends_by_itself() -> None:
+    machine = Machine(warm_s=0.1)
+    machine.slot.warm_up(NAMED, {}, str)
+    assert machine.jvms[0].closed.wait(5)
+    machine.host(Task(), NAMED)
+    assert len(machine.jvms) == 2
+
+
+def test_one_jvm_at_most_waits_for_a_first_task_and_none_for_a_task_that_has_its_own() -> None:
+    machine = Machine()
+    machine.slot.warm_up(JavaCode((), alone=True), {}, str)
+    assert machine.jvms == []
+    machine.slot.warm_up(NAMED, {}, str)
+    machine.slot.warm_up(JavaCode((), heap="1g"), {}, str)
+    assert len(machine.jvms) == 1
+    machine.host(Task(), NAMED)
+    machine.slot.warm_up(JavaCode((), heap="1g"), {}, str)
+    assert len(machine.jvms) == 2
+
+
+def test_the_end_of_a_jvm_that_hosted_nothing_is_no_loss_and_the_next_task_gets_another() -> None:
+    machine = Machine()
+    for _ in range(LOSSES_PART):
+        machine.slot.warm_up(NAMED, {}, str)
+        machine.jvms[-1].listening.on_gone("exit code 3")
+    task = Task()
+    machine.host(task, NAMED)
+    machine.host(Task(), NAMED)
+    assert (len(machine.jvms), task.gone) == (LOSSES_PART + 1, [])
+
+
+def test_a_jvm_that_starts_when_nobody_wants_it_any_more_ends() -> None:
+    going, jvms = threading.Event(), list[FakeJvm]()
+
+    def start(code: JavaCode, config: Mapping[str, str], listening: Listening) -> JavaProcess:
+        going.wait(30)
+        jvms.append(FakeJvm(config, listening))
+        return cast(JavaProcess, jvms[-1])
+
+    slot = SlotHosts(start, warm_s=0.0)
+    with pytest.raises(ShuttingDownError):
+        slot.acquire(CODE, {}, str, Task(), wanted=lambda: False)
+    wait_until(lambda: all(one.gone for one in slot._shared.values()))
+    going.set()
+    wait_until(lambda: bool(jvms) and jvms[0].closed.is_set())

@@ -7,10 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_connect_rt.ports.task_runner import Start, Stop, TaskEvent, TaskWaiting
+from spark_connect_rt.ports.java_code import JavaCode
+from spark_connect_rt.ports.task_runner import Expect, Start, Stop, TaskEvent, TaskWaiting
+from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.spark.driver.engine import Engine
 from spark_connect_rt.spark.driver.model import EngineSettings
 from spark_connect_rt.spark.driver.slices import OnSliceEvent, SliceConnected
+from spark_connect_rt.spark.executor.control_wire import decode_java
 from spark_connect_rt.testing.memory_executor_clients import wait_until
 from tests.unit.spark.test_revocations import Slice, Slices, Story, sink_launch
 
@@ -74,3 +77,19 @@ def test_a_run_that_gets_no_executor_for_long_is_said_to_wait_until_it_is_hosted
     wait_until(lambda: len(events) == 2)
     assert events[1] == TaskWaiting(waiting.task, waiting.run, 0)
     engine.close(10)
+
+
+EXPECTED = Expect(ConnectorTaskId("j", 0), JavaCode(("/p/j",), connector_class="a.B"), {"key.converter": "K"})
+
+
+def test_a_task_that_is_expected_is_told_to_the_slot_that_it_would_get_and_is_no_task(story: Story) -> None:
+    story.engine.do(EXPECTED)
+    story.start("s")
+    assert story.slices.all[0].ops() == ["start"]  # there was no slot yet, and none is opened for it
+    story.engine.do(EXPECTED)
+    (one,) = story.slices.all
+    wait_until(lambda: one.ops() == ["start", "expect"])
+    assert decode_java(one.told[1]["java"]) == EXPECTED.java
+    assert one.told[1]["worker_config"] == EXPECTED.worker_config
+    story.engine.close(10)
+    assert [event for event in story.events if event.task == EXPECTED.task] == []

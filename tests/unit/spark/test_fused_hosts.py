@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.errors import ShuttingDownError
-from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
+from spark_connect_rt.java_host.process import JavaHostGoneError
+from spark_connect_rt.ports.java_code import JavaCode
+from spark_connect_rt.ports.task_runner import Expect, TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.spark.executor import lane
-from spark_connect_rt.spark.executor.control_wire import encode_launch
+from spark_connect_rt.spark.executor.control_wire import MessageSplitter, encode_expected, encode_launch, encode_message
 from spark_connect_rt.spark.executor.frames import Row, RowKind
 from spark_connect_rt.spark.executor.hosting import load_class
 from spark_connect_rt.spark.executor.reader_side import ReaderSide
@@ -153,3 +156,21 @@ class LaneTableOver(LaneTable):
     def __init__(self) -> None:
         super().__init__(MemoryExecutorClients(), lambda message: None)
         self.abandon()
+
+
+def test_a_slot_gets_ready_for_a_task_and_what_goes_wrong_there_is_no_ones_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: queue.Queue[tuple[JavaCode, dict[str, str]]] = queue.Queue()
+
+    def warm_up(code: JavaCode, worker_config: dict[str, str], _: object) -> None:
+        asked.put((code, worker_config))
+        raise JavaHostGoneError("no such option")
+
+    monkeypatch.setattr("spark_connect_rt.java_host.slot_hosts.warm_up", warm_up)
+    code = JavaCode(("/p/a",), connector_class="a.B", contents=("d",))
+    side = ReaderSide(MemoryExecutorClients(), lambda _: None)
+    expected = Expect(ConnectorTaskId("j", 0), code, {"key.converter": "K"})
+    side.handle(next(iter(MessageSplitter().feed(encode_message(encode_expected(expected))))))
+    assert asked.get(timeout=20) == (code, {"key.converter": "K"})
+    assert side.tasks() == []

@@ -1,0 +1,94 @@
+"""Which connectors' tasks a worker gets ready for before it knows them, and that it is the right JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from spark_connect_rt.ports.herder_requests import CreateConnector, PutConfig, SetTargetState
+from spark_connect_rt.ports.java_code import JavaCode
+from spark_connect_rt.ports.task_runner import Expect
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.runtime.herder import herder
+from spark_connect_rt.runtime.worker.expected_tasks import comes_here, expected
+from spark_connect_rt.runtime.worker.java_launches import facts_of
+from spark_connect_rt.runtime.worker.launches import TaskSpec, make_launch
+from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.testing.in_process_cluster import InProcessCluster
+from spark_connect_rt.testing.worker_settings import worker_settings
+from tests.unit.runtime.test_java_launches import CATALOG, WORKER, config
+
+LIMIT_S = 20.0
+
+
+@pytest.mark.parametrize(
+    ("tasks_max", "members", "comes"),
+    [
+        (None, 1, True),
+        ("1", 1, True),
+        ("1", 2, False),
+        ("3", 3, True),
+        ("3", 4, False),
+        ("1", 0, False),
+        ("x", 1, False),
+    ],
+)
+def test_a_task_comes_here_where_there_may_be_as_many_as_workers(
+    tasks_max: str | None, members: int, comes: bool
+) -> None:
+    given = {} if tasks_max is None else {"tasks.max": tasks_max}
+    assert comes_here(given, members) is comes
+
+
+def test_what_is_expected_is_what_the_launch_says_later() -> None:
+    worker = worker_settings(WORKER)
+    found = expected("o", config(), 1, worker, CATALOG)
+    launch = make_launch(
+        TaskSpec(ConnectorTaskId("o", 0), {}, config()), facts_of(config(), worker, CATALOG), worker, 1, 1
+    )
+    assert found is not None
+    assert (found.java, found.worker_config) == (launch.java, launch.worker_config)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        config(connectrt_isolation="process"),  # whose task has a JVM of its own
+        config() | {"connector.class": "Memory"},
+        config() | {"connector.class": "Unknown"},
+        config() | {"connectrt.java.options": "'"},
+        {},
+    ],
+)
+def test_nothing_is_expected_of_others_or_of_what_validation_will_refuse(given: Mapping[str, str]) -> None:
+    assert expected("o", given, 1, worker_settings(WORKER), CATALOG) is None
+
+
+def test_the_runner_is_told_before_a_connector_that_is_to_run_is_validated(
+    monkeypatch: pytest.MonkeyPatch, cluster: InProcessCluster
+) -> None:
+    said = Expect(ConnectorTaskId("c", 0), JavaCode(()), {})
+    order: list[str] = []
+    real = herder.checked_config
+
+    def checked(*given: Any) -> dict[str, str]:
+        order.append("validated")
+        return real(*given)
+
+    monkeypatch.setattr(herder, "expected", lambda name, given, members, *_: said if members == 1 else None)
+    monkeypatch.setattr(herder, "checked_config", checked)
+    worker = cluster.add_worker()
+    cluster.until_stable()
+    monkeypatch.setattr(worker.runner, "do", lambda command: order.append(type(command).__name__))
+    given = {"connector.class": "MemorySource", "topic": "t"}
+    leader = cluster.leader()
+    leader.submit(CreateConnector("c", given, TargetState.STOPPED)).result(LIMIT_S)
+    leader.submit(PutConfig("c", given)).result(LIMIT_S)
+    assert order == ["validated", "validated"]
+    leader.submit(CreateConnector("d", given)).result(LIMIT_S)
+    assert order[2:4] == ["Expect", "validated"]
+    leader.submit(SetTargetState("c", TargetState.STARTED)).result(LIMIT_S)
+    leader.submit(PutConfig("c", given)).result(LIMIT_S)
+    assert order.count("Expect") == 2
