@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 
@@ -19,9 +18,8 @@ class ConnectorTaskId(NamedTuple):
         return f"{self.connector}-{self.task}"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TopicPartition:
-    """One partition of one topic."""
+class TopicPartition(NamedTuple):
+    """One partition of one topic. A tuple as well: readers and writers hash a dozen of them for each batch."""
 
     topic: str
     partition: int

@@ -32,6 +32,7 @@ LOOKUP_TIMEOUT_S = 30.0
 LOOP_EACH_S = 0.3  # its timers want to be seen to
 REPORT_EACH_S = 0.2  # under load: each report costs a row through the JVM and a message
 ANSWER_BYTES = 4 << 20  # unless fetch.max.bytes says: stays in the processor's cache from socket to socket
+FLOWING_BYTES = 16 << 20  # under way: no partition's turn waits for more, and the pool's buffers suffice
 CLOSE_LIMIT_S = 1.0
 _END_OF = {-1: FIRST, -2: NEXT}
 _T = TypeVar("_T")
@@ -58,8 +59,9 @@ class Copied:
         if offset < 0:
             return
         for first, count in piece.runs():
-            if self.runs and (sum(self.runs[-1][::2]), sum(self.runs[-1][1:])) == (first, offset):
-                self.runs[-1] = (*self.runs[-1][:2], self.runs[-1][2] + count)
+            before, at, held = self.runs[-1] if self.runs else (-1, -1, 0)
+            if before + held == first and at + held == offset and held:
+                self.runs[-1] = before, at, held + count
             else:
                 self.runs.append((first, offset, count))
             offset += count
@@ -96,7 +98,7 @@ class BatchCopier:
             self._settings.committed_only,
         )
         self._rules, self._target = rules, target
-        self._most_bytes = produced.buffer_bytes
+        self._most_bytes = min(produced.buffer_bytes, FLOWING_BYTES)
         self._selector = selectors.DefaultSelector()
         self._loop = asyncio.SelectorEventLoop(self._selector)
         self._ran_s = self._reported_s = 0.0
@@ -182,7 +184,7 @@ class BatchCopier:
                 await self._fetcher.settled()  # what was taken is not to wait for the next call
                 return
             if self._sender.held_bytes >= self._most_bytes:
-                await self._sender.changed(left_s, self._most_bytes)
+                await self._sender.changed(left_s, self._most_bytes * 3 // 4)  # not for each acknowledgement
             else:
                 await self._fetcher.fill(left_s, goes_on=True)
 

@@ -34,6 +34,7 @@ from spark_connect_rt.protocol.ids import TopicPartition
 
 PRODUCE = "produce"
 MOST_REQUESTS = 2  # under way to one broker: it has one while the other is made; each has a price, so no more
+FULL_BYTES = 256 << 10  # of a request: with more a byte costs no less
 SAY_STALLED_EACH_S = 10.0
 UNKNOWN_LIMIT_S = 30.0  # until a partition that no broker knows counts as one that does not exist
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
@@ -131,13 +132,33 @@ class BatchSender:
 
     def _send_ready(self, broker: int) -> None:
         self._due.discard(broker)
+        while self._requests[broker] < MOST_REQUESTS and (chosen := self._next_request(broker)):
+            self._start(self._send(broker, chosen))
+
+    def _next_request(self, broker: int) -> dict[TopicPartition, tuple[Piece, Any]] | None:
+        """Return what leaves next, counted as under way; None: nothing now."""
         if time.monotonic() - self._refreshed_s > self._age_s:
             self._refresh()
-        while self._ready[broker] and self._requests[broker] < MOST_REQUESTS and self.failure is None:
-            chosen = self._chosen(self._ready[broker])
-            if chosen:
-                self._requests[broker] += 1
-                self._start(self._send(broker, chosen))
+        ready = self._ready[broker]
+        if not ready or self.failure is not None or (self._requests[broker] and self._gains_by_waiting(ready)):
+            return None
+        chosen = self._chosen(ready)
+        self._requests[broker] += bool(chosen)
+        return chosen
+
+    def _gains_by_waiting(self, ready: deque[TopicPartition]) -> bool:
+        """Tell whether what is ready should leave with what the request under way holds.
+
+        Of small batches the request is what costs, here and at the broker. Where more of each partition waits, those
+        that leave together come back together; where not, a batch that has just come in must not wait.
+        """
+        size = 0
+        for place in ready:
+            waiting = self._waiting[place]
+            size += waiting[0].size
+            if len(waiting) == 1 or size >= FULL_BYTES:
+                return False
+        return True
 
     def _chosen(self, ready: deque[TopicPartition]) -> dict[TopicPartition, tuple[Piece, Any]]:
         """Take the next batches of partitions whose turn it is, a request full of them."""
@@ -198,7 +219,14 @@ class BatchSender:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._fail(error if isinstance(error, ConnectError) else ConnectError(f"producing: {error!r}"))
 
-    async def _send(self, broker: int, chosen: dict[TopicPartition, tuple[Piece, Any]]) -> None:
+    async def _send(self, broker: int, chosen: dict[TopicPartition, tuple[Piece, Any]] | None) -> None:
+        """Send a request, and what is ready then: a task for each would cost the loop a turn."""
+        while chosen:
+            await self._sent(broker, chosen)
+            chosen = self._next_request(broker)
+            self._send_ready(broker)
+
+    async def _sent(self, broker: int, chosen: dict[TopicPartition, tuple[Piece, Any]]) -> None:
         now_s = time.monotonic()
         for piece, _ in chosen.values():
             piece.until_s = piece.until_s or now_s + self._delivery_s
@@ -216,7 +244,6 @@ class BatchSender:
             self._take(place, piece, found.get(place, _NO_ANSWER))
         if self.held_bytes < self._below:
             self._changed.set()
-        self._send_ready(broker)
 
     def _take(self, place: TopicPartition, piece: Piece, outcome: Outcome) -> None:
         if not outcome.code:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-KEPT = 12  # what is under way is 32 MiB (buffer.memory) and an answer or two of 4 MiB
+KEPT = 12  # what is under way is 16 MiB in answers of 4 MiB, parts of which have been sent, and an answer or two more
 ROUNDED_BYTES = 1 << 20
 
 

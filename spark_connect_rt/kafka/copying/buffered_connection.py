@@ -8,6 +8,7 @@ views: of the answer's buffer when received, of whatever memory holds them when 
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from spark_connect_rt.kafka.group_connection import GroupConnection
 FIRST_BYTES = 8 << 10  # read at once where no frame is begun: most answers, and the first bytes of large ones
 SMALL_FRAME_BYTES = 64 << 10
 SMALL_FIELD_BYTES = 4096  # of an answer: below it bytes, as the library makes them
+WAKE_BYTES = 1 << 20  # of a large frame are received at once
 CHUNK_BYTES = 256 << 10  # what a socket does not take at once is copied
 _SIZE_BYTES = 4
 _HEAD = struct.Struct(">ihhih")  # of a request: size, kind, version, number, length of the client's id
@@ -66,6 +68,7 @@ class BufferedConnection(GroupConnection):
         if transport.get_extra_info("ssl_object") is None:
             transport.set_write_buffer_limits(high=0)
             self._direct = SocketWriter(transport)
+            self._receiver.socket = transport.get_extra_info("socket")
         else:  # asyncio's TLS pauses at that size, not above it: with 0 it pauses and resumes in turns, and may stay so
             transport.set_write_buffer_limits(high=1, low=0)
         return connected
@@ -173,6 +176,8 @@ class _Receiver(asyncio.BufferedProtocol):
         self._have = 0  # of the frame, or of ``_first``
         self._room = asyncio.Event()
         self._room.set()
+        self.socket: Any = None  # with TLS: what is encrypted has another length
+        self._wakes_at = 1  # bytes
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return (self._first if self._frame is None else self._frame)[self._have :]
@@ -184,6 +189,17 @@ class _Receiver(asyncio.BufferedProtocol):
         elif self._have == len(self._frame):
             frame, self._frame, self._have = self._frame, None, 0
             self._connection.take_frame(frame)
+        if self.socket is not None:
+            self._wake_at(1 if self._frame is None else min(len(self._frame) - self._have, WAKE_BYTES))
+
+    def _wake_at(self, size: int) -> None:
+        """Have the kernel wait until so many bytes are there: a turn of the loop for each of its pieces costs more.
+
+        It wakes for an end all the same, and when its own buffer takes no more.
+        """
+        if size != self._wakes_at:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
+            self._wakes_at = size
 
     def _take_apart(self) -> None:
         at, end = 0, self._have

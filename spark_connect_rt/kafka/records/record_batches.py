@@ -18,6 +18,7 @@ PRESENT_FORMAT = 2  # "magic"; brokers since Kafka 4.0 store no other
 LEAST_RECORDS = 1_000
 LEAST_IN_BATCH = 16
 _HEAD = struct.Struct(">qiibIhiqqqhii")
+_LENGTH_AND_MAGIC = struct.Struct(">8xi4xb")
 _SIZES = struct.Struct(">8xi4xb40xi")
 _LENGTH_ENDS, _MAGIC_AT, _CRC_ENDS = 12, 16, 21
 _CODEC, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
@@ -94,16 +95,26 @@ class CommittedBatches:
 
 def whole_batches(batches: bytes) -> Iterator[Batch]:
     """Yield the batches of the present format, up to one that is cut off or older. Raises DataError: none at all."""
+    return (_batch_at(batches, start) for start in _starts(batches))
+
+
+def _starts(batches: bytes) -> Iterator[int]:
     start, size = 0, len(batches)
     while start + _HEAD.size <= size:
-        head = _HEAD.unpack_from(batches, start)
-        end = start + _LENGTH_ENDS + head[1]
-        if head[3] != PRESENT_FORMAT or end > size:
+        length, magic = _LENGTH_AND_MAGIC.unpack_from(batches, start)
+        end = start + _LENGTH_ENDS + length
+        if magic != PRESENT_FORMAT or end > size:
             break
         if end < start + _HEAD.size:
-            raise DataError(f"the record batch at offset {head[0]} is damaged (length {head[1]})")
-        yield Batch._make((*head, start, start + _HEAD.size, end))
+            offset = _batch_at(batches, start).base_offset
+            raise DataError(f"the record batch at offset {offset} is damaged (length {length})")
+        yield start
         start = end
+
+
+def _batch_at(batches: bytes, start: int) -> Batch:
+    head = _HEAD.unpack_from(batches, start)
+    return Batch._make((*head, start, start + _HEAD.size, start + _LENGTH_ENDS + head[1]))
 
 
 def magic_of(batches: bytes) -> int | None:
@@ -128,12 +139,14 @@ def offset_behind(batches: bytes, position: int) -> int:
 
     Only of batches of the present format: older ones end it.
     """
-    return max((position, *(batch.next_offset for batch in whole_batches(batches))))
+    last = last_batch(batches)
+    return position if last is None else max(position, last.next_offset)
 
 
 def last_batch(batches: bytes) -> Batch | None:
-    """Return the last whole batch; see ``offset_behind``."""
-    return next(iter(deque(whole_batches(batches), maxlen=1)), None)
+    """Return the last whole batch, whose offsets are the highest; see ``offset_behind``."""
+    starts = deque(_starts(batches), maxlen=1)  # of the others only what says where the next one begins is read
+    return _batch_at(batches, starts[0]) if starts else None
 
 
 def aborts(marker: Any) -> bool:

@@ -213,6 +213,39 @@ def test_small_batches_that_wait_leave_as_one_and_keep_their_order() -> None:
     assert len(links.sizes) <= 3
 
 
+def later(links: Links, first: int, second: int) -> list[int]:
+    """Send so many batches of one partition, and when the first is under way of another; return the requests' sizes."""
+
+    async def run() -> None:
+        sender = BatchSender(links, RULES, -1, (1_000, 60_000, 1, 300_000), lambda *_: None)  # type: ignore[arg-type]
+        for place, count in ((THERE, first), (OTHER, second)):
+            batches = b"".join(blob(n, LARGE) for n in range(count))
+            for piece in pieces_of(HERE, 0, memoryview(bytearray(batches)), None, RULES):
+                sender.put(place, piece)
+            while not links.under_way:
+                await asyncio.sleep(0)
+        while sender.held_bytes:
+            await sender.changed(1.0)
+        await sender.close()
+
+    asyncio.run(run())
+    return links.sizes
+
+
+def test_partitions_with_more_behind_leave_together() -> None:
+    """Each request has its price: two streams of small batches share theirs, whichever began first."""
+    links = Links()
+    sizes = later(links, 5, 4)
+    assert [round(size / len(LARGE)) for size in sizes] == [1, 2, 2, 2, 2]
+    assert links.most_under_way == 1
+
+
+def test_what_has_just_come_in_does_not_wait_for_another_partition() -> None:
+    links = Links()
+    later(links, 5, 1)
+    assert links.most_under_way == 2
+
+
 def test_a_request_is_no_larger_than_max_request_size() -> None:
     links = Links()
     done, failure = copied(links, [blob(n, LARGE) for n in range(20)])
