@@ -1,5 +1,7 @@
 """The wheel's build: compiles ``java/`` into ``spark_connect_rt/java_host/java-host.jar``, which runs Java plug-ins.
 
+It also puts the ``.pth`` file of ``spark_connect_rt/spark/pyspark_folder.py`` where Python looks for such files.
+
 By ``javac --release 17``; without a JDK by Eclipse's compiler on the Java there is. Without a Java, or without the
 network for Connect's own jars, the wheel is built all the same, without that jar, and the build says so:
 CONNECTRT_BUILD_JAVA=require makes that an error, =skip leaves Java out.
@@ -17,6 +19,8 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 IN_WHEEL = "spark_connect_rt/java_host/java-host.jar"
+PATHS = "spark_connect_rt/spark/pyspark_folder.pth"
+PATHS_IN_WHEEL = "spark_connect_rt_pyspark.pth"  # Python takes them by name: behind the one of an editable install
 
 
 class JavaHostHook(BuildHookInterface):  # type: ignore[type-arg]
@@ -25,7 +29,9 @@ class JavaHostHook(BuildHookInterface):  # type: ignore[type-arg]
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile, unless it is an editable install: a checkout compiles at its first Java plug-in."""
+        """Include the paths; compile, unless the install is editable: a checkout compiles at its first Java plug-in."""
+        included = "force_include_editable" if version == "editable" else "force_include"
+        build_data[included][str(Path(self.root) / PATHS)] = PATHS_IN_WHEEL
         mode = os.environ.get("CONNECTRT_BUILD_JAVA", "auto")
         if version == "editable" or mode == "skip":
             return

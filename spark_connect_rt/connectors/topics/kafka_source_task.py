@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_connect_rt.api.data.schema import OPTIONAL_BYTES
 from spark_connect_rt.api.ranges import SourceRange
@@ -91,6 +90,8 @@ class KafkaSourceTask(SourceTask):
         self, found: Iterable[tuple[TopicPartition, pa.RecordBatch]]
     ) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
         """Yield the rows that lie before the ends."""
+        import pyarrow.compute as pc  # not where the connector plans
+
         for one, rows in found:
             end = self._ends.get(one)
             if end is not None and rows.column("offset")[-1].as_py() >= end:

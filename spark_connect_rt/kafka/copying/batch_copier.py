@@ -16,9 +16,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from spark_connect_rt.errors import ConnectError, DataError
+from spark_connect_rt.kafka.connections.buffer_pool import BufferPool
+from spark_connect_rt.kafka.connections.buffered_connection import connect_buffered
 from spark_connect_rt.kafka.copying.batch_sender import BatchSender
-from spark_connect_rt.kafka.copying.buffer_pool import BufferPool
-from spark_connect_rt.kafka.copying.buffered_connection import connect_buffered
 from spark_connect_rt.kafka.copying.pieces import CopyRules, Piece, behind, pieces_of
 from spark_connect_rt.kafka.copying.produce_batches import ACKS_OF_ALL
 from spark_connect_rt.kafka.reading import fetch_settings as reading

@@ -11,11 +11,15 @@ import math
 import selectors
 import time
 from collections.abc import Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from spark_connect_rt.errors import DataError
+from spark_connect_rt.kafka.connections.buffer_pool import BufferPool
+from spark_connect_rt.kafka.connections.buffered_connection import connect_buffered
+from spark_connect_rt.kafka.reading.broker_links import BrokerLinks
 from spark_connect_rt.kafka.reading.fetch_settings import fetch_settings
 from spark_connect_rt.kafka.reading.fetched_rows import as_one, fetched_rows
 from spark_connect_rt.kafka.reading.fetcher import TICK_S, Fetcher, PartitionAnswer, PartitionReading, has_steps_left
@@ -30,7 +34,7 @@ _T = TypeVar("_T")
 
 
 class FetchConsumer:
-    """A BatchConsumer on aiokafka's connections. One thread."""
+    """A BatchConsumer on connections that receive into buffers of its own. One thread."""
 
     def __init__(self, config: Mapping[str, str]) -> None:
         """Take Java's properties, all of which ``fetch_settings`` honours. Raises BadConfigError."""
@@ -38,7 +42,9 @@ class FetchConsumer:
         self._selector = selectors.DefaultSelector()
         self._loop = asyncio.SelectorEventLoop(self._selector)
         self._ran_s = 0.0
-        self._fetcher = Fetcher(self._settings)
+        self._pool = BufferPool()
+        opened = partial(connect_buffered, self._pool)
+        self._fetcher = Fetcher(self._settings, BrokerLinks(self._settings, opened))
         self._rows: _Rows | None = None  # of the answer that is being returned
 
     def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -53,6 +59,8 @@ class FetchConsumer:
         self._fetcher.forget(partitions)
         if self._rows is not None and not self._is_read(self._rows.answer):
             self._rows = None
+        if not self._fetcher.readings:
+            self._pool.forget()
 
     def poll(self, max_records: int, timeout_ms: int) -> pa.RecordBatch | None:
         """See the port. Returns as soon as there is one record, with what else is there."""
@@ -64,8 +72,11 @@ class FetchConsumer:
         until_s = time.monotonic() + timeout_ms / 1000
         while True:
             rows = self._taken(max_records)
-            if rows or self._is_quiet(until_s):
+            if rows:
                 return rows
+            self._pool.rest()
+            if self._is_quiet(until_s):
+                return []
             self._run(self._fetcher.fill(max(0.0, until_s - time.monotonic())))
             if not self._fetcher.answers and until_s - time.monotonic() < TICK_S:
                 return []

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ CHUNK_BYTES = 1024 * 1024  # of records taken apart at once: they should stay in
 _LEAST_RECORD = 7  # bytes: each of its parts in one
 _LEAST_HEADER = 2
 _DECODERS = {1: codec.gzip_decode, 2: codec.snappy_decode, 3: codec.lz4_decode, 4: codec.zstd_decode}
+_PLACES = attrgetter("records"), attrgetter("end")  # of a batch in its answer
 _Ints = np.ndarray[Any, np.dtype[Any]]
 
 # For each batch: where its records begin and how many there are.
@@ -123,10 +125,10 @@ def records_of(
             size += len(body)
         at = max(at, batch.next_offset)
         if size >= CHUNK_BYTES:
-            yield _records(chunk, position), at
+            yield _records(chunk, view, position), at
             chunk, size, yielded_to = [], 0, at
     if at > yielded_to:
-        yield _records(chunk, position) if chunk else None, at
+        yield _records(chunk, view, position) if chunk else None, at
 
 
 def _body(records: memoryview, batch: Batch) -> Any:
@@ -144,14 +146,12 @@ def _body(records: memoryview, batch: Batch) -> Any:
     return body
 
 
-def _records(chunk: list[tuple[Batch, Any]], position: int) -> Records:
-    """Take a chunk apart."""
+def _records(chunk: list[tuple[Batch, Any]], answer: memoryview, position: int) -> Records:
+    """Take a chunk of an answer apart."""
     heads = [batch for batch, _ in chunk]
-    data = np.frombuffer(chunk[0][1] if len(chunk) == 1 else b"".join(body for _, body in chunk), np.uint8)
+    data, starts, batch_ends = _laid_out(chunk, answer)
     counts = np.array([head.record_count for head in heads])
-    batch_ends = np.cumsum([len(body) for _, body in chunk])
-    starts = np.concatenate(([0], batch_ends[:-1]))
-    total, lasts = int(counts.sum()), np.cumsum(counts) - 1
+    total, behind = int(counts.sum()), np.cumsum(counts)
     ends, deltas, keys = _run(
         _RECORDS,
         {"data": data, "batches": np.stack((starts, counts), axis=1).ravel()},
@@ -160,7 +160,8 @@ def _records(chunk: list[tuple[Batch, Any]], position: int) -> Records:
         heads[0],
     )
     begins = np.concatenate(([0], ends[:-1]))
-    _check(bool((ends[lasts] == batch_ends).all() and (keys > begins).all()), heads[0])
+    begins[behind - counts] = starts
+    _check(bool((ends[behind - 1] == batch_ends).all() and (keys > begins).all()), heads[0])
     time_deltas, offset_deltas, key_lengths = deltas.reshape(-1, 3).T
     key_ends = keys + np.maximum(key_lengths, 0)
     _check(bool(((key_ends >= keys) & (key_ends < ends)).all()), heads[0])
@@ -176,6 +177,19 @@ def _records(chunk: list[tuple[Batch, Any]], position: int) -> Records:
     found = Records(data, offsets, timestamps, keys, key_lengths, values, value_lengths, headers, ends)
     wanted = offsets >= position
     return found if wanted.all() else found.those(wanted)
+
+
+def _laid_out(chunk: list[tuple[Batch, Any]], answer: memoryview) -> tuple[_Ints, _Ints, _Ints]:
+    """Return memory with all records of a chunk, and where in it those of each batch begin and end.
+
+    As they lie in the answer where none is compressed, with the batches' heads between them: no copy.
+    """
+    if all(batch.codec == 0 for batch, _ in chunk):
+        first = chunk[0][0].records
+        starts, ends = (np.array([place(one) - first for one, _ in chunk]) for place in _PLACES)
+        return np.frombuffer(answer[first : first + int(ends[-1])], np.uint8), starts, ends
+    ends = np.cumsum([len(body) for _, body in chunk])
+    return np.frombuffer(b"".join(body for _, body in chunk), np.uint8), np.concatenate(([0], ends[:-1])), ends
 
 
 def _run(program: str, inputs: dict[str, _Ints], count: int, sizes: dict[str, int], batch: Batch | None) -> list[_Ints]:

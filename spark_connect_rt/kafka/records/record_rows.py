@@ -38,7 +38,7 @@ class RecordRows:
             raise DataError(f"a record batch behind offset {self.behind} is damaged: {error}") from error
 
     def _records(self) -> Iterator[Any]:
-        reader = MemoryRecords(self._batches)
+        reader = MemoryRecords(bytes(self._batches))  # which it insists on; no copy where it is
         while reader.has_next():
             batch: Any = reader.next_batch()
             if self._check_crcs and not batch.validate_crc():

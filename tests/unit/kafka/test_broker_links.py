@@ -9,8 +9,8 @@ import pytest
 from aiokafka.errors import KafkaConnectionError
 
 from spark_connect_rt.errors import NotFoundError
-from spark_connect_rt.kafka.copying.buffer_pool import BufferPool
-from spark_connect_rt.kafka.copying.buffered_connection import BufferedConnection
+from spark_connect_rt.kafka.connections.buffer_pool import BufferPool
+from spark_connect_rt.kafka.connections.buffered_connection import BufferedConnection
 from spark_connect_rt.kafka.reading import fetcher
 from spark_connect_rt.kafka.reading.broker_links import BrokerLinks
 from spark_connect_rt.kafka.reading.fetch_settings import fetch_settings

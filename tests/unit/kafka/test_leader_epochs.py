@@ -15,7 +15,7 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.kafka.reading import broker_links
+from spark_connect_rt.kafka.reading import fetch_consumer
 from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
 from spark_connect_rt.protocol.ids import TopicPartition
 
@@ -118,7 +118,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> FakeBroker:
     async def connect(*_: Any, **__: Any) -> FakeConnection:
         return FakeConnection(broker)
 
-    monkeypatch.setattr(broker_links, "connect", connect)
+    monkeypatch.setattr(fetch_consumer, "connect_buffered", connect)
     return broker
 
 

@@ -97,7 +97,7 @@ def test_planning_a_stream_of_a_topic_imports_nothing_that_reads_or_writes() -> 
         " for one in ('key', 'value', 'header')};"
         "source = pyspark_connectrt.DefaultSource(options); assert source.schema() == 'value binary';"
         "assert source.streamReader(StructType().add('value', BinaryType()));"
-        "print([one for one in ('aiokafka', 'pandas', 'spark_connect_rt.pipeline.source_pipeline',"
+        "print([one for one in ('aiokafka', 'pandas', 'pyarrow.compute', 'spark_connect_rt.pipeline.source_pipeline',"
         " 'spark_connect_rt.transforms.columns', 'spark_connect_rt.spark.datasource.open_task',"
         " 'spark_connect_rt.spark.datasource.row_writer') if one in sys.modules])"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 KEPT = 12  # what is under way is 16 MiB in answers of 4 MiB, parts of which have been sent, and an answer or two more
 ROUNDED_BYTES = 1 << 20
+RESTS = 20  # in a row, until what is kept is memory for nothing: a reader has caught up
 
 
 class BufferPool:
@@ -12,9 +13,11 @@ class BufferPool:
     def __init__(self) -> None:
         """Start with none."""
         self._kept: list[bytearray] = []
+        self._rests = 0
 
     def take(self, size: int) -> memoryview:
         """Return a writable view of so many bytes; what is in them is not said."""
+        self._rests = 0
         for number, one in enumerate(self._kept):
             if _is_free(one):
                 if len(one) >= size:
@@ -25,6 +28,16 @@ class BufferPool:
         if len(self._kept) < KEPT:
             self._kept.append(made)
         return memoryview(made)[:size]
+
+    def rest(self) -> None:
+        """Note that its user waits; after ``RESTS`` of them without a ``take`` nothing is kept."""
+        self._rests += 1
+        if self._rests >= RESTS:
+            self.forget()
+
+    def forget(self) -> None:
+        """Keep nothing; what has views left lives as long as they do."""
+        self._kept.clear()
 
 
 def _is_free(buffer: bytearray) -> bool:

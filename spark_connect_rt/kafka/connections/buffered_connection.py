@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, Protocol
 
 from aiokafka.errors import CorrelationIdError, KafkaConnectionError
 
-from spark_connect_rt.kafka.copying.buffer_pool import BufferPool
-from spark_connect_rt.kafka.copying.socket_writer import SocketWriter
+from spark_connect_rt.kafka.connections.buffer_pool import BufferPool
+from spark_connect_rt.kafka.connections.socket_writer import SocketWriter
 from spark_connect_rt.kafka.group_connection import GroupConnection
 
 FIRST_BYTES = 8 << 10  # read at once where no frame is begun: most answers, and the first bytes of large ones
