@@ -35,6 +35,7 @@ ConnectorFiles = Annotated[
     list[Path] | None, typer.Argument(help="Connector files of a standalone worker: properties or JSON.")
 ]
 Alone = Annotated[bool, typer.Option("--standalone", help="Run a standalone worker.")]
+OfHosts = Annotated[bool, typer.Option("--java", help="For the JVMs of Java plug-ins, too; fetches Connect's jars.")]
 Override = Annotated[list[str] | None, typer.Option("--set", help="name=value, wins over the file; repeatable.")]
 
 
@@ -66,12 +67,13 @@ def quickstart(file: QuickstartFile = None, keep: Keep = False, override: Overri
 
 
 @cli.command("class-archive")
-def class_archive() -> None:
+def class_archive(java: OfHosts = False) -> None:
     """Prepare this environment: every later start of a worker costs a third less CPU. Half a minute, once."""
-    from spark_connect_rt.app.commands.class_archive import make_class_archive
+    from spark_connect_rt.app.commands.class_archive import make_class_archive, make_host_archive
 
     def make() -> int:
-        sys.stdout.write(f"{make_class_archive()}\n")
+        for one in (make_class_archive, make_host_archive) if java else (make_class_archive,):
+            sys.stdout.write(f"{one()}\n")
         return 0
 
     _exit_with(make)

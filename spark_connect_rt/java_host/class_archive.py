@@ -1,8 +1,9 @@
 """An archive of the host's classes, which every later JVM maps instead of reading jars (JEP 350, class data sharing).
 
-One for each (Java, jars as they are on this machine), in the cache, made once beside the first host that starts without
-it. A JVM that finds a jar changed leaves its archive alone without a word, so the name says which jars it is of, and a
-new one is tried with ``-Xshare:on`` before it gets that name. Without it everything works the same, only slower.
+One for each (Java, jars as they are on this machine), in the cache, made once when a plug-in is installed here, else
+beside the first host that starts without it. A JVM that finds a jar changed leaves its archive alone without a word, so
+the name says which jars it is of, and a new one is tried with ``-Xshare:on`` before it gets that name. Without it
+everything works the same, only slower.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def archive_path(java: Path, jars: Sequence[Path]) -> Path:
     facts = [os.fsencode(java.resolve()), release.read_bytes() if release.is_file() else b""]
     for jar in jars:
         found = jar.stat()
-        facts.append(f"{jar} {found.st_size} {found.st_mtime_ns}".encode())
+        facts.append(f"{jar} {found.st_size} {int(found.st_mtime)}".encode())  # as the JVM; images keep whole seconds
     digest = hashlib.sha256(b"\0".join(facts)).hexdigest()[:16]
     return cache_directory() / "java-host" / f"classes-{digest}.jsa"
 

@@ -76,17 +76,22 @@ def _from_file(command: Sequence[str], folder: Path) -> list[str]:
 def prepare_archive(java: Path, jars: Sequence[Path]) -> None:
     """Have later hosts of these jars start faster: returns at once, and leaves other work the processor."""
     patient = [nice, "-n", "19"] if (nice := shutil.which("nice")) else []
+    make_in_background(java, jars, rehearsal(java, jars, patient))
+
+
+def rehearsal(java: Path, jars: Sequence[Path], before: Sequence[str] = ()) -> Callable[..., JavaProcess]:
+    """Return what starts the host that ``make_archive`` lets run; ``before``: words before its command."""
 
     def start(options: Sequence[str], worker_config: Mapping[str, str], on_frame: OnFrame) -> JavaProcess:
         return JavaProcess(
-            lambda path: [*patient, *_from_file(command_line(java, jars, path, "128m", options), path.parent)],
+            lambda path: [*before, *_from_file(command_line(java, jars, path, "128m", options), path.parent)],
             worker_config,
             on_frame,
             lambda why: None,
             {"root": "WARN"},
         )
 
-    make_in_background(java, jars, start)
+    return start
 
 
 class JavaProcess:

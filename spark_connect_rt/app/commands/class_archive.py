@@ -1,4 +1,4 @@
-"""``connectrt class-archive``: makes the archive of classes that every later start of Spark's JVM maps."""
+"""``connectrt class-archive``: makes archives of classes that later starts of a JVM map, Spark's and Java hosts'."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import os
 import time
 from pathlib import Path
 
-from spark_connect_rt.embedded.java import find_java
+from spark_connect_rt.embedded.java import find_java, java_of_plugins
 from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.java_host.class_archive import make_archive
+from spark_connect_rt.java_host.jar import program_jars
+from spark_connect_rt.java_host.process import rehearsal
 from spark_connect_rt.spark.driver.class_archive import JAVA_OPTIONS, archive_path, end_jvm, rehearse
 from spark_connect_rt.spark.driver.session import DEFAULT_CONF, build_session
 
@@ -39,3 +42,15 @@ def make_class_archive() -> Path:
         raise ConnectError(f"the JVM ended with code {code} and left no archive: it needs HotSpot, 13 or newer")
     half.replace(path)
     return path
+
+
+def make_host_archive() -> Path:
+    """Make the archive of Java hosts, unless it is there. Returns its path; takes a few seconds.
+
+    Connect's jars are downloaded if they are not here.
+
+    Raises ConnectError: no Java, no jars, or this JVM makes no archive; OSError: the cache cannot be written to.
+    """
+    java = java_of_plugins()
+    jars = program_jars(java)
+    return make_archive(java.executable, jars, rehearsal(java.executable, jars))

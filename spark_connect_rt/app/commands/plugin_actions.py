@@ -12,6 +12,7 @@ from spark_connect_rt.app.commands.plugin_places import PluginPlace
 from spark_connect_rt.app.commands.plugin_tables import coordinate_lines, settings_page, settings_table
 from spark_connect_rt.app.plugin_report import report_lines
 from spark_connect_rt.app.worker_plugins import plugin_folders
+from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.plugin_install.search import search_plugins
 from spark_connect_rt.plugin_install.service_files import missing_services
 from spark_connect_rt.plugin_install.service_files import sync_manifests as write_services
@@ -67,7 +68,16 @@ def install(place: PluginPlace, wanted: WantedPlugin) -> int:
     for title, names in (("plug-ins", done["plugins"]), ("left out, Connect has them", done["left_out"])):
         if names:
             _write(f"  {title}: {', '.join(names)}\n")
+    if done["plugins"]:  # of Java
+        _prepare_java(place)
     return 0
+
+
+def _prepare_java(place: PluginPlace) -> None:
+    try:
+        place.prepare_java()
+    except (ConnectError, OSError) as error:  # it is installed all the same
+        _write(f"  its first start will take longer, no archive of the Java host's classes can be made: {error}\n")
 
 
 def remove(place: PluginPlace, name: str, version: str) -> int:

@@ -37,6 +37,9 @@ class PluginPlace(Protocol):
     def install(self, wanted: WantedPlugin) -> Mapping[str, Any]:
         """Install one; return what was installed."""
 
+    def prepare_java(self) -> None:
+        """Let the first start of a Java plug-in cost less. Raises ConnectError, OSError: it will not."""
+
     def remove(self, name: str, version: str) -> None:
         """Remove one. Raises NotFoundError."""
 
@@ -60,6 +63,9 @@ class OnCluster:
     def install(self, wanted: WantedPlugin) -> Mapping[str, Any]:
         """See PluginPlace."""
         return self._session.ask(management_calls.install_plugin(json_of(wanted)))
+
+    def prepare_java(self) -> None:
+        """See PluginPlace; workers do it beside the first JVM that they start."""
 
     def remove(self, name: str, version: str) -> None:
         """See PluginPlace."""
@@ -98,6 +104,12 @@ class OnThisMachine:
         """See PluginPlace."""
         done: Mapping[str, Any] = json_of(self._installer.install(wanted, _who()))
         return done
+
+    def prepare_java(self) -> None:
+        """See PluginPlace."""
+        from spark_connect_rt.app.commands.class_archive import make_host_archive  # pyspark: not for every word
+
+        make_host_archive()
 
     def remove(self, name: str, version: str) -> None:
         """See PluginPlace."""

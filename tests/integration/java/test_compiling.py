@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from spark_connect_rt.app.commands import class_archive as class_archive_command
+from spark_connect_rt.app.commands.class_archive import make_host_archive
 from spark_connect_rt.embedded.java import Java, find_java
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.java_host import class_archive
@@ -78,30 +81,25 @@ def test_an_archive_is_made_once_and_taken_by_the_jvm(tmp_path: Path, monkeypatc
     (tmp_path / "jars").mkdir()
     jars = [tmp_path / "jars" / jar.name for jar in all_jars]
     for here, jar in zip(jars, all_jars, strict=True):
-        os.link(jar, here) if os.stat(jar).st_dev == os.stat(tmp_path).st_dev else here.write_bytes(jar.read_bytes())
+        shutil.copy2(jar, here)
     monkeypatch.setattr(class_archive, "cache_directory", lambda: tmp_path)
     (tmp_path / "java-host").mkdir()
-    started: list[Sequence[str]] = []
-
-    def start(options: Sequence[str], worker: Mapping[str, str], on_frame: Any) -> JavaProcess:
-        started.append(options)
-        command = [*FAST, *options]
-        return JavaProcess(
-            lambda path: command_line(java.executable, jars, path, "64m", command),
-            worker,
-            on_frame,
-            lambda why: None,
-            {"root": "WARN"},
-        )
+    monkeypatch.setattr(class_archive_command, "program_jars", lambda _: jars)
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", " ".join(FAST))
 
     assert archive_options(java.executable, jars) == []
-    path = make_archive(java.executable, jars, start)
-    assert path == archive_path(java.executable, jars) == make_archive(java.executable, jars, start)
-    assert len(started) == 1
+    path = make_host_archive()
+    made_ns = path.stat().st_mtime_ns
+    assert path == archive_path(java.executable, jars) == make_host_archive()
+    assert path.stat().st_mtime_ns == made_ns
     assert path.stat().st_size > 5_000_000
     assert not list((tmp_path / "java-host").glob("archive-draft-*"))
     options = archive_options(java.executable, jars)
     assert options[0] == f"-XX:SharedArchiveFile={path}"
+    for jar in jars:
+        second_ns = int(jar.stat().st_mtime) * 1_000_000_000
+        os.utime(jar, ns=(second_ns, second_ns))  # as a layer of a container's image keeps it
+    assert archive_options(java.executable, jars) == options
     hosted(java, jars, [*FAST, "-Xshare:on"])  # the JVM ends at once unless it takes the archive
 
     jars[-1].unlink()

@@ -5,7 +5,7 @@ nothing is lost; with exactly-once nothing comes twice, without it what was not 
 from __future__ import annotations
 
 import json
-import time
+import threading
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from starlette.responses import JSONResponse, Response
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
@@ -28,35 +29,68 @@ from tests.topics import CommittedReader
 LIMIT_S = 60.0
 pytestmark = pytest.mark.timeout(5 * LIMIT_S)
 ROWS, PAGE = 3_000, 50
+MOMENT_S = 0.2  # before each page, until
+HURRY = threading.Event()  # is set; till then the last page does not come at all: nobody has read to the end
 ENDLESS = {"poll.interval.ms": "500", "batch.max.rows": "50", **JSON}
 
 
 def slow_pages(asked: Asked) -> Response:
-    """Answer /tickets?since=&offset= and /people?after=, ``ROWS`` rows in pages, each after a moment."""
-    time.sleep(0.02)
+    """Answer /tickets?since=&offset= and /people?after=, ``ROWS`` rows in pages."""
     if asked.path == "/people":
         after = int(asked.query["after"])
+        _await_page(after)
         return JSONResponse([{"id": at} for at in range(after + 1, min(after + PAGE, ROWS) + 1)])
     since, start = int(asked.query.get("since", 1)), int(asked.query.get("offset", 0))
+    _await_page(since + start)
     rows = [{"id": at, "name": f"n{at}"} for at in range(since, ROWS + 1)]
     return JSONResponse({"data": rows[start : start + PAGE], "total": len(rows)})
 
 
-@pytest.fixture(scope="module")
-def service() -> Iterator[HttpService]:
-    with HttpService(slow_pages) as service:
-        yield service
+def _await_page(at: int) -> None:
+    HURRY.wait(MOMENT_S if at < ROWS - PAGE else LIMIT_S)
 
 
 @pytest.fixture(scope="module")
-def items() -> Iterator[str]:
-    with PostgresServer(fsync="off") as server:
-        database = Database(jdbc_url(server.create_database()))
+def services() -> Iterator[tuple[str, str]]:
+    """Two addresses: a service answers one request at a time."""
+    with HttpService(slow_pages) as first, HttpService(slow_pages) as second:
+        yield first.url, second.url
+        HURRY.set()
+
+
+class Items:
+    """A table whose rows come as the pages do: a policy of its reader's waits beside every ``PAGE``th row."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        url = database.engine.url.set(drivername="postgresql+psycopg", username="reader")
+        self.url = url.render_as_string(hide_password=False)
         database.run(
             "CREATE TABLE items (id BIGINT PRIMARY KEY, name TEXT)",
             f"INSERT INTO items SELECT n, 'n' || n FROM generate_series(1, {ROWS}) AS n",
+            "CREATE TABLE pace AS SELECT false AS hurry",
+            f"""CREATE FUNCTION comes(at BIGINT) RETURNS BOOLEAN LANGUAGE plpgsql AS $$ BEGIN
+                WHILE at % {PAGE} = 0 AND NOT (SELECT hurry FROM pace) LOOP
+                    PERFORM pg_sleep({MOMENT_S});
+                    EXIT WHEN at < {ROWS - PAGE};
+                END LOOP;
+                RETURN true;
+            END $$""",
+            "CREATE ROLE reader LOGIN",
+            "GRANT SELECT ON items, pace TO reader",
+            "ALTER TABLE items ENABLE ROW LEVEL SECURITY",
+            "CREATE POLICY slowly ON items USING (comes(id))",
         )
-        yield database.engine.url.set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
+
+    def hurry(self, on: bool) -> None:
+        """As HURRY; a query that runs sees it."""
+        self._database.run(f"UPDATE pace SET hurry = {on}")
+
+
+@pytest.fixture(scope="module")
+def items() -> Iterator[Items]:
+    with PostgresServer(fsync="off") as server:
+        yield Items(Database(jdbc_url(server.create_database())))
 
 
 def rest_api(url: str) -> dict[str, str]:
@@ -94,14 +128,26 @@ def lakeflow(url: str) -> dict[str, str]:
     }
 
 
+def _written(servers: str, topic: str) -> int:
+    """Return how much is in a topic, of open transactions, too: all items are one."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "written", "isolation.level": "read_uncommitted"})
+    try:
+        end: int = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1]
+        return end
+    finally:
+        consumer.close()
+
+
 @pytest.mark.parametrize("exactly_once", [False, True], ids=["at_least_once", "exactly_once"])
 def test_a_killed_worker_goes_on_and_nothing_is_lost(
-    broker: EmbeddedKafka, tmp_path: Path, service: HttpService, items: str, exactly_once: bool
+    broker: EmbeddedKafka, tmp_path: Path, services: tuple[str, str], items: Items, exactly_once: bool
 ) -> None:
     group, servers = f"python-{uuid.uuid4().hex[:8]}", broker.bootstrap_servers
     secrets = tmp_path / "secrets.properties"
-    secrets.write_text(f"items={items}\n")
-    given = {"tickets": rest_api(service.url), "items": sql_database(secrets), "people": lakeflow(service.url)}
+    secrets.write_text(f"items={items.url}\n")
+    given = {"tickets": rest_api(services[0]), "items": sql_database(secrets), "people": lakeflow(services[1])}
+    HURRY.clear()
+    items.hurry(False)
     topics = {name: f"{group}-{name}" for name in given}
     create_topics(servers, list(topics.values()))
     properties = {
@@ -123,10 +169,13 @@ def test_a_killed_worker_goes_on_and_nothing_is_lost(
     with worker:
         for name, config in given.items():
             worker.rest.create(name, {**ENDLESS, **config, "topic.prefix": f"{group}-"})
-        for name in ("tickets", "people"):
-            until(lambda name=name: len(ids(name)) > 5 * PAGE, LIMIT_S, f"some of {name}", log_end)
+        for name, topic in topics.items():
+            until(lambda topic=topic: _written(servers, topic) > 5 * PAGE, LIMIT_S, f"some of {name}", log_end)
         worker.kill()
-        assert any(len(ids(name)) < ROWS for name in given), "it was killed in mid-flow"
+        killed_at = {name: len(ids(name)) for name in given}
+        assert max(killed_at.values()) < ROWS, "each was killed in mid-flow"
+        HURRY.set()
+        items.hurry(True)
         worker.start()
         for name in given:
             until(lambda name=name: len(ids(name)) == ROWS, LIMIT_S, f"every row of {name}", log_end)
@@ -139,5 +188,5 @@ def test_a_killed_worker_goes_on_and_nothing_is_lost(
         reader.close()
     assert set(most.values()) == {1} if exactly_once else max(most.values()) <= 2
     text = worker.log_file.read_text(errors="replace")
-    assert items not in text
+    assert items.url not in text
     assert "hush" not in text

@@ -1,4 +1,4 @@
-"""``connectrt plugins search|describe|docs``: what can be copied, read, put on a page or given to a program."""
+"""``connectrt plugins search|describe|docs|install``: what can be copied, read, put on a page or given to a program."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from spark_connect_rt.app.cli import cli
+from spark_connect_rt.app.commands import class_archive
 from spark_connect_rt.app.commands.plugin_tables import settings_page
+from spark_connect_rt.errors import StartupError
 from spark_connect_rt.plugin_install import search
 from spark_connect_rt.plugin_install.search import FoundPlugin
+from tests.unit.plugin_install.archives import plugin_zip
 
 LONG = "org.example.of.a.group:kafka-connect-of-a-name-that-is-longer-than-a-terminal-is-wide:12.34.56"
 
@@ -60,6 +63,35 @@ def test_the_settings_of_a_plugin_as_a_page_a_table_and_json(file: str) -> None:
     assert "│ topic " in table.output
     keys = {one["name"]: one for one in json.loads(ask("describe", "FileStreamSource", "-f", file, "--json").output)}
     assert (keys["topic"]["required"], keys["file"]["default_value"]) == (True, None)
+
+
+def test_an_install_on_this_machine_makes_the_first_start_cheaper_or_says_that_it_is_not(
+    tmp_path: Path, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared: list[str] = []
+    folder = ["--file", file, "--set", f"connectrt.plugins.directory={tmp_path / 'installed'}"]
+    monkeypatch.setattr(class_archive, "make_host_archive", lambda: prepared.append("once"))
+    assert ask("install", str(plugin_zip(tmp_path / "one-1.0.zip")), *folder).exit_code == 0
+    assert prepared == ["once"]
+
+    def fail() -> Path:
+        raise StartupError("there is no Java", exit_code=11)
+
+    monkeypatch.setattr(class_archive, "make_host_archive", fail)
+    done = ask("install", str(plugin_zip(tmp_path / "one-2.0.zip")), *folder)
+    assert done.exit_code == 0, "it is installed all the same"
+    assert "its first start will take longer" in done.output
+    assert "there is no Java" in done.output
+
+
+@pytest.mark.parametrize(("words", "made"), [([], ["spark"]), (["--java"], ["spark", "hosts"])])
+def test_archives_of_classes_are_sparks_and_when_asked_for_those_of_java_hosts(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], made: list[str]
+) -> None:
+    monkeypatch.setattr(class_archive, "make_class_archive", lambda: "spark")
+    monkeypatch.setattr(class_archive, "make_host_archive", lambda: "hosts")
+    done = CliRunner().invoke(cli, ["class-archive", *words])
+    assert (done.exit_code, done.output.splitlines()) == (0, made)
 
 
 def test_a_name_that_nothing_has_is_said(file: str) -> None:
