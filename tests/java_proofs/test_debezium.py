@@ -7,16 +7,19 @@ The short form has 20,000 rows and 2,000 changes; ``./test.sh java`` has a milli
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from http import HTTPStatus
 
 import pytest
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from tests.support.captured_database import PREFIX, CapturedDatabase, postgres_source
+from tests.support.captured_database import PREFIX, CapturedDatabase, postgres_source, records_of
 from tests.support.java_beside_ours import SIDES, JavaBesideOurs, whole
+from tests.support.killed_in_mid_flow import kill_in_mid_flow
 from tests.support.postgres_server import PostgresServer
 from tests.support.sunk_tables import SunkTables
 from tests.support.topic_content import Content
@@ -27,7 +30,6 @@ HEARTBEAT = f"__debezium-heartbeat.{PREFIX}"
 NAME = "captured"
 NOTES_ROWS = 100
 SUNK = 100_000 if whole() else 1_000  # rows of the sink
-RECORDS_OF_TEN = 13  # ten changes: see CapturedDatabase
 LIMIT_S = 3600.0 if whole() else 120.0
 pytestmark = pytest.mark.timeout(7200 if whole() else 300)
 
@@ -54,7 +56,7 @@ def test_changes_of_rows_and_of_the_schema_are_the_same(both: JavaBesideOurs, da
     database.widen()
     database.change(CHANGES // 2)
     both.await_key(ITEMS, database.mark(), LIMIT_S)
-    assert both.assert_equal(ITEMS) == ROWS + CHANGES // 10 * RECORDS_OF_TEN + 1
+    assert both.assert_equal(ITEMS) == ROWS + records_of(CHANGES) + 1
     last = both.reader.read(f"ours.{ITEMS}")[-1].value or b""
     assert b'"extra":7' in last
 
@@ -66,10 +68,38 @@ def test_heartbeats_and_a_signal_arrive(both: JavaBesideOurs, database: Captured
     assert both.assert_equal(HEARTBEAT) > 0
 
 
+def test_a_heartbeat_lets_go_of_the_log_though_only_another_table_changes(
+    both: JavaBesideOurs, database: CapturedDatabase
+) -> None:
+    """What heartbeats are for: without, the slot keeps PostgreSQL's log from the last captured change on."""
+    database.run("CREATE TABLE others (id int); ALTER PUBLICATION dbz ADD TABLE others")
+    database.run("INSERT INTO others SELECT generate_series(1, 1000)")
+    ((written,),) = database.run("SELECT pg_current_wal_insert_lsn()")
+
+    def let_go() -> int:
+        database.run("INSERT INTO others VALUES (0)")
+        found = "SELECT count(*) FROM pg_replication_slots WHERE slot_name = ANY(%s) AND confirmed_flush_lsn >= %s"
+        ((count,),) = database.run(found, ([database.slot(side) for side in SIDES], written))
+        return int(str(count))
+
+    both.ours.rest.until(let_go, len(SIDES), LIMIT_S, f"slots that need nothing before {written}")
+
+
+def test_what_debezium_measures_and_logs_is_shown(both: JavaBesideOurs, database: CapturedDatabase) -> None:
+    rest, log = both.ours.rest, both.ours.log_file
+    lag = re.compile(
+        rb'^debezium_postgres_milli_seconds_behind_source{connector="captured-ours"[^}]*} \d', re.MULTILINE
+    )
+    rest.until(lambda: bool(lag.search(rest.request("GET", "/admin/metrics").body)), True, LIMIT_S, "its bean")
+    in_detail = b"[captured-ours|task-0] Flushing LSN to server"  # of level DEBUG, after each commit of an offset
+    assert in_detail not in log.read_bytes()
+    assert rest.request("PUT", "/admin/loggers/io.debezium", {"level": "DEBUG"}).status == HTTPStatus.OK
+    rest.until(lambda: in_detail in log.read_bytes(), True, LIMIT_S, "a line of the task that runs")
+    assert rest.request("PUT", "/admin/loggers/io.debezium", {"level": "INFO"}).status == HTTPStatus.OK
+
+
 def test_a_killed_jvm_costs_nothing(both: JavaBesideOurs, database: CapturedDatabase) -> None:
-    database.change(500)
-    both.kill_host("debezium-connector-postgres")
-    database.change(500)
+    kill_in_mid_flow("host", both, database, ITEMS, 1_000, LIMIT_S)
     both.await_key(ITEMS, database.mark())
     both.assert_equal(ITEMS)
 

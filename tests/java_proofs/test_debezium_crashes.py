@@ -3,18 +3,55 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+import psutil
 import pytest
 
-from tests.support.captured_database import PREFIX, CapturedDatabase, postgres_source
-from tests.support.java_beside_ours import SIDES, START_S, JavaBesideOurs, whole
+from tests.support.captured_database import PREFIX, CapturedDatabase, postgres_source, records_of
+from tests.support.java_beside_ours import SIDES, JavaBesideOurs, whole
+from tests.support.killed_in_mid_flow import DEBEZIUM, VICTIMS, kill_in_mid_flow
 from tests.support.postgres_server import PostgresServer
 
 ROWS, CHANGES = (100_000, 20_000) if whole() else (2_000, 500)
 ITEMS = f"{PREFIX}.public.items"
+SNAPSHOT = 1_000_000 if whole() else 200_000  # rows of the snapshot that is killed
 LIMIT_S = 900.0
 pytestmark = pytest.mark.timeout(3600)
+
+
+def test_a_snapshot_killed_in_the_middle_is_taken_again_whole(both: JavaBesideOurs, postgres: PostgresServer) -> None:
+    """Debezium begins a snapshot that has not ended anew; Java Connect, which takes it once, says what must be there.
+
+    Ahead of the other stories: their source would be in the same JVM.
+    """
+    made, items = CapturedDatabase(postgres), "cut.public.items"
+    made.fill(SNAPSHOT)
+    configs = {side: postgres_source(made, side, topic_prefix="cut") for side in SIDES}
+    both.ours.rest.create("cut-ours", configs["ours"])
+    for victim in (both.host, both.slot):
+        kill_amid_snapshot(victim, both)
+    both.java.rest.create("cut-java", configs["java"])
+    both.await_key(items, b'{"id":%d}' % SNAPSHOT, LIMIT_S)  # the last row: what changes before is in the snapshot
+    made.change(100)
+    both.await_key(items, made.mark(), LIMIT_S)
+    count = both.assert_equal(items)
+    print(f"{count} records of {SNAPSHOT} rows and {records_of(100) + 1} changes")
+    for side in SIDES:
+        both.worker(side).rest.delete(f"cut-{side}")
+    made.close()
+
+
+def kill_amid_snapshot(victim: Callable[[str], psutil.Process], both: JavaBesideOurs) -> None:
+    topic, deadline = "ours.cut.public.items", time.monotonic() + LIMIT_S
+    before = both.reader.count(topic)
+    while both.reader.count(topic) < before + SNAPSHOT // 20:
+        assert time.monotonic() < deadline, "no row arrives"
+        time.sleep(0.02)
+    victim(DEBEZIUM).kill()
+    sent = both.reader.count(topic) - before
+    print(f"{sent} of {SNAPSHOT} rows had arrived")
+    assert sent < SNAPSHOT, "killed in mid-snapshot"
 
 
 @pytest.fixture(scope="module")
@@ -27,11 +64,9 @@ def database(postgres: PostgresServer, both: JavaBesideOurs) -> Iterator[Capture
     made.close()
 
 
-@pytest.mark.parametrize("victim", ["host", "slot", "worker", "database"])
+@pytest.mark.parametrize("victim", VICTIMS)
 def test_nothing_is_lost_by_kill_9(victim: str, both: JavaBesideOurs, database: CapturedDatabase) -> None:
-    database.change(CHANGES)
-    kill(victim, both, database)
-    database.change(CHANGES)
+    kill_in_mid_flow(victim, both, database, ITEMS, 2 * CHANGES, LIMIT_S)
     both.await_key(ITEMS, database.mark(), LIMIT_S)
     both.assert_equal(ITEMS)
 
@@ -48,24 +83,9 @@ def test_a_moved_key_survives_a_kill_between_its_records(both: JavaBesideOurs, d
             database.run("; ".join(moves[at : at + 20]))
         while both.reader.count(f"ours.{ITEMS}") < count + 200:
             time.sleep(0.01)
-        both.kill_host("debezium-connector-postgres")
+        both.kill_host(DEBEZIUM)
     both.await_key(ITEMS, database.mark(), LIMIT_S)
     both.assert_equal(ITEMS)
-
-
-def kill(victim: str, both: JavaBesideOurs, database: CapturedDatabase) -> None:
-    match victim:
-        case "host":
-            both.kill_host("debezium-connector-postgres")
-        case "slot":
-            both.kill_slot("debezium-connector-postgres")
-        case "worker":
-            both.ours.kill()
-            both.ours.start(START_S)
-        case _:
-            database.close()
-            database.server.crash()
-            database.server.start()
 
 
 def test_offsets_of_each_resume_in_the_other(both: JavaBesideOurs, database: CapturedDatabase) -> None:
@@ -78,4 +98,4 @@ def test_offsets_of_each_resume_in_the_other(both: JavaBesideOurs, database: Cap
     both.assert_equal(ITEMS)
     for side in SIDES:
         added = both.reader.count(f"{side}.{ITEMS}") - before[side]
-        assert added < 1000, f"{side}: {added} records, so a snapshot was taken again"
+        assert added == records_of(100) + 1, f"{side}: {added} records, so some came twice"

@@ -6,7 +6,6 @@ Both write BEGIN and END of each of PostgreSQL's transactions, too: a count that
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator
 
@@ -14,9 +13,9 @@ import pytest
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from tests.support.captured_database import PREFIX, CapturedDatabase, postgres_source
-from tests.support.changes_meanwhile import ChangesMeanwhile
-from tests.support.java_beside_ours import SIDES, START_S, JavaBesideOurs, whole
+from tests.support.java_beside_ours import SIDES, JavaBesideOurs, whole
 from tests.support.java_plugins import DEBEZIUM_POSTGRES, plugin_folder
+from tests.support.killed_in_mid_flow import VICTIMS, kill_in_mid_flow
 from tests.support.postgres_server import PostgresServer
 from tests.support.topic_content import normalised
 
@@ -47,34 +46,14 @@ def database(postgres: PostgresServer, both: JavaBesideOurs) -> Iterator[Capture
     made.close()
 
 
-@pytest.mark.parametrize("victim", ["host", "slot", "worker", "database"])
+@pytest.mark.parametrize("victim", VICTIMS)
 def test_a_kill_in_mid_flow_loses_and_repeats_nothing(
     victim: str, both: JavaBesideOurs, database: CapturedDatabase
 ) -> None:
-    before = both.reader.count(f"ours.{ITEMS}")
-    with ChangesMeanwhile(database, CHANGES) as changes:
-        deadline = time.monotonic() + LIMIT_S
-        while both.reader.count(f"ours.{ITEMS}") < before + CHANGES // 10:
-            assert time.monotonic() < deadline, "no change arrives"
-            time.sleep(0.02)
-        assert changes.go_on(), "killed in mid-flow"
-        kill(victim, both, changes)
+    kill_in_mid_flow(victim, both, database, ITEMS, CHANGES, LIMIT_S)
     both.await_key(ITEMS, database.mark(), LIMIT_S)
     assert_each_once(both, ITEMS)
     assert_each_once(both, TRANSACTIONS)
-
-
-def kill(victim: str, both: JavaBesideOurs, changes: ChangesMeanwhile) -> None:
-    match victim:
-        case "host":
-            both.kill_host("debezium-connector-postgres")
-        case "slot":
-            both.kill_slot("debezium-connector-postgres")
-        case "worker":
-            both.ours.kill()
-            both.ours.start(START_S)
-        case _:
-            changes.crash()
 
 
 def assert_each_once(both: JavaBesideOurs, suffix: str) -> None:

@@ -48,7 +48,7 @@ class CapturedDatabase:
         self.server = server
         self.name = server.create_database("captured").rpartition("/")[2]
         self._connection: psycopg.Connection[tuple[object, ...]] | None = None
-        self._changed = 0
+        self.changed = 0  # changes that are committed
         self._marks = 0
         self.run(_TABLES)
 
@@ -77,12 +77,11 @@ class CapturedDatabase:
 
     def change(self, count: int) -> None:
         """Make the next changes: inserts, updates, moves of a primary key and deletes, BATCH to a transaction."""
-        done = self._changed
-        while done < self._changed + count:
-            size = min(BATCH, self._changed + count - done)
-            self.run("\n".join(_change(number) for number in range(done, done + size)))
-            done += size
-        self._changed = done
+        end = self.changed + count
+        while self.changed < end:
+            size = min(BATCH, end - self.changed)
+            self.run("\n".join(_change(number) for number in range(self.changed, self.changed + size)))
+            self.changed += size
 
     def widen(self) -> None:
         """Change the schema in mid-flow: one column more, one other type."""
@@ -101,11 +100,21 @@ class CapturedDatabase:
         self.run("INSERT INTO items (id, name) VALUES (%s, 'mark')", (90_000_000 + self._marks,))
         return b'{"id":%d}' % (90_000_000 + self._marks)
 
+    def crash(self) -> None:
+        """SIGKILL the server; whoever starts it again may ``run`` at once."""
+        self.close()
+        self.server.crash()
+
     def close(self) -> None:
         """Close the connection; ``run`` opens another."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def records_of(changes: int) -> int:
+    """Return how many records the first ``changes``, a multiple of ten, are: a move is three, a delete two."""
+    return changes // 10 * 13
 
 
 def _change(number: int) -> str:

@@ -5,7 +5,9 @@ Owns: the thread that changes, when it may, and how it goes on behind a crash: n
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 from typing import Self
 
 from tests.support.captured_database import BATCH, CapturedDatabase
@@ -38,12 +40,15 @@ class ChangesMeanwhile:
         self._second_half.set()
         return first and self._thread.is_alive()
 
-    def crash(self) -> None:
-        """Kill the server between two transactions, start it again."""
+    def going_on(self) -> bool:
+        """Return whether there are changes still to be made."""
+        return self._thread.is_alive()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Make no change in the block: it stands between two transactions."""
         with self._lock:
-            self._database.close()
-            self._database.server.crash()
-            self._database.server.start()
+            yield
 
     def _run(self) -> None:
         try:

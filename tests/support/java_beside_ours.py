@@ -6,7 +6,6 @@ Owns: both workers of a comparison, waiting for their topics, finding the proces
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -124,20 +123,21 @@ class JavaBesideOurs:
 
     def kill_host(self, jar: str) -> int:
         """SIGKILL the JVM of the tasks of that jar; return its pid."""
-        host = self._host(jar)
-        os.kill(host.pid, signal.SIGKILL)
+        host = self.host(jar)
+        host.kill()
         return int(host.pid)
 
-    def kill_slot(self, jar: str) -> int:
-        """SIGKILL the Python process whose child that JVM is; return its pid."""
-        slot = int(self._host(jar).ppid())
-        os.kill(slot, signal.SIGKILL)
-        return slot
-
-    def _host(self, jar: str) -> psutil.Process:
+    def host(self, jar: str) -> psutil.Process:
+        """Return the JVM of the tasks of that jar."""
         hosts = self.hosts(jar)
         assert hosts, f"no JVM hosts a task of {jar}"
         return hosts[0]
+
+    def slot(self, jar: str) -> psutil.Process:
+        """Return the Python process whose child that JVM is."""
+        slot = self.host(jar).parent()
+        assert slot is not None
+        return slot
 
 
 def _hosts(process: psutil.Process, jar: str) -> bool:

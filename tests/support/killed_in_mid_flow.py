@@ -1,0 +1,102 @@
+"""Kills that are shown to be in mid-flow: the source had sent some of what was changed, and had not sent all of it.
+
+Owns: whom to kill of a Debezium source of ours, when, and what brings it back.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from tests.support.captured_database import CapturedDatabase, records_of
+from tests.support.changes_meanwhile import ChangesMeanwhile
+from tests.support.java_beside_ours import LIMIT_S, START_S, JavaBesideOurs
+
+DEBEZIUM = "debezium-connector-postgres"  # the jar that tells its JVM from others
+TRIES = 3
+VICTIMS = ("host", "slot", "worker", "database")
+
+
+@dataclass
+class _Flow:
+    """What is in our topic of what was changed since the story began."""
+
+    both: JavaBesideOurs
+    database: CapturedDatabase
+    topic: str
+
+    def __post_init__(self) -> None:
+        self._arrived, self._changed = self.both.reader.count(self.topic), self.database.changed
+
+    def made(self) -> int:
+        """Return how many records the committed changes are."""
+        return records_of(self.database.changed - self._changed)
+
+    def arrived(self) -> int:
+        """Return how many offsets the topic has given out."""
+        return self.both.reader.count(self.topic) - self._arrived
+
+    def await_some(self, least: int, limit_s: float) -> None:
+        """Wait until so many have arrived."""
+        deadline = time.monotonic() + limit_s
+        while self.arrived() < least:
+            assert time.monotonic() < deadline, "no change arrives"
+            time.sleep(0.02)
+
+    def await_work(self, changes: ChangesMeanwhile) -> None:
+        """Wait until changes are committed that have not arrived, or none are left to be made."""
+        while self.made() <= self.arrived() and changes.going_on():
+            time.sleep(0.002)
+
+
+def kill_in_mid_flow(
+    victim: str, both: JavaBesideOurs, database: CapturedDatabase, suffix: str, count: int, limit_s: float = LIMIT_S
+) -> None:
+    """Make ``count`` changes, and SIGKILL one of VICTIMS among them; returns when all are made.
+
+    Fails unless the source had sent some of them, and unless records of changes that were committed before the kill
+    were missing in ``ours.suffix`` behind it. Where they arrived just before the kill, all of it is done again.
+    """
+    assert any(_had_work(victim, both, database, suffix, count, limit_s) for _ in range(TRIES)), (
+        f"{victim} had nothing to do when it was killed, {TRIES} times"
+    )
+
+
+def _had_work(
+    victim: str, both: JavaBesideOurs, database: CapturedDatabase, suffix: str, count: int, limit_s: float
+) -> bool:
+    flow = _Flow(both, database, f"ours.{suffix}")
+    with ChangesMeanwhile(database, count) as changes:
+        flow.await_some(count // 10, limit_s)
+        kill = _killer(victim, both, database)
+        assert changes.go_on(), "killed in mid-flow"
+        flow.await_work(changes)
+        with changes.held():
+            made = flow.made()
+            kill()
+            arrived = flow.arrived()
+            if victim == "database":
+                database.server.start()
+        if victim == "worker":
+            both.ours.start(START_S)
+    print(f"{victim}: {arrived} of {made} records had arrived, {records_of(count)} were to come")
+    if arrived >= made:
+        both.await_key(suffix, database.mark(), limit_s)  # what comes again would count as the next round's
+    return arrived < made
+
+
+def _killer(victim: str, both: JavaBesideOurs, database: CapturedDatabase) -> Callable[[], None]:
+    """Return what kills: the processes are looked for beforehand, which takes longer than some records do."""
+    match victim:
+        case "host":
+            return partial(os.kill, both.host(DEBEZIUM).pid, signal.SIGKILL)
+        case "slot":
+            return partial(os.kill, both.slot(DEBEZIUM).pid, signal.SIGKILL)
+        case "worker":
+            return both.ours.kill
+        case _:
+            return database.crash
