@@ -10,7 +10,6 @@ from spark_connect_rt.app.management.driver_logs import DriverLogs
 from spark_connect_rt.config.worker.own_settings import JobSettings
 from spark_connect_rt.ports.hidden_values import MaskingFormatter
 
-FORMAT = "%(asctime)s %(levelname)s %(threadName)s %(name)s %(message)s"
 QUIET = ("py4j", "aiokafka", "httpx", "httpcore", "uvicorn.access", "asyncio")
 
 
@@ -19,7 +18,7 @@ def set_up_logging(settings: Mapping[str, str]) -> None:
     job = JobSettings.of(settings)
     level = job.connectrt_log_level or ("WARNING" if job.connectrt_job == "quickstart" else "INFO")
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(MaskingFormatter(logging.Formatter(FORMAT)))
+    handler.setFormatter(MaskingFormatter())
     logging.basicConfig(handlers=[handler, DriverLogs()], level=level.upper(), force=True)
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 
 HIDDEN = "[hidden]"
+LINE = "%(asctime)s %(levelname)s %(threadName)s %(name)s %(message)s"  # of every process of ours
 SHORT = 4  # characters
 NO_SECRETS = frozenset({"true", "false", "none", "null"})
 MOST = 10_000  # the oldest are forgotten first
@@ -74,9 +75,9 @@ class MaskingFormatter(logging.Formatter):
     """Formats as another formatter does, and hides every known value: plug-ins quote their settings."""
 
     def __init__(self, formatter: logging.Formatter | None = None) -> None:
-        """``formatter``: None is Python's plain one."""
+        """``formatter``: None is that of ``LINE``."""
         super().__init__()
-        self._formatter = formatter or logging.Formatter()
+        self._formatter = formatter or logging.Formatter(LINE)
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, its trace included, without secrets."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -70,5 +71,7 @@ def test_no_secret_in_the_trace_nor_on_standard_error(kind: str) -> None:
     wanted = "ValueError: no way in as me:[hidden], [hidden]"
     assert wanted in ended.stdout, ended.stderr
     assert ended.stderr.count(wanted) == 2, ended.stderr  # of the task, and of its own thread
+    line = re.compile(r"^\d{4}-\d\d-\d\d \S+ ERROR plug-in spark_connect_rt\.\S+ thread plug-in ended", re.MULTILINE)
+    assert line.search(ended.stderr), "when, how bad, which thread, which logger"
     assert "plain-text" not in ended.stdout + ended.stderr
     assert "the-other" not in ended.stdout + ended.stderr
