@@ -30,9 +30,9 @@ def bound_note(name: str, costs: Costs, cores: int, ours_gb_per_s: float, java_g
     beside = {words: f"{rate:.2f} ({rate / java_gb_per_s:.1f}x)" for words, rate in costs.most_gb_per_s(cores).items()}
     most = ", ".join(f"{words} {rate}" for words, rate in beside.items())
     return (
-        f"{name}: CPU s a GB: worker {costs.worker:.2f}, its broker {costs.broker:.2f}, bare sockets {costs.sockets:.2f}; "
-        f"so the most of {cores} cores, GB/s (beside Java's {java_gb_per_s:.3f}): {most}; "
-        f"measured {ours_gb_per_s:.2f} ({ours_gb_per_s / java_gb_per_s:.1f}x)"
+        f"{name}: CPU s a GB: worker {costs.worker:.2f}, its broker {costs.broker:.2f}, "
+        f"bare sockets {costs.sockets:.2f}; so the most of {cores} cores, GB/s (beside Java's {java_gb_per_s:.3f}): "
+        f"{most}; measured {ours_gb_per_s:.2f} ({ours_gb_per_s / java_gb_per_s:.1f}x)"
     )
 
 
