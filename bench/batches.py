@@ -1,12 +1,17 @@
 """Mirror by batches: one MirrorSource task copies 8 partitions, by whole batches, record by record, and Java's MM2.
 
 The three take turns with the same topics: records of 100 bytes and of 1 KB, in large batches (librdkafka's own)
-and in Java's of 16 KB. ``cpu_s_per_gb`` is what all processes of the worker took, so
-also what Spark's JVM takes beside the copying. ``lag`` as in ``mirror``. Every copy is compared by SHA-256.
+and in Java's of 16 KB. ``cpu_s_per_gb`` is what all processes of the worker took, so also what Spark's JVM takes beside
+the copying (``own_s`` the worker's, ``jvm_s``, ``python_s`` with the task's); ``broker_s_per_gb`` the broker's beside
+it. ``start``: a copy of next to nothing, which each of the others has in it, too. The notes say what rate the cores
+allow by all that (``batch_limits``). ``lag`` as in ``mirror``. Every copy is compared by SHA-256.
 """
 
 from __future__ import annotations
 
+import psutil
+
+from bench.batch_limits import Costs, bound_note, socket_cost
 from bench.lab import Lab
 from bench.mirror import Given, bare_copied, bare_lag, copied, filled, lag
 from bench.report import Result, Run
@@ -28,11 +33,13 @@ def run(lab: Lab, short: bool) -> Result:
         )
         _in_turns(lab, result, sides, given, "" if name == SHAPES[0][0] else f" ({name})", short)
         lab.delete_topic(given.topic)
+    _starts(lab, result, sides, short)
     for who, worker in sides:
         for label, settings in _ways(who):
             result.runs.append(Run(f"{label} (lag)", lag(lab, worker, 1.0 if short else 20.0, **settings)))
         lab.done_with(worker)
     result.runs.append(Run("limit (lag)", bare_lag(lab, 1.0 if short else 20.0)))
+    result.runs.append(Run("limit (sockets)", socket_cost()))
     result.conclude()
     _conclude(result)
     return result
@@ -57,10 +64,25 @@ def _in_turns(
         result.runs += [_measured(lab, "java (control)", sides[0][1], given, {}) for _ in range(2)]
 
 
+def _starts(lab: Lab, result: Result, sides: list[tuple[str, WorkerProcess]], short: bool) -> None:
+    given = filled(lab, 8, 100)
+    for _ in range(1 if short else 3):
+        result.runs += [copied(lab, f"{who} (start)", worker, given) for who, worker in sides]
+
+
 def _measured(lab: Lab, who: str, worker: WorkerProcess, given: Given, settings: dict[str, str]) -> Run:
     found = copied(lab, who, worker, given, **settings)
-    found.figures["cpu_s_per_gb"] = round(found.figures["cpu_s"] / (given.records * given.value_bytes / 1e9), 2)
+    gigabytes = given.records * given.value_bytes / 1e9
+    for figure, of in (("cpu_s_per_gb", "cpu_s"), ("broker_s_per_gb", "broker_s")):
+        found.figures[figure] = round(found.figures[of] / gigabytes, 2)
     return found
+
+
+def _bound(result: Result, name: str, shape: str) -> str:
+    sockets = sum(result.runs[-1].figures.values())
+    worker, broker = (result.median(f"ours{shape}", f"{of}_s_per_gb") or 0.0 for of in ("cpu", "broker"))
+    rates = [(result.median(f"{who}{shape}", "mb_per_s") or 0.0) / 1e3 for who in ("ours", "java")]
+    return bound_note(name, Costs(worker, broker, sockets), psutil.cpu_count() or 1, *rates)
 
 
 def _conclude(result: Result) -> None:
@@ -70,6 +92,10 @@ def _conclude(result: Result) -> None:
         name = shape.strip(" ()") or SHAPES[0][0]
         result.note_ratio(f"{name}, beside Java", ours / java if ours and java else None)
         result.note_ratio(f"{name}, beside record by record", ours / records if ours and records else None)
+        if ours and java:
+            result.notes.append(_bound(result, name, shape))
+    starts = [result.median(f"{who} (start)", "cpu_s") for who in ("ours", "java")]
+    result.notes.append(f"a start alone, CPU s (in each figure above): ours {starts[0]}, Java {starts[1]}")
     lags = {one.who: one.figures for one in result.runs if one.who.endswith("(lag)")}
     result.notes += [f"{who}: p50 {f.get('p50_ms')} ms, p99 {f.get('p99_ms')} ms" for who, f in lags.items()]
     copies = Result("", "", "", True, "", runs=[one for one in result.runs if "exact" in one.figures])

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
+import psutil
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -50,6 +51,11 @@ class Lab:
             self._kafka.start()
             self._kafka_started = True
         return self._kafka.bootstrap_servers
+
+    def broker(self) -> list[psutil.Process]:
+        """Return the broker's process."""
+        assert self.bootstrap_servers
+        return [psutil.Process(self._kafka.pid)]
 
     def fresh(self, word: str) -> str:
         """Return a name not used before in this laboratory."""

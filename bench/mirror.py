@@ -96,12 +96,14 @@ def copied(lab: Lab, who: str, worker: WorkerProcess, given: Given, **settings: 
     ends = _Ends(lab, copy)
     ends.end()
     measured = Run(who, {})
-    with CpuMeter(worker.processes) as meter:
+    with CpuMeter(worker.processes) as meter, CpuMeter(lab.broker) as broker:
         begun = time.monotonic()
         worker.rest.create(name, _config(lab, alias, given.topic, settings))
         measured.figures = watch(ends, given.records, begun)  # type: ignore[arg-type]  # asks only for the end
     rate = measured.figures["records_per_s"]
-    measured.figures |= {"mb_per_s": round(rate * given.value_bytes / 1e6, 1), "cpu_s": round(meter.used_s, 1)}
+    measured.figures |= {"mb_per_s": round(rate * given.value_bytes / 1e6, 1), "cpu_s": round(meter.used_s, 2)}
+    measured.figures["broker_s"] = round(broker.used_s, 2)
+    measured.figures |= {f"{kind}_s": round(used_s, 2) for kind, used_s in meter.used_s_by_kind.items()}
     worker.rest.delete(name)
     measured.figures["exact"] = _digests(lab, copy, given.records) == given.digests
     ends.close()

@@ -26,13 +26,22 @@ class CpuMeter:
         self._processes = processes
         self._first: dict[tuple[int, float], float] = {}
         self._last: dict[tuple[int, float], float] = {}
+        self._kinds: dict[tuple[int, float], str] = {}
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="cpu-meter", daemon=True)
 
     @property
     def used_s(self) -> float:
         """Return the CPU seconds used between entering and leaving."""
-        return sum(self._last[one] - self._first[one] for one in self._last)
+        return sum(self.used_s_by_kind.values())
+
+    @property
+    def used_s_by_kind(self) -> dict[str, float]:
+        """Return the same by process: the first one is ``own``, the others ``jvm`` or ``python``."""
+        found: dict[str, float] = {}
+        for one, last in self._last.items():
+            found[self._kinds[one]] = found.get(self._kinds[one], 0.0) + last - self._first[one]
+        return found
 
     def __enter__(self) -> Self:
         self._look(born_before=True)
@@ -49,9 +58,11 @@ class CpuMeter:
             self._look()
 
     def _look(self, born_before: bool = False) -> None:
-        for process in self._processes():
+        for number, process in enumerate(self._processes()):
             with contextlib.suppress(psutil.NoSuchProcess):
                 one = (process.pid, process.create_time())
+                if one not in self._kinds:
+                    self._kinds[one] = _kind(process) if number else "own"
                 times = process.cpu_times()
                 self._last[one] = times.user + times.system
                 self._first.setdefault(one, self._last[one] if born_before else 0.0)
@@ -63,7 +74,7 @@ def memory_mib(processes: Sequence[psutil.Process]) -> dict[str, float]:
     pythons = 0
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-            kind = "jvm" if Path(process.exe()).name.startswith("java") else "python"
+            kind = _kind(process)
             info = process.memory_full_info()
             figures[f"{kind}_rss"] += info.rss / MIB
             figures[f"{kind}_pss"] += getattr(info, "pss", info.rss) / MIB
@@ -71,3 +82,7 @@ def memory_mib(processes: Sequence[psutil.Process]) -> dict[str, float]:
     figures["rss"] = figures["jvm_rss"] + figures["python_rss"]
     figures["pss"] = figures["jvm_pss"] + figures["python_pss"]
     return {**{key: round(value, 1) for key, value in figures.items()}, "pythons": pythons}
+
+
+def _kind(process: psutil.Process) -> str:
+    return "jvm" if Path(process.exe()).name.startswith("java") else "python"

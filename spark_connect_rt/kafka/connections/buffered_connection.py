@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 from aiokafka.errors import CorrelationIdError, KafkaConnectionError
 
 from spark_connect_rt.kafka.connections.buffer_pool import BufferPool
-from spark_connect_rt.kafka.connections.socket_writer import SocketWriter
+from spark_connect_rt.kafka.connections.socket_writer import Piece, SocketWriter
 from spark_connect_rt.kafka.group_connection import GroupConnection
 
 FIRST_BYTES = 8 << 10  # read at once where no frame is begun: most answers, and the first bytes of large ones
@@ -27,7 +27,6 @@ WAKE_BYTES = 1 << 20  # of a large frame are received at once
 CHUNK_BYTES = 256 << 10  # what a socket does not take at once is copied
 _SIZE_BYTES = 4
 _HEAD = struct.Struct(">ihhih")  # of a request: size, kind, version, number, length of the client's id
-Piece = bytes | bytearray | memoryview
 
 
 class PiecesRequest(Protocol):

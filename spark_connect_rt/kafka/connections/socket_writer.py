@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 MOST_PIECES = 512  # of one call; the kernel takes 1024 (IOV_MAX)
+Piece = bytes | bytearray | memoryview
 
 
 class SocketWriter:
@@ -24,9 +25,9 @@ class SocketWriter:
         self._loop = asyncio.get_running_loop()
         self._waiting: asyncio.Future[None] | None = None
 
-    async def write(self, pieces: Sequence[bytes | bytearray | memoryview]) -> None:
+    async def write(self, pieces: Sequence[Piece]) -> None:
         """Return when the kernel has all of it. Raises OSError: the connection is closed."""
-        left = [memoryview(one) for one in pieces]
+        left = pieces
         while left:
             sent = 0
             with contextlib.suppress(BlockingIOError, InterruptedError):
@@ -55,10 +56,10 @@ class SocketWriter:
             self._waiting.set_result(None)
 
 
-def _behind(pieces: list[memoryview], sent: int) -> list[memoryview]:
+def _behind(pieces: Sequence[Piece], sent: int) -> list[Piece]:
     """Return what is left of pieces of which so many bytes were sent."""
     for number, one in enumerate(pieces):
         if sent < len(one):
-            return [one[sent:], *pieces[number + 1 :]]
+            return [memoryview(one)[sent:], *pieces[number + 1 :]]
         sent -= len(one)
     return []

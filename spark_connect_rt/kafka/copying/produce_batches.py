@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from aiokafka.errors import IncompatibleBrokerVersion
 
-from spark_connect_rt.kafka.connections.buffered_connection import BufferedConnection, Piece
+from spark_connect_rt.kafka.connections.buffered_connection import BufferedConnection
+from spark_connect_rt.kafka.connections.socket_writer import Piece
 from spark_connect_rt.protocol.ids import TopicPartition
 
 ACKS_OF_ALL = -1
