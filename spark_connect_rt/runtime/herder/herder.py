@@ -28,6 +28,7 @@ from spark_connect_rt.ports.herder_requests import (
     RestartConnector,
     RestartTask,
     SetLoggerLevel,
+    SetTargetState,
     ValidateConfig,
 )
 from spark_connect_rt.ports.herder_values import ConfigWritten
@@ -82,7 +83,7 @@ class DistributedHerder:
         """Have a request served: at once, beside the tick (it runs plug-in code or asks Kafka), or on the tick."""
         return self._serve(cast(HerderRequest, request))  # every subclass of Request is one of these
 
-    def _serve(self, request: HerderRequest) -> Future[Any]:
+    def _serve(self, request: HerderRequest) -> Future[Any]:  # noqa: C901 - a table: one line for each request
         match request:
             case CatchUp():
                 return self._fresh_reads.read()
@@ -100,6 +101,8 @@ class DistributedHerder:
                 return self._threads.answer(lambda: self._patch(name, patch, expected))
             case CreateConnector() | PutConfig():
                 return self._checked(request)
+            case SetTargetState(_, TargetState.STARTED):
+                return self._resumed(request)
             case RestartConnector() | RestartTask():
                 return self._once_readable(self._loop.submit(request))
             case _:
@@ -140,7 +143,8 @@ class DistributedHerder:
         answer: Future[ConfigWritten] = Future()
 
         def check_and_queue() -> None:
-            self._get_ready(request)
+            if self._will_run(request):
+                self._get_ready(request.name, request.config)
             try:
                 checked = checked_config(self._deps, request.name, request.config)
             except Exception as error:  # noqa: BLE001 - the request's failure is its answer
@@ -152,16 +156,22 @@ class DistributedHerder:
         self._threads.run(check_and_queue)
         return answer
 
-    def _get_ready(self, request: ConfigRequest) -> None:
-        """Have the JVM of its tasks started while the connector is asked, if they are likely to come here."""
+    def _will_run(self, request: ConfigRequest) -> bool:
         if isinstance(request, CreateConnector):
-            target = request.initial_state or TargetState.STARTED
-        else:
-            target = self._deps.config_store.snapshot().target_state(request.name) or TargetState.STARTED
+            return request.initial_state in (None, TargetState.STARTED)
+        return self._deps.config_store.snapshot().target_state(request.name) in (None, TargetState.STARTED)
+
+    def _resumed(self, request: SetTargetState) -> Future[None]:
+        """Have the JVM of its tasks started while a connector that was stopped splits its work."""
+        config = self._deps.config_store.snapshot().connector_config(request.name)
+        if config is not None:
+            self._threads.run(lambda: self._get_ready(request.name, config))
+        return self._loop.submit(request)
+
+    def _get_ready(self, name: str, config: Mapping[str, str]) -> None:
+        """Tell the runner of tasks that are likely to come here, before their connector is asked about them."""
         members = len(self._loop.view.member_urls)
-        if target is not TargetState.STARTED or not members:
-            return
-        found = expected(request.name, request.config, members, self._deps.settings.worker, self._deps.plugins)
+        found = expected(name, config, members, self._deps.settings.worker, self._deps.plugins)
         if found is not None:
             self._deps.runner.do(found)
 

@@ -81,7 +81,8 @@ def test_the_runner_is_told_before_a_connector_that_is_to_run_is_validated(
     monkeypatch.setattr(herder, "checked_config", checked)
     worker = cluster.add_worker()
     cluster.until_stable()
-    monkeypatch.setattr(worker.runner, "do", lambda command: order.append(type(command).__name__))
+    do = worker.runner.do
+    monkeypatch.setattr(worker.runner, "do", lambda command: order.append("Expect") if command is said else do(command))
     given = {"connector.class": "MemorySource", "topic": "t"}
     leader = cluster.leader()
     leader.submit(CreateConnector("c", given, TargetState.STOPPED)).result(LIMIT_S)
@@ -90,5 +91,7 @@ def test_the_runner_is_told_before_a_connector_that_is_to_run_is_validated(
     leader.submit(CreateConnector("d", given)).result(LIMIT_S)
     assert order[2:4] == ["Expect", "validated"]
     leader.submit(SetTargetState("c", TargetState.STARTED)).result(LIMIT_S)
+    cluster.until(lambda: order.count("Expect") == 2)
     leader.submit(PutConfig("c", given)).result(LIMIT_S)
-    assert order.count("Expect") == 2
+    leader.submit(SetTargetState("c", TargetState.PAUSED)).result(LIMIT_S)
+    assert order.count("Expect") == 3
