@@ -98,7 +98,7 @@ class BatchCopier:
             self._settings.committed_only,
         )
         self._rules, self._target = rules, target
-        self._most_bytes = min(produced.buffer_bytes, FLOWING_BYTES)
+        self._buffer_bytes = produced.buffer_bytes
         self._selector = selectors.DefaultSelector()
         self._loop = asyncio.SelectorEventLoop(self._selector)
         self._ran_s = self._reported_s = 0.0
@@ -173,9 +173,14 @@ class BatchCopier:
         self._ran_s = time.monotonic()
         return self._loop.run_until_complete(work)
 
+    def _most_bytes(self) -> int:
+        """Return what may be under way. What waits for a partition that takes nothing holds back no other so soon."""
+        return self._buffer_bytes if self._sender.is_stalled else min(self._buffer_bytes, FLOWING_BYTES)
+
     async def _copy(self, until_s: float) -> None:
         while True:
-            while self._fetcher.answers and self._sender.held_bytes < self._most_bytes:
+            most_bytes = self._most_bytes()
+            while self._fetcher.answers and self._sender.held_bytes < most_bytes:
                 self._take(self._fetcher.answers.popleft())
             if self._sender.failure is not None:
                 raise self._sender.failure
@@ -183,8 +188,8 @@ class BatchCopier:
             if left_s <= 0:
                 await self._fetcher.settled()  # what was taken is not to wait for the next call
                 return
-            if self._sender.held_bytes >= self._most_bytes:
-                await self._sender.changed(left_s, self._most_bytes * 3 // 4)  # not for each acknowledgement
+            if self._sender.held_bytes >= most_bytes:
+                await self._sender.changed(left_s, most_bytes * 3 // 4)  # not for each acknowledgement
             else:
                 await self._fetcher.fill(left_s, goes_on=True)
 

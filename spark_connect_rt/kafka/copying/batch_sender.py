@@ -93,6 +93,11 @@ class BatchSender:
         if len(waiting) == 1:
             self._make_ready(place)
 
+    @property
+    def is_stalled(self) -> bool:
+        """Tell whether a partition has no leader, or took nothing at its last attempt."""
+        return bool(self._stalled)
+
     async def changed(self, limit_s: float, below: int = 1) -> None:
         """Return when less than ``below`` bytes are held, something failed, or the time is up."""
         self._changed.clear()

@@ -174,6 +174,12 @@ def test_what_waits_for_a_stalled_partition_keeps_no_answer_in_memory() -> None:
             (piece,) = pieces_of(HERE, 0, memoryview(answer)[: len(blob(0, LARGE))], None, RULES)
             sender.put(THERE, piece)
             answer.clear()  # BufferError while any view of it is left
+        assert sender.is_stalled
+        links.leaders[THERE] = 1
+        links.refreshed = lambda: None
+        while sender.held_bytes:
+            await sender.changed(1.0)
+        assert not sender.is_stalled
         await sender.close()
 
     asyncio.run(run())
