@@ -87,6 +87,7 @@ def test_a_heartbeat_lets_go_of_the_log_though_only_another_table_changes(
 
 def test_what_debezium_measures_and_logs_is_shown(both: JavaBesideOurs, database: CapturedDatabase) -> None:
     rest, log = both.ours.rest, both.ours.log_file
+    database.change(10)  # the lag is -1 until something has come
     lag = re.compile(
         rb'^debezium_postgres_milli_seconds_behind_source{connector="captured-ours"[^}]*} \d', re.MULTILINE
     )

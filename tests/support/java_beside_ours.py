@@ -128,9 +128,11 @@ class JavaBesideOurs:
         return int(host.pid)
 
     def host(self, jar: str) -> psutil.Process:
-        """Return the JVM of the tasks of that jar."""
-        hosts = self.hosts(jar)
-        assert hosts, f"no JVM hosts a task of {jar}"
+        """Return the JVM of the tasks of that jar; waits until there is one, for they may be hosted again just now."""
+        deadline = time.monotonic() + LIMIT_S
+        while not (hosts := self.hosts(jar)):
+            assert time.monotonic() < deadline, f"no JVM hosts a task of {jar}"
+            time.sleep(0.05)
         return hosts[0]
 
     def slot(self, jar: str) -> psutil.Process:

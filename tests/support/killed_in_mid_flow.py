@@ -59,7 +59,8 @@ def kill_in_mid_flow(
     """Make ``count`` changes, and SIGKILL one of VICTIMS among them; returns when all are made.
 
     Fails unless the source had sent some of them, and unless records of changes that were committed before the kill
-    were missing in ``ours.suffix`` behind it. Where they arrived just before the kill, all of it is done again.
+    were missing in ``ours.suffix`` behind it (of PostgreSQL: when it began). Where they arrived just before, all of it
+    is done again.
     """
     assert any(_had_work(victim, both, database, suffix, count, limit_s) for _ in range(TRIES)), (
         f"{victim} had nothing to do when it was killed, {TRIES} times"
@@ -76,11 +77,12 @@ def _had_work(
         assert changes.go_on(), "killed in mid-flow"
         flow.await_work(changes)
         with changes.held():
-            made = flow.made()
+            made, arrived = flow.made(), flow.arrived()
             kill()
-            arrived = flow.arrived()
-            if victim == "database":
+            if victim == "database":  # what it had sent arrives while its processes are killed, one by one
                 database.server.start()
+            else:
+                arrived = flow.arrived()
         if victim == "worker":
             both.ours.start(START_S)
     print(f"{victim}: {arrived} of {made} records had arrived, {records_of(count)} were to come")
