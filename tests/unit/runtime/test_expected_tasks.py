@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.ports.herder_requests import CreateConnector, PutConfig, SetTargetState
+from spark_connect_rt.ports.herder_requests import CreateConnector, PutConfig, Request, SetTargetState
 from spark_connect_rt.ports.java_code import JavaCode
 from spark_connect_rt.ports.task_runner import Expect
 from spark_connect_rt.protocol.ids import ConnectorTaskId
@@ -84,14 +84,18 @@ def test_the_runner_is_told_before_a_connector_that_is_to_run_is_validated(
     do = worker.runner.do
     monkeypatch.setattr(worker.runner, "do", lambda command: order.append("Expect") if command is said else do(command))
     given = {"connector.class": "MemorySource", "topic": "t"}
-    leader = cluster.leader()
-    leader.submit(CreateConnector("c", given, TargetState.STOPPED)).result(LIMIT_S)
-    leader.submit(PutConfig("c", given)).result(LIMIT_S)
+
+    def asked(request: Request[Any]) -> None:
+        cluster.until_stable()  # amid a rebalance no one knows whose the tasks will be
+        cluster.leader().submit(request).result(LIMIT_S)
+
+    asked(CreateConnector("c", given, TargetState.STOPPED))
+    asked(PutConfig("c", given))
     assert order == ["validated", "validated"]
-    leader.submit(CreateConnector("d", given)).result(LIMIT_S)
+    asked(CreateConnector("d", given))
     assert order[2:4] == ["Expect", "validated"]
-    leader.submit(SetTargetState("c", TargetState.STARTED)).result(LIMIT_S)
+    asked(SetTargetState("c", TargetState.STARTED))
     cluster.until(lambda: order.count("Expect") == 2)
-    leader.submit(PutConfig("c", given)).result(LIMIT_S)
-    leader.submit(SetTargetState("c", TargetState.PAUSED)).result(LIMIT_S)
+    asked(PutConfig("c", given))
+    asked(SetTargetState("c", TargetState.PAUSED))
     assert order.count("Expect") == 3
