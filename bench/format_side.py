@@ -1,8 +1,9 @@
 """One side of the benchmark ``format``, in a process of its own: ``format("connectrt")`` or ``format("kafka")``.
 
 Reads a topic as a batch, then as a stream, in one Spark session; prints a line of JSON. Both sides give the same
-columns; all of them are looked at. Then both once more with ``value`` alone, which is selected before the stream's
-query: ours by the option ``columns``, Spark's own source by its plan.
+columns; all of them are looked at. Then both once more with these columns named, and with ``value`` alone, selected
+before the stream's query: ours has them named by the option ``columns``, Spark's own source by its plan, so that it is
+asked for the same twice. Then streams of a longer topic.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -30,7 +31,7 @@ LOOK = (
     "max(timestamp) AS newest",
     "max(length(topic)) AS topics",
 )
-WAYS = {"": (COLUMNS, LOOK), "value_": (("value",), LOOK[:2])}
+WAYS = {"": (COLUMNS, LOOK), "named_": (COLUMNS, LOOK), "value_": (("value",), LOOK[:2])}
 """By the beginning of a figure's name: the columns of a read, and what is made of them."""
 
 
@@ -94,23 +95,30 @@ def _family() -> list[psutil.Process]:
     return [own, *own.children(recursive=True)]
 
 
-def main(who: str, servers: str, topic: str, small: str, rows_of_a_batch: int, jars: str) -> None:
-    """Warm up on a small topic, then read the large one."""
+def main(who: str, servers: str, topics: Sequence[str], rows_of_a_batch: int, jars: str) -> None:
+    """Warm up on a small topic, then read the large one, then a long one."""
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.python.unix.domain.socket.enabled", "true")
     spark = (builder.config("spark.jars", jars) if jars else builder).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     form = {"java": "kafka", "ours": "connectrt"}[who]
-    for name in (small, topic):
-        options = options_of(who, servers, name, 2)
-        found = {}
-        for way, (columns, _) in WAYS.items():
-            own = {"columns": ",".join(columns)} if way and who == "ours" else {}
-            found[f"{way}batch"] = timed(partial(read_batch, spark, form, options | own, way))
-            found[f"{way}stream"] = timed(partial(read_stream, spark, form, options | own, rows_of_a_batch, way))
+    small, large, long = topics
+
+    def options(topic: str, way: str) -> dict[str, str]:
+        own = {"columns": ",".join(WAYS[way][0])} if way and who == "ours" else {}
+        return options_of(who, servers, topic, 2) | own
+
+    found = {}
+    for topic in (small, large):
+        for way in WAYS:
+            found[f"{way}batch"] = timed(partial(read_batch, spark, form, options(topic, way), way))
+            found[f"{way}stream"] = timed(partial(read_stream, spark, form, options(topic, way), rows_of_a_batch, way))
+    for way in ("", "value_"):
+        work = partial(read_stream, spark, form, options(long, way), rows_of_a_batch, way)
+        found[f"long_{way}stream"] = timed(work)
     print(json.dumps(found, default=str))
     spark.stop()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:5], int(sys.argv[5]), sys.argv[6] if len(sys.argv) > 6 else "")
+    main(*sys.argv[1:3], sys.argv[3:6], int(sys.argv[6]), sys.argv[7] if len(sys.argv) > 7 else "")

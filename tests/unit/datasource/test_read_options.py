@@ -54,6 +54,7 @@ def test_a_read_of_another_cluster_takes_bytes_as_they_are_unless_told_otherwise
     options = {"source.bootstrap.servers": "there:9092", "topics": "orders"}
     config = connector_config(parse_options(options).config, source, clients.plugin)
     assert {config[name] for name in names} == {"org.apache.kafka.connect.converters.ByteArrayConverter"}
+    assert int(config["poll.max.records"]) > 5_000  # a worker's default: batches as large as a chunk of an answer
     config = connector_config(parse_options(options | {value: "x"}).config, source, clients.plugin)
     assert config[value] == "x"
     with pytest.raises(
