@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -25,8 +26,16 @@ def columns_batch(
 ) -> pa.RecordBatch:
     """Return a produce-form batch of one topic; ``values`` and ``keys`` are binary or string arrays."""
     given = {"key": keys, "value": values, "headers": headers, "timestamp": timestamps_ms}
-    columns = {name: column.cast(PRODUCE_FIELDS[name]) for name, column in given.items() if column is not None}
+    columns = {name: _as_kind(column, PRODUCE_FIELDS[name]) for name, column in given.items() if column is not None}
     return _batch(columns, topic, partition)
+
+
+def _as_kind(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return ``column.cast(kind)``, without a call of a kernel where that would copy nothing."""
+    found = column.type
+    if found == kind:
+        return column
+    return column.view(kind) if pa.types.is_string(found) and pa.types.is_binary(kind) else column.cast(kind)
 
 
 def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
@@ -92,8 +101,12 @@ def _headers(values: tuple[list[tuple[str, bytes | None]] | None, ...]) -> list[
 
 
 def _batch(columns: dict[str, pa.Array], topic: str | None, partition: int | None = None) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=_schema(tuple(columns), topic, partition))
+
+
+@lru_cache(1_000)
+def _schema(names: tuple[str, ...], topic: str | None, partition: int | None) -> pa.Schema:
     metadata = {} if topic is None else {TOPIC: topic.encode()}
     if partition is not None:
         metadata[PARTITION] = str(partition).encode()
-    schema = pa.schema([pa.field(name, PRODUCE_FIELDS[name]) for name in columns], metadata=metadata)
-    return pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
+    return pa.schema([pa.field(name, PRODUCE_FIELDS[name]) for name in names], metadata=metadata)

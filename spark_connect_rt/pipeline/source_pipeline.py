@@ -168,7 +168,7 @@ class SourcePipeline:
                     converted.extend(self._take_rows())
             rows_of_each.append(count)
         converted.extend(self._take_rows())
-        return list(_fewer(converted))
+        return list(_fewer(converted)) if len(converted) > 1 else converted
 
     def _prepared(self, rows: Iterator[_Row]) -> Iterator[_Row]:
         listed = list(rows)

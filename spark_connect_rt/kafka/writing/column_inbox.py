@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from spark_connect_rt.kafka.records.varint_columns import Numbers
+
 JOINED_BYTES = 256 << 10  # above it a batch costs little beside its bytes
 
 
@@ -22,6 +24,7 @@ class Produced:
     batch: pa.RecordBatch
     now_ms: int
     until_s: float  # of the loop's clock: no later it is acknowledged
+    sizes: Numbers | None = None  # ``record_bytes`` of the batch, where they are known
 
 
 class Inbox:
@@ -52,7 +55,7 @@ class Inbox:
             self._some.clear()
         if len(taken) == 1:
             return first
-        return replace(first, batch=joined(taken))
+        return replace(first, batch=joined(taken), sizes=None)
 
 
 def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

@@ -80,7 +80,7 @@ class ColumnProducer:
         if not self._wait(lambda: self._bytes + size <= max(self._settings.buffer_bytes, size), limit_ms):
             raise TimedOutError(f"no room in the producer's buffer for max.block.ms={limit_ms}{self._why()}")
         until_s = self._loop.time() + self._settings.delivery_timeout_ms / 1000
-        produced = Produced(batch, int(self._clock_s() * 1000), until_s)
+        produced = Produced(batch, int(self._clock_s() * 1000), until_s, sizes)
         with self._changed:
             if self._failure is not None:
                 raise self._failure
@@ -88,7 +88,10 @@ class ColumnProducer:
                 produced = replace(produced, batch=self._places.numbered(batch))
             self._records += batch.num_rows
             self._bytes += size
-            self._loop.call_soon_threadsafe(self._sender.put, produced)  # it is closed only behind a failure
+            self._hand_over(produced)  # the loop is closed only behind a failure
+
+    def _hand_over(self, produced: Produced) -> None:
+        self._loop.call_soon_threadsafe(self._sender.put, produced)
 
     def flush(self, timeout_ms: int) -> None:
         """See ``ports.executor_clients.BatchProducer.flush``."""
@@ -208,6 +211,9 @@ class SharedColumnProducer(ColumnProducer):
         self._loop = self._shared.loop
         self._shared.attach(self._loop_ended)
         self._loop.call_soon_threadsafe(self._start_sending)
+
+    def _hand_over(self, produced: Produced) -> None:
+        self._shared.put(self._sender, produced)
 
     def close(self) -> None:
         """See ``ports.executor_clients.BatchProducer.close``."""

@@ -103,7 +103,10 @@ class ColumnSender:
             if place not in self._waiting:
                 self._waiting[place] = deque()
                 idle.append(place)
-            rows = Rows(columns, record_bytes(columns), produced.now_ms, produced.until_s)
+            sizes = produced.sizes
+            if sizes is None or columns.num_rows < len(sizes):  # else all of them, in their order
+                sizes = record_bytes(columns)
+            rows = Rows(columns, sizes, produced.now_ms, produced.until_s)
             self._waiting[place].append(rows)
         return idle
 

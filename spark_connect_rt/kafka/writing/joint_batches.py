@@ -30,7 +30,6 @@ from spark_connect_rt.protocol.ids import TopicPartition
 SAME_TIME_MS = 100  # rows without a timestamp get the first one's: not when it is older
 ALONE_S = 60.0  # after a joint batch was refused
 GATHER_S, OFTEN_S = 0.002, 1.5  # where others came so recently more are on their way
-CALM_S, GATHER_CALM_S = 0.1, 0.01  # with pauses so long, they come at the instants that tasks share: all of them then
 Send = Callable[[TopicPartition, ReadyBatch], Coroutine[Any, Any, Written]]
 """Makes one attempt at a batch. Raises KafkaError."""
 Withdraw = Callable[[ReadyBatch], bool]
@@ -61,7 +60,6 @@ class JointBatches:
         self._waiting: dict[TopicPartition, deque[_Entry]] = {}
         self._alone_until_s: dict[TopicPartition, float] = {}
         self._met_s: dict[TopicPartition, float] = {}  # when batches of several were there together
-        self._sent_s: dict[TopicPartition, float] = {}  # when the last one was over
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def written(self, place: TopicPartition, rows: Rows, under_way: set[ReadyBatch]) -> Written:
@@ -83,15 +81,13 @@ class JointBatches:
     async def _send_waiting(self, place: TopicPartition) -> None:
         waiting, entries = self._waiting[place], list[_Entry]()
         try:
-            now_s = asyncio.get_running_loop().time()
-            if now_s - self._met_s.get(place, -OFTEN_S) < OFTEN_S:
-                await asyncio.sleep(GATHER_S if now_s - self._sent_s.get(place, 0.0) < CALM_S else GATHER_CALM_S)
+            if asyncio.get_running_loop().time() - self._met_s.get(place, -OFTEN_S) < OFTEN_S:
+                await asyncio.sleep(GATHER_S)
             while waiting:
                 entries = self._taken(place, waiting)
                 await self._attempt(place, entries)
         finally:
             del self._waiting[place]
-            self._sent_s[place] = asyncio.get_running_loop().time()
             for entry in (*entries, *waiting):  # of an attempt that was cut off, or failed by a fault of ours
                 if not entry.given_up:
                     entry.written.set_exception(KafkaError("sending ended"))

@@ -13,11 +13,15 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from spark_connect_rt.kafka.writing.column_inbox import Produced
+from spark_connect_rt.kafka.writing.column_sender import ColumnSender
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings, settings_of
 from spark_connect_rt.kafka.writing.producer_client import ProducerClient
 from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS
 
 CLIENT_ID = "connectrt-producers"
+# Behind a pause so long, batches of several producers come at the instants that tasks share: all are taken then.
+CALM_S, GATHER_S = 0.1, 0.01
 OnEnd = Callable[[Exception], None]
 log = logging.getLogger(__name__)
 
@@ -31,6 +35,10 @@ class SharedLoop:
         self._lock = threading.Lock()
         self._users = set[OnEnd]()
         self._ended = False
+        self._produced = list[tuple[ColumnSender, Produced]]()  # under the lock
+        self._last: ColumnSender | None = None
+        self._taken_s = 0.0
+        self._several = False  # producers at the last instant
         self._thread = threading.Thread(target=self._run, name="shared-producers", daemon=True)
         self._thread.start()
 
@@ -38,6 +46,33 @@ class SharedLoop:
     def alive(self) -> bool:
         """Tell whether it takes work."""
         return not self._ended
+
+    def put(self, sender: ColumnSender, produced: Produced) -> None:
+        """Have rows sent behind all before them; where others' are on their way, with them. Any thread.
+
+        The loop's thread wakes once for all: it would fight those that produce for the interpreter.
+        """
+        with self._lock:
+            self._produced.append((sender, produced))
+            is_first = len(self._produced) == 1
+        if is_first:
+            self.loop.call_soon_threadsafe(self._gather)
+
+    def _gather(self) -> None:
+        if self._several and self.loop.time() - self._taken_s >= CALM_S:
+            self.loop.call_later(GATHER_S, self._take)
+        else:
+            self._take()
+
+    def _take(self) -> None:
+        with self._lock:
+            produced, self._produced = self._produced, []
+        now_s, senders = self.loop.time(), {sender for sender, _ in produced}
+        if self._last is not None and now_s - self._taken_s < CALM_S:
+            senders.add(self._last)
+        self._several, self._last, self._taken_s = len(senders) > 1, produced[-1][0], now_s
+        for sender, rows in produced:
+            sender.put(rows)
 
     def attach(self, on_end: OnEnd) -> None:
         """Call ``on_end`` with the error that ends the loop; at once, if it has ended."""

@@ -119,9 +119,13 @@ class ControlClient:
         self._thread.start()
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Send one message. Any thread."""
+        """Send one message. Any thread. Raises TypeError: it cannot be said in JSON."""
+        self.send_encoded(encode_message(message))
+
+    def send_encoded(self, data: bytes) -> None:
+        """Send encoded messages, one behind the other. Any thread."""
         try:
-            self._line.send(encode_message(message))
+            self._line.send(data)
         except OSError as error:
             self._lost(f"sending failed: {error}")
 

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.errors import TimedOutError
 from spark_connect_rt.ports.management.log_subjects import working_for
@@ -22,6 +22,12 @@ from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.frames import Row, RowKind
 from spark_connect_rt.spark.executor.hosting import HostLostError, tell_or_log, text_of, trace_of
 from spark_connect_rt.spark.executor.task_meter import TaskMeter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spark_connect_rt.spark.executor.frames import BatchHead
+    from spark_connect_rt.spark.executor.process.joint_reports import JointReports
 
 Report = Callable[[Mapping[str, Any]], None]
 """Sends one report to the driver. Any thread. Raises TypeError: it cannot be sent."""
@@ -55,13 +61,16 @@ class Lane(ABC, threading.Thread):
         self._report = report
         self._rows: queue.SimpleQueue[Row | None] = queue.SimpleQueue()
         self._queue_changed = threading.Condition()  # of the following
-        self._queued_bytes = 0
+        self._queued_bytes = self._unserved = 0  # of rows that were given
         self._throttled = self._waited = False
+        self._serving = threading.Lock()  # held for each step; others try it, and never wait for it
+        self._out = report  # of what became durable; under ``_serving``
         self._failed = False
         self._end_by_s: float | None = None  # what is not begun by then is dropped; known ahead of the rows before it
         self._dropped = False
         self._telling = threading.Lock()  # the dispatcher tells each second, the lane when it ends: in order
         self.abandoned = False
+        self.joint: JointReports | None = None  # where it leaves what its producer says to
         self.sees_idle = False  # no one says when the reader runs out: it has, when the queue is empty
 
     # -- dispatcher's thread
@@ -74,6 +83,7 @@ class Lane(ABC, threading.Thread):
         with self._queue_changed:
             self._await_room(row)
             self._queued_bytes += row.size_bytes()
+            self._unserved += 1
             throttle = not self._throttled and self._queued_bytes > THROTTLE_BYTES
             self._throttled = self._throttled or throttle
         if throttle:
@@ -88,19 +98,34 @@ class Lane(ABC, threading.Thread):
             )
             self._waited = not enough
 
+    def serve_at_once(self, head: BatchHead, batch: pa.RecordBatch) -> bool:
+        """Serve a batch on its reader's thread, where it is the next one and nothing has to be waited for.
+
+        Waking another thread for it costs more than a small batch does. False: it is to be given.
+        """
+        if self._unserved or not self._serving.acquire(blocking=False):
+            return False
+        try:
+            if self._unserved or self._failed or self.abandoned or not self.is_ready_for(head, batch):
+                return False
+            self._guarded(lambda: self.on_batch(head, batch))
+            return True
+        finally:
+            self._serving.release()
+
     def hint_idle(self) -> None:
         """Say that the reader has nothing more right now; lanes with nothing undone are left asleep."""
         if self._queued_bytes or self.wait_s() is not None:
             self._rows.put(None)
 
-    def tell_measures(self, *, anyway: bool = False) -> None:
-        """Tell the driver what was counted, if it is worth a message. Dispatcher's or lane's thread."""
+    def tell_measures(self, report: Report | None = None, *, anyway: bool = False) -> None:
+        """Tell the driver, or ``report``, what was counted, if it is worth a message. Dispatcher's or lane's thread."""
         if self.abandoned:
             return
         with self._telling:
             news = self.meter.news(now_s(), anyway=anyway)
             if news is not None:
-                tell_or_log(self._report, {"op": "measures", "host": self.host, **news})
+                tell_or_log(report or self._report, {"op": "measures", "host": self.host, **news})
 
     def abandon(self) -> None:
         """Give up at once: the slice is over, nothing may be reported any more."""
@@ -131,8 +156,14 @@ class Lane(ABC, threading.Thread):
         try:
             row = self._rows.get(timeout=timeout_s)
         except queue.Empty:
-            self._guarded(self.on_time)
+            with self._serving:
+                self._guarded(self.on_time)
             return False
+        with self._serving:
+            return self._serve(row)
+
+    def _serve(self, row: Row | None) -> bool:
+        """Serve a row, or that the reader is idle; return whether the host ended."""
         if row is None:
             self._guarded(self.on_reader_idle)
             return False
@@ -162,6 +193,7 @@ class Lane(ABC, threading.Thread):
     def _done_with(self, row: Row) -> None:
         with self._queue_changed:
             self._queued_bytes -= row.size_bytes()
+            self._unserved -= 1
             release = self._throttled and self._queued_bytes < UNTHROTTLE_BYTES
             if release:
                 self._throttled = self._waited = False
@@ -219,7 +251,7 @@ class Lane(ABC, threading.Thread):
             return
         self.totals.records += records
         self.totals.batches += 1
-        self._report({"op": "durable", "host": self.host, "n": records, **fields})
+        self._out({"op": "durable", "host": self.host, "n": records, **fields})
 
     def report(self, op: str, **fields: Any) -> None:
         """Report something else of this host."""
@@ -238,6 +270,13 @@ class Lane(ABC, threading.Thread):
     @abstractmethod
     def on_row(self, row: Row) -> None:
         """Serve a row that is neither FAILED nor ENDED."""
+
+    def is_ready_for(self, head: BatchHead, batch: pa.RecordBatch) -> bool:
+        """Tell whether ``on_batch`` may serve this batch now, without a wait."""
+        return False
+
+    def on_batch(self, head: BatchHead, batch: pa.RecordBatch) -> None:
+        """Serve a batch that ``is_ready_for`` takes: as a BATCH row, on the host's thread."""
 
     @abstractmethod
     def on_reader_idle(self) -> None:

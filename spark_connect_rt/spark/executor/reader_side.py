@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -29,11 +29,12 @@ from spark_connect_rt.spark.executor.control_wire import (
     decode_offsets,
     encode_launch,
 )
-from spark_connect_rt.spark.executor.frames import MARKER_ROW, Row, RowKind
+from spark_connect_rt.spark.executor.frames import MARKER_ROW, BatchHead, Row, RowKind
 from spark_connect_rt.spark.executor.hosting import get_ready, tell_or_log, trace_of
 from spark_connect_rt.spark.executor.log_masking import hide_secrets
 from spark_connect_rt.spark.executor.process.freed_memory import FreedMemory
 from spark_connect_rt.spark.executor.process.idle_looks import IDLE_LOOKS
+from spark_connect_rt.spark.executor.process.joint_reports import JointReports, Report
 from spark_connect_rt.spark.executor.row_packs import GATHER_S, PACK_ROWS, Gathering, is_small, packed
 from spark_connect_rt.spark.executor.row_queue import RowQueue
 from spark_connect_rt.spark.executor.sinks.sink_feed import SinkFeed
@@ -42,7 +43,11 @@ from spark_connect_rt.spark.executor.sources.source_host import SourceHost
 from spark_connect_rt.spark.executor.task_meter import TELL_EACH_S
 from spark_connect_rt.spark.executor.writer_side import LaneTable
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 STOP_LOOK_EACH_S = 0.2  # while a look-up waits
+CALM_BEATS = 10  # heartbeats: once nothing has crossed for so many, one of so many is passed on
 AT_STOP_S = 5.0  # for one that a task makes while it stops
 _LAST_WORDS = (RowKind.FAILED, RowKind.LOST, RowKind.ENDED)
 _SWITCHED = {"pause": {"paused": True}, "resume": {"paused": False}}
@@ -74,6 +79,10 @@ class FusedRows:
             raise ShuttingDownError("the slice is over; rows go nowhere")
         self._lanes.give(row)
 
+    def serve_at_once(self, host: int, head: BatchHead, batch: pa.RecordBatch) -> bool:
+        """Have a small batch served on this thread, where its lane has nothing else to do."""
+        return self._lanes.serve_at_once(host, head, batch)
+
 
 class ReaderSide:
     """All hosts of one slice, on the reading side; of those that are fused, the writing side, too."""
@@ -84,24 +93,27 @@ class ReaderSide:
         send: Callable[[Message], None],
         heartbeat_s: float = 1.0,
         freed: FreedMemory | None = None,
+        joint: JointReports | None = None,
     ) -> None:
-        """``freed``: of a process that is this slice's alone."""
+        """``freed``: of a process that is this slice's alone; ``joint``: see LaneTable."""
         self._clients = clients
         self._freed = freed
         self._send = send
         self._heartbeat_s = heartbeat_s
         self._rows = RowQueue()
-        self._lanes = LaneTable(clients, self._report_of_lane)
+        self._joint = joint
+        self._lanes = LaneTable(clients, self._report_of_lane, joint)
         self._fused = FusedRows(self._lanes, self._rows)
         self._hosts: dict[int, SourceHost | SinkFeed] = {}
         self._ending = False
         self._numbers = itertools.count(1)
         self._questions: dict[int, _OffsetQuestion] = {}
         self._reported_s = 0.0
+        self._calm_beats = 0  # since a row has crossed
         self._gathering = Gathering()
 
     def rows(self) -> Iterator[Row]:
-        """Yield rows until the driver ends the slice: each queue run-out and each second a marker."""
+        """Yield rows until the driver ends the slice: behind each queue run-out a marker, and each second or so."""
         while True:
             row = self._rows.get(self._heartbeat_s)
             self._tell_measures(time.monotonic())
@@ -113,6 +125,7 @@ class ReaderSide:
                 if row.host in self._lanes.totals:
                     self._lanes.give(row)
                     continue
+                self._calm_beats = 0
                 row = self._with_more(row)
                 last = self._rows.empty()
                 yield replace(row, last=last)
@@ -122,7 +135,19 @@ class ReaderSide:
                 self._rows.close()
                 yield from self._books()
                 return
+            elif not self._beats():
+                continue
             yield MARKER_ROW
+
+    def _beats(self) -> bool:
+        """Tell whether a second without a row is worth a marker: each costs the JVM and both processes some 3 ms.
+
+        A writer without hosts has nothing to do at it; its end, and Spark's, are noticed without (performance.md).
+        """
+        if self._hosts.keys() - self._lanes.totals.keys():
+            return True
+        self._calm_beats += 1
+        return self._calm_beats <= CALM_BEATS or self._calm_beats % CALM_BEATS == 0
 
     def _books(self) -> Iterator[Row]:
         """Yield what the lanes of this process reported durable, once they have ended (E4)."""
@@ -155,14 +180,20 @@ class ReaderSide:
         if now_s - self._reported_s < TELL_EACH_S:
             return
         self._reported_s = now_s
-        for number, host in list(self._hosts.items()):
-            news = host.news(now_s)
-            if news is not None:
-                tell_or_log(self._send, {"op": "measures", "host": number, **news})
-        self._lanes.tell_measures()
+        if self._joint is None:
+            self._tell_all(lambda message: self._send(dict(message)), now_s)
+        else:
+            self._joint.together(lambda report: self._tell_all(report, now_s))
         IDLE_LOOKS.check(now_s)
         if self._freed is not None:
             self._freed.look(now_s, self._rows.taken + self._lanes.batches())
+
+    def _tell_all(self, report: Report, now_s: float) -> None:
+        for number, host in list(self._hosts.items()):
+            news = host.news(now_s)
+            if news is not None:
+                tell_or_log(report, {"op": "measures", "host": number, **news})
+        self._lanes.tell_measures(report)
 
     def _tell_last_measures(self, number: int) -> None:
         """Report ahead of the row that ends a host: it sends nothing behind that (E2)."""

@@ -9,10 +9,13 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from spark_connect_rt.errors import ShuttingDownError
-from spark_connect_rt.spark.executor.frames import Row
+from spark_connect_rt.spark.executor.frames import BatchHead, Row
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Rows(Protocol):
@@ -20,6 +23,9 @@ class Rows(Protocol):
 
     def put(self, row: Row) -> None:
         """Hand a row on, maybe after a wait. Raises ShuttingDownError once the slice is over."""
+
+    def serve_at_once(self, host: int, head: BatchHead, batch: pa.RecordBatch) -> bool:
+        """Have a batch served on this thread, as it is; False: it is to be ``put`` as a row."""
 
 
 class RowQueue:
@@ -46,6 +52,10 @@ class RowQueue:
             self._queued_bytes[row.host] = self._queued_bytes.get(row.host, 0) + size
             self._rows.append(row)
             self._not_empty.notify()
+
+    def serve_at_once(self, host: int, head: BatchHead, batch: pa.RecordBatch) -> bool:
+        """Refuse: it is served in another process."""
+        return False
 
     def _is_full(self, host: int) -> bool:
         return self._queued_bytes.get(host, 0) >= self._limit_bytes

@@ -19,6 +19,7 @@ from spark_connect_rt.spark.executor.hosting import load_clients
 from spark_connect_rt.spark.executor.late_plugins import ask_this_driver
 from spark_connect_rt.spark.executor.log_masking import mask_logs
 from spark_connect_rt.spark.executor.process.freed_memory import FreedMemory
+from spark_connect_rt.spark.executor.process.joint_reports import JointReports
 from spark_connect_rt.spark.executor.reader_side import ReaderSide
 from spark_connect_rt.spark.executor.task_logs import EXECUTOR_LOGS
 from spark_connect_rt.spark.executor.ticket import SliceTicket
@@ -41,7 +42,7 @@ def read_slice(ticket: SliceTicket) -> Iterator[pa.RecordBatch]:
     ask_this_driver(ticket)
     clients = load_clients(ticket.clients)
     client = ControlClient(ticket, "reader", exit_when_lost)
-    side = ReaderSide(clients, client.send, freed=FreedMemory())
+    side = ReaderSide(clients, client.send, freed=FreedMemory(), joint=JointReports(client.send_encoded))
     EXECUTOR_LOGS.attach(side.tasks)
     # Only now: what it starts sends by the client at once.
     client.listen(side.handle, lambda: EXECUTOR_LOGS.flush_to(client.send_now))
@@ -59,7 +60,7 @@ def write_slice(ticket: SliceTicket, batches: Iterator[pa.RecordBatch]) -> Total
     ask_this_driver(ticket)
     clients = load_clients(ticket.clients)
     client = ControlClient(ticket, "writer", exit_when_lost)
-    side = WriterSide(clients, client.send, FreedMemory())
+    side = WriterSide(clients, client.send, FreedMemory(), JointReports(client.send_encoded))
     EXECUTOR_LOGS.attach(side.tasks)
     client.listen(lambda message: None, lambda: EXECUTOR_LOGS.flush_to(client.send_now))
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -16,21 +17,27 @@ from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.spark.executor.control_wire import decode_launch
-from spark_connect_rt.spark.executor.frames import Row, RowKind
+from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind
 from spark_connect_rt.spark.executor.lane import Lane, Report, Totals
 from spark_connect_rt.spark.executor.log_masking import hide_secrets
 from spark_connect_rt.spark.executor.process.freed_memory import FreedMemory
+from spark_connect_rt.spark.executor.process.joint_reports import JointReports
 from spark_connect_rt.spark.executor.row_packs import unpacked
 from spark_connect_rt.spark.executor.sinks.sink_lane import SinkLane
 from spark_connect_rt.spark.executor.sources.source_lane import SourceLane
 from spark_connect_rt.spark.executor.sources.transactional_lane import TransactionalLane
 from spark_connect_rt.spark.executor.task_meter import TELL_EACH_S
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 
 class LaneTable:
     """The lanes of one process, by host; wherever their rows come from."""
 
-    def __init__(self, clients: ExecutorClients, report: Report) -> None:
+    def __init__(self, clients: ExecutorClients, report: Report, joint: JointReports | None = None) -> None:
+        """``joint``: sends what lanes report together."""
+        self._joint = joint
         self._clients = clients
         self._report = report
         self._lanes: dict[int, Lane] = {}
@@ -49,7 +56,7 @@ class LaneTable:
             self._ended.discard(gone)
             del self._lanes[gone]
         lane = _lane_of(launch)(host, launch, self._report, self._clients)
-        lane.sees_idle = fused
+        lane.sees_idle, lane.joint = fused, self._joint
         self._lanes[host] = lane
         try:
             lane.start()
@@ -67,15 +74,20 @@ class LaneTable:
             self._ended.add(row.host)
         lane.give(row)
 
+    def serve_at_once(self, host: int, head: BatchHead, batch: pa.RecordBatch) -> bool:
+        """See ``Lane.serve_at_once``; False: no such host, too."""
+        lane = self._lanes.get(host)
+        return lane is not None and lane.serve_at_once(head, batch)
+
     def hint_idle(self) -> None:
         """Say that nothing more is on the way right now."""
         for lane in self._lanes.values():
             lane.hint_idle()
 
-    def tell_measures(self) -> None:
-        """Tell the driver what the lanes did."""
+    def tell_measures(self, report: Report | None = None) -> None:
+        """Tell the driver, or ``report``, what the lanes did."""
         for lane in list(self._lanes.values()):
-            lane.tell_measures()
+            lane.tell_measures(report)
 
     def batches(self) -> int:
         """Return how many batches the lanes reported durable."""
@@ -106,10 +118,16 @@ class LaneTable:
 class WriterSide:
     """All hosts of one slice, on the writing side."""
 
-    def __init__(self, clients: ExecutorClients, report: Report, freed: FreedMemory | None = None) -> None:
-        """``freed``: of a process that is this slice's alone."""
+    def __init__(
+        self,
+        clients: ExecutorClients,
+        report: Report,
+        freed: FreedMemory | None = None,
+        joint: JointReports | None = None,
+    ) -> None:
+        """``freed``: of a process that is this slice's alone; ``joint``: see LaneTable."""
         self._freed = freed
-        self._lanes = LaneTable(clients, report)
+        self._lanes = LaneTable(clients, report, joint)
         self._fused: dict[int, Totals] = {}  # of hosts whose lane was in the reader's process
         self._reported_s = 0.0
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,9 +15,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_connect_rt.ports.task_runner import BatchDurable, TaskFailed
+from spark_connect_rt.spark.driver.control_channel import Connection
 from spark_connect_rt.spark.driver.model import EngineSettings
 from spark_connect_rt.spark.driver.session import build_session
 from spark_connect_rt.spark.driver.task_runner import SparkTaskRunner
+from spark_connect_rt.spark.executor.reader_side import CALM_BEATS
 from spark_connect_rt.testing.file_executor_clients import FileTopics
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.task_runner_contract import TaskRunnerContract, Worker
@@ -95,6 +100,43 @@ def test_a_cut_control_channel_stops_both_processes_before_the_task_runs_again(
     assert not worker.of(launch, TaskFailed)
     assert worker.end(launch).drained
     worker.runner.close(5_000)
+
+
+@pytest.mark.parametrize(("ended", "within_s"), [("reader", 5.0), ("writer", 5.0), ("job", 7.0)])
+def test_an_end_is_noticed_while_heartbeats_are_rare(
+    session: SparkSession, tmp_path: Path, ended: str, within_s: float
+) -> None:
+    """Where all hosts are fused and nothing crosses, a row goes through the JVM each ten seconds only.
+
+    Processes are noticed by their control connections, at once; a job that Spark ends by Spark's monitor of its Python
+    workers, which looks each 2 s and gives them ``spark.python.task.killTimeout``, 2 s.
+    """
+    worker = new_worker(session, tmp_path)
+    worker.fused = True
+    launch = worker.start("a", count="10")
+    worker.wait_sent("a", 10)
+    calm_s = time.monotonic() + CALM_BEATS + 2  # the next heartbeat is 8 s away
+    worker.until(lambda: time.monotonic() > calm_s)
+    channel = worker.runner._engine._launcher.channel()  # type: ignore[attr-defined]
+    halves = {one.role: one for one in channel._connections}
+    began_s = time.monotonic()
+    if ended == "job":
+        session.sparkContext.cancelAllJobs()
+    else:
+        os.kill(process_of(halves[ended]), signal.SIGKILL)
+    worker.until(lambda: not channel._connections & set(halves.values()))
+    assert time.monotonic() - began_s < within_s
+    worker.until(lambda: len(pids(worker, "a")) == 2)
+    assert not worker.of(launch, TaskFailed)
+    assert worker.end(launch).drained
+    worker.runner.close(5_000)
+
+
+def process_of(connection: Connection) -> int:
+    """Return the process at the other end of a connection."""
+    form = "3i"  # pid, uid, gid
+    found = connection.sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(form))
+    return int(struct.unpack(form, found)[0])
 
 
 def test_a_silent_process_is_given_up_after_the_session_timeout(session: SparkSession, tmp_path: Path) -> None:

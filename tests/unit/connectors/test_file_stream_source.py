@@ -32,6 +32,16 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "lines.txt"
 
 
+def test_a_few_lines_and_many_are_split_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = b"one\n\n" + b"%0100d\n" % 7 + b"\n\x00end\n"
+    few = file_stream_source.split_lines(lines)
+    monkeypatch.setattr(file_stream_source, "SMALL_BYTES", 0)
+    many = file_stream_source.split_lines(lines)
+    assert few[0].equals(many[0])
+    assert few[1] == many[1]
+    few[0].validate(full=True)
+
+
 def test_only_complete_lines_are_records(file: Path) -> None:
     file.write_text("one\ntwo\n\nthr")
     task = started(file)

@@ -15,11 +15,19 @@ from spark_connect_rt.java_host.process import JavaHostGoneError
 from spark_connect_rt.ports.java_code import JavaCode
 from spark_connect_rt.ports.task_runner import Expect, TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.spark.executor import lane
-from spark_connect_rt.spark.executor.control_wire import MessageSplitter, encode_expected, encode_launch, encode_message
+from spark_connect_rt.spark.executor import lane, reader_side
+from spark_connect_rt.spark.executor.control_wire import (
+    MessageSplitter,
+    decode_launch,
+    encode_expected,
+    encode_launch,
+    encode_message,
+)
 from spark_connect_rt.spark.executor.frames import Row, RowKind
 from spark_connect_rt.spark.executor.hosting import load_class
 from spark_connect_rt.spark.executor.reader_side import ReaderSide
+from spark_connect_rt.spark.executor.row_queue import RowQueue
+from spark_connect_rt.spark.executor.sources.source_host import SourceHost
 from spark_connect_rt.spark.executor.writer_side import LaneTable, WriterSide
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, wait_until
 
@@ -123,6 +131,34 @@ def test_a_lane_without_a_thread_fails_its_task_alone(tmp_path: Path, monkeypatc
     half.side.handle({"op": "stop", "host": 2, "within_ms": None})
     wait_until(lambda: len(half.ops("ended")) == 2)
     half.end()
+
+
+def test_heartbeats_become_rare_while_nothing_crosses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each goes through the JVM and both processes; a writer with hosts of its own needs them all."""
+    monkeypatch.setattr(reader_side, "CALM_BEATS", 4)
+    side = ReaderSide(MemoryExecutorClients(find_plugin=load_class), lambda message: None, 0.0)
+    rows, looks, passed = side.rows(), list[float](), list[int]()
+    monkeypatch.setattr(side._rows, "get", looks.append)
+    for _ in range(6):
+        assert next(rows).kind is RowKind.MARKER
+        passed.append(len(looks))
+    assert passed == [1, 2, 3, 4, 8, 12]
+    crossing = SourceHost(3, decode_launch(_launch(tmp_path)), RowQueue(), MemoryExecutorClients(), side)
+    side._hosts[3] = crossing
+    for _ in range(3):
+        next(rows)
+    assert len(looks) == 15
+
+
+def test_a_row_that_crosses_is_followed_by_every_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader_side, "CALM_BEATS", 4)
+    side = ReaderSide(MemoryExecutorClients(find_plugin=load_class), lambda message: None, 0.001)
+    rows = side.rows()
+    for _ in range(5):
+        next(rows)
+    side._rows.put(Row(1, RowKind.ENDED))
+    assert [next(rows).kind for _ in range(2)] == [RowKind.ENDED, RowKind.MARKER]
+    assert side._calm_beats == 0
 
 
 def _launch(folder: Path) -> Mapping[str, Any]:

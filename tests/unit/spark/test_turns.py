@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from spark_connect_rt.spark.executor.process.turns import LITTLE_S, TakesTurns, Turns
+from spark_connect_rt.spark.executor.process.turns import APART_S, LITTLE_S, PLACES, TakesTurns, Turns
 
 
 def waiting(turns: Turns) -> TakesTurns:
@@ -82,3 +82,13 @@ def test_what_work_raises_is_raised_and_the_turn_is_over() -> None:
     with pytest.raises(ValueError, match="poll"):
         waiting(turns).run(fail)
     assert not turns.taken.locked()
+
+
+def test_tasks_wake_a_little_apart_around_instants_they_share_and_nowhere_else() -> None:
+    turns = Turns()
+    tasks = [TakesTurns(turns) for _ in range(PLACES + 1)]
+    waits = [one.waits(0.5) for one in tasks]
+    assert len(set(waits)) == PLACES
+    assert min(waits) == waits[0] == waits[-1] == 0.5
+    assert max(waits) < 0.5 + PLACES * APART_S
+    assert {one.waits(0.02) for one in tasks} == {0.02}

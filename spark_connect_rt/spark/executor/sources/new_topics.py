@@ -36,6 +36,10 @@ class NewTopics:
                 self._create(topic, self._creation)
                 self._seen.add(topic)
 
+    def are_there(self, topics: Iterable[str]) -> bool:
+        """Tell whether ``ensure`` would return at once."""
+        return self._creation is None or self._seen.issuperset(topics)
+
     def _create(self, topic: str, creation: TopicCreation) -> None:
         group = creation.group_of(topic)
         config = self._clients.resolve(self._launch.topic_admin, self._launch.worker_config)

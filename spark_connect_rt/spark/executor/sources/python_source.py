@@ -170,8 +170,7 @@ class PythonSource(HostedSource):
         return not polled
 
     def _wait_idle(self, task: SourceTask) -> None:
-        wait_s = task.idle_wait_ms() / 1000
-        self._turns.waits(wait_s)
+        wait_s = self._turns.waits(task.idle_wait_ms() / 1000)
         # A transaction may be due to end: only a poll sees to that.
         look = task.idle_look() if self._boundaries is None else None
         if look is None:

@@ -172,6 +172,8 @@ class SourceHost(threading.Thread):
             self._delivery_reports,
             converted.written,
         )
+        if converted.batch.num_rows and self._rows.serve_at_once(self._host, head, converted.batch):
+            return
         data = encode_records(converted.batch) if converted.batch.num_rows else None
         self._rows.put(Row(self._host, RowKind.BATCH, head.encode(), data))
 

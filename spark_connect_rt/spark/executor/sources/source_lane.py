@@ -9,7 +9,7 @@ without one, until the oldest batch is too old.
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -22,8 +22,12 @@ from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, deco
 from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
 from spark_connect_rt.spark.executor.sources.new_topics import NewTopics
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 FLUSH_EACH_S = 0.25  # under load: longest age of an unflushed batch
 FLUSH_APART_S = 0.05  # reader idle: flush at once unless the last flush was this recently
+AT_ONCE_BYTES = 64 << 10  # a larger batch is worth a thread that sends it while the next one is read
 LAST_FLUSH_S = 0.3  # of a stop whose time is up: what the broker has is most likely acknowledged by then
 log = logging.getLogger(__name__)
 
@@ -67,6 +71,20 @@ class SourceLane(Lane):
         if now >= self._flush_at_s:
             self._drain_or_wait()
 
+    def is_ready_for(self, head: BatchHead, batch: pa.RecordBatch) -> bool:
+        """See Lane: a small batch that a producer with nothing under way takes at once."""
+        if self._says_when_empty is None or self._flush_at_s is not None or self._end_by_s is not None:
+            return False
+        is_spaced = now_s() >= self._flushed_s + FLUSH_APART_S  # else the lane's own thread has to wait for a while
+        return is_spaced and batch.nbytes < AT_ONCE_BYTES and self._new_topics.are_there(head.topics)
+
+    def on_batch(self, head: BatchHead, batch: pa.RecordBatch) -> None:
+        """See Lane. Its thread sleeps on: the producer says when the batch is acknowledged, or has failed."""
+        self._open_producer(head.delivery_reports).produce(batch)
+        self._pending.add(head, batch.nbytes)
+        self._flush_at_s = self._flush_by_s = now_s() + FLUSH_EACH_S
+        self._drain_or_wait()
+
     def _open_producer(self, delivery_reports: DeliveryReports) -> BatchProducer:
         if self._producer is None:
             config = self._clients.resolve(self.launch.client_config, self.launch.worker_config)
@@ -97,13 +115,37 @@ class SourceLane(Lane):
     def _drain_or_wait(self) -> None:
         """Flush; if that would wait and may be done later, go on until the producer says that it would not."""
         is_late = now_s() >= self._flush_by_s or self._end_by_s is not None
-        if is_late or self._says_when_empty is None or self._says_when_empty.is_empty(self._look_again):
+        if is_late or self._says_when_empty is None or self._says_when_empty.is_empty(self._acknowledged):
             self.drain()
         else:
             self._flush_at_s = self._flush_by_s
 
-    def _look_again(self) -> None:
+    def look_again(self) -> None:
+        """See ``joint_reports.Settling``."""
         self._rows.put(None)
+
+    def _acknowledged(self) -> None:
+        if self.joint is None:
+            self.look_again()
+        else:
+            self.joint.acknowledged(self)
+
+    def settle(self, report: Report) -> bool:
+        """See ``joint_reports.Settling``: on its thread, so only where a flush would not wait."""
+        if not self._serving.acquire(blocking=False):
+            return False
+        says = self._says_when_empty
+        if self._unserved or says is None or not says.is_empty(self._acknowledged):
+            self._serving.release()
+            return False
+        self._out = report
+        self._guarded(self.drain)
+        return True
+
+    def settled(self) -> None:
+        """See ``joint_reports.Settling``."""
+        self._out = self._report
+        self._serving.release()
 
     def wait_s(self) -> float | None:
         """Wait for ever when nothing is pending."""
