@@ -1,6 +1,6 @@
 """The partitions of sink runs: read from where, given up when, and answered once for each time they were revoked.
 
-Owns what a run is told of its partitions, and the deadline of letting go. Called only on the engine's loop.
+Owns what a run has to know of its partitions, and the deadline of letting go. Called only on the engine's loop.
 """
 
 from __future__ import annotations
