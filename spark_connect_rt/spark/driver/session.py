@@ -6,6 +6,7 @@ future.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
@@ -38,6 +40,18 @@ _LAUNCH_LOCK = threading.Lock()
 _BEGUN = threading.Event()
 _AHEAD: list[tuple[dict[str, str], Future[SparkSession]]] = []  # one at most
 
+SQL_CLASSES = tuple(
+    f"org.apache.spark.sql.{name}"
+    for name in (
+        "internal.SQLConf$",
+        "catalyst.parser.CatalystSqlParser$",
+        "catalyst.analysis.FunctionRegistry$",
+        "catalyst.analysis.TableFunctionRegistry$",
+        "catalyst.expressions.codegen.CodeGenerator$",
+    )
+)
+A_CLASS = "public class Any { public int one(int a) { return a + 1; } }"  # for the compiler of plans
+SQL_LIMIT_S = 30.0
 LOCAL_SLOTS = 64  # threads of local[*]: slots idle in them, so this has nothing to do with cores
 ENGINE_CONF = {  # what slices need; a worker property of the same name does not override these
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
@@ -259,7 +273,31 @@ def _built_ahead(conf: Mapping[str, str]) -> SparkSession | None:
     return None
 
 
+def _load_sql(jvm: Any) -> None:
+    """Have the JVM get ready what the first plan needs; what another Spark has elsewhere is passed over. Blocks."""
+    for name in SQL_CLASSES:
+        with contextlib.suppress(Py4JError):
+            jvm.java.lang.Class.forName(name)
+    with contextlib.suppress(Py4JError):
+        jvm.org.codehaus.janino.SimpleCompiler().cook(A_CLASS)
+
+
+def _begin_context(conf: Mapping[str, str]) -> None:
+    """Start Spark's context, which takes one core, and beside it what only SQL will use, before anything of SQL runs.
+
+    After it no class is initialized by two threads from two ends: they could wait for each other for ever.
+    """
+    loading = threading.Thread(target=_load_sql, args=(SparkContext._jvm,), name="spark-sql-classes", daemon=True)
+    loading.start()
+    try:
+        SparkContext.getOrCreate(SparkConf().setAll(list(conf.items())))
+    finally:
+        loading.join(SQL_LIMIT_S)
+
+
 def _session_of(conf: Mapping[str, str]) -> SparkSession:
+    if SparkContext._jvm is not None:
+        _begin_context(conf)
     builder = SparkSession.builder
     for name, value in conf.items():
         builder = builder.config(name, value)

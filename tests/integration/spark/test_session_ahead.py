@@ -22,6 +22,9 @@ def test_a_session_begun_ahead_is_used_once_and_only_with_its_settings(
     session.session_ahead(PROPERTIES, GROUP)
     (ahead,) = [future.result() for _, future in session._AHEAD]
     assert ahead.sparkContext.appName == "connectrt-ahead"
+    for name in session.SQL_CLASSES:  # no name of another Spark: it would be passed over in silence
+        assert ahead._jvm is not None
+        ahead._jvm.java.lang.Class.forName(name)
     other = session.build_session({"spark.sql.shuffle.partitions": "5"}, GROUP)
     try:
         assert other is not ahead

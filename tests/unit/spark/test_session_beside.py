@@ -1,0 +1,42 @@
+"""What the JVM gets ready for SQL while Spark's context starts."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JError
+
+from spark_connect_rt.spark.driver import session
+
+
+def test_sqls_classes_load_beside_the_context_and_are_done_before_a_session_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    both, loaded, made = threading.Barrier(2, timeout=20), list[str](), list[str]()
+
+    def for_name(name: str) -> None:
+        if name == session.SQL_CLASSES[0]:
+            both.wait()
+            raise Py4JError("another Spark has it elsewhere")
+        loaded.append(name)
+
+    def begin(_: Any) -> None:
+        both.wait()  # two threads are there at once
+        made.append("context")
+
+    def cook(source: str) -> None:
+        loaded.append(source)
+
+    janino = SimpleNamespace(SimpleCompiler=lambda: SimpleNamespace(cook=cook))
+    jvm = SimpleNamespace(
+        java=SimpleNamespace(lang=SimpleNamespace(Class=SimpleNamespace(forName=for_name))),
+        org=SimpleNamespace(codehaus=SimpleNamespace(janino=janino)),
+    )
+    monkeypatch.setattr(session, "SparkContext", SimpleNamespace(_jvm=jvm, getOrCreate=begin))
+    monkeypatch.setattr(session, "SparkConf", lambda: SimpleNamespace(setAll=list))
+    session._begin_context({})
+    assert made == ["context"]
+    assert loaded == [*session.SQL_CLASSES[1:], session.A_CLASS]
