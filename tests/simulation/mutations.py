@@ -219,6 +219,7 @@ MUTATIONS = (
         executors_live_on_without_contact,
         ("partition", "freeze", "slow batch"),
         LONG,
+        800,  # one schedule of a hundred shows it
     ),
     Mutation("offsets are written without contact", "S2", offsets_are_written_without_contact, ("freeze",)),
     Mutation("unsent offsets outlive the contact", "S2", unsent_offsets_outlive_the_contact, ("freeze", "partition")),

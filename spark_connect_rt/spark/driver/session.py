@@ -276,9 +276,11 @@ def _built_ahead(conf: Mapping[str, str]) -> SparkSession | None:
 def _load_sql(jvm: Any) -> None:
     """Have the JVM get ready what the first plan needs; what another Spark has elsewhere is passed over. Blocks."""
     for name in SQL_CLASSES:
-        with contextlib.suppress(Py4JError):
+        with contextlib.suppress(
+            Py4JError, OSError
+        ):  # OSError: the JVM has ended, as who waits for its context will say
             jvm.java.lang.Class.forName(name)
-    with contextlib.suppress(Py4JError):
+    with contextlib.suppress(Py4JError, OSError):
         jvm.org.codehaus.janino.SimpleCompiler().cook(A_CLASS)
 
 

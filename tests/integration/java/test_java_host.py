@@ -163,8 +163,10 @@ def test_a_sink_gets_records_and_answers_its_calls(host: Host, tmp_path: Path) -
             "headers": pa.array([[{"key": "h", "value": b"1"}], None, []], HEADERS_TYPE),
         }
     ).replace_schema_metadata({TOPIC: b"t", b"connectrt.partition": b"0"})
-    assert host.call(3, ToJava.PUT, *consumed(batch)) == {"records": 3}
-    assert host.call(3, ToJava.PUT, *consumed(batch.slice(2, 1))) == {"records": 1}
+    answer = host.call(3, ToJava.PUT, *consumed(batch))
+    assert {name: answer[name] for name in ("records", "rows", "puts")} == {"records": 3, "rows": 3, "puts": 1}
+    assert answer.keys() == {"records", "rows", "puts", "put_ms", "put_ms_max"}
+    assert host.call(3, ToJava.PUT, *consumed(batch.slice(2, 1)))["rows"] == 1
     assert host.call(3, ToJava.SAFE, [["t", 0, 8]]) == {"offsets": [["t", 0, 8]]}
     assert host.call(3, ToJava.CLOSE, [["t", 0]]) == {}
     host.process.send(ToJava.STOP, 3)
