@@ -1,6 +1,7 @@
 """What the engine knows of runs and slots. Changed only on the engine's loop.
 
-Owns the fields, no behaviour: engine.py has the life of a run, slot_table.py that of a slot.
+Owns the fields, and of a run's revocations which are unanswered; no other behaviour: engine.py has the life of a run,
+run_partitions.py what it has to release, slot_table.py the life of a slot.
 """
 
 from __future__ import annotations

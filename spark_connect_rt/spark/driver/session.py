@@ -52,6 +52,7 @@ SQL_CLASSES = tuple(
 )
 A_CLASS = "public class Any { public int one(int a) { return a + 1; } }"  # for the compiler of plans
 SQL_LIMIT_S = 30.0
+_NOT_READY = (Py4JError, OSError)  # OSError: the JVM has ended, as who waits for its context will say
 LOCAL_SLOTS = 64  # threads of local[*]: slots idle in them, so this has nothing to do with cores
 ENGINE_CONF = {  # what slices need; a worker property of the same name does not override these
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
@@ -276,11 +277,9 @@ def _built_ahead(conf: Mapping[str, str]) -> SparkSession | None:
 def _load_sql(jvm: Any) -> None:
     """Have the JVM get ready what the first plan needs; what another Spark has elsewhere is passed over. Blocks."""
     for name in SQL_CLASSES:
-        with contextlib.suppress(
-            Py4JError, OSError
-        ):  # OSError: the JVM has ended, as who waits for its context will say
+        with contextlib.suppress(*_NOT_READY):
             jvm.java.lang.Class.forName(name)
-    with contextlib.suppress(Py4JError, OSError):
+    with contextlib.suppress(*_NOT_READY):
         jvm.org.codehaus.janino.SimpleCompiler().cook(A_CLASS)
 
 

@@ -181,7 +181,7 @@ class ReaderSide:
             return
         self._reported_s = now_s
         if self._joint is None:
-            self._tell_all(lambda message: self._send(dict(message)), now_s)
+            self._tell_all(self._report_of_lane, now_s)
         else:
             self._joint.together(lambda report: self._tell_all(report, now_s))
         IDLE_LOOKS.check(now_s)

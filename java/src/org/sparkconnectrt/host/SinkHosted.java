@@ -195,8 +195,8 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
           return;
         }
       } while (rows.left() > 0 && puts.mayGoOn() && !retries.isHurried() && !context.waits());
-    } catch (RetryClock.Ended hurried) { // these rows are read again
-      puts.answer().put("interrupted", true);
+    } catch (RetryClock.Ended hurried) {
+      // These rows are left, as the answer says by the count of those that are done with.
     }
   }
 
