@@ -19,6 +19,7 @@ import psutil
 import pyarrow as pa
 
 from spark_connect_rt.embedded.java import find_java
+from spark_connect_rt.java_host.class_archive import HostProgram
 from spark_connect_rt.java_host.columns import consumed
 from spark_connect_rt.java_host.jar import program_jars
 from spark_connect_rt.java_host.jvm_settings import for_records
@@ -40,11 +41,10 @@ class Alone:
     def __init__(self, folder: Path, options: Sequence[str]) -> None:
         java, self._folder, self._numbers = find_java(), folder, 0
         place = plugin_folder(folder / "plugins", "file", FILES)
+        program = HostProgram(java.executable, tuple(program_jars(java)))
         self._frames: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self.process = JavaProcess(
-            lambda socket: command_line(
-                java.executable, program_jars(java), socket, "256m", [*for_records("256m"), *options]
-            ),
+            lambda socket: command_line(program, socket, "256m", [*for_records("256m"), *options]),
             with_plugins(jvm_worker_config({}), [str(place)], f"{FILE}SourceConnector"),
             self._frames.put,
             lambda why: sys.exit(why),

@@ -36,6 +36,9 @@ ConnectorFiles = Annotated[
 ]
 Alone = Annotated[bool, typer.Option("--standalone", help="Run a standalone worker.")]
 OfHosts = Annotated[bool, typer.Option("--java", help="For the JVMs of Java plug-ins, too; fetches Connect's jars.")]
+OfPlugins = Annotated[
+    str | None, typer.Option("--plugin-path", help="For the JVMs of each Java plug-in of this plugin.path, too.")
+]
 Override = Annotated[list[str] | None, typer.Option("--set", help="name=value, wins over the file; repeatable.")]
 
 
@@ -67,13 +70,15 @@ def quickstart(file: QuickstartFile = None, keep: Keep = False, override: Overri
 
 
 @cli.command("class-archive")
-def class_archive(java: OfHosts = False) -> None:
+def class_archive(java: OfHosts = False, plugin_path: OfPlugins = None) -> None:
     """Prepare this environment: every later start of a worker costs a third less CPU. Half a minute, once."""
-    from spark_connect_rt.app.commands.class_archive import make_class_archive, make_host_archive
+    from spark_connect_rt.app.commands.class_archive import make_class_archive, make_host_archives
 
     def make() -> int:
-        for one in (make_class_archive, make_host_archive) if java else (make_class_archive,):
-            sys.stdout.write(f"{one()}\n")
+        sys.stdout.write(f"{make_class_archive()}\n")
+        if java or plugin_path:
+            for path in make_host_archives(plugin_path or ""):
+                sys.stdout.write(f"{path}\n")
         return 0
 
     _exit_with(make)

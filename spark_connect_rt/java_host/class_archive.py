@@ -1,9 +1,10 @@
 """An archive of the host's classes, which every later JVM maps instead of reading jars (JEP 350, class data sharing).
 
-One for each (Java, jars as they are on this machine), in the cache, made once when a plug-in is installed here, else
-beside the first host that starts without it. A JVM that finds a jar changed leaves its archive alone without a word, so
-the name says which jars it is of, and a new one is tried with ``-Xshare:on`` before it gets that name. Without it
-everything works the same, only slower.
+One for each (Java, jars as they are on this machine, plug-ins it is started for), in the cache, made once when a
+plug-in is installed here, else beside the first host that starts without it. A JVM that finds a jar changed leaves its
+archive alone without a word, so the name says which jars it is of, and a new one is tried with ``-Xshare:on`` before it
+gets that name. Classes of plug-ins have loaders of their own: the JVM takes each from the archive when the bytes it is
+handed are the same. Without an archive everything works the same, only slower.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +28,14 @@ from spark_connect_rt.embedded.cache import cache_directory, exclusive
 from spark_connect_rt.embedded.maven import KAFKA_VERSION, resolve_jars
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava
+from spark_connect_rt.plugins.jars import archives_in
 
 MAKE_LIMIT_S = 120.0
 _STOP_LIMIT_S = 10.0
 _LEFT_S = 3_600.0  # a draft so old is of a process that is gone
 _DRAFT = "archive-draft-"
-_KEPT = 8  # archives of other Javas and jars
+_KEPT = 16  # archives of other Javas, jars and plug-ins
+CLASSES_MAX = 20_000  # of one plug-in: of 3 to 5 KB each
 _WORDS = "cds*=off"  # of the JVM's own log: no word of an archive that does not fit, or of classes that none takes
 _FILE_CONNECTOR = (f"org.apache.kafka:connect-file:{KAFKA_VERSION}",)
 _CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
@@ -43,34 +47,61 @@ _begun: set[Path] = set()
 _lock = threading.Lock()
 
 
-def archive_path(java: Path, jars: Sequence[Path]) -> Path:
-    """Return where the archive of this ``java`` program and class path lies, or would lie. Raises OSError."""
-    home = java.resolve().parent.parent
+@dataclass(frozen=True, slots=True)
+class HostProgram:
+    """What a host's JVM is started with.
+
+    ``java``: the program; ``jars``: the class path, in its order; ``plugins``: folders or jars of the plug-ins that it
+    is started for, may be none.
+    """
+
+    java: Path
+    jars: tuple[Path, ...]
+    plugins: tuple[Path, ...] = ()
+
+
+def archive_path(program: HostProgram) -> Path:
+    """Return where the archive of this program lies, or would lie. Raises OSError."""
+    home = program.java.resolve().parent.parent
     release = home / "release"
-    facts = [os.fsencode(java.resolve()), release.read_bytes() if release.is_file() else b""]
-    for jar in jars:
-        found = jar.stat()
-        facts.append(f"{jar} {found.st_size} {int(found.st_mtime)}".encode())  # as the JVM; images keep whole seconds
+    facts = [os.fsencode(program.java.resolve()), release.read_bytes() if release.is_file() else b""]
+    facts += _facts(program.jars, whole=True)
+    for place in program.plugins:
+        facts += [b"plug-in", *_facts(archives_in(place), whole=False)]
     digest = hashlib.sha256(b"\0".join(facts)).hexdigest()[:16]
     return cache_directory() / "java-host" / f"classes-{digest}.jsa"
 
 
-def archive_options(java: Path, jars: Sequence[Path]) -> list[str]:
-    """Return the JVM's options that map the archive; none: there is none, or it cannot be known."""
-    try:
-        path = archive_path(java, jars)
-    except OSError:
-        return []
-    return [f"-XX:SharedArchiveFile={path}", f"-Xlog:{_WORDS}"] if path.is_file() else []
+def _facts(jars: Sequence[Path], whole: bool) -> Iterator[bytes]:
+    """Give what names each jar: its path where the JVM compares that (``whole``), else its name, so that copies count.
+
+    Times are in s, as the JVM compares them, and images of containers keep them.
+    """
+    for jar in jars:
+        found = jar.stat()
+        yield f"{jar if whole else jar.name} {found.st_size} {int(found.st_mtime)}".encode()
 
 
-def make_in_background(java: Path, jars: Sequence[Path], start: Callable[..., Any]) -> None:
-    """Begin to make the archive of these jars, unless there is one or it was tried: once a process. Returns at once.
+def archive_options(program: HostProgram) -> list[str]:
+    """Return the JVM's options that map the archive; of none there is, that for the first plug-in, or for no plug-in.
+
+    Empty: there is none of them, or it cannot be known.
+    """
+    for one in (program, replace(program, plugins=program.plugins[:1]), replace(program, plugins=())):
+        with contextlib.suppress(OSError):
+            path = archive_path(one)
+            if path.is_file():
+                return [f"-XX:SharedArchiveFile={path}", f"-Xlog:{_WORDS}"]
+    return []
+
+
+def make_in_background(program: HostProgram, start: Callable[..., Any]) -> None:
+    """Begin to make the archive, unless there is one or it was tried: once a process. Returns at once.
 
     ``start``: as ``make_archive``.
     """
     try:
-        path = archive_path(java, jars)
+        path = archive_path(program)
     except OSError:
         return
     with _lock:
@@ -80,32 +111,32 @@ def make_in_background(java: Path, jars: Sequence[Path], start: Callable[..., An
 
     def make() -> None:
         try:
-            make_archive(java, jars, start)
+            make_archive(program, start)
         except (ConnectError, OSError) as error:
             log.info("hosts of Java plug-ins start without an archive of classes: %s", error)
 
     threading.Thread(target=make, name="java-class-archive", daemon=True).start()
 
 
-def make_archive(java: Path, jars: Sequence[Path], start: Callable[..., Any]) -> Path:
+def make_archive(program: HostProgram, start: Callable[..., Any]) -> Path:
     """Make the archive unless it is there; return its path. Takes some seconds, of which other work may have any.
 
     Args:
-        java: the program.
-        jars: the class path, in its order.
+        program: what it is of.
         start: makes a JavaProcess of (options of the JVM, worker's settings, what takes frames).
 
     Raises ConnectError: this JVM makes none.
     """
-    path = archive_path(java, jars)
+    path = archive_path(program)
     with exclusive(path.with_suffix(".lock")):
         if path.is_file():
             return path
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=_DRAFT) as folder:
             half = Path(folder) / path.name
             try:
-                _rehearse(start, [f"-XX:ArchiveClassesAtExit={half}", f"-Xlog:{_WORDS}"], Path(folder))
-                _try_out(java, jars, half)
+                options = [f"-XX:ArchiveClassesAtExit={half}", f"-Xlog:{_WORDS}"]
+                _rehearse(start, options, Path(folder), program.plugins)
+                _try_out(program, half)
             except (ConnectError, OSError) as error:
                 _failed(path).write_text(f"{error}\n", encoding="utf-8")
                 raise
@@ -119,12 +150,12 @@ def _failed(path: Path) -> Path:
     return path.with_suffix(".failed")
 
 
-def _try_out(java: Path, jars: Sequence[Path], archive: Path) -> None:
+def _try_out(program: HostProgram, archive: Path) -> None:
     """Raise ConnectError unless the JVM takes the archive."""
     if not archive.is_file():
         raise ConnectError("the JVM left no archive: it needs HotSpot, 13 or newer")
-    command = [str(java), "-XX:+UseSerialGC", "-Xshare:on", f"-XX:SharedArchiveFile={archive}"]
-    command += ["-cp", os.pathsep.join(map(str, jars)), "-version"]
+    command = [str(program.java), "-XX:+UseSerialGC", "-Xshare:on", f"-XX:SharedArchiveFile={archive}"]
+    command += ["-cp", os.pathsep.join(map(str, program.jars)), "-version"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=MAKE_LIMIT_S, check=False)
     if done.returncode:
         raise ConnectError(f"the JVM does not take its own archive: {done.stdout}{done.stderr}")
@@ -140,8 +171,11 @@ def _forget_others(path: Path) -> None:
                 shutil.rmtree(draft, ignore_errors=True)
 
 
-def _rehearse(start: Callable[..., Any], options: Sequence[str], folder: Path) -> None:
-    """Run what a host runs first, so that its classes are loaded: Kafka's own file source, a chain, a converter."""
+def _rehearse(start: Callable[..., Any], options: Sequence[str], folder: Path, plugins: Sequence[Path]) -> None:
+    """Run what a host runs first, so that its classes are loaded: Kafka's own file source, a chain, a converter.
+
+    Of ``plugins`` each class is loaded, and none of their code is run but that of JDBC drivers.
+    """
     frames: queue.Queue[Frame] = queue.Queue()
     plugin_path = folder / "plugins"
     with_connector = _file_connector(plugin_path / "file")
@@ -149,6 +183,8 @@ def _rehearse(start: Callable[..., Any], options: Sequence[str], folder: Path) -
     try:
         if with_connector:
             _read_a_line(process, frames, folder)
+        for place in plugins:
+            _load_classes(process, frames, place)
     finally:
         process.close(MAKE_LIMIT_S)  # it writes its archive at its end
 
@@ -190,3 +226,12 @@ def _read_a_line(process: Any, frames: queue.Queue[Frame], folder: Path) -> None
         process.send(ToJava.STOP, 1)
         while frames.get(timeout=_STOP_LIMIT_S).kind is not FromJava.ENDED:
             pass
+
+
+def _load_classes(process: Any, frames: queue.Queue[Frame], place: Path) -> None:
+    question = {"op": "classes", "id": 0, "place": str(place), "classes_max": CLASSES_MAX}
+    process.send(ToJava.QUESTION, 0, question)
+    with contextlib.suppress(queue.Empty):
+        while (frame := frames.get(timeout=MAKE_LIMIT_S)).kind is not FromJava.ANSWER:
+            pass
+        log.debug("classes of %s: %s", place, frame.head)

@@ -86,8 +86,11 @@ class Limits:
 class DriverHost:
     """One JVM at most, started when it is needed. Any thread."""
 
-    def __init__(self, start: Callable[[OnFrame, OnGone], JavaProcess], limits: Limits | None = None) -> None:
-        """``start`` makes a JVM, as JavaProcess does; raises ConnectError."""
+    def __init__(self, start: Callable[[OnFrame, OnGone, str], JavaProcess], limits: Limits | None = None) -> None:
+        """``start`` makes a JVM, as JavaProcess does, for a question about the plug-in at a place; raises ConnectError.
+
+        The place may be empty.
+        """
         self._start = start
         self._limits = limits or Limits()
         self._lock = threading.Lock()  # of the fields
@@ -172,7 +175,7 @@ class DriverHost:
         self._end("the worker ends")
 
     def _ask(self, op: str, instance: str, question: Mapping[str, Any]) -> tuple[int, Future[Any]]:
-        process = self._there()
+        process = self._there(str(question.get("place", "")))
         number, answer = next(self._numbers), Future[Any]()
         with self._lock:
             self._used_s = time.monotonic()
@@ -186,10 +189,10 @@ class DriverHost:
             raise
         return number, answer
 
-    def _there(self) -> JavaProcess:
+    def _there(self, place: str) -> JavaProcess:
         with self._starting:
             if self._process is None:
-                process = self._start(self._take, self._lost)
+                process = self._start(self._take, self._lost, place)
                 with self._lock:
                     self._process = process
                     self._used_s = self._alive_s = time.monotonic()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from spark_connect_rt.config.worker.own_settings import JAVA_HEAP, JAVA_OPTIONS
 from spark_connect_rt.embedded.java import java_of_plugins
+from spark_connect_rt.java_host.class_archive import HostProgram
 from spark_connect_rt.java_host.driver_host import DriverHost, Limits
 from spark_connect_rt.java_host.jar import program_jars
 from spark_connect_rt.java_host.process import (
@@ -43,7 +44,7 @@ class JvmSettings:
 
 def driver_host(settings: JvmSettings, limits: Limits | None = None) -> DriverHost:
     """Return the host of a driver's connectors; its JVM starts when it is asked something."""
-    return DriverHost(lambda on_frame, on_gone: _start(settings, on_frame, on_gone), limits)
+    return DriverHost(lambda on_frame, on_gone, place: _start(settings, on_frame, on_gone, place), limits)
 
 
 def searching_host(settings: JvmSettings) -> DriverHost:
@@ -51,13 +52,13 @@ def searching_host(settings: JvmSettings) -> DriverHost:
     return driver_host(settings, Limits(idle_s=SEARCH_IDLE_S))
 
 
-def _start(settings: JvmSettings, on_frame: OnFrame, on_gone: OnGone) -> JavaProcess:
+def _start(settings: JvmSettings, on_frame: OnFrame, on_gone: OnGone, place: str) -> JavaProcess:
     java = java_of_plugins()
-    jars = program_jars(java)
+    program = HostProgram(java.executable, tuple(program_jars(java)), (Path(place),) if place else ())
 
     def command(socket: Path) -> Sequence[str]:
         options = ["-XX:TieredStopAtLevel=1", *shlex.split(settings.options)]  # it moves no records
-        return command_line(java.executable, jars, socket, settings.heap, options)
+        return command_line(program, socket, settings.heap, options)
 
     try:
         process = JavaProcess(command, _WORKER, on_frame, on_gone, _LEVELS)
@@ -67,5 +68,5 @@ def _start(settings: JvmSettings, on_frame: OnFrame, on_gone: OnGone) -> JavaPro
             f"{java.home})",
             code="CRT-1131",
         ) from error
-    prepare_archive(java.executable, jars)
+    prepare_archive(program)
     return process

@@ -68,6 +68,13 @@ def with_plugins(
     return others | {"plugin.path": str(_links(locations)), "plugin.discovery": discovery}
 
 
+def linked_plugins(worker_config: Mapping[str, str]) -> tuple[Path, ...]:
+    """Return the places that the settings of ``with_plugins`` lead to, in its order."""
+    folder = worker_config.get("plugin.path")
+    links = Path(folder).iterdir() if folder else ()
+    return tuple(link.resolve() for link in sorted(links, key=lambda link: int(link.name.partition("-")[0])))
+
+
 def _named(location: Path) -> set[str]:
     """Return the classes that the service files of a place name."""
     return {one.class_name for one in read_contents(location).services}

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spark_connect_rt.java_host.class_archive import archive_options, make_in_background
+from spark_connect_rt.java_host.class_archive import HostProgram, archive_options, make_in_background
 from spark_connect_rt.java_host.java_log import take_line
 from spark_connect_rt.java_host.jvm_settings import jvm_options
 from spark_connect_rt.java_host.signs_of_life import KILL_AFTER_S, SignsOfLife
@@ -47,19 +47,23 @@ class JavaHostGoneError(HostLostError):
     """The JVM has ended; the message says why, as far as is known."""
 
 
-def command_line(
-    java: Path, jars: Sequence[Path], socket_path: Path, heap: str, options: Sequence[str] = ()
-) -> list[str]:
+def command_line(program: HostProgram, socket_path: Path, heap: str, options: Sequence[str] = ()) -> list[str]:
     """Return the command of a host. ``heap``: as of -Xmx, e.g. ``256m``. Maps the archive of its classes, if any.
 
     Raises BadConfigError.
     """
+    return _command(program, archive_options(program), socket_path, heap, options)
+
+
+def _command(
+    program: HostProgram, archive: Sequence[str], socket_path: Path, heap: str, options: Sequence[str]
+) -> list[str]:
     return [
-        str(java),
-        *archive_options(java, jars),
+        str(program.java),
+        *archive,
         *jvm_options(heap, options),
         "-cp",
-        os.pathsep.join(map(str, jars)),
+        os.pathsep.join(map(str, program.jars)),
         MAIN_CLASS,
         str(socket_path),
     ]
@@ -73,18 +77,18 @@ def _from_file(command: Sequence[str], folder: Path) -> list[str]:
     return [command[0], f"@{words}"]
 
 
-def prepare_archive(java: Path, jars: Sequence[Path]) -> None:
-    """Have later hosts of these jars start faster: returns at once, and leaves other work the processor."""
+def prepare_archive(program: HostProgram) -> None:
+    """Have later hosts of this program start faster: returns at once, and leaves other work the processor."""
     patient = [nice, "-n", "19"] if (nice := shutil.which("nice")) else []
-    make_in_background(java, jars, rehearsal(java, jars, patient))
+    make_in_background(program, rehearsal(program, patient))
 
 
-def rehearsal(java: Path, jars: Sequence[Path], before: Sequence[str] = ()) -> Callable[..., JavaProcess]:
+def rehearsal(program: HostProgram, before: Sequence[str] = ()) -> Callable[..., JavaProcess]:
     """Return what starts the host that ``make_archive`` lets run; ``before``: words before its command."""
 
     def start(options: Sequence[str], worker_config: Mapping[str, str], on_frame: OnFrame) -> JavaProcess:
         return JavaProcess(
-            lambda path: [*before, *_from_file(command_line(java, jars, path, "128m", options), path.parent)],
+            lambda path: [*before, *_from_file(_command(program, [], path, "128m", options), path.parent)],
             worker_config,
             on_frame,
             lambda why: None,

@@ -22,9 +22,10 @@ from typing import Any, Protocol, runtime_checkable
 
 from spark_connect_rt.embedded.java import Java, java_of_plugins
 from spark_connect_rt.errors import ShuttingDownError
+from spark_connect_rt.java_host.class_archive import HostProgram
 from spark_connect_rt.java_host.jar import program_jars
 from spark_connect_rt.java_host.jvm_settings import for_records
-from spark_connect_rt.java_host.plugin_folders import jvm_worker_config, with_plugins
+from spark_connect_rt.java_host.plugin_folders import jvm_worker_config, linked_plugins, with_plugins
 from spark_connect_rt.java_host.process import JavaHostGoneError, JavaProcess, command_line, prepare_archive
 from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava
 from spark_connect_rt.ports.executor_clients import ExecutorClients
@@ -352,13 +353,14 @@ def warm_up(code: JavaCode, worker_config: Mapping[str, str], clients: ExecutorC
 
 def _start(code: JavaCode, worker_config: Mapping[str, str], jvm: Listening) -> JavaProcess:
     java, jars = _program()
+    program = HostProgram(java.executable, jars, linked_plugins(worker_config))
 
     def command(socket: Path) -> Sequence[str]:
         options = [*for_records(code.heap, code.options), *code.options]
-        return command_line(java.executable, jars, socket, code.heap, options)
+        return command_line(program, socket, code.heap, options)
 
     process = JavaProcess(command, worker_config, jvm.on_frame, jvm.on_gone, dict(code.levels))
-    prepare_archive(java.executable, jars)
+    prepare_archive(program)
     return process
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_connect_rt.embedded.java import find_java
+from spark_connect_rt.java_host.class_archive import HostProgram
 from spark_connect_rt.java_host.columns import consumed, produce_batches
 from spark_connect_rt.java_host.jar import connect_jars, host_jar
 from spark_connect_rt.java_host.process import JavaProcess, command_line
@@ -43,7 +44,9 @@ class HostedJava:
             "plugin.discovery": "service_load",
         }
         self.process = JavaProcess(
-            lambda path: command_line(java.executable, jars, path, heap, ["-XX:TieredStopAtLevel=1", *options]),
+            lambda path: command_line(
+                HostProgram(java.executable, tuple(jars)), path, heap, ["-XX:TieredStopAtLevel=1", *options]
+            ),
             worker,
             self._take,
             self.gone.put,

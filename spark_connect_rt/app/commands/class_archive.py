@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from spark_connect_rt.app.worker_plugins import plugin_folders
 from spark_connect_rt.embedded.java import find_java, java_of_plugins
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.java_host.class_archive import make_archive
+from spark_connect_rt.java_host.class_archive import HostProgram, make_archive
 from spark_connect_rt.java_host.jar import program_jars
 from spark_connect_rt.java_host.process import rehearsal
+from spark_connect_rt.plugins.locations import find_locations
 from spark_connect_rt.spark.driver.class_archive import JAVA_OPTIONS, archive_path, end_jvm, rehearse
 from spark_connect_rt.spark.driver.session import DEFAULT_CONF, build_session
 
@@ -44,13 +47,27 @@ def make_class_archive() -> Path:
     return path
 
 
-def make_host_archive() -> Path:
+def make_host_archive(plugins: Sequence[Path] = ()) -> Path:
     """Make the archive of Java hosts, unless it is there. Returns its path; takes a few seconds.
 
     Connect's jars are downloaded if they are not here.
 
+    Args:
+        plugins: folders or jars whose classes are to be in it, too.
+
     Raises ConnectError: no Java, no jars, or this JVM makes no archive; OSError: the cache cannot be written to.
     """
     java = java_of_plugins()
-    jars = program_jars(java)
-    return make_archive(java.executable, jars, rehearsal(java.executable, jars))
+    program = HostProgram(java.executable, tuple(program_jars(java)), tuple(plugins))
+    return make_archive(program, rehearsal(program))
+
+
+def make_host_archives(plugin_path: str) -> Iterator[Path]:
+    """Make the archive of Java hosts and one for hosts of each Java plug-in of a ``plugin.path``; give their paths.
+
+    Raises as ``make_host_archive``.
+    """
+    yield make_host_archive()
+    for one in find_locations(plugin_folders({"plugin.path": plugin_path})):
+        if one.java:
+            yield make_host_archive([Path(one.path)])

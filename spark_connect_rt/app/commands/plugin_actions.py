@@ -69,13 +69,13 @@ def install(place: PluginPlace, wanted: WantedPlugin) -> int:
         if names:
             _write(f"  {title}: {', '.join(names)}\n")
     if done["plugins"]:  # of Java
-        _prepare_java(place)
+        _prepare_java(place, str(done["name"]), str(done["version"]))
     return 0
 
 
-def _prepare_java(place: PluginPlace) -> None:
+def _prepare_java(place: PluginPlace, name: str, version: str) -> None:
     try:
-        place.prepare_java()
+        place.prepare_java(name, version)
     except (ConnectError, OSError) as error:  # it is installed all the same
         _write(f"  its first start will take longer, no archive of the Java host's classes can be made: {error}\n")
 

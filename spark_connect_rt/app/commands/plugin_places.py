@@ -15,6 +15,7 @@ from spark_connect_rt.config.worker.plugin_install import PluginInstallSettings
 from spark_connect_rt.errors import BadRequestError, NotFoundError
 from spark_connect_rt.plugin_install.folders import PluginFolder
 from spark_connect_rt.plugin_install.installer import Installer
+from spark_connect_rt.plugin_install.sources import folder_name
 from spark_connect_rt.ports.clock import SystemClock
 from spark_connect_rt.ports.plugin_installs import WantedPlugin
 from spark_connect_rt.rest.config_shapes import key_info
@@ -37,8 +38,8 @@ class PluginPlace(Protocol):
     def install(self, wanted: WantedPlugin) -> Mapping[str, Any]:
         """Install one; return what was installed."""
 
-    def prepare_java(self) -> None:
-        """Let the first start of a Java plug-in cost less. Raises ConnectError, OSError: it will not."""
+    def prepare_java(self, name: str, version: str) -> None:
+        """Let the first start of an installed Java plug-in cost less. Raises ConnectError, OSError: it will not."""
 
     def remove(self, name: str, version: str) -> None:
         """Remove one. Raises NotFoundError."""
@@ -64,8 +65,8 @@ class OnCluster:
         """See PluginPlace."""
         return self._session.ask(management_calls.install_plugin(json_of(wanted)))
 
-    def prepare_java(self) -> None:
-        """See PluginPlace; workers do it beside the first JVM that they start."""
+    def prepare_java(self, name: str, version: str) -> None:
+        """See PluginPlace; workers do it beside the first JVM that they start for it."""
 
     def remove(self, name: str, version: str) -> None:
         """See PluginPlace."""
@@ -105,11 +106,11 @@ class OnThisMachine:
         done: Mapping[str, Any] = json_of(self._installer.install(wanted, _who()))
         return done
 
-    def prepare_java(self) -> None:
+    def prepare_java(self, name: str, version: str) -> None:
         """See PluginPlace."""
         from spark_connect_rt.app.commands.class_archive import make_host_archive  # pyspark: not for every word
 
-        make_host_archive()
+        make_host_archive([self._installer.folder.path / folder_name(name, version)])
 
     def remove(self, name: str, version: str) -> None:
         """See PluginPlace."""

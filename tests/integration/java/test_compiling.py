@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,18 @@ from spark_connect_rt.app.commands.class_archive import make_host_archive
 from spark_connect_rt.embedded.java import Java, find_java
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.java_host import class_archive
-from spark_connect_rt.java_host.class_archive import archive_options, archive_path, make_archive, make_in_background
+from spark_connect_rt.java_host.class_archive import (
+    HostProgram,
+    archive_options,
+    archive_path,
+    make_archive,
+    make_in_background,
+)
 from spark_connect_rt.java_host.compiler import compile_jar, compiler_command, connect_jars
 from spark_connect_rt.java_host.jar import program_jars
+from spark_connect_rt.java_host.plugin_folders import with_plugins
 from spark_connect_rt.java_host.process import JavaProcess, command_line
+from tests.support.java_plugins import FILES, plugin_folder
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 WORKER = {"key.converter": STRING, "value.converter": STRING, "plugin.discovery": "service_load"}
@@ -29,9 +38,16 @@ FAST = ["-XX:TieredStopAtLevel=1"]
 
 def hosted(java: Java, jars: Sequence[Path], options: Sequence[str] = FAST) -> None:
     """Start a host and end it. Raises what is wrong with it."""
-    process = JavaProcess(
-        lambda path: command_line(java.executable, jars, path, "64m", options), WORKER, lambda frame: None, print
-    )
+    _end(HostProgram(java.executable, tuple(jars)), WORKER, options)
+
+
+def hosted_of(place: Path, program: HostProgram, options: Sequence[str]) -> None:
+    """Start a host of one plug-in and end it, as a slot does."""
+    _end(program, with_plugins(WORKER, [str(place)]), options)
+
+
+def _end(program: HostProgram, worker: Mapping[str, str], options: Sequence[str]) -> None:
+    process = JavaProcess(lambda path: command_line(program, path, "64m", options), worker, lambda frame: None, print)
     process.close()
 
 
@@ -86,29 +102,58 @@ def test_an_archive_is_made_once_and_taken_by_the_jvm(tmp_path: Path, monkeypatc
     (tmp_path / "java-host").mkdir()
     monkeypatch.setattr(class_archive_command, "program_jars", lambda _: jars)
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", " ".join(FAST))
+    program = HostProgram(java.executable, tuple(jars))
 
-    assert archive_options(java.executable, jars) == []
+    assert archive_options(program) == []
     path = make_host_archive()
     made_ns = path.stat().st_mtime_ns
-    assert path == archive_path(java.executable, jars) == make_host_archive()
+    assert path == archive_path(program) == make_host_archive()
     assert path.stat().st_mtime_ns == made_ns
     assert path.stat().st_size > 5_000_000
     assert not list((tmp_path / "java-host").glob("archive-draft-*"))
-    options = archive_options(java.executable, jars)
+    options = archive_options(program)
     assert options[0] == f"-XX:SharedArchiveFile={path}"
     for jar in jars:
         second_ns = int(jar.stat().st_mtime) * 1_000_000_000
         os.utime(jar, ns=(second_ns, second_ns))  # as a layer of a container's image keeps it
-    assert archive_options(java.executable, jars) == options
+    assert archive_options(program) == options
     hosted(java, jars, [*FAST, "-Xshare:on"])  # the JVM ends at once unless it takes the archive
 
     jars[-1].unlink()
     jars[-1].write_bytes(all_jars[-1].read_bytes() + b"\0")
-    assert archive_options(java.executable, jars) == []  # which would be left alone without a word
+    assert archive_options(program) == []  # which would be left alone without a word
+
+
+def test_the_archive_of_a_plugin_has_its_classes_wherever_its_jars_lie(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java, jars = find_java(), tuple(program_jars(find_java()))
+    place = plugin_folder(tmp_path / "plugins", "file", FILES)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "no.jar").write_bytes(b"no jar")
+    monkeypatch.setattr(class_archive, "cache_directory", lambda: tmp_path)
+    (tmp_path / "java-host").mkdir()
+    own, foreign = (HostProgram(java.executable, jars, (one,)) for one in (place, tmp_path / "broken"))
+
+    path = make_host_archive([place])
+    assert path == archive_path(own) != archive_path(replace(own, plugins=()))
+    with_another = replace(own, plugins=(place, tmp_path / "broken"))
+    assert archive_options(with_another) == archive_options(own), (
+        "that of the connector's own place, while there is none"
+    )
+    assert archive_options(foreign) == []
+    assert make_host_archive([tmp_path / "broken"]) == archive_path(foreign), "what cannot be read is left out"
+
+    elsewhere = Path(shutil.copytree(place, tmp_path / "elsewhere"))
+    assert archive_options(replace(own, plugins=(elsewhere,))) == archive_options(own)
+    loads = tmp_path / "loads.txt"
+    hosted_of(elsewhere, replace(own, plugins=(elsewhere,)), [*FAST, f"-Xlog:class+load:file={loads}"])
+    lines = [line for line in loads.read_text().splitlines() if "connect.file.FileStreamSourceConnector " in line]
+    assert [line.partition("source: ")[2] for line in lines] == ["shared objects file (top)"]
 
 
 def test_a_jvm_that_makes_none_is_not_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    java, jars = find_java(), program_jars(find_java())
+    program = HostProgram(find_java().executable, tuple(program_jars(find_java())))
     monkeypatch.setattr(class_archive, "cache_directory", lambda: tmp_path)
     (tmp_path / "java-host").mkdir()
     started: list[str] = []
@@ -118,6 +163,6 @@ def test_a_jvm_that_makes_none_is_not_asked_again(tmp_path: Path, monkeypatch: p
         raise ConnectError("no HotSpot")
 
     with pytest.raises(ConnectError, match="no HotSpot"):
-        make_archive(java.executable, jars, start)
-    make_in_background(java.executable, jars, start)
+        make_archive(program, start)
+    make_in_background(program, start)
     assert len(started) == 1

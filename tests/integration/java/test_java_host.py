@@ -14,6 +14,7 @@ import pytest
 
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.embedded.maven import resolve_jars
+from spark_connect_rt.java_host.class_archive import HostProgram
 from spark_connect_rt.java_host.columns import consumed, produce_batches
 from spark_connect_rt.java_host.jar import connect_jars, host_jar
 from spark_connect_rt.java_host.process import JavaHostGoneError, JavaProcess, command_line
@@ -42,7 +43,10 @@ class Host:
         }
         fast = ("-XX:TieredStopAtLevel=1",)
         self.process = JavaProcess(
-            lambda path: command_line(java.executable, jars, path, "128m", fast), worker, self._take, self.gone.put
+            lambda path: command_line(HostProgram(java.executable, tuple(jars)), path, "128m", fast),
+            worker,
+            self._take,
+            self.gone.put,
         )
 
     def _take(self, frame: Frame) -> None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.java_host.class_archive import HostProgram
 from spark_connect_rt.java_host.columns import consumed
 from spark_connect_rt.java_host.process import JavaHostGoneError, command_line
 from spark_connect_rt.java_host.wire import FromJava, ToJava
@@ -347,6 +348,6 @@ def test_a_jvm_that_is_stopped_is_noticed_and_killed_and_threads_left_behind_end
 def test_a_heap_that_is_nonsense_is_refused_with_the_setting() -> None:
     for heap, why in (("lots", "is no size"), ("8m", "too small"), ("9999t", "is no size")):
         with pytest.raises(BadConfigError, match=f"connectrt.java.heap: .*{why}"):
-            command_line(Path("java"), [], Path("socket"), heap)
+            command_line(HostProgram(Path("java"), ()), Path("socket"), heap)
     with pytest.raises(BadConfigError, match=r"connectrt.java.options: .*-jar is the host's own"):
-        command_line(Path("java"), [], Path("socket"), "64m", ["-jar"])
+        command_line(HostProgram(Path("java"), ()), Path("socket"), "64m", ["-jar"])

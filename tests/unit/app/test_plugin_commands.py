@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -68,13 +69,13 @@ def test_the_settings_of_a_plugin_as_a_page_a_table_and_json(file: str) -> None:
 def test_an_install_on_this_machine_makes_the_first_start_cheaper_or_says_that_it_is_not(
     tmp_path: Path, file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepared: list[str] = []
+    prepared: list[list[Path]] = []
     folder = ["--file", file, "--set", f"connectrt.plugins.directory={tmp_path / 'installed'}"]
-    monkeypatch.setattr(class_archive, "make_host_archive", lambda: prepared.append("once"))
+    monkeypatch.setattr(class_archive, "make_host_archive", prepared.append)
     assert ask("install", str(plugin_zip(tmp_path / "one-1.0.zip")), *folder).exit_code == 0
-    assert prepared == ["once"]
+    assert [[place.name for place in places] for places in prepared] == [["one-1.0"]]
 
-    def fail() -> Path:
+    def fail(places: list[Path]) -> Path:
         raise StartupError("there is no Java", exit_code=11)
 
     monkeypatch.setattr(class_archive, "make_host_archive", fail)
@@ -84,13 +85,27 @@ def test_an_install_on_this_machine_makes_the_first_start_cheaper_or_says_that_i
     assert "there is no Java" in done.output
 
 
-@pytest.mark.parametrize(("words", "made"), [([], ["spark"]), (["--java"], ["spark", "hosts"])])
+@pytest.mark.parametrize(
+    ("words", "made"),
+    [
+        ([], ["spark"]),
+        (["--java"], ["spark", "hosts of []"]),
+        (["--plugin-path", "PLACE"], ["spark", "hosts of []", "hosts of ['one']"]),
+    ],
+)
 def test_archives_of_classes_are_sparks_and_when_asked_for_those_of_java_hosts(
-    monkeypatch: pytest.MonkeyPatch, words: list[str], made: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], made: list[str]
 ) -> None:
+    for name, jar in (("one", "a.jar"), ("python", "a.py")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / jar).write_bytes(b"PK")
     monkeypatch.setattr(class_archive, "make_class_archive", lambda: "spark")
-    monkeypatch.setattr(class_archive, "make_host_archive", lambda: "hosts")
-    done = CliRunner().invoke(cli, ["class-archive", *words])
+
+    def hosts(places: Sequence[Path] = ()) -> str:
+        return f"hosts of {[place.name for place in places]}"
+
+    monkeypatch.setattr(class_archive, "make_host_archive", hosts)
+    done = CliRunner().invoke(cli, ["class-archive", *(word.replace("PLACE", str(tmp_path)) for word in words)])
     assert (done.exit_code, done.output.splitlines()) == (0, made)
 
 

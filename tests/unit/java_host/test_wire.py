@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from spark_connect_rt.java_host import wire
+from spark_connect_rt.java_host.class_archive import HostProgram
 from spark_connect_rt.java_host.compiler import artifact_of
 from spark_connect_rt.java_host.process import command_line
 from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava, WireError, encode_frame, read_frame, send_frame
@@ -93,7 +94,7 @@ def test_a_jars_name_is_taken_apart(jar: str, artifact: str) -> None:
 
 
 def test_a_host_ends_when_it_is_out_of_memory_and_gets_the_users_options() -> None:
-    command = command_line(Path("java"), [Path("a.jar"), Path("b.jar")], Path("s"), "64m", ["-Dx=1"])
+    command = command_line(HostProgram(Path("java"), (Path("a.jar"), Path("b.jar"))), Path("s"), "64m", ["-Dx=1"])
     assert command[:3] == ["java", "-Xms16m", "-Xmx64m"]
     assert {"-XX:+ExitOnOutOfMemoryError", "-Dx=1"} <= set(command)
     assert command[-4:-1] == ["-cp", "a.jar:b.jar", "org.sparkconnectrt.host.Host"]

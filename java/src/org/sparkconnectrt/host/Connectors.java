@@ -114,6 +114,8 @@ final class Connectors {
         return places.scan(asked.get("place").asText());
       case "load":
         return places.load(asked);
+      case "classes":
+        return places.classes(asked);
       case "task_configs":
         return taskConfigs(running(instance), asked.get("tasks_max").asInt());
       default:

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.net.URL;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.sql.Driver;
 import java.util.ArrayList;
@@ -18,6 +19,9 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.jar.JarEntry;
+import java.util.jar.JarFile;
+import java.util.zip.ZipException;
 import org.apache.kafka.connect.components.Versioned;
 import org.apache.kafka.connect.runtime.isolation.PluginClassLoader;
 import org.apache.kafka.connect.runtime.isolation.PluginClassLoaderFactory;
@@ -36,6 +40,7 @@ import org.slf4j.LoggerFactory;
 final class Places {
   private static final Logger log = LoggerFactory.getLogger(Places.class);
   private static final String CLASS_PATH = "classpath";
+  private static final String CLASS_FILE = ".class";
   private final ClassLoader parent;
   private final Map<String, ClassLoader> loaders = new HashMap<>();
 
@@ -108,6 +113,51 @@ final class Places {
       found.add(loaded(asked, name.asText()));
     }
     return found;
+  }
+
+  /**
+   * Returns {"loaded", "not"}: how many classes of a place were loaded, without running anything of them, and how many
+   * could not be, as what they need is not there. At most "classes_max" are tried; a jar that is none counts as one.
+   */
+  ObjectNode classes(JsonNode asked) throws IOException {
+    ClassLoader loader = loader(asked);
+    long most = asked.get("classes_max").asLong();
+    int loaded = 0;
+    int not = 0;
+    for (Path archive : PluginUtils.pluginUrls(Path.of(asked.get("place").asText()).toAbsolutePath())) {
+      List<String> names;
+      try {
+        names = classNames(archive);
+      } catch (ZipException broken) {
+        not++;
+        continue;
+      }
+      for (String name : names) {
+        if (loaded + not >= most) {
+          break;
+        }
+        try {
+          Class.forName(name, false, loader).getDeclaredConstructors(); // which links it: an archive takes no other
+          loaded++;
+        } catch (LinkageError | ClassNotFoundException | SecurityException incomplete) {
+          not++;
+        }
+      }
+    }
+    return Wire.JSON.createObjectNode().put("loaded", loaded).put("not", not);
+  }
+
+  private static List<String> classNames(Path archive) throws IOException {
+    if (!Files.isRegularFile(archive)) {
+      return List.of(); // a folder of class files
+    }
+    try (JarFile jar = new JarFile(archive.toFile())) {
+      return jar.stream()
+          .map(JarEntry::getName)
+          .filter(name -> name.endsWith(CLASS_FILE) && !name.startsWith("META-INF/") && !name.contains("-info."))
+          .map(name -> name.substring(0, name.length() - CLASS_FILE.length()).replace('/', '.'))
+          .toList();
+    }
   }
 
   private ObjectNode loaded(JsonNode asked, String name) throws InterruptedException {
