@@ -55,6 +55,7 @@ _CONSUMER = {
     "enable.partition.eof": "true",
     "queued.min.messages": "50000",
     "fetch.queue.backoff.ms": "5",  # the default second would halve the speed of a long read
+    "fetch.wait.max.ms": "2000",  # what comes ends it; half a second were 120 wake-ups a minute of each topic
     "fetch.message.max.bytes": "4194304",
 }
 _PRODUCER = {"linger.ms": "0", "queue.buffering.max.kbytes": "16384"}

@@ -293,6 +293,50 @@ def test_what_is_put_during_an_append_goes_out_after_it_though_nobody_waits(held
     assert [records[0][1] for records, _ in held.appends] == [b'{"position":1}', b'{"position":2}']
 
 
+def test_a_burst_is_waited_for_where_there_was_one_the_last_time(held: HeldLog) -> None:
+    threads, told = ManualThreads(), list[Exception | None]()
+    store = OffsetStore(held, threads)
+    store.start()
+
+    def burst(position: int, names: str) -> None:
+        for name in names:
+            store.put(name, [(FILE, {"position": position})], told.append)
+
+    burst(1, "abc")
+    assert [len(records) for records, _ in held.appends] == [1]  # nobody knew
+    held.answer()
+    held.answer()
+    burst(2, "abc")
+    assert (len(held.appends), len(threads.due)) == (2, 1)
+    threads.run_due()
+    assert [len(records) for records, _ in held.appends] == [1, 2, 3]
+    held.answer()
+    burst(3, "a")
+    threads.run_due()
+    held.answer()
+    burst(4, "a")
+    assert (len(held.appends), threads.due) == (5, []), "one alone was no burst: the next goes at once"
+    held.answer()
+    assert told == [None] * 8
+
+
+def test_a_flush_waits_for_no_burst(held: HeldLog) -> None:
+    threads = ManualThreads()
+    store = OffsetStore(held, threads)
+    store.start()
+    for position in (1, 2):  # the second one during the append of the first
+        store.put("c", [(FILE, {"position": position})])
+    held.answer()
+    held.answer()
+    store.put("c", [(FILE, {"position": 3})])
+    assert (len(held.appends), len(threads.due)) == (2, 1)
+    with pytest.raises(TimedOutError):
+        store.flush(1)
+    assert len(held.appends) == 3
+    threads.run_due()
+    assert len(held.appends) == 3
+
+
 def test_a_record_that_breaks_the_fold_does_not_end_the_reader(it: Fixture, monkeypatch: pytest.MonkeyPatch) -> None:
     apply = OffsetFold.apply
 
