@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
-
-import pytest
 
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
@@ -34,15 +33,35 @@ class Relay:
 
     def run(self, kind: str, lines: list[str], first: bool = False) -> None:
         """Start a worker, append the lines, see them at the far end, stop the worker in order."""
-        with self._worker(kind) as worker:
+        with self._worker(kind, kind) as worker:
             if first:
                 self._create(worker)
-            steps = [AwaitStates(name, "RUNNING", ("RUNNING",)) for name in (self.source, self.sink)]
-            converse(worker.rest, self._folder, steps)
-            self._append(lines)
-            offset = {"partition": {"filename": str(self._file)}, "offset": {"position": self._position}}
-            expected = AwaitBody(f"/connectors/{self.source}/offsets", {"offsets": [offset]})
-            converse(worker.rest, self._folder, [AwaitText("out.txt", self._text()), expected])
+            self._flow(worker, lines)
+
+    def pass_on(self, kinds: tuple[str, ...]) -> list[str]:
+        """Start each worker beside the one before, which then stops; return the lines that went through meanwhile."""
+        sent: list[str] = []
+        with contextlib.ExitStack() as stack:
+            workers: list[WorkerProcess] = []
+            for turn, kind in enumerate(kinds):
+                workers.append(stack.enter_context(self._worker(kind, f"{kind}-{turn}")))
+                if turn == 0:
+                    self._create(workers[0])
+                for moment in ("alone",) if turn == 0 else ("beside", "alone"):
+                    if moment == "alone" and turn:
+                        workers[-2].stop()
+                    lines = [f"turn {turn} {moment} line {number}" for number in range(3)]
+                    self._flow(workers[-1], lines)
+                    sent += lines
+        return sent
+
+    def _flow(self, worker: WorkerProcess, lines: list[str]) -> None:
+        steps = [AwaitStates(name, "RUNNING", ("RUNNING",)) for name in (self.source, self.sink)]
+        converse(worker.rest, self._folder, steps)
+        self._append(lines)
+        offset = {"partition": {"filename": str(self._file)}, "offset": {"position": self._position}}
+        expected = AwaitBody(f"/connectors/{self.source}/offsets", {"offsets": [offset]})
+        converse(worker.rest, self._folder, [AwaitText("out.txt", self._text()), expected])
 
     def values(self) -> list[str | None]:
         """Return every value in the topic, in order."""
@@ -52,12 +71,13 @@ class Relay:
         """Return the lines that the sink wrote."""
         return self._copy.read_text().splitlines()
 
-    def _worker(self, kind: str) -> WorkerProcess:
-        servers = self._broker.bootstrap_servers
+    def _worker(self, kind: str, name: str) -> WorkerProcess:
+        place = self._folder / name, self._broker.bootstrap_servers, self._group
+        settings = {**SETTINGS, "scheduled.rebalance.max.delay.ms": "1000"}  # what leaves does not come again
         if kind == "java":
-            return JavaConnect(self._folder / "java", servers, self._group, properties=SETTINGS, java=self._java)
+            return JavaConnect(*place, properties=settings, java=self._java)
         more = {"plugin.path": str(self._plugins)} if self._plugins else {}
-        return SparkWorkerProcess(self._folder / "ours", servers, self._group, properties={**SETTINGS, **more})
+        return SparkWorkerProcess(*place, properties={**settings, **more})
 
     def _create(self, worker: WorkerProcess) -> None:
         source = {"connector.class": "FileStreamSource", "file": str(self._file), "topic": self._topic}
@@ -76,15 +96,17 @@ class Relay:
         return self._file.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    "order", [("java", "ours", "java"), ("ours", "java", "ours")], ids=lambda order: "-".join(order)
-)
-def test_each_resumes_at_the_others_offsets(
-    order: tuple[str, ...], tmp_path: Path, broker: EmbeddedKafka, java: Java
-) -> None:
-    # In the second order the same Java connectors run on both workers, whose tasks the config topic names alike.
-    plugins = java_plugin_path(tmp_path / "plugins") if order[0] == "ours" else None
-    relay = Relay(tmp_path, broker, java, "-".join(order), plugins)
+def test_java_connectors_pass_through_a_mixed_group(tmp_path: Path, broker: EmbeddedKafka, java: Java) -> None:
+    """The same Java connectors run on workers of both kinds, whose tasks the config topic names alike."""
+    relay = Relay(tmp_path, broker, java, "mixed", java_plugin_path(tmp_path / "plugins"))
+    expected = relay.pass_on(("ours", "java", "ours"))
+    assert relay.values() == expected
+    assert relay.copied() == expected
+
+
+def test_each_resumes_at_the_others_offsets(tmp_path: Path, broker: EmbeddedKafka, java: Java) -> None:
+    order = ("java", "ours", "java")
+    relay = Relay(tmp_path, broker, java, "-".join(order))
     expected: list[str] = []
     for turn, kind in enumerate(order):
         lines = [f"turn {turn} line {number}" for number in range(3)]

@@ -19,10 +19,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Numbers of the MBeans that plug-ins register, such as Debezium's, and of Connect's own pluginMetrics.
- * They are read on a thread of their own, as reading runs code of plug-ins; the heartbeat takes those
- * that changed. A bean is of the task, or the connector, on whose threads it was registered. What owns
- * one is a task's number or a connector's instance.
+ * Numbers of the MBeans that plug-ins register, such as Debezium's, and of Connect's own
+ * pluginMetrics. They are read on a thread of their own, as reading runs code of plug-ins; the
+ * heartbeat takes those that changed. A bean is of the task, or the connector, on whose threads it
+ * was registered. What owns one is a task's number or a connector's instance.
  */
 final class Beans implements Runnable {
   private static final Logger log = LoggerFactory.getLogger(Beans.class);
@@ -45,7 +45,10 @@ final class Beans implements Runnable {
     Beans beans = new Beans(home);
     try {
       beans.server.addNotificationListener(
-          MBeanServerDelegate.DELEGATE_NAME, (notification, none) -> beans.noted(notification), null, null);
+          MBeanServerDelegate.DELEGATE_NAME,
+          (notification, none) -> beans.noted(notification),
+          null,
+          null);
     } catch (InstanceNotFoundException impossible) {
       throw new IllegalStateException(impossible);
     }
@@ -73,7 +76,9 @@ final class Beans implements Runnable {
     String domain = name.getDomain();
     return domain.equals("kafka.connect")
         ? "plugins".equals(name.getKeyProperty("type"))
-        : !domain.startsWith("java.") && !domain.startsWith("JMImplementation") && !domain.startsWith("com.sun.");
+        : !domain.startsWith("java.")
+            && !domain.startsWith("JMImplementation")
+            && !domain.startsWith("com.sun.");
   }
 
   @Override
@@ -134,7 +139,10 @@ final class Beans implements Runnable {
     owners.values().retainAll(alive);
   }
 
-  /** Adds what changed of a task's or a connector's beans since the last time; returns whether anything did. */
+  /**
+   * Adds what changed of a task's or a connector's beans since the last time; returns whether
+   * anything did.
+   */
   synchronized boolean tell(Object owner, ObjectNode beat) {
     Map<String, ObjectNode> news = changed.remove(owner);
     if (news == null) {

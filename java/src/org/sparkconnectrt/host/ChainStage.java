@@ -13,7 +13,9 @@ import org.apache.kafka.connect.connector.ConnectRecord;
 import org.apache.kafka.connect.transforms.Transformation;
 import org.apache.kafka.connect.transforms.predicates.Predicate;
 
-/** Transformations that follow each other in a Python connector's chain, each behind its predicate. */
+/**
+ * Transformations that follow each other in a Python connector's chain, each behind its predicate.
+ */
 final class ChainStage implements Stages.Stage {
   private final Home home;
   private final boolean sink;
@@ -128,6 +130,7 @@ final class ChainStage implements Stages.Stage {
 
   @Override
   public void close() {
-    measuring.forEach(one -> Utils.closeQuietly(one, "transformation or predicate")); // closes these, too
+    measuring.forEach(
+        one -> Utils.closeQuietly(one, "transformation or predicate")); // closes these, too
   }
 }

@@ -99,7 +99,9 @@ final class Columns {
       validity.add(value != null);
       if (value != null) {
         if (length + value.length > data.length) {
-          data = Arrays.copyOf(data, Math.max(length + value.length, Math.addExact(data.length, data.length)));
+          data =
+              Arrays.copyOf(
+                  data, Math.max(length + value.length, Math.addExact(data.length, data.length)));
         }
         System.arraycopy(value, 0, data, length, value.length);
         length += value.length;

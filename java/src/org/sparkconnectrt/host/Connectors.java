@@ -4,10 +4,8 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
@@ -39,13 +37,17 @@ import org.apache.kafka.connect.transforms.predicates.Predicate;
 final class Connectors {
   private final Home home;
   private final Places places;
-  private final ExecutorService passing = Executors.newCachedThreadPool(work -> daemon(work, "question"));
+  private final ExecutorService passing =
+      Executors.newCachedThreadPool(work -> daemon(work, "question"));
   private final Map<String, ExecutorService> threads = new ConcurrentHashMap<>();
   private final Map<String, Connector> instances = new ConcurrentHashMap<>();
   private final Map<String, InstanceContext> contexts = new ConcurrentHashMap<>();
   private final Map<String, DriverOffsets> readers = new ConcurrentHashMap<>();
 
-  /** The connector's instance on whose thread, or on a thread that descends from it, the current code runs. */
+  /**
+   * The connector's instance on whose thread, or on a thread that descends from it, the current
+   * code runs.
+   */
   static final InheritableThreadLocal<String> CURRENT = new InheritableThreadLocal<>();
 
   Connectors(Home home) {
@@ -68,7 +70,9 @@ final class Connectors {
         instance.isEmpty()
             ? passing
             : threads.computeIfAbsent(
-                instance, name -> Executors.newSingleThreadExecutor(work -> daemon(within(name, work), name)));
+                instance,
+                name ->
+                    Executors.newSingleThreadExecutor(work -> daemon(within(name, work), name)));
     thread.execute(() -> answer(asked, instance));
   }
 
@@ -126,11 +130,13 @@ final class Connectors {
     try (var swap = Places.swap(loader)) {
       return switch (op) {
         case "describe" -> describe(newPlugin(asked, config));
-        case "check" -> check(newPlugin(asked, config), asked.get("name").asText(), asked.get("value"));
+        case "check" ->
+            check(newPlugin(asked, config), asked.get("name").asText(), asked.get("value"));
         case "validate" -> validate(newConnector(asked, config), config);
         case "start" -> start(instance, config, asked);
         case "exactly_once" -> exactlyOnce((SourceConnector) newConnector(asked, config), config);
-        case "alter_offsets" -> alterOffsets(newConnector(asked, config), config, asked.get("offsets"));
+        case "alter_offsets" ->
+            alterOffsets(newConnector(asked, config), config, asked.get("offsets"));
         default -> throw new IllegalArgumentException("unknown question " + op);
       };
     }
@@ -207,7 +213,9 @@ final class Connectors {
     return definition == null ? new ConfigDef() : definition;
   }
 
-  /** Returns what a plug-in's own check says against a value of one of its settings; null: nothing. */
+  /**
+   * Returns what a plug-in's own check says against a value of one of its settings; null: nothing.
+   */
   private static JsonNode check(Object plugin, String name, JsonNode value) {
     ConfigDef.ConfigKey key = definition(plugin).configKeys().get(name);
     try {
@@ -233,7 +241,9 @@ final class Connectors {
     Config result = connector.validate(config);
     if (result == null) {
       found.put(
-          "refused", connector.getClass().getName() + ".validate() must return a configuration that is not null.");
+          "refused",
+          connector.getClass().getName()
+              + ".validate() must return a configuration that is not null.");
       return found;
     }
     ArrayNode values = found.putArray("values");
@@ -252,7 +262,8 @@ final class Connectors {
     return found;
   }
 
-  private JsonNode start(String instance, Map<String, String> config, JsonNode asked) throws Exception {
+  private JsonNode start(String instance, Map<String, String> config, JsonNode asked)
+      throws Exception {
     Connector connector = newConnector(asked, config);
     String name = asked.path("name").asText(instance);
     InstanceContext context = context(connector, instance, name);
@@ -273,7 +284,8 @@ final class Connectors {
   private InstanceContext context(Connector connector, String instance, String name) {
     BiConsumer<String, Object> tell = (what, detail) -> tell(instance, what, detail);
     if (connector instanceof SourceConnector) {
-      DriverOffsets offsets = new DriverOffsets(home, question -> tell(instance, "offsets", question));
+      DriverOffsets offsets =
+          new DriverOffsets(home, question -> tell(instance, "offsets", question));
       readers.put(instance, offsets);
       return new InstanceContext.OfSource(home, name, tell, offsets);
     }
@@ -337,7 +349,10 @@ final class Connectors {
     boolean done;
     if (connector instanceof SourceConnector source) {
       Map<Map<String, ?>, Map<String, ?>> changes = new HashMap<>();
-      offsets.forEach(pair -> changes.put(home.mapOf(pair.get(0)), pair.get(1).isNull() ? null : home.mapOf(pair.get(1))));
+      offsets.forEach(
+          pair ->
+              changes.put(
+                  home.mapOf(pair.get(0)), pair.get(1).isNull() ? null : home.mapOf(pair.get(1))));
       done = source.alterOffsets(config, changes);
     } else {
       Map<TopicPartition, Long> changes = new HashMap<>();

@@ -34,7 +34,9 @@ final class Consumed {
     topic = head.path("topic").asText(null);
     partition = head.path("partition").asInt(-1);
     timestampType =
-        head.path("log_append_time").asBoolean() ? TimestampType.LOG_APPEND_TIME : TimestampType.CREATE_TIME;
+        head.path("log_append_time").asBoolean()
+            ? TimestampType.LOG_APPEND_TIME
+            : TimestampType.CREATE_TIME;
     JsonNode columns = head.get("columns");
     topics = Column.of(columns, "topic", data);
     partitions = Column.of(columns, "partition", data);

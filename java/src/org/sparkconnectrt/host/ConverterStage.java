@@ -18,9 +18,9 @@ import org.apache.kafka.connect.storage.ConverterType;
 import org.apache.kafka.connect.storage.HeaderConverter;
 
 /**
- * A converter or header converter of a Python connector. Rows hold in "key" what goes in (a header's
- * name in "value") and in the answer what comes out: on one side the converter's bytes, unchanged,
- * on the other JSON with schema.
+ * A converter or header converter of a Python connector. Rows hold in "key" what goes in (a
+ * header's name in "value") and in the answer what comes out: on one side the converter's bytes,
+ * unchanged, on the other JSON with schema.
  */
 final class ConverterStage implements Stages.Stage {
   private final Home home;
@@ -42,7 +42,8 @@ final class ConverterStage implements Stages.Stage {
     this.from =
         row -> {
           SchemaAndValue given = rows.read(row.key());
-          return converter.fromConnectData(row.topic(), new RecordHeaders(), given.schema(), given.value());
+          return converter.fromConnectData(
+              row.topic(), new RecordHeaders(), given.schema(), given.value());
         };
     this.to = row -> written(converter.toConnectData(row.topic(), row.headers(), row.key()));
   }

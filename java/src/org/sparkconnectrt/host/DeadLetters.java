@@ -43,9 +43,12 @@ final class DeadLetters implements ErrorReporter<ConsumerRecord<byte[], byte[]>>
     head.put("offset", raw.offset());
     head.put("timestamp", raw.timestamp() == ConsumerRecord.NO_TIMESTAMP ? null : raw.timestamp());
     head.put("stage", context.stage() == null ? null : context.stage().name());
-    head.put("executing_class", context.executingClass() == null ? null : context.executingClass().getName());
+    head.put(
+        "executing_class",
+        context.executingClass() == null ? null : context.executingClass().getName());
     if (context.error() != null) {
-      head.set("error", Hosted.failure(context.error()).put("message", context.error().getMessage()));
+      head.set(
+          "error", Hosted.failure(context.error()).put("message", context.error().getMessage()));
     }
     List<ByteBuffer> data = new ArrayList<>();
     head.put("key", part(data, raw.key()));

@@ -16,7 +16,10 @@ final class DriverOffsets implements OffsetStorageReader {
   private final Home home;
   private final Questions questions;
 
-  /** {@code ask} sends a question: {"question": n, "partitions": [...]}; {@link #answered} takes its answer. */
+  /**
+   * {@code ask} sends a question: {"question": n, "partitions": [...]}; {@link #answered} takes its
+   * answer.
+   */
   DriverOffsets(Home home, Consumer<ObjectNode> ask) {
     this.home = home;
     this.questions = new Questions("offsets", ask);
@@ -28,7 +31,8 @@ final class DriverOffsets implements OffsetStorageReader {
   }
 
   @Override
-  public <T> Map<Map<String, T>, Map<String, Object>> offsets(Collection<Map<String, T>> partitions) {
+  public <T> Map<Map<String, T>, Map<String, Object>> offsets(
+      Collection<Map<String, T>> partitions) {
     List<Map<String, T>> asked = new ArrayList<>(partitions);
     ObjectNode question = Wire.JSON.createObjectNode();
     ArrayNode list = question.putArray("partitions");
@@ -42,7 +46,10 @@ final class DriverOffsets implements OffsetStorageReader {
     return result;
   }
 
-  /** Takes in the answer to a question: {"question": n, "offsets": [...]} or {"question": n, "error": text}. */
+  /**
+   * Takes in the answer to a question: {"question": n, "offsets": [...]} or {"question": n,
+   * "error": text}.
+   */
   void answered(JsonNode answer) {
     questions.answered(answer);
   }

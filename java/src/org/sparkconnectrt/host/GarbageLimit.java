@@ -15,7 +15,8 @@ final class GarbageLimit {
   // Of the time, in collections. A thread that waits for a processor behind one counts as working.
   private static final double SHARE_MAX = 0.90;
   private static final double FULL = 0.95; // of the old generation, after a collection
-  private static final int COLLECTIONS_MIN = 5; // fewer: one is slow, or this process was stopped in one
+  private static final int COLLECTIONS_MIN =
+      5; // fewer: one is slow, or this process was stopped in one
 
   private final long windowMillis;
   private final MemoryPoolMXBean old = oldGeneration();
@@ -43,7 +44,11 @@ final class GarbageLimit {
     if (passed < windowMillis || collections() - collections < COLLECTIONS_MIN) {
       return null;
     }
-    return "garbage collection took " + collecting + " of " + passed + " ms, and the heap is full: it is too small";
+    return "garbage collection took "
+        + collecting
+        + " of "
+        + passed
+        + " ms, and the heap is full: it is too small";
   }
 
   private void begin(long nowMillis) {

@@ -24,12 +24,14 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.connect.errors.ConnectException;
 
 /**
- * The consumer that a sink task may find in its context, as some do by reflection. It stands for the
- * task's member of its group, which lives in the driver: group, generation and member id are that
- * member's, committed offsets are the group's, a seek moves the task's reader. It reads nothing.
+ * The consumer that a sink task may find in its context, as some do by reflection. It stands for
+ * the task's member of its group, which lives in the driver: group, generation and member id are
+ * that member's, committed offsets are the group's, a seek moves the task's reader. It reads
+ * nothing.
  */
 final class GroupMember implements InvocationHandler {
-  private static final long STABLE_LIMIT_NS = 60_000_000_000L; // a consumer's default.api.timeout.ms
+  private static final long STABLE_LIMIT_NS =
+      60_000_000_000L; // a consumer's default.api.timeout.ms
   private static final long STABLE_LOOK_MS = 50;
 
   private final SinkContext context;
@@ -46,7 +48,8 @@ final class GroupMember implements InvocationHandler {
   @SuppressWarnings("unchecked")
   static Consumer<byte[], byte[]> proxy(InvocationHandler handler) {
     return (Consumer<byte[], byte[]>)
-        Proxy.newProxyInstance(Consumer.class.getClassLoader(), new Class<?>[] {Consumer.class}, handler);
+        Proxy.newProxyInstance(
+            Consumer.class.getClassLoader(), new Class<?>[] {Consumer.class}, handler);
   }
 
   /** The member has joined a new generation. */
@@ -71,7 +74,8 @@ final class GroupMember implements InvocationHandler {
       case "hashCode" -> System.identityHashCode(this);
       case "equals" -> proxy == arguments[0];
       default ->
-          throw new UnsupportedOperationException("the consumer's " + method.getName() + " is not at hand here");
+          throw new UnsupportedOperationException(
+              "the consumer's " + method.getName() + " is not at hand here");
     };
   }
 
@@ -95,11 +99,12 @@ final class GroupMember implements InvocationHandler {
       return found; // no cluster: a test's
     }
     ((Map<TopicPartition, OffsetAndMetadata>) committed(partitions))
-        .forEach((partition, at) -> {
-          if (at != null) {
-            found.put(partition, at.offset());
-          }
-        });
+        .forEach(
+            (partition, at) -> {
+              if (at != null) {
+                found.put(partition, at.offset());
+              }
+            });
     return found;
   }
 
@@ -113,11 +118,12 @@ final class GroupMember implements InvocationHandler {
     }
     if (admin == null) {
       Properties known = new Properties();
-      properties.forEach((name, value) -> { // others would be warned about
-        if (AdminClientConfig.configNames().contains(name)) {
-          known.put(name, value);
-        }
-      });
+      properties.forEach(
+          (name, value) -> { // others would be warned about
+            if (AdminClientConfig.configNames().contains(name)) {
+              known.put(name, value);
+            }
+          });
       admin = Admin.create(known);
     }
     try {
@@ -127,7 +133,10 @@ final class GroupMember implements InvocationHandler {
     }
   }
 
-  /** Waits, as a consumer does, for what a transaction has under way: an admin leaves such partitions out. */
+  /**
+   * Waits, as a consumer does, for what a transaction has under way: an admin leaves such
+   * partitions out.
+   */
   private Map<TopicPartition, OffsetAndMetadata> stable(Set<TopicPartition> partitions)
       throws ExecutionException, InterruptedException {
     String group = properties.get(ConsumerConfig.GROUP_ID_CONFIG);
@@ -141,7 +150,8 @@ final class GroupMember implements InvocationHandler {
         return new HashMap<>(all);
       }
       if (System.nanoTime() - began > STABLE_LIMIT_NS) {
-        throw new ConnectException("the group's committed offsets are not stable: a transaction is open");
+        throw new ConnectException(
+            "the group's committed offsets are not stable: a transaction is open");
       }
       Thread.sleep(STABLE_LOOK_MS);
     }

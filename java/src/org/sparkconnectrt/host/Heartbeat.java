@@ -7,13 +7,14 @@ import java.lang.management.ManagementFactory;
 import java.lang.management.MemoryUsage;
 
 /**
- * Says once a second that this JVM lives, what memory it takes, and in which call each task is, since
- * when. It runs no code of plug-ins, so nothing but the JVM itself can hold it up.
+ * Says once a second that this JVM lives, what memory it takes, and in which call each task is,
+ * since when. It runs no code of plug-ins, so nothing but the JVM itself can hold it up.
  */
 final class Heartbeat implements Runnable {
   private static final long EACH_MILLIS = 1_000;
   private static final long GARBAGE_MILLIS = Long.getLong("connectrt.garbage.limit.ms", 15_000);
-  private static final int JVM_EACH = 5; // heartbeats; its numbers change always and are of little haste
+  private static final int JVM_EACH =
+      5; // heartbeats; its numbers change always and are of little haste
 
   private final Home home;
   private final Beans beans;
@@ -85,7 +86,8 @@ final class Heartbeat implements Runnable {
     MemoryUsage heap = ManagementFactory.getMemoryMXBean().getHeapMemoryUsage();
     found.put("heap_bytes", heap.getUsed());
     found.put("heap_max_bytes", heap.getMax());
-    found.put("non_heap_bytes", ManagementFactory.getMemoryMXBean().getNonHeapMemoryUsage().getUsed());
+    found.put(
+        "non_heap_bytes", ManagementFactory.getMemoryMXBean().getNonHeapMemoryUsage().getUsed());
     long direct = 0;
     for (BufferPoolMXBean pool : ManagementFactory.getPlatformMXBeans(BufferPoolMXBean.class)) {
       direct += pool.getMemoryUsed();

@@ -22,7 +22,9 @@ import org.apache.kafka.connect.runtime.isolation.Plugins;
 import org.apache.kafka.connect.runtime.standalone.StandaloneConfig;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 
-/** What everything hosted in this JVM shares: the socket, plug-ins, the worker's settings, metrics. */
+/**
+ * What everything hosted in this JVM shares: the socket, plug-ins, the worker's settings, metrics.
+ */
 final class Home {
   final Wire wire;
   final Plugins plugins;
@@ -33,22 +35,32 @@ final class Home {
   private final Set<String> instances = new HashSet<>();
   private final JsonConverter json = new JsonConverter();
 
-  /** A task whose converters and transformations are being made: what came for it, and what that is doing. */
+  /**
+   * A task whose converters and transformations are being made: what came for it, and what that is
+   * doing.
+   */
   private record Making(List<Wire.Frame> frames, Calls doing) {}
 
-  /** Takes the worker's settings, resolved; those of distributed workers that mean nothing here are left out. */
+  /**
+   * Takes the worker's settings, resolved; those of distributed workers that mean nothing here are
+   * left out.
+   */
   Home(Wire wire, Map<String, String> worker) {
     this.wire = wire;
     Map<String, String> settings = new HashMap<>(worker);
     settings.put(StandaloneConfig.OFFSET_STORAGE_FILE_FILENAME_CONFIG, "unused");
     settings.putIfAbsent(WorkerConfig.BOOTSTRAP_SERVERS_CONFIG, "localhost:9092");
-    for (String converter : List.of(WorkerConfig.KEY_CONVERTER_CLASS_CONFIG, WorkerConfig.VALUE_CONVERTER_CLASS_CONFIG)) {
+    for (String converter :
+        List.of(
+            WorkerConfig.KEY_CONVERTER_CLASS_CONFIG, WorkerConfig.VALUE_CONVERTER_CLASS_CONFIG)) {
       settings.putIfAbsent(converter, JsonConverter.class.getName()); // of a JVM without tasks
     }
     this.plugins = new Plugins(settings);
     plugins.compareAndSwapWithDelegatingLoader();
     this.workerConfig = new StandaloneConfig(settings);
-    this.metrics = new ConnectMetrics(worker.getOrDefault("worker.id", "java-host"), workerConfig, Time.SYSTEM, "");
+    this.metrics =
+        new ConnectMetrics(
+            worker.getOrDefault("worker.id", "java-host"), workerConfig, Time.SYSTEM, "");
     json.configure(Map.of("schemas.enable", "false", "replace.null.with.default", "false"), false);
   }
 
@@ -57,9 +69,12 @@ final class Home {
     String name = connector.get(ConnectorConfig.CONNECTOR_CLASS_CONFIG);
     try {
       return plugins.connectorLoader(
-          name, PluginUtils.connectorVersionRequirement(connector.get(ConnectorConfig.CONNECTOR_VERSION)));
+          name,
+          PluginUtils.connectorVersionRequirement(
+              connector.get(ConnectorConfig.CONNECTOR_VERSION)));
     } catch (org.apache.maven.artifact.versioning.InvalidVersionSpecificationException error) {
-      throw new ConnectException("no version: " + connector.get(ConnectorConfig.CONNECTOR_VERSION), error);
+      throw new ConnectException(
+          "no version: " + connector.get(ConnectorConfig.CONNECTOR_VERSION), error);
     }
   }
 
@@ -105,7 +120,10 @@ final class Home {
     return new ArrayList<>(tasks.values());
   }
 
-  /** Returns the numbers of tasks that run and of those that are being made, and the connectors' instances. */
+  /**
+   * Returns the numbers of tasks that run and of those that are being made, and the connectors'
+   * instances.
+   */
   synchronized Set<Object> owners() {
     Set<Object> found = new HashSet<>(tasks.keySet());
     found.addAll(early.keySet());
@@ -158,7 +176,8 @@ final class Home {
   @SuppressWarnings("unchecked")
   Map<String, Object> mapOf(JsonNode stored) {
     try {
-      return (Map<String, Object>) json.toConnectData("", Wire.JSON.writeValueAsBytes(stored)).value();
+      return (Map<String, Object>)
+          json.toConnectData("", Wire.JSON.writeValueAsBytes(stored)).value();
     } catch (IOException error) {
       throw new ConnectException(error);
     }

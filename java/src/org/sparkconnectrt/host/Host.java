@@ -70,7 +70,8 @@ public final class Host {
     JsonNode start = frame.head();
     int host = frame.host();
     try (var making = home.make(host)) {
-      ConnectorTaskId id = new ConnectorTaskId(start.get("name").asText(), start.get("number").asInt());
+      ConnectorTaskId id =
+          new ConnectorTaskId(start.get("name").asText(), start.get("number").asInt());
       Thread.currentThread().setName("task-" + id); // whose stack is asked for when this hangs
       home.add(
           start.get("sink").asBoolean()
@@ -99,7 +100,8 @@ public final class Host {
   private static void lastWords(Wire wire) {
     for (Map.Entry<Thread, StackTraceElement[]> one : Thread.getAllStackTraces().entrySet()) {
       for (StackTraceElement line : one.getValue()) {
-        if (line.getClassName().equals("java.lang.Runtime") && line.getMethodName().equals("exit")) {
+        if (line.getClassName().equals("java.lang.Runtime")
+            && line.getMethodName().equals("exit")) {
           try {
             wire.write('W', 0, Threads.stack(one.getKey(), one.getValue()));
           } catch (IOException gone) {

@@ -49,7 +49,12 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
   /** The task on whose thread, or on a thread that descends from it, the current code runs. */
   static final InheritableThreadLocal<Hosted<?, ?>> CURRENT = new InheritableThreadLocal<>();
 
-  Hosted(Home home, int host, ConnectorTaskId id, ConnectorConfig config, Map<String, String> taskConfig) {
+  Hosted(
+      Home home,
+      int host,
+      ConnectorTaskId id,
+      ConnectorConfig config,
+      Map<String, String> taskConfig) {
     this(home, host, id, config, taskConfig, Time.SYSTEM);
   }
 
@@ -219,14 +224,17 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
     head.put("class", error.getClass().getName());
     head.put("message", String.valueOf(error.getMessage()));
     head.put("trace", trace.toString());
-    head.put("retriable", error instanceof org.apache.kafka.connect.errors.RetriableException
-        || error instanceof org.apache.kafka.common.errors.RetriableException);
+    head.put(
+        "retriable",
+        error instanceof org.apache.kafka.connect.errors.RetriableException
+            || error instanceof org.apache.kafka.common.errors.RetriableException);
     return head;
   }
 
   static Map<String, String> strings(JsonNode node) {
     Map<String, String> found = new java.util.LinkedHashMap<>();
-    node.properties().forEach(e -> found.put(e.getKey(), e.getValue().isNull() ? null : e.getValue().asText()));
+    node.properties()
+        .forEach(e -> found.put(e.getKey(), e.getValue().isNull() ? null : e.getValue().asText()));
     return found;
   }
 
@@ -236,7 +244,8 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
 
   @SuppressWarnings("unchecked")
   <K extends Task> K newTask() throws ClassNotFoundException {
-    Class<? extends Task> cls = Class.forName(taskClass(taskConfig), true, loader).asSubclass(Task.class);
+    Class<? extends Task> cls =
+        Class.forName(taskClass(taskConfig), true, loader).asSubclass(Task.class);
     return (K) home.plugins.newTask(cls);
   }
 

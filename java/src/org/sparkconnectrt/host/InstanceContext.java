@@ -43,7 +43,9 @@ abstract class InstanceContext implements ConnectorContext {
     return metrics;
   }
 
-  /** The connector has ended: one of its name that is started here has metrics of the same names. */
+  /**
+   * The connector has ended: one of its name that is started here has metrics of the same names.
+   */
   synchronized void close() {
     Utils.closeQuietly(metrics, "plug-in metrics");
   }

@@ -22,7 +22,9 @@ final class LatestConfig {
 
   /** Returns it. Raises ConnectException: a provider refuses, or the task has ended. */
   Map<String, String> get() {
-    return refers ? Hosted.strings(questions.answer(Wire.JSON.createObjectNode()).get("config")) : begun;
+    return refers
+        ? Hosted.strings(questions.answer(Wire.JSON.createObjectNode()).get("config"))
+        : begun;
   }
 
   void answered(JsonNode answer) {

@@ -19,7 +19,10 @@ final class Logs extends AbstractAppender {
   /** Key of what Connect's own logging puts before a line: "[connector|task-0] ". */
   static final String CONTEXT = "connector.context";
 
-  /** Says at each start what is on the class path; or lists settings, which are resolved here: secrets, too. */
+  /**
+   * Says at each start what is on the class path; or lists settings, which are resolved here:
+   * secrets, too.
+   */
   private static final List<String> QUIET =
       List.of(
           "org.apache.kafka.common.config.AbstractConfig",

@@ -49,8 +49,9 @@ final class Places {
   }
 
   /**
-   * Returns the loader of the plug-in that a question is about: {"place": ..., "content": ...}; the empty place is
-   * Connect's own class path. Other content at a place, installed later, is another plug-in.
+   * Returns the loader of the plug-in that a question is about: {"place": ..., "content": ...}; the
+   * empty place is Connect's own class path. Other content at a place, installed later, is another
+   * plug-in.
    */
   synchronized ClassLoader loader(JsonNode asked) throws IOException {
     String place = asked.get("place").asText();
@@ -71,7 +72,8 @@ final class Places {
     for (Path one : PluginUtils.pluginUrls(place)) {
       urls.add(one.toUri().toURL());
     }
-    ClassLoader loader = new PluginClassLoader(place.toUri().toURL(), urls.toArray(new URL[0]), parent);
+    ClassLoader loader =
+        new PluginClassLoader(place.toUri().toURL(), urls.toArray(new URL[0]), parent);
     registerDrivers(loader);
     return loader;
   }
@@ -104,8 +106,8 @@ final class Places {
   }
 
   /**
-   * Returns [{"class", "version" or "error"}]: each of "classes" is made once, to be asked. One that
-   * does not return within "limit_ms" is left behind, on a thread of its own.
+   * Returns [{"class", "version" or "error"}]: each of "classes" is made once, to be asked. One
+   * that does not return within "limit_ms" is left behind, on a thread of its own.
    */
   ArrayNode load(JsonNode asked) throws InterruptedException {
     ArrayNode found = Wire.JSON.createArrayNode();
@@ -116,15 +118,17 @@ final class Places {
   }
 
   /**
-   * Returns {"loaded", "not"}: how many classes of a place were loaded, without running anything of them, and how many
-   * could not be, as what they need is not there. At most "classes_max" are tried; a jar that is none counts as one.
+   * Returns {"loaded", "not"}: how many classes of a place were loaded, without running anything of
+   * them, and how many could not be, as what they need is not there. At most "classes_max" are
+   * tried; a jar that is none counts as one.
    */
   ObjectNode classes(JsonNode asked) throws IOException {
     ClassLoader loader = loader(asked);
     long most = asked.get("classes_max").asLong();
     int loaded = 0;
     int not = 0;
-    for (Path archive : PluginUtils.pluginUrls(Path.of(asked.get("place").asText()).toAbsolutePath())) {
+    for (Path archive :
+        PluginUtils.pluginUrls(Path.of(asked.get("place").asText()).toAbsolutePath())) {
       List<String> names;
       try {
         names = classNames(archive);
@@ -137,7 +141,8 @@ final class Places {
           break;
         }
         try {
-          Class.forName(name, false, loader).getDeclaredConstructors(); // which links it: an archive takes no other
+          Class.forName(name, false, loader)
+              .getDeclaredConstructors(); // which links it: an archive takes no other
           loaded++;
         } catch (LinkageError | ClassNotFoundException | SecurityException incomplete) {
           not++;
@@ -154,7 +159,11 @@ final class Places {
     try (JarFile jar = new JarFile(archive.toFile())) {
       return jar.stream()
           .map(JarEntry::getName)
-          .filter(name -> name.endsWith(CLASS_FILE) && !name.startsWith("META-INF/") && !name.contains("-info."))
+          .filter(
+              name ->
+                  name.endsWith(CLASS_FILE)
+                      && !name.startsWith("META-INF/")
+                      && !name.contains("-info."))
           .map(name -> name.substring(0, name.length() - CLASS_FILE.length()).replace('/', '.'))
           .toList();
     }
@@ -179,15 +188,23 @@ final class Places {
       one.put("error", error.getCause().toString());
     } catch (TimeoutException late) {
       String where = Threads.plugInLine(thread.getStackTrace());
-      one.put("error", "its constructor or version() did not return in " + limitMillis / 1000.0 + " s: it is in " + where);
+      one.put(
+          "error",
+          "its constructor or version() did not return in "
+              + limitMillis / 1000.0
+              + " s: it is in "
+              + where);
     }
     return one;
   }
 
-  /** Returns [{"class", "type", "version"}] of all there is at a place, also without service files. */
+  /**
+   * Returns [{"class", "type", "version"}] of all there is at a place, also without service files.
+   */
   ArrayNode scan(String place) throws IOException {
     Path path = Path.of(place).toAbsolutePath();
-    PluginSource source = PluginUtils.isolatedPluginSource(path, new ScanParent(parent), new PluginClassLoaders());
+    PluginSource source =
+        PluginUtils.isolatedPluginSource(path, new ScanParent(parent), new PluginClassLoaders());
     PluginScanResult plugins = new ReflectionScanner().discoverPlugins(Set.of(source));
     ArrayNode found = Wire.JSON.createArrayNode();
     add(found, plugins.sinkConnectors());

@@ -46,7 +46,9 @@ final class Questions {
     }
   }
 
-  /** Takes in the answer to a question: {"question": n, "error": text}, or with what was asked for. */
+  /**
+   * Takes in the answer to a question: {"question": n, "error": text}, or with what was asked for.
+   */
   void answered(JsonNode answer) {
     CompletableFuture<JsonNode> waiting = open.get(answer.get("question").asLong());
     if (waiting == null) {
@@ -62,6 +64,7 @@ final class Questions {
   /** Nobody answers any more. */
   void end() {
     ended = true;
-    open.values().forEach(one -> one.completeExceptionally(new ConnectException("the task is to stop")));
+    open.values()
+        .forEach(one -> one.completeExceptionally(new ConnectException("the task is to stop")));
   }
 }

@@ -6,8 +6,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
- * A request that a plug-in may make in a loop: it is passed on at most ten times a second, and never
- * lost, for what is asked again before it was passed on is one request.
+ * A request that a plug-in may make in a loop: it is passed on at most ten times a second, and
+ * never lost, for what is asked again before it was passed on is one request.
  */
 final class Requests {
   private static final long EACH_MILLIS = 100;

@@ -10,7 +10,9 @@ import org.apache.kafka.common.utils.Time;
 final class RetryClock implements Time {
   private volatile boolean hurried;
 
-  /** The attempts at a record were ended; it is no exception, which would make the record errant. */
+  /**
+   * The attempts at a record were ended; it is no exception, which would make the record errant.
+   */
   static final class Ended extends Error {
     private static final long serialVersionUID = 1L;
 
@@ -51,7 +53,8 @@ final class RetryClock implements Time {
   }
 
   @Override
-  public void waitObject(Object object, Supplier<Boolean> condition, long deadline) throws InterruptedException {
+  public void waitObject(Object object, Supplier<Boolean> condition, long deadline)
+      throws InterruptedException {
     SYSTEM.waitObject(object, condition, deadline);
   }
 }

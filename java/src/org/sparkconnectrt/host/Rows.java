@@ -36,7 +36,8 @@ final class Rows {
     SchemaAndValue value = read(row.value());
     ConnectHeaders headers = new ConnectHeaders();
     row.headers().forEach(one -> headers.add(one.key(), read(one.value())));
-    Long timestamp = row.timestampType() == TimestampType.NO_TIMESTAMP_TYPE ? null : row.timestamp();
+    Long timestamp =
+        row.timestampType() == TimestampType.NO_TIMESTAMP_TYPE ? null : row.timestamp();
     Integer partition = row.partition() < 0 ? null : row.partition();
     if (sink) {
       return new SinkRecord(

@@ -48,9 +48,13 @@ final class SinkContext extends WorkerSinkTaskContext {
       SinkHosted hosted,
       WorkerErrantRecordReporter reporter,
       JsonNode start,
-      AtomicReference<GroupMember> late) { // it needs this context, whose constructor needs its proxy
+      AtomicReference<GroupMember>
+          late) { // it needs this context, whose constructor needs its proxy
     super(
-        GroupMember.proxy((proxy, method, arguments) -> late.get().invoke(proxy, method, arguments)), null, null);
+        GroupMember.proxy(
+            (proxy, method, arguments) -> late.get().invoke(proxy, method, arguments)),
+        null,
+        null);
     this.hosted = hosted;
     this.reporter = reporter;
     this.member = new GroupMember(this, Hosted.strings(start.path("consumer")));
@@ -93,7 +97,8 @@ final class SinkContext extends WorkerSinkTaskContext {
     }
     if (!rewinds.isEmpty()) {
       ArrayNode list = answer.putArray("rewinds");
-      rewinds.forEach((tp, offset) -> list.addArray().add(tp.topic()).add(tp.partition()).add(offset));
+      rewinds.forEach(
+          (tp, offset) -> list.addArray().add(tp.topic()).add(tp.partition()).add(offset));
       rewinds.clear();
     }
     if (commit) {

@@ -31,7 +31,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * One sink task (Java's WorkerSinkTask, its delivery half). Python says what happens next and waits
- * for the answer: open, put, pre-commit, close. Each answer tells what the task asked for in the call.
+ * for the answer: open, put, pre-commit, close. Each answer tells what the task asked for in the
+ * call.
  */
 final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord> {
   private static final Logger log = LoggerFactory.getLogger(SinkHosted.class);
@@ -113,7 +114,9 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
       case 'M' -> context.member().joined(frame.head());
       case 'I' -> {
         retries.hurry();
-        if (frame.head().asBoolean()) { // the task is to end, which ends a wait between attempts, too
+        if (frame
+            .head()
+            .asBoolean()) { // the task is to end, which ends a wait between attempts, too
           ending = true;
           tolerance.triggerStop();
         }
@@ -148,18 +151,24 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
 
   /**
    * Opens partitions. A task that answers preCommit itself may commit its group's offsets in
-   * transactions of its own (Iceberg's does): Python knows nothing of them, so a task that is hosted
-   * again would be given what it has committed already. In Java its new consumer begins there.
+   * transactions of its own (Iceberg's does): Python knows nothing of them, so a task that is
+   * hosted again would be given what it has committed already. In Java its new consumer begins
+   * there.
    */
   private void open(Set<TopicPartition> partitions) throws Exception {
     task.open(context.opened(partitions));
     if (task.getClass().getMethod("preCommit", Map.class).getDeclaringClass() != SinkTask.class) {
       reached.putAll(context.member().reached(partitions));
-      reached.keySet().removeAll(context.offsets().keySet()); // the task itself says where these begin
+      reached
+          .keySet()
+          .removeAll(context.offsets().keySet()); // the task itself says where these begin
     }
   }
 
-  /** Whether a record is not put: it is behind what is reached, or comes again after the seek to there. */
+  /**
+   * Whether a record is not put: it is behind what is reached, or comes again after the seek to
+   * there.
+   */
   private boolean isBehind(ConsumerRecord<byte[], byte[]> raw, Set<TopicPartition> sought) {
     if (reached.isEmpty() && sought.isEmpty()) {
       return false;
@@ -179,9 +188,9 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
   }
 
   /**
-   * Puts the rows of a frame, so many at a time. It stops early, behind a put, when the task asked for
-   * something that Java would see to before its next put, or when somebody waits for this answer; Python
-   * sends the rest again.
+   * Puts the rows of a frame, so many at a time. It stops early, behind a put, when the task asked
+   * for something that Java would see to before its next put, or when somebody waits for this
+   * answer; Python sends the rest again.
    */
   private void put(Wire.Frame call, Puts puts) {
     Consumed rows = new Consumed(call.head(), call.data());
@@ -282,7 +291,9 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
     raw.headers()
         .forEach(
             header ->
-                result.add(header.key(), headers.toConnectHeader(raw.topic(), header.key(), header.value())));
+                result.add(
+                    header.key(),
+                    headers.toConnectHeader(raw.topic(), header.key(), header.value())));
     return result;
   }
 

@@ -16,9 +16,10 @@ import org.slf4j.LoggerFactory;
 import org.slf4j.MDC;
 
 /**
- * A source task's commit hooks, called once Python says what is durable; on a thread of their own, as
- * poll may wait for long. {@code commit} comes no more often than once in {@link #COMMIT_EACH_MS}, and, as
- * in Java, at every {@code offset.flush.interval.ms} though nothing came: some tasks send what they owe then.
+ * A source task's commit hooks, called once Python says what is durable; on a thread of their own,
+ * as poll may wait for long. {@code commit} comes no more often than once in {@link
+ * #COMMIT_EACH_MS}, and, as in Java, at every {@code offset.flush.interval.ms} though nothing came:
+ * some tasks send what they owe then.
  */
 final class SourceCommits implements Runnable {
   private static final Logger log = LoggerFactory.getLogger(SourceCommits.class);
@@ -60,8 +61,8 @@ final class SourceCommits implements Runnable {
   }
 
   /**
-   * {@code ack}: {"batches": n, "places": topic -> [[partition, offset, count, timestamp], ...]}, the
-   * rows of each topic in order; an offset of -1: their transaction was aborted.
+   * {@code ack}: {"batches": n, "places": topic -> [[partition, offset, count, timestamp], ...]},
+   * the rows of each topic in order; an offset of -1: their transaction was aborted.
    */
   void durable(JsonNode ack) {
     acks.add(ack);
@@ -80,7 +81,8 @@ final class SourceCommits implements Runnable {
       boolean owed = false;
       long committed = System.nanoTime();
       while (true) {
-        JsonNode ack = acks.poll(leftMs(committed, owed ? COMMIT_EACH_MS : idleMs), TimeUnit.MILLISECONDS);
+        JsonNode ack =
+            acks.poll(leftMs(committed, owed ? COMMIT_EACH_MS : idleMs), TimeUnit.MILLISECONDS);
         if (ack == END) {
           break;
         }

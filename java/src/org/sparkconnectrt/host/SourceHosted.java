@@ -1,8 +1,8 @@
 package org.sparkconnectrt.host;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
@@ -123,7 +123,10 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
   }
 
   private ObjectNode about() {
-    return Wire.JSON.createObjectNode().put("commits_records", commitsRecords).put("commits", commits);
+    return Wire.JSON
+        .createObjectNode()
+        .put("commits_records", commitsRecords)
+        .put("commits", commits);
   }
 
   private void work() throws Exception {
@@ -153,7 +156,8 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
     } finally {
       offsets.end();
       latest.end();
-      Utils.closeQuietly(metrics, "plugin metrics"); // a task that starts again in this JVM has the same names
+      Utils.closeQuietly(
+          metrics, "plugin metrics"); // a task that starts again in this JVM has the same names
     }
   }
 
@@ -194,7 +198,10 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
     int polled;
     long bytes;
 
-    /** Takes in a record and the columns it went to, null: it was dropped; then its offset is not stored, as in Java. */
+    /**
+     * Takes in a record and the columns it went to, null: it was dropped; then its offset is not
+     * stored, as in Java.
+     */
     void add(SourceRecord record, Columns columns) {
       polled++;
       if (columns != null) {
@@ -214,7 +221,8 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
       SourceRecord record = polled.get(index);
       ProcessingContext<SourceRecord> context = new ProcessingContext<>(record);
       SourceRecord transformed = chain.apply(context, record);
-      Columns columns = transformed == null || context.failed() ? null : add(batch.topics, context, transformed);
+      Columns columns =
+          transformed == null || context.failed() ? null : add(batch.topics, context, transformed);
       if (context.failed() && stopping) { // it and all behind it is polled again
         flush(batch, null, true);
         return;
@@ -232,20 +240,32 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
   }
 
   /** Adds a record's row; null where it was errant and tolerated. */
-  private Columns add(Map<String, Columns> topics, ProcessingContext<SourceRecord> context, SourceRecord record) {
+  private Columns add(
+      Map<String, Columns> topics, ProcessingContext<SourceRecord> context, SourceRecord record) {
     RecordHeaders written =
         tolerance.execute(
-            context, within(headers, () -> written(record)), Stage.HEADER_CONVERTER, headers.getClass());
+            context,
+            within(headers, () -> written(record)),
+            Stage.HEADER_CONVERTER,
+            headers.getClass());
     byte[] key =
         tolerance.execute(
             context,
-            within(keys, () -> keys.fromConnectData(record.topic(), written, record.keySchema(), record.key())),
+            within(
+                keys,
+                () ->
+                    keys.fromConnectData(
+                        record.topic(), written, record.keySchema(), record.key())),
             Stage.KEY_CONVERTER,
             keys.getClass());
     byte[] value =
         tolerance.execute(
             context,
-            within(values, () -> values.fromConnectData(record.topic(), written, record.valueSchema(), record.value())),
+            within(
+                values,
+                () ->
+                    values.fromConnectData(
+                        record.topic(), written, record.valueSchema(), record.value())),
             Stage.VALUE_CONVERTER,
             values.getClass());
     if (context.failed()) {
@@ -263,7 +283,8 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
       for (Header header : record.headers()) {
         result.add(
             header.key(),
-            headers.fromConnectHeader(record.topic(), header.key(), header.schema(), header.value()));
+            headers.fromConnectHeader(
+                record.topic(), header.key(), header.schema(), header.value()));
       }
     }
     return result;

@@ -55,7 +55,9 @@ final class SourceLetters implements ErrorReporter<SourceRecord> {
     head.set("source_partition", map(record.sourcePartition()));
     head.set("source_offset", map(record.sourceOffset()));
     head.put("stage", context.stage() == null ? null : context.stage().name());
-    head.put("executing_class", context.executingClass() == null ? null : context.executingClass().getName());
+    head.put(
+        "executing_class",
+        context.executingClass() == null ? null : context.executingClass().getName());
     head.set("error", context.error() == null ? null : Hosted.failure(context.error()));
     head.put("text", String.valueOf(record));
     List<ByteBuffer> data = new ArrayList<>();
@@ -80,16 +82,31 @@ final class SourceLetters implements ErrorReporter<SourceRecord> {
   private void contents(SourceRecord record, ObjectNode head, List<ByteBuffer> data) {
     String topic = record.topic();
     RecordHeaders none = new RecordHeaders();
-    part(head, "key", data, record.keySchema(), record.key(), (schema, value) ->
-        hosted.keys.fromConnectData(topic, none, schema, value));
-    part(head, "value", data, record.valueSchema(), record.value(), (schema, value) ->
-        hosted.values.fromConnectData(topic, none, schema, value));
+    part(
+        head,
+        "key",
+        data,
+        record.keySchema(),
+        record.key(),
+        (schema, value) -> hosted.keys.fromConnectData(topic, none, schema, value));
+    part(
+        head,
+        "value",
+        data,
+        record.valueSchema(),
+        record.value(),
+        (schema, value) -> hosted.values.fromConnectData(topic, none, schema, value));
     ArrayNode headers = head.putArray("headers");
     for (Header one : record.headers()) {
       ObjectNode written = headers.addObject();
       written.put("name", one.key());
-      part(written, "value", data, one.schema(), one.value(), (schema, value) ->
-          hosted.headers.fromConnectHeader(topic, one.key(), schema, value));
+      part(
+          written,
+          "value",
+          data,
+          one.schema(),
+          one.value(),
+          (schema, value) -> hosted.headers.fromConnectHeader(topic, one.key(), schema, value));
     }
   }
 
@@ -98,16 +115,26 @@ final class SourceLetters implements ErrorReporter<SourceRecord> {
     byte[] bytes(Schema schema, Object value);
   }
 
-  /** Adds the bytes of a value that something may be wrong with: [how many (-1: null), how they were made]. */
+  /**
+   * Adds the bytes of a value that something may be wrong with: [how many (-1: null), how they were
+   * made].
+   */
   private void part(
-      ObjectNode head, String name, List<ByteBuffer> data, Schema schema, Object value, Writer writer) {
+      ObjectNode head,
+      String name,
+      List<ByteBuffer> data,
+      Schema schema,
+      Object value,
+      Writer writer) {
     byte[] bytes;
     String encoding = "converter";
     try {
       bytes = writer.bytes(schema, value);
     } catch (RuntimeException error) { // this may be the very failure that is reported
       try {
-        bytes = json.fromConnectData("", value instanceof Struct struct ? struct.schema() : null, value);
+        bytes =
+            json.fromConnectData(
+                "", value instanceof Struct struct ? struct.schema() : null, value);
         encoding = "json";
       } catch (RuntimeException other) {
         bytes = String.valueOf(value).getBytes(StandardCharsets.UTF_8);

@@ -54,7 +54,8 @@ final class Stages {
   void serve(Wire.Frame frame) {
     int host = frame.host();
     ExecutorService thread =
-        threads.computeIfAbsent(host, n -> Executors.newSingleThreadExecutor(work -> daemon(work, n)));
+        threads.computeIfAbsent(
+            host, n -> Executors.newSingleThreadExecutor(work -> daemon(work, n)));
     thread.execute(() -> answer(frame));
     if (frame.head().get("op").asText().equals("close")) {
       threads.remove(host);
@@ -76,7 +77,7 @@ final class Stages {
     try {
       data = answer(asked.get("op").asText(), frame, answer);
     } catch (Throwable error) { // plug-in code: whatever it throws is the answer
-        ObjectNode failure = answer.putObject("error");
+      ObjectNode failure = answer.putObject("error");
       failure.setAll(Hosted.failure(error));
       if (error instanceof BadSettings bad) {
         failure.set("problems", bad.problems);
@@ -132,7 +133,8 @@ final class Stages {
     String name = asked.get("class").asText();
     String version = asked.path("version").asText("");
     Object found =
-        home.plugins.newPlugin(name, version.isEmpty() ? null : PluginUtils.connectorVersionRequirement(version));
+        home.plugins.newPlugin(
+            name, version.isEmpty() ? null : PluginUtils.connectorVersionRequirement(version));
     if (!kind.isInstance(found)) {
       throw new ConnectException(name + " is no " + kind.getSimpleName());
     }
@@ -175,15 +177,19 @@ final class Stages {
   }
 
   /** Configures a plug-in; what its definition says is wrong is raised as BadSettings. */
-  void configure(Object plugin, Map<String, String> config, Configuring configuring) throws Exception {
+  void configure(Object plugin, Map<String, String> config, Configuring configuring)
+      throws Exception {
     try (var swap = home.plugins.withClassLoader(plugin.getClass().getClassLoader())) {
       configuring.run();
     } catch (Exception error) {
       ObjectNode problems = Wire.JSON.createObjectNode();
       for (ConfigValue value : definition(plugin).validate(config)) {
-        value.errorMessages().forEach(one -> problems.withArray("/" + pointer(value.name())).add(one));
+        value
+            .errorMessages()
+            .forEach(one -> problems.withArray("/" + pointer(value.name())).add(one));
       }
-      if (problems.isEmpty() && !(error instanceof org.apache.kafka.common.config.ConfigException)) {
+      if (problems.isEmpty()
+          && !(error instanceof org.apache.kafka.common.config.ConfigException)) {
         throw error;
       }
       throw new BadSettings(error, problems);
@@ -195,7 +201,8 @@ final class Stages {
    * {@code close}. Nothing shows these: they are of no task of this JVM.
    */
   AutoCloseable measuring(Object plugin) {
-    Map<String, String> tags = new LinkedHashMap<>(Map.of("stage", String.valueOf(measured.incrementAndGet())));
+    Map<String, String> tags =
+        new LinkedHashMap<>(Map.of("stage", String.valueOf(measured.incrementAndGet())));
     return Plugin.wrapInstance(plugin, home.metrics.metrics(), () -> tags);
   }
 
@@ -229,7 +236,7 @@ final class Stages {
     }
 
     void failed(Throwable error) {
-        errors.addArray().add(rows++).add(Hosted.failure(error));
+      errors.addArray().add(rows++).add(Hosted.failure(error));
     }
 
     void write(ObjectNode answer) {
@@ -262,7 +269,10 @@ final class Stages {
       List<String> keys = new ArrayList<>();
       asked.path("keys").forEach(key -> keys.add(key.asText()));
       try (var swap = home.plugins.withClassLoader(provider.getClass().getClassLoader())) {
-        var found = asked.path("keys").isArray() ? provider.get(path, new java.util.HashSet<>(keys)) : provider.get(path);
+        var found =
+            asked.path("keys").isArray()
+                ? provider.get(path, new java.util.HashSet<>(keys))
+                : provider.get(path);
         ObjectNode ok = answer.putObject("ok");
         ok.set("data", Wire.JSON.valueToTree(found.data()));
         ok.put("ttl_ms", found.ttl());

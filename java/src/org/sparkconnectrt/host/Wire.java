@@ -17,8 +17,8 @@ import org.apache.kafka.connect.errors.ConnectException;
  * length | head | data}, little endian. The head is JSON, the data raw column buffers. One thread
  * reads; any thread writes, a frame at a time.
  *
- * <p>Both ways go through a direct buffer of this class: given a heap buffer, a channel takes a direct
- * one of the size of all that is left of it, at each call, and large ones are not kept.
+ * <p>Both ways go through a direct buffer of this class: given a heap buffer, a channel takes a
+ * direct one of the size of all that is left of it, at each call, and large ones are not kept.
  */
 final class Wire implements AutoCloseable {
   static final ObjectMapper JSON = new ObjectMapper();
@@ -30,7 +30,8 @@ final class Wire implements AutoCloseable {
   record Frame(char kind, int host, JsonNode head, ByteBuffer data) {}
 
   private final SocketChannel channel;
-  private final ByteBuffer in = ByteBuffer.allocateDirect(CHUNK_BYTES).limit(0); // read, and not taken yet
+  private final ByteBuffer in =
+      ByteBuffer.allocateDirect(CHUNK_BYTES).limit(0); // read, and not taken yet
   private final ByteBuffer out = ByteBuffer.allocateDirect(CHUNK_BYTES); // guarded by this
 
   private Wire(SocketChannel channel) {
@@ -80,8 +81,8 @@ final class Wire implements AutoCloseable {
   }
 
   /**
-   * Writes a frame; {@code data} are written one behind the other. Raises IOException when the other
-   * side is gone, ConnectException when it is too large.
+   * Writes a frame; {@code data} are written one behind the other. Raises IOException when the
+   * other side is gone, ConnectException when it is too large.
    */
   void write(char kind, int host, Object head, ByteBuffer... data) throws IOException {
     byte[] json = head == null ? new byte[0] : JSON.writeValueAsBytes(head);
@@ -91,13 +92,19 @@ final class Wire implements AutoCloseable {
     }
     if (length > LARGEST_FRAME) {
       throw new ConnectException(
-          "a batch of " + length + " bytes is too large for a Java host, " + LARGEST_FRAME
+          "a batch of "
+              + length
+              + " bytes is too large for a Java host, "
+              + LARGEST_FRAME
               + " is the most: have the connector return fewer or smaller records from a poll");
     }
-    ByteBuffer start = ByteBuffer.allocate(PREFIX_BYTES + json.length).order(ByteOrder.LITTLE_ENDIAN);
+    ByteBuffer start =
+        ByteBuffer.allocate(PREFIX_BYTES + json.length).order(ByteOrder.LITTLE_ENDIAN);
     start.putInt((int) length).put((byte) kind).putInt(host).putInt(json.length).put(json).flip();
     synchronized (this) {
-      out.clear(); // also of what a frame left that could not be written: the other side is gone then
+      out
+          .clear(); // also of what a frame left that could not be written: the other side is gone
+                    // then
       fill(start);
       for (ByteBuffer one : data) {
         fill(one);

@@ -39,7 +39,11 @@ public final class Beans {
   static ObjectName register(String connector, int task, LongSupplier polled) {
     try {
       ObjectName name =
-          new ObjectName("misbehaving:type=connector-metrics,context=streaming,server=" + connector + ",task=" + task);
+          new ObjectName(
+              "misbehaving:type=connector-metrics,context=streaming,server="
+                  + connector
+                  + ",task="
+                  + task);
       ManagementFactory.getPlatformMBeanServer().registerMBean(new Streaming(polled), name);
       return name;
     } catch (JMException known) {

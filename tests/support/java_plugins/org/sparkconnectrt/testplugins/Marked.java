@@ -25,8 +25,9 @@ import org.apache.kafka.connect.storage.Converter;
 import org.apache.kafka.connect.storage.HeaderConverter;
 
 /**
- * Strings behind a mark and a byte that is no UTF-8. Counts them as a metric of its own; with a file
- * in {@code notes} it notes there when it is closed, and whether it was called with its own class loader.
+ * Strings behind a mark and a byte that is no UTF-8. Counts them as a metric of its own; with a
+ * file in {@code notes} it notes there when it is closed, and whether it was called with its own
+ * class loader.
  */
 public final class Marked implements Converter, HeaderConverter, Versioned, Monitorable {
   private byte[] mark = {(byte) 0xFE};
@@ -72,7 +73,8 @@ public final class Marked implements Converter, HeaderConverter, Versioned, Moni
     if (value == null) {
       return null;
     }
-    Objects.requireNonNull(metrics, "withPluginMetrics was not called").metricName("any", "", new LinkedHashMap<>());
+    Objects.requireNonNull(metrics, "withPluginMetrics was not called")
+        .metricName("any", "", new LinkedHashMap<>());
     marked++;
     atHome &= Thread.currentThread().getContextClassLoader() == Marked.class.getClassLoader();
     byte[] text = value.toString().getBytes(StandardCharsets.UTF_8);
@@ -86,10 +88,12 @@ public final class Marked implements Converter, HeaderConverter, Versioned, Moni
     if (value == null) {
       return SchemaAndValue.NULL;
     }
-    if (value.length < mark.length || Arrays.mismatch(mark, 0, mark.length, value, 0, mark.length) >= 0) {
+    if (value.length < mark.length
+        || Arrays.mismatch(mark, 0, mark.length, value, 0, mark.length) >= 0) {
       throw new DataException("without its mark");
     }
-    String text = new String(value, mark.length, value.length - mark.length, StandardCharsets.UTF_8);
+    String text =
+        new String(value, mark.length, value.length - mark.length, StandardCharsets.UTF_8);
     return new SchemaAndValue(Schema.OPTIONAL_STRING_SCHEMA, text);
   }
 
@@ -110,7 +114,10 @@ public final class Marked implements Converter, HeaderConverter, Versioned, Moni
     }
     try {
       Files.writeString(
-          Path.of(notes), "closed " + atHome + "\n", StandardOpenOption.CREATE, StandardOpenOption.APPEND);
+          Path.of(notes),
+          "closed " + atHome + "\n",
+          StandardOpenOption.CREATE,
+          StandardOpenOption.APPEND);
     } catch (IOException error) {
       throw new UncheckedIOException(error);
     }

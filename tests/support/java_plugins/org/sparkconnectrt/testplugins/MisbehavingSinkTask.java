@@ -54,7 +54,8 @@ public final class MisbehavingSinkTask extends SinkTask {
     }
     if (!file.isEmpty()) {
       try {
-        Files.writeString(Path.of(file), lines, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
+        Files.writeString(
+            Path.of(file), lines, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
       } catch (IOException error) {
         throw new ConnectException(error);
       }
@@ -62,7 +63,8 @@ public final class MisbehavingSinkTask extends SinkTask {
   }
 
   @Override
-  public Map<TopicPartition, OffsetAndMetadata> preCommit(Map<TopicPartition, OffsetAndMetadata> offsets) {
+  public Map<TopicPartition, OffsetAndMetadata> preCommit(
+      Map<TopicPartition, OffsetAndMetadata> offsets) {
     return does.in("preCommit") ? null : super.preCommit(offsets);
   }
 

@@ -20,9 +20,15 @@ public final class MisbehavingSource extends SourceConnector {
   static final ConfigDef DEFINITION =
       new ConfigDef()
           .define("topic", Type.STRING, "numbers", Importance.HIGH, "Where records go.")
-          .define("records", Type.LONG, 1000L, Importance.HIGH, "Of each source partition; -1: endless.")
+          .define(
+              "records",
+              Type.LONG,
+              1000L,
+              Importance.HIGH,
+              "Of each source partition; -1: endless.")
           .define("batch", Type.INT, 100, Importance.MEDIUM, "Records of one poll.")
-          .define("record.bytes", Type.INT, 0, Importance.LOW, "Size of a value; 0: the number alone.")
+          .define(
+              "record.bytes", Type.INT, 0, Importance.LOW, "Size of a value; 0: the number alone.")
           .define("partitions", Type.INT, 1, Importance.LOW, "Source partitions of each task.")
           .define("pause.ms", Type.LONG, 0L, Importance.LOW, "Before each poll.")
           .define(Misbehaviour.SETTING, Type.STRING, "", Importance.LOW, "method:deed, ...");
@@ -108,7 +114,8 @@ public final class MisbehavingSource extends SourceConnector {
   }
 
   @Override
-  public boolean alterOffsets(Map<String, String> props, Map<Map<String, ?>, Map<String, ?>> offsets) {
+  public boolean alterOffsets(
+      Map<String, String> props, Map<Map<String, ?>, Map<String, ?>> offsets) {
     new Misbehaviour(props).in("alterOffsets");
     return true;
   }

@@ -63,7 +63,10 @@ public final class MisbehavingSourceTask extends SourceTask {
     }
     bean = Beans.register(props.getOrDefault("name", "none"), task, () -> polled);
     if (context.pluginMetrics() != null) {
-      MetricName name = context.pluginMetrics().metricName("polled", "records polled", new java.util.LinkedHashMap<>());
+      MetricName name =
+          context
+              .pluginMetrics()
+              .metricName("polled", "records polled", new java.util.LinkedHashMap<>());
       context.pluginMetrics().addMetric(name, (Gauge<Long>) (metric, now) -> polled);
     }
     int instances = INSTANCES.incrementAndGet();
@@ -117,7 +120,8 @@ public final class MisbehavingSourceTask extends SourceTask {
   }
 
   @Override
-  public void commitRecord(SourceRecord record, RecordMetadata metadata) throws InterruptedException {
+  public void commitRecord(SourceRecord record, RecordMetadata metadata)
+      throws InterruptedException {
     does.in("commitRecord");
   }
 

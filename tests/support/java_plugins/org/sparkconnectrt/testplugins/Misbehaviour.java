@@ -11,8 +11,8 @@ import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.errors.RetriableException;
 
 /**
- * What a test plug-in does wrong, and in which call: {@code misbehave=poll:hang,stop:throw} or, from
- * the third call on, {@code poll:exit@3}; only in task 1: {@code poll:exit#1}.
+ * What a test plug-in does wrong, and in which call: {@code misbehave=poll:hang,stop:throw} or,
+ * from the third call on, {@code poll:exit@3}; only in task 1: {@code poll:exit#1}.
  */
 public final class Misbehaviour {
   public static final String SETTING = "misbehave";
@@ -41,7 +41,10 @@ public final class Misbehaviour {
     }
   }
 
-  /** Is called at the begin of every method; returns whether the method shall answer nonsense (null). */
+  /**
+   * Is called at the begin of every method; returns whether the method shall answer nonsense
+   * (null).
+   */
   public boolean in(String method) {
     String deed = deeds.get(method);
     long call;
@@ -66,7 +69,8 @@ public final class Misbehaviour {
       case "connect" -> throw new ConnectException("misbehaves on purpose");
       case "config" -> throw new ConfigException("misbehave", "x", "misbehaves on purpose");
       case "retriable" -> throw new RetriableException("misbehaves on purpose");
-      case "checked" -> Misbehaviour.<RuntimeException>raise(new IOException("misbehaves on purpose"));
+      case "checked" ->
+          Misbehaviour.<RuntimeException>raise(new IOException("misbehaves on purpose"));
       case "error" -> throw new AssertionError("misbehaves on purpose");
       case "missing" -> throw new NoClassDefFoundError("no/such/Driver");
       case "overflow" -> overflow(0);

@@ -27,8 +27,9 @@ import org.apache.kafka.connect.sink.SinkTask;
 /**
  * Notes each call and record in its file, a line each; a value that begins with "!" is done once:
  * retry, commit, errant, await (errant, and waits until it is durable), back (to offset 0), pause
- * (for one empty put), hang, label (notes that setting as it is now), member (notes what the consumer in its context says), transaction (commits offsets of its
- * group as that member in a transaction of its own, and as one of an older generation), fail.
+ * (for one empty put), hang, label (notes that setting as it is now), member (notes what the
+ * consumer in its context says), transaction (commits offsets of its group as that member in a
+ * transaction of its own, and as one of an older generation), fail.
  */
 public final class ObedientSinkTask extends SinkTask {
   private final Set<String> done = new HashSet<>();
@@ -71,7 +72,14 @@ public final class ObedientSinkTask extends SinkTask {
       if (value.startsWith("!") && done.add(value)) {
         obey(value.substring(1), record);
       } else if (!value.startsWith("!")) {
-        note(record.topic() + "-" + record.kafkaPartition() + "@" + record.kafkaOffset() + " " + value);
+        note(
+            record.topic()
+                + "-"
+                + record.kafkaPartition()
+                + "@"
+                + record.kafkaOffset()
+                + " "
+                + value);
       }
     }
   }
@@ -130,7 +138,8 @@ public final class ObedientSinkTask extends SinkTask {
 
   private Consumer<?, ?> consumer() {
     try {
-      Field field = org.apache.kafka.connect.runtime.WorkerSinkTaskContext.class.getDeclaredField("consumer");
+      Field field =
+          org.apache.kafka.connect.runtime.WorkerSinkTaskContext.class.getDeclaredField("consumer");
       field.setAccessible(true);
       return (Consumer<?, ?>) field.get(context);
     } catch (ReflectiveOperationException error) {
@@ -140,19 +149,33 @@ public final class ObedientSinkTask extends SinkTask {
 
   private void member() {
     ConsumerGroupMetadata found = consumer().groupMetadata();
-    Set<String> assigned = new TreeSet<>(consumer().assignment().stream().map(String::valueOf).toList());
+    Set<String> assigned =
+        new TreeSet<>(consumer().assignment().stream().map(String::valueOf).toList());
     String instance = found.groupInstanceId().orElse("-");
-    note("member " + found.groupId() + " " + found.generationId() + " " + found.memberId() + " " + instance + " " + assigned);
+    note(
+        "member "
+            + found.groupId()
+            + " "
+            + found.generationId()
+            + " "
+            + found.memberId()
+            + " "
+            + instance
+            + " "
+            + assigned);
   }
 
   private void transaction(TopicPartition place, long offset) {
     ConsumerGroupMetadata now = consumer().groupMetadata();
     ConsumerGroupMetadata before =
-        new ConsumerGroupMetadata(now.groupId(), now.generationId() - 1, now.memberId(), now.groupInstanceId());
+        new ConsumerGroupMetadata(
+            now.groupId(), now.generationId() - 1, now.memberId(), now.groupInstanceId());
     Map<String, Object> config =
-        Map.of("bootstrap.servers", context.configs().get("servers"), "transactional.id", "obedient");
+        Map.of(
+            "bootstrap.servers", context.configs().get("servers"), "transactional.id", "obedient");
     Map<TopicPartition, OffsetAndMetadata> offsets = Map.of(place, new OffsetAndMetadata(offset));
-    try (var producer = new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer())) {
+    try (var producer =
+        new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer())) {
       producer.initTransactions();
       producer.beginTransaction();
       producer.sendOffsetsToTransaction(offsets, now);
@@ -170,7 +193,8 @@ public final class ObedientSinkTask extends SinkTask {
   }
 
   @Override
-  public Map<TopicPartition, OffsetAndMetadata> preCommit(Map<TopicPartition, OffsetAndMetadata> offsets) {
+  public Map<TopicPartition, OffsetAndMetadata> preCommit(
+      Map<TopicPartition, OffsetAndMetadata> offsets) {
     Map<TopicPartition, OffsetAndMetadata> safe = new HashMap<>(offsets);
     safe.put(new TopicPartition("not-mine", 7), new OffsetAndMetadata(5)); // to be passed over
     return safe;

@@ -8,7 +8,10 @@ import org.apache.kafka.connect.source.ConnectorTransactionBoundaries;
 import org.apache.kafka.connect.source.ExactlyOnceSupport;
 import org.apache.kafka.connect.source.SourceConnector;
 
-/** A source of one task that does what the setting {@code script} says, see {@link ObedientSourceTask}. */
+/**
+ * A source of one task that does what the setting {@code script} says, see {@link
+ * ObedientSourceTask}.
+ */
 public final class ObedientSource extends SourceConnector {
   private Map<String, String> config = Map.of();
 
@@ -49,6 +52,10 @@ public final class ObedientSource extends SourceConnector {
   public ConfigDef config() {
     return new ConfigDef()
         .define("script", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "what the task does")
-        .define("file", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "where it notes what was done to it");
+        .define(
+            "file",
+            ConfigDef.Type.STRING,
+            ConfigDef.Importance.HIGH,
+            "where it notes what was done to it");
   }
 }

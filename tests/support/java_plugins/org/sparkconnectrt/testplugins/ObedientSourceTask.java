@@ -15,11 +15,11 @@ import org.apache.kafka.connect.source.SourceTask;
 import org.apache.kafka.connect.source.TransactionContext;
 
 /**
- * Polls what the setting {@code script} says, one line a poll, words apart by spaces: {@code a} is a
- * record of value a, {@code a>t2} one for topic t2, {@code a+} and {@code a-} commit and abort the
- * transaction behind it, {@code +} and {@code -} behind the poll, {@code a?} is unlike its schema,
- * {@code $} notes the setting "label" as it is now.
- * The offset {"n": line} of partition {"name": connector} is the line behind. Notes go to {@code file}.
+ * Polls what the setting {@code script} says, one line a poll, words apart by spaces: {@code a} is
+ * a record of value a, {@code a>t2} one for topic t2, {@code a+} and {@code a-} commit and abort
+ * the transaction behind it, {@code +} and {@code -} behind the poll, {@code a?} is unlike its
+ * schema, {@code $} notes the setting "label" as it is now. The offset {"n": line} of partition
+ * {"name": connector} is the line behind. Notes go to {@code file}.
  */
 public final class ObedientSourceTask extends SourceTask {
   private Path notes;
@@ -90,7 +90,10 @@ public final class ObedientSourceTask extends SourceTask {
 
   @Override
   public void commitRecord(SourceRecord record, RecordMetadata metadata) {
-    String place = metadata == null ? "nowhere" : metadata.topic() + "-" + metadata.partition() + "@" + metadata.offset();
+    String place =
+        metadata == null
+            ? "nowhere"
+            : metadata.topic() + "-" + metadata.partition() + "@" + metadata.offset();
     note(record.value() + " " + place);
   }
 

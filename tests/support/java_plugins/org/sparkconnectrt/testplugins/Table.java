@@ -7,7 +7,10 @@ import org.apache.kafka.common.config.ConfigData;
 import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.common.config.provider.ConfigProvider;
 
-/** Values of its own parameters: {@code config.providers.t.param.secrets.password=x} is ${t:secrets:password}. */
+/**
+ * Values of its own parameters: {@code config.providers.t.param.secrets.password=x} is
+ * ${t:secrets:password}.
+ */
 public final class Table implements ConfigProvider {
   private Map<String, ?> parameters = Map.of();
 
@@ -29,7 +32,9 @@ public final class Table implements ConfigProvider {
           }
         });
     Object ttl = parameters.get("ttl.ms");
-    return ttl == null ? new ConfigData(found) : new ConfigData(found, Long.valueOf(ttl.toString()));
+    return ttl == null
+        ? new ConfigData(found)
+        : new ConfigData(found, Long.valueOf(ttl.toString()));
   }
 
   @Override

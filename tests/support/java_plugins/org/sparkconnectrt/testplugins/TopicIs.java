@@ -20,7 +20,8 @@ public final class TopicIs<R extends ConnectRecord<R>> implements Predicate<R>, 
   @Override
   public ConfigDef config() {
     return new ConfigDef()
-        .define("topic", Type.STRING, ConfigDef.NO_DEFAULT_VALUE, Importance.HIGH, "The topic's name.");
+        .define(
+            "topic", Type.STRING, ConfigDef.NO_DEFAULT_VALUE, Importance.HIGH, "The topic's name.");
   }
 
   @Override

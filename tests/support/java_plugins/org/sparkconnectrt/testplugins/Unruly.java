@@ -17,7 +17,8 @@ import org.apache.kafka.connect.source.SourceConnector;
  * service file names it, which those of the jar do not: a search through all classes would hang.
  */
 public abstract class Unruly extends SourceConnector {
-  private static final String SERVICES = "META-INF/services/org.apache.kafka.connect.source.SourceConnector";
+  private static final String SERVICES =
+      "META-INF/services/org.apache.kafka.connect.source.SourceConnector";
 
   /** See its name. */
   public static final class HangsInVersion extends Unruly {}
@@ -40,13 +41,15 @@ public abstract class Unruly extends SourceConnector {
   /** See its name. */
   public static final class ExitsInVersion extends Unruly {}
 
-  private static final Map<String, String> DEEDS = Map.of("Hangs", "swallow", "Throws", "throw", "Exits", "exit");
+  private static final Map<String, String> DEEDS =
+      Map.of("Hangs", "swallow", "Throws", "throw", "Exits", "exit");
 
   private boolean isNamed() {
     try {
       for (URL services : Collections.list(getClass().getClassLoader().getResources(SERVICES))) {
         try (InputStream content = services.openStream()) {
-          if (new String(content.readAllBytes(), StandardCharsets.UTF_8).contains(getClass().getName())) {
+          if (new String(content.readAllBytes(), StandardCharsets.UTF_8)
+              .contains(getClass().getName())) {
             return true;
           }
         }
