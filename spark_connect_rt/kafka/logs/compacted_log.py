@@ -97,8 +97,7 @@ class KafkaCompactedLog:
         self._end = JointQuestion[Mapping[TopicPartition, int]]()
         self._probe = EndProbe(spec.name, clients.consumer) if self._is_transactional() else None
         self._broken: Exception | None = None  # the reader ended by this
-        self._last_error = ""
-        self._stopping = False
+        self._stopping, self._last_error = False, ""
         self._on_records: OnRecords = _ignore
         self._consumer: Any = None
         self._producer: Any = None

@@ -204,6 +204,18 @@ def test_a_frame_of_several_puts_stops_where_the_task_asks_for_something(sinks: 
     assert next(answer for _, _, answer in frames if answer.get("commit"))["rows"] >= 2
 
 
+def test_the_memory_of_large_frames_is_used_again_and_no_record_sees_another_ones(sinks: Sinks, frames: Frames) -> None:
+    launch, sent = sinks.start(most_records=4), list[str]()
+    for number, size in enumerate((300_000, 100_000, 400_000, 10, 300_000, 50_000)):  # 256 KiB and more are kept
+        values = [f"{number}.{part} {chr(97 + number) * size}" for part in range(5)]
+        sinks.write(*values)
+        sent += values
+        sinks.commits(launch, ZERO, len(sent))
+    sinks.worker.end(launch)
+    assert [note.partition(" ")[2] for note in sinks.notes() if note.startswith("t-0@")] == sent
+    assert sum(rows > 0 for kind, rows, _ in frames if kind is ToJava.PUT) >= 6
+
+
 def test_a_frame_goes_on_elsewhere_when_the_task_goes_back_in_the_middle(sinks: Sinks, frames: Frames) -> None:
     sinks.write(*_values(30, at_9="!back", at_20="!pause"))
     launch = sinks.start(most_records=3)

@@ -130,7 +130,10 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
     Puts puts = new Puts(answer);
     try {
       switch (call.kind()) {
-        case 'P' -> put(call, puts);
+        case 'P' -> {
+          put(call, puts);
+          home.wire.recycle(call); // each record has its own bytes
+        }
         case 'G' -> deliver(again, againRows, puts);
         case 'U' -> open(partitions(call.head()));
         case 'V' -> safe(call.head(), answer);

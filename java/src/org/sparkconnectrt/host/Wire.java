@@ -32,6 +32,7 @@ final class Wire implements AutoCloseable {
   private final SocketChannel channel;
   private final ByteBuffer in =
       ByteBuffer.allocateDirect(CHUNK_BYTES).limit(0); // read, and not taken yet
+  private final FrameBuffers buffers = new FrameBuffers();
   private final ByteBuffer out = ByteBuffer.allocateDirect(CHUNK_BYTES); // guarded by this
 
   private Wire(SocketChannel channel) {
@@ -62,7 +63,7 @@ final class Wire implements AutoCloseable {
   }
 
   private ByteBuffer filled(int bytes) throws IOException {
-    byte[] content = new byte[bytes];
+    byte[] content = buffers.take(bytes);
     int filled = 0;
     while (filled < bytes) {
       if (!in.hasRemaining()) {
@@ -77,7 +78,12 @@ final class Wire implements AutoCloseable {
       in.get(content, filled, some);
       filled += some;
     }
-    return ByteBuffer.wrap(content).order(ByteOrder.LITTLE_ENDIAN);
+    return ByteBuffer.wrap(content, 0, bytes).order(ByteOrder.LITTLE_ENDIAN);
+  }
+
+  /** Uses a frame's memory for later ones: nobody reads its data any more. */
+  void recycle(Frame frame) {
+    buffers.give(frame.data().array());
   }
 
   /**
@@ -102,9 +108,8 @@ final class Wire implements AutoCloseable {
         ByteBuffer.allocate(PREFIX_BYTES + json.length).order(ByteOrder.LITTLE_ENDIAN);
     start.putInt((int) length).put((byte) kind).putInt(host).putInt(json.length).put(json).flip();
     synchronized (this) {
-      out
-          .clear(); // also of what a frame left that could not be written: the other side is gone
-                    // then
+      out.clear(); // also of what a frame left that could not be written: the other side is gone
+      // then
       fill(start);
       for (ByteBuffer one : data) {
         fill(one);
