@@ -32,7 +32,7 @@ from spark_connect_rt.spark.executor.sinks.hosted_sink import HostedSink, Outcom
 
 FRAME_BYTES = 8 * 1024 * 1024  # at once in the JVM; what the task has of several puts is its own affair
 FRAME_RECORDS = 20_000  # of several puts: the way there and back costs as much as converting 5,000
-PUT_RECORDS = 500  # unless max.poll.records says otherwise: Java's own default, whose records are still in the cache
+PUT_RECORDS = 2_000  # unless max.poll.records says otherwise: few stay in the cache, many share a task's transaction
 _NOTHING = {"rows": 0, "columns": {}}
 log = logging.getLogger(__name__)
 
