@@ -19,7 +19,8 @@ from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.java_host import compiler
 from spark_connect_rt.java_host.compiler import compile_jar, connect_jars, javac_of
-from spark_connect_rt.spark.executor.shipped_plugins import java_host_here
+from spark_connect_rt.spark.executor.late_plugins import fetch_java_host
+from spark_connect_rt.spark.executor.shipped_plugins import copies_here, java_host_here
 
 __all__ = ["compiler_command", "connect_jars", "host_jar", "packaged_jar", "program_jars"]
 
@@ -31,11 +32,17 @@ log = logging.getLogger(__name__)
 
 def program_jars(java: Java) -> list[Path]:
     """Return the class path of a host: what the driver sent here, else Connect's jars and ours. Raises as both do."""
-    sent = java_host_here()
+    sent = java_host_here() or _asked_for()
     if sent is not None:
         return sorted(sent.glob("*.jar"))
     connect = connect_jars()
     return [*connect, host_jar(java, connect)]
+
+
+def _asked_for() -> Path | None:
+    """Return the same of a session that began before there were Java plug-ins, None: this is no executor elsewhere."""
+    root = copies_here()
+    return java_host_here() if root is not None and fetch_java_host(root) else None
 
 
 def host_jar(java: Java, connect: Sequence[Path]) -> Path:

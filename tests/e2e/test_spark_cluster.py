@@ -7,6 +7,7 @@ allocation from the start. Who runs a task is asked of the kernel: the process t
 from __future__ import annotations
 
 import contextlib
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,15 +16,19 @@ import pytest
 
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.embedded.maven import resolve_jars
 from tests.e2e.commands import get_json, until, worker_file
 from tests.e2e.conftest import Times
 from tests.e2e.file_holders import FileHolders
+from tests.e2e.java_stories import HOST, ON_JAVA
 from tests.e2e.line_flow import FlowStory, LineFlow
 from tests.e2e.spark_cluster import SparkCluster
 from tests.e2e.submitted import killed_at_the_end, named, session_of, submitted
 from tests.support.connect_rest import ConnectRest
+from tests.support.java_connect import COORDINATES
 from tests.support.numbered_lines import offsets_that_went_back, read_all
 from tests.support.worker_process import worker_properties
+from tests.topics import count_records
 
 pytestmark = pytest.mark.timeout(600)
 GROUP = "clustered"
@@ -224,3 +229,30 @@ def test_an_idle_executor_goes_and_comes_again_with_its_task(flow: Clustered, ti
     assert flow.executor(ALONE) not in (stays, goes)
     assert story.counted() == (0, 0, 0)
     flow.check()
+
+
+def test_a_java_plugin_that_is_installed_meanwhile_runs_on_an_executor(flow: Clustered, tmp_path: Path) -> None:
+    """The session began without Java plug-ins: the jars that host one come from the driver when it is needed.
+
+    So does the plug-in itself where its folder is not at the same place; here it is.
+    """
+    archive, lines = tmp_path / "connect-file-1.zip", tmp_path / "lines.txt"
+    jar = next(one for one in resolve_jars(COORDINATES) if one.name.startswith("connect-file-"))
+    with zipfile.ZipFile(archive, "w") as made:
+        made.write(jar, f"connect-file/{jar.name}")
+    lines.write_text("one\ntwo\nthree\n")
+    installed = flow.rest.request("POST", "/admin/plugins", {"source": str(archive)})
+    assert installed.status == 201, installed.json()
+    flow.rest.create("late", {"connector.class": "FileStreamSource", "file": str(lines), "topic": "late"} | ON_JAVA)
+    until(lambda: count_records(flow.bootstrap_servers, "late") == 3, FLOW_S, "lines of the late plug-in", flow.stories)
+    (jvm,) = {
+        one.pid: one
+        for executor in flow.cluster.executors()
+        for one in executor.children(recursive=True)
+        if HOST in one.cmdline()
+    }.values()
+    assert jar.name in {Path(one.path).name for one in jvm.open_files()}
+    assert {Path(path).parent.name for path in jvm.cmdline()[jvm.cmdline().index("-cp") + 1].split(":")} == {
+        "connectrt-java-host"
+    }
+    assert flow.rest.settled("DELETE", "/connectors/late").status == 204

@@ -55,9 +55,9 @@ _CONSUMER = {
     "enable.partition.eof": "true",
     "queued.min.messages": "50000",
     "fetch.queue.backoff.ms": "5",  # the default second would halve the speed of a long read
-    "fetch.wait.max.ms": "2000",  # what comes ends it; half a second were 120 wake-ups a minute of each topic
     "fetch.message.max.bytes": "4194304",
 }
+_HELD = {"fetch.wait.max.ms": "2000"}  # records end it; the end behind a transaction's marker shows only then
 _PRODUCER = {"linger.ms": "0", "queue.buffering.max.kbytes": "16384"}
 
 
@@ -99,8 +99,7 @@ class KafkaCompactedLog:
         self._broken: Exception | None = None  # the reader ended by this
         self._stopping, self._last_error = False, ""
         self._on_records: OnRecords = _ignore
-        self._consumer: Any = None
-        self._producer: Any = None
+        self._consumer = self._producer = cast(Any, None)
         self._thread: threading.Thread | None = None
 
     def start(self, on_records: OnRecords) -> None:
@@ -111,9 +110,8 @@ class KafkaCompactedLog:
         beginning = self._admin.earliest_offsets(partitions, self._start_timeout_ms)
         end, self._on_records = self._admin.end_offsets(partitions, self._start_timeout_ms), on_records
         self._producer = make_producer(self._clients.producer, {**_PRODUCER, "error_cb": self._note})
-        self._consumer = make_consumer(
-            {"group.id": self.topic, **self._clients.consumer}, {**_CONSUMER, "error_cb": self._note}
-        )
+        own = {**_CONSUMER, **({} if self._is_transactional() else _HELD), "error_cb": self._note}
+        self._consumer = make_consumer({"group.id": self.topic, **self._clients.consumer}, own)
         self._positions = {one.partition: offset for one, offset in beginning.items()}
         if self._load is not None:
             self._positions = self._load.begin(self._facts(beginning, end))

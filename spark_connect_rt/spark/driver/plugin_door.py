@@ -1,16 +1,19 @@
 """What executors on other machines are answered when they ask for plug-ins that came after their session began.
 
 Archives that Spark sends reach an executor at its start or with its next task; a slot's processes live long. So they
-ask here, over the control channel: what is there, which files, the files' bytes, part by part. Reads files, no more.
+ask here, over the control channel: what is there, which files, the files' bytes, part by part. The jars that host Java
+plug-ins are asked for in the same way: a session that began without such plug-ins sent none. Reads files, no more.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.spark.executor.control_wire import Message
+from spark_connect_rt.spark.executor.shipped_plugins import JAVA_HOST
 
 PART_BYTES = 512 * 1024
 
@@ -18,20 +21,26 @@ PART_BYTES = 512 * 1024
 class PluginDoor:
     """The folders of plug-ins as they are now. One thread."""
 
-    def __init__(self, folders: Sequence[str]) -> None:
-        """Take the folders that executors are sent; none: they have them at the same paths."""
+    def __init__(self, folders: Sequence[str], java_jars: Callable[[], Sequence[Path]] = tuple) -> None:
+        """Take the folders that executors are sent, and what finds the jars that host the Java plug-ins there.
+
+        No folders: executors have them at the same paths.
+        """
         self._folders = [Path(folder) for folder in folders]
+        self._java_jars = java_jars
 
     def answer(self, message: Message) -> Message:
         """Answer one question; what is not there, or not to be read, is answered by nothing of it."""
         try:
             return self._answer(message)
-        except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
+        except (ConnectError, OSError, ValueError, KeyError, IndexError, StopIteration, TypeError) as error:
             return {"op": "refused", "why": f"{type(error).__name__}: {error}"}
 
     def _answer(self, message: Message) -> Message:
         if message["op"] == "plugins":
             return {"op": "plugins", "folders": [_children(folder) for folder in self._folders]}
+        if message["op"] == "java_host":
+            return {"op": "java_host", "files": [jar.name for jar in self._java_jars()]}
         if message["op"] == "files":
             plugin = self._below(message["folder"], message["plugin"])
             if plugin.is_file():
@@ -39,12 +48,16 @@ class PluginDoor:
             files = (file for file in plugin.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
             return {"op": "files", "files": sorted(file.relative_to(plugin).as_posix() for file in files)}
         if message["op"] == "part":
-            file = self._below(message["folder"], message["plugin"], message["file"])
-            with file.open("rb") as opened:
+            with self._file(message).open("rb") as opened:
                 opened.seek(message["offset"])
                 data = opened.read(PART_BYTES)
             return {"op": "part", "data": b64encode(data).decode(), "last": len(data) < PART_BYTES}
         raise ValueError(f"no answer to {message['op']}")
+
+    def _file(self, message: Message) -> Path:
+        if message["folder"] == JAVA_HOST:
+            return next(jar for jar in self._java_jars() if jar.name == message["file"])
+        return self._below(message["folder"], message["plugin"], message["file"])
 
     def _below(self, number: int, *names: str) -> Path:
         folder = self._folders[number].resolve()

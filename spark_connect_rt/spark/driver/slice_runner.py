@@ -55,10 +55,11 @@ class SparkSliceLauncher:
         session_timeout_ms: int,
         report: Report = report_nowhere,
         shipped: Sequence[str] = (),
+        java_jars: Callable[[], Sequence[Path]] = tuple,
     ) -> None:
-        """``shipped``: folders of plug-ins that executors on other machines get from here."""
+        """``shipped``: folders of plug-ins that executors elsewhere get from here; ``java_jars``: what hosts Java's."""
         self.session = session
-        self.plugins = PluginDoor(shipped)
+        self.plugins = PluginDoor(shipped, java_jars)
         self.session_timeout_ms = session_timeout_ms
         self.clients = clients
         self.planning = FairGate(PLANNING_THREADS)

@@ -87,7 +87,8 @@ class SparkTaskRunner:
 
         self._owns_session = session_factory is None
         self._session = BackgroundSession(session_factory or build, report)
-        self._launcher = SparkSliceLauncher(self._session, clients, worker.channel_timeout_ms, report, shipped)
+        timeout_ms = worker.channel_timeout_ms
+        self._launcher = SparkSliceLauncher(self._session, clients, timeout_ms, report, shipped, java_jars)
         self._engine = Engine(self._launcher, settings or engine_settings(worker.engine, runs_here(worker.raw)), report)
         self._spark_sinks = spark_sinks
         self._spark_sources = spark_sources

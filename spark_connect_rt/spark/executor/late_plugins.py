@@ -1,7 +1,7 @@
-"""Brings plug-ins to an executor on another machine that were installed after its session began.
+"""Brings plug-ins to an executor on another machine that were installed after its session began, and hosts of Java's.
 
 Owns: asking the driver over the control channel, and the copies below Spark's own folder of files. One process of a
-machine fetches at a time; a plug-in appears whole or not at all.
+machine fetches at a time; a plug-in appears whole or not at all, the jars that host Java plug-ins all or none.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import os
 import shutil
 import tempfile
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from spark_connect_rt.spark.executor.control_client import Line
 from spark_connect_rt.spark.executor.control_wire import Message, MessageSplitter, encode_message
-from spark_connect_rt.spark.executor.shipped_plugins import shipped_name
+from spark_connect_rt.spark.executor.shipped_plugins import JAVA_HOST, shipped_name
 from spark_connect_rt.spark.executor.ticket import SliceTicket
 
 ROLE = "plugins"
@@ -40,12 +40,24 @@ def fetch_late_plugins(root: Path) -> bool:
 
     Never raises: who needs a plug-in that cannot be had says which.
     """
+    return _asked(root, _fetch)
+
+
+def fetch_java_host(root: Path) -> bool:
+    """Copy the jars that host Java plug-ins below ``root``, unless they are there; return whether that was done.
+
+    Never raises: without them an executor looks for its own.
+    """
+    return _asked(root, _fetch_java_host)
+
+
+def _asked(root: Path, fetch: Callable[[_Asking, Path], bool]) -> bool:
     ticket = _ticket
     if ticket is None:
         return False
     try:
         with _alone(root), _Asking(ticket) as asking:
-            return _fetch(asking, root)
+            return fetch(asking, root)
     except (OSError, ValueError, KeyError) as error:
         log.warning("the driver cannot be asked for plug-ins: %s", error)
         return False
@@ -114,12 +126,32 @@ def _fetch_one(asking: _Asking, number: int, name: str, folder: Path) -> None:
                 raise ValueError(f"the driver names {file!r}")
             target = draft.joinpath(*path.parts)
             target.parent.mkdir(parents=True, exist_ok=True)
-            with target.open("wb") as out:
-                last = False
-                while not last:
-                    part = asking.ask("part", folder=number, plugin=name, file=file, offset=out.tell())
-                    out.write(b64decode(part["data"]))
-                    last = part["last"]
+            _copy(asking, target, folder=number, plugin=name, file=file)
         (draft / name).rename(folder / name)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def _copy(asking: _Asking, target: Path, **what: Any) -> None:
+    with target.open("wb") as out:
+        last = False
+        while not last:
+            part = asking.ask("part", **what, offset=out.tell())
+            out.write(b64decode(part["data"]))
+            last = part["last"]
+
+
+def _fetch_java_host(asking: _Asking, root: Path) -> bool:
+    if (root / JAVA_HOST).is_dir() or not (names := asking.ask("java_host")["files"]):
+        return False
+    draft = Path(tempfile.mkdtemp(prefix=".late-", dir=root))
+    try:
+        for name in names:
+            if "/" in name or name.startswith("."):
+                raise ValueError(f"the driver names {name!r}")
+            _copy(asking, draft / name, folder=JAVA_HOST, file=name)
+        draft.rename(root / JAVA_HOST)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    log.info("the jars that host Java plug-ins were fetched from the driver")
+    return True

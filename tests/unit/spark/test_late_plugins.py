@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from spark_connect_rt.spark.driver.control_channel import ControlChannel, listen
 from spark_connect_rt.spark.driver.plugin_door import PluginDoor
 from spark_connect_rt.spark.driver.slice_runner import SparkSlice, SparkSliceLauncher
 from spark_connect_rt.spark.executor import late_plugins
-from spark_connect_rt.spark.executor.late_plugins import ask_this_driver, fetch_late_plugins
+from spark_connect_rt.spark.executor.late_plugins import ask_this_driver, fetch_java_host, fetch_late_plugins
 from spark_connect_rt.spark.executor.ticket import SliceTicket
 
 SESSION_MS = 5_000
@@ -27,9 +27,14 @@ def channel() -> Iterator[ControlChannel]:
     ask_this_driver(SliceTicket(1, "", "unix:none", 1, ""))
 
 
-def ask_through(channel: ControlChannel, shipped: list[str], monkeypatch: pytest.MonkeyPatch) -> SparkSlice:
+def ask_through(
+    channel: ControlChannel,
+    shipped: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    java_jars: Callable[[], Sequence[Path]] = tuple,
+) -> SparkSlice:
     """Let this process be an executor's, of a slice of a driver with these folders."""
-    launcher = SparkSliceLauncher(None, "", SESSION_MS, shipped=shipped)  # type: ignore[arg-type]
+    launcher = SparkSliceLauncher(None, "", SESSION_MS, shipped=shipped, java_jars=java_jars)  # type: ignore[arg-type]
     monkeypatch.setattr(launcher, "channel", lambda: channel)
     one = SparkSlice(launcher, 1)
     channel.expect(1, one)
@@ -60,6 +65,26 @@ def test_what_is_missing_is_fetched_once(
     assert not (copy / "new-1" / "__pycache__").exists()
     assert (copy / "one.whl").read_bytes() == big[:1_000]
     assert not fetch_late_plugins(here)
+
+
+def test_jars_that_host_java_come_when_a_session_began_without(
+    tmp_path: Path, channel: ControlChannel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "executor"
+    here.mkdir()
+    jars = [tmp_path / "m2" / "a" / "a.jar", tmp_path / "host.jar"]
+    jars[0].parent.mkdir(parents=True)
+    for jar in jars:
+        jar.write_bytes(os.urandom(600_000))
+    found: list[Path] = []
+    ask_through(channel, [], monkeypatch, lambda: found)
+    assert not fetch_java_host(here), "the driver has no Java plug-in"
+    found += jars
+    assert fetch_java_host(here)
+    copy = here / "connectrt-java-host"
+    assert {one.name: one.read_bytes() for one in copy.iterdir()} == {jar.name: jar.read_bytes() for jar in jars}
+    assert not fetch_java_host(here), "once"
+    assert sorted(one.name for one in here.iterdir()) == [".connectrt-late-plugins.lock", "connectrt-java-host"]
 
 
 def test_without_a_driver_elsewhere_or_with_a_lost_one_nothing_happens(
