@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -106,16 +108,22 @@ def test_an_import_is_not_torn(tmp_path: Path, number: signal.Signals) -> None:
         assert process.wait(20) == (-number if number == signal.SIGINT else 128 + number)
 
 
-def started(program: str, *arguments: str) -> subprocess.Popen[str]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, *arguments],
+@contextlib.contextmanager
+def started(program: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a program for which a closed terminal is what it is without ``nohup``, however these tests were started."""
+    as_by_default = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
+    with subprocess.Popen(
+        [sys.executable, "-c", as_by_default + program, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
-    assert line(process) == "ready"
-    return process
+    ) as process:
+        try:
+            assert line(process) == "ready"
+            yield process
+        finally:
+            process.kill()  # else its end is waited for, for ever where a test failed
 
 
 def line(process: subprocess.Popen[str]) -> str:
