@@ -126,8 +126,9 @@ def test_a_closed_terminal_in_mid_run_stops_the_broker_too(folder: Path) -> None
 
 
 def take_terminal() -> None:
-    """Make standard input the controlling terminal of a session of this process."""
+    """Make standard input the controlling terminal of a session of this process, whose end counts below nohup, too."""
     os.setsid()
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
