@@ -137,7 +137,8 @@ def flow(
 ) -> Iterator[Clustered]:
     folder = tmp_path_factory.mktemp("clustered")
     (port,) = free_ports(1)
-    file = worker_file(folder, worker_properties(broker.bootstrap_servers, GROUP, port))
+    plugins = {"connectrt.plugins.directory": str(folder / "plugins")}
+    file = worker_file(folder, worker_properties(broker.bootstrap_servers, GROUP, port) | plugins)
     conf = [word for name, value in USER_CONF.items() for word in ("--conf", f"{name}={value}")]
     where = ["--master", cluster.url, "--deploy-mode", "client", *conf]
     environment = {"PYSPARK_PYTHON": str(python_without_the_package), "JAVA_HOME": str(java.home)}
