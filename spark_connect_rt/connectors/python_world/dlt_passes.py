@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas  # type: ignore[import-untyped]  # noqa: F401 - dlt imports it later, in any thread: two get half of it
 import pyarrow as pa
+import requests  # noqa: F401 - as pandas: a task and its connector began dlt at once, and one met half of it
 from dlt.common.configuration.container import Container
 from dlt.common.configuration.exceptions import ConfigurationException
 from dlt.common.configuration.providers.provider import ConfigProvider
