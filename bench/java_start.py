@@ -26,6 +26,7 @@ from tests.support.captured_database import CapturedDatabase, postgres_source
 from tests.support.java_plugins import DEBEZIUM_POSTGRES, plugin_folder
 from tests.support.postgres_server import PostgresServer
 
+POSTGRES = "io.debezium.connector.postgresql.Postgres"
 WITHOUT = "-Xshare:auto", "-XX:SharedArchiveFile=/nonexistent", "-Xlog:cds*=off"
 
 
@@ -35,7 +36,7 @@ class Start:
     def __init__(self, program: HostProgram, place: Path, options: tuple[str, ...]) -> None:
         self._frames: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self._begun_s = time.monotonic()
-        worker = with_plugins(jvm_worker_config({}), [str(place)], postgres_class())
+        worker = with_plugins(jvm_worker_config({}), [str(place)], f"{POSTGRES}Connector")
         self.process = JavaProcess(
             lambda socket: command_line(program, socket, "256m", [*for_records("256m"), *options]),
             worker,
@@ -55,7 +56,7 @@ class Start:
         database.fill(1)
         config = {"name": name, **postgres_source(database, name)}
         head = {"name": name, "number": 0, "sink": False, "connector": config}
-        task = config | {"task.class": "io.debezium.connector.postgresql.PostgresConnectorTask", "task.id": "0"}
+        task = config | {"task.class": f"{POSTGRES}ConnectorTask", "task.id": "0"}
         self.process.send(ToJava.START, 1, {**head, "task": task})
         self.process.send(ToJava.ROOM, 1, 8)
         while (frame := self._frames.get(timeout=60)).kind is not FromJava.BATCH:
@@ -70,11 +71,6 @@ class Start:
         database.run("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active")
         database.close()
         return self.figures
-
-
-def postgres_class() -> str:
-    """Return Debezium's connector class."""
-    return "io.debezium.connector.postgresql.PostgresConnector"
 
 
 def main(turns: int = 4) -> None:

@@ -97,9 +97,11 @@ class KafkaCompactedLog:
         self._end = JointQuestion[Mapping[TopicPartition, int]]()
         self._probe = EndProbe(spec.name, clients.consumer) if self._is_transactional() else None
         self._broken: Exception | None = None  # the reader ended by this
-        self._stopping, self._last_error = False, ""
+        self._last_error = ""
+        self._stopping = False
         self._on_records: OnRecords = _ignore
-        self._consumer = self._producer = cast(Any, None)
+        self._consumer: Any = None
+        self._producer: Any = None
         self._thread: threading.Thread | None = None
 
     def start(self, on_records: OnRecords) -> None:

@@ -28,19 +28,21 @@ class PluginDoor:
         """
         self._folders = [Path(folder) for folder in folders]
         self._java_jars = java_jars
+        self._host_jars: dict[str, Path] = {}  # as they were when an executor asked which there are
 
     def answer(self, message: Message) -> Message:
         """Answer one question; what is not there, or not to be read, is answered by nothing of it."""
         try:
             return self._answer(message)
-        except (ConnectError, OSError, ValueError, KeyError, IndexError, StopIteration, TypeError) as error:
+        except (ConnectError, OSError, ValueError, KeyError, IndexError, TypeError) as error:
             return {"op": "refused", "why": f"{type(error).__name__}: {error}"}
 
     def _answer(self, message: Message) -> Message:
         if message["op"] == "plugins":
             return {"op": "plugins", "folders": [_children(folder) for folder in self._folders]}
-        if message["op"] == "java_host":
-            return {"op": "java_host", "files": [jar.name for jar in self._java_jars()]}
+        if message["op"] == "files" and message["folder"] == JAVA_HOST:
+            self._host_jars = {jar.name: jar for jar in self._java_jars()}
+            return {"op": "files", "files": list(self._host_jars)}
         if message["op"] == "files":
             plugin = self._below(message["folder"], message["plugin"])
             if plugin.is_file():
@@ -56,7 +58,7 @@ class PluginDoor:
 
     def _file(self, message: Message) -> Path:
         if message["folder"] == JAVA_HOST:
-            return next(jar for jar in self._java_jars() if jar.name == message["file"])
+            return self._host_jars[message["file"]]
         return self._below(message["folder"], message["plugin"], message["file"])
 
     def _below(self, number: int, *names: str) -> Path:

@@ -117,7 +117,7 @@ def _fetch(asking: _Asking, root: Path) -> bool:
     return fetched
 
 
-def _fetch_one(asking: _Asking, number: int, name: str, folder: Path) -> None:
+def _fetch_one(asking: _Asking, number: int | str, name: str, folder: Path) -> None:
     draft = Path(tempfile.mkdtemp(prefix=".late-", dir=folder))
     try:
         for file in asking.ask("files", folder=number, plugin=name)["files"]:
@@ -126,32 +126,20 @@ def _fetch_one(asking: _Asking, number: int, name: str, folder: Path) -> None:
                 raise ValueError(f"the driver names {file!r}")
             target = draft.joinpath(*path.parts)
             target.parent.mkdir(parents=True, exist_ok=True)
-            _copy(asking, target, folder=number, plugin=name, file=file)
+            with target.open("wb") as out:
+                last = False
+                while not last:
+                    part = asking.ask("part", folder=number, plugin=name, file=file, offset=out.tell())
+                    out.write(b64decode(part["data"]))
+                    last = part["last"]
         (draft / name).rename(folder / name)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _copy(asking: _Asking, target: Path, **what: Any) -> None:
-    with target.open("wb") as out:
-        last = False
-        while not last:
-            part = asking.ask("part", **what, offset=out.tell())
-            out.write(b64decode(part["data"]))
-            last = part["last"]
-
-
 def _fetch_java_host(asking: _Asking, root: Path) -> bool:
-    if (root / JAVA_HOST).is_dir() or not (names := asking.ask("java_host")["files"]):
+    if (root / JAVA_HOST).is_dir() or not asking.ask("files", folder=JAVA_HOST, plugin=JAVA_HOST)["files"]:
         return False
-    draft = Path(tempfile.mkdtemp(prefix=".late-", dir=root))
-    try:
-        for name in names:
-            if "/" in name or name.startswith("."):
-                raise ValueError(f"the driver names {name!r}")
-            _copy(asking, draft / name, folder=JAVA_HOST, file=name)
-        draft.rename(root / JAVA_HOST)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+    _fetch_one(asking, JAVA_HOST, JAVA_HOST, root)
     log.info("the jars that host Java plug-ins were fetched from the driver")
     return True
