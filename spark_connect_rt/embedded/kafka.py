@@ -242,7 +242,7 @@ class EmbeddedKafka:
         )
         deadline = time.monotonic() + START_LIMIT_S
         while time.monotonic() < deadline:
-            if not _runs(self.pid, str(self.directory / "broker.properties")) or self._ended():
+            if not self._is_alive():
                 break
             with contextlib.suppress(KafkaException):
                 if admin.list_topics(timeout=1.0).brokers:
@@ -255,8 +255,11 @@ class EmbeddedKafka:
             code="CRT-1083",
         )
 
-    def _ended(self) -> bool:
-        return self._process is not None and self._process.poll() is not None
+    def _is_alive(self) -> bool:
+        """Return whether the broker runs. A child just begun shows no command line yet: its exit code tells."""
+        if self._process is not None:
+            return self._process.poll() is None
+        return _runs(self.pid, str(self.directory / "broker.properties"))
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -265,10 +268,7 @@ class EmbeddedKafka:
     def _await_end(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
-            if self._ended():
-                return True
-            # A process of ours that ended has no command line until ``poll`` has taken its exit code.
-            if self._process is None and not _runs(self.pid, str(self.directory / "broker.properties")):
+            if not self._is_alive():
                 return True
             time.sleep(0.05)
         return False

@@ -116,7 +116,7 @@ class WorkerProcess(ABC):
             if self.rest.probe(path):
                 return
             time.sleep(0.02)
-        state = "ended" if self.ended() else "runs"
+        state = f"ended ({self._process and self._process.returncode})" if self.ended() else "runs"
         tail = self.log_file.read_text(encoding="utf-8", errors="replace")[-3000:]
         self.stop()
         raise StartupError(

@@ -1,8 +1,11 @@
-"""What config providers gave does not reach the log, in a message as in a trace."""
+"""What config providers gave does not reach the log, in a message as in a trace; a fatal fault does."""
 
 from __future__ import annotations
 
 import logging
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -33,3 +36,12 @@ def test_a_secret_is_hidden_from_the_log(as_before: None, capsys: pytest.Capture
     assert "with [hidden]" in written
     assert "ValueError: no route to db://u:[hidden]@h" in written
     assert "S3CRET" not in written
+
+
+def test_a_fault_in_a_native_library_leaves_the_stacks_of_all_threads() -> None:
+    fault = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
+    words = f"from spark_connect_rt.app.logging_setup import set_up_logging; set_up_logging({{}}); {fault}"
+    ended = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=False)
+    assert ended.returncode == -signal.SIGSEGV
+    assert "Fatal Python error: Segmentation fault" in ended.stderr
+    assert "most recent call first" in ended.stderr

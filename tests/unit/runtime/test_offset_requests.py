@@ -14,6 +14,7 @@ from spark_connect_rt.ports.group_offsets import GroupInUseError
 from spark_connect_rt.ports.herder_requests import CreateConnector, ModifyOffsets, ReadOffsets, SetTargetState
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.protocol.offset_records import encode_key
+from spark_connect_rt.state.membership import Timing
 from spark_connect_rt.state.target_state import TargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySink, MemorySource, delivered, faults
@@ -42,7 +43,9 @@ class CarefulSource(MemorySource):
 def cluster() -> Iterator[InProcessCluster]:
     faults.clear()
     delivered.clear()
-    with InProcessCluster({"CarefulSource": CarefulSource, "MemorySink": MemorySink}) as cluster:
+    # A session that outlasts a pause of the machine: a member that was cut off is waited for.
+    timing = Timing(session_ms=120_000, rebalance_ms=120_000)
+    with InProcessCluster({"CarefulSource": CarefulSource, "MemorySink": MemorySink}, timing=timing) as cluster:
         cluster.add_worker("w1")
         cluster.add_worker("w2")
         cluster.until_stable()
