@@ -11,12 +11,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
+
+from spark_connect_rt.converters.json_cut_objects import Cut
 
 FEWEST = 200  # texts: below, the pattern and the reader cost more than they save
 MOST_BYTES = 1 << 30
@@ -32,7 +35,9 @@ _PATTERNS: Sequence[tuple[pa.DataType, str]] = (
     (pa.string(), _STRING),
     (pa.bool_(), "true|false"),
 )
-_UNFIT = (pa.ArrowException, orjson.JSONDecodeError, OverflowError)
+_SURE = 2**53 - 1  # up to here each whole number is a double of its own
+Floats = npt.NDArray[np.float64]
+Places = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,7 @@ class FlatObjects:
             return None
         try:
             column = _read(self._shape, data)
-        except _UNFIT:
+        except (pa.ArrowException, OverflowError):
             column = None
         if column is None:
             self._left, self._wait = self._wait, min(_LONGEST_WAIT, 2 * self._wait)
@@ -85,9 +90,24 @@ class FlatObjects:
 
 def _read(shape: _Shape, data: pa.Array) -> pa.Array | None:
     texts = data.cast(pa.string())  # raises: it is no UTF-8
+    found = _cut(shape, texts) or _parsed(shape, texts)
+    if found is None:
+        return None
+    columns = [_exact(name, one, texts) for name, one in zip(shape.schema.names, found, strict=True)]
+    if any(column is None for column in columns):
+        return None
+    return pa.StructArray.from_arrays(columns, shape.schema.names)
+
+
+def _cut(shape: _Shape, texts: pa.Array) -> list[pa.Array] | None:
+    cut = Cut.of(shape.schema, texts[0].as_buffer().to_pybytes())
+    return None if cut is None else cut.columns(texts)
+
+
+def _parsed(shape: _Shape, texts: pa.Array) -> list[pa.Array] | None:
     if not pc.all(pc.match_substring_regex(texts, shape.pattern)).as_py():
         return None
-    lines = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(data)], pa.int32()), data), b"\n")[0].as_buffer()
+    lines = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts), "\n")[0].as_buffer()
     if lines.size > MOST_BYTES:
         return None
     table = pa.json.read_json(
@@ -95,15 +115,12 @@ def _read(shape: _Shape, data: pa.Array) -> pa.Array | None:
         pa.json.ReadOptions(use_threads=False, block_size=lines.size + 1),
         pa.json.ParseOptions(explicit_schema=shape.schema, unexpected_field_behavior="error"),
     )
-    if len(table) != len(data) or table.column_names != shape.schema.names:
+    if len(table) != len(texts) or table.column_names != shape.schema.names:
         return None
-    columns = [_exact(name, table[name].combine_chunks(), data) for name in table.column_names]
-    if any(column is None for column in columns):
-        return None
-    return pa.StructArray.from_arrays(columns, table.column_names)
+    return [one.combine_chunks() for one in table.columns]
 
 
-def _exact(name: str, column: pa.Array, data: pa.Array) -> pa.Array | None:
+def _exact(name: str, column: pa.Array, texts: pa.Array) -> pa.Array | None:
     """Return a column as its values are by themselves: all null, or numbers of which some are whole."""
     if column.null_count == len(column):
         return pa.nulls(len(column))
@@ -111,20 +128,29 @@ def _exact(name: str, column: pa.Array, data: pa.Array) -> pa.Array | None:
         return column
     if not pc.all(pc.is_finite(column)).as_py():
         return None
-    doubtful = pc.indices_nonzero(pc.fill_null(pc.equal(pc.trunc(column), column), False))
-    values: list[Any] = [orjson.loads(text)[name] for text in data.take(doubtful).to_pylist()]
-    whole = [type(value) is int for value in values]
-    return _numbers(column, doubtful, values, whole) if any(whole) else column
+    values = column.to_numpy(zero_copy_only=False)  # NaN where null: not equal to itself
+    doubtful = np.flatnonzero(np.trunc(values) == values)
+    # Between quotes a quote is escaped, so the name with its colon is found nowhere else.
+    written = pc.match_substring_regex(texts.take(pa.array(doubtful)), f'"{re.escape(name)}": ?{_INTEGER}[,}}]')
+    whole = doubtful[written.to_numpy(zero_copy_only=False)]
+    if not len(whole):
+        return column
+    integers = values[whole]
+    if np.abs(integers).max() <= _SURE:
+        return _numbers(values, whole, integers.astype(np.int64))
+    exact = [orjson.loads(text)[name] for text in texts.take(pa.array(whole)).to_pylist()]
+    return _numbers(values, whole, np.array(exact, np.int64))
 
 
-def _numbers(column: pa.Array, doubtful: pa.Array, values: Sequence[Any], whole: Sequence[bool]) -> pa.Array:
-    """Return the union of whole numbers and others, null among the whole ones; or the whole ones alone."""
-    places = doubtful.filter(pa.array(whole)).cast(pa.int64())
-    integers = pa.array([value for value, is_whole in zip(values, whole, strict=True) if is_whole], pa.int64())
-    spread = pc.index_in(pa.array(range(len(column)), pa.int64()), places)
-    whole_part = integers.take(spread)
-    fractions = pc.and_(column.is_valid(), pc.is_null(spread))
-    if not pc.any(fractions).as_py():
+def _numbers(values: Floats, places: Places, integers: npt.NDArray[np.int64]) -> pa.Array:
+    """Return the union of whole numbers, at these places, and others, null among the whole ones; or these alone."""
+    is_whole = np.zeros(len(values), bool)
+    is_whole[places] = True
+    spread = np.zeros(len(values), np.int64)
+    spread[places] = integers
+    whole_part = pa.array(spread, mask=~is_whole)
+    fractional = ~(is_whole | np.isnan(values))
+    if not fractional.any():
         return whole_part
-    parts = [whole_part, pc.if_else(fractions, column, pa.scalar(None, pa.float64()))]
-    return pa.UnionArray.from_sparse(fractions.cast(pa.int8()), parts, ["int64", "float64"])
+    parts = [whole_part, pa.array(values, mask=~fractional)]
+    return pa.UnionArray.from_sparse(pa.array(fractional.astype(np.int8)), parts, ["int64", "float64"])

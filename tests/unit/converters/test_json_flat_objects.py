@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from spark_connect_rt.converters import json_flat_objects
 from spark_connect_rt.converters.json import JsonConverter
+from spark_connect_rt.converters.json_cut_objects import Cut
 from spark_connect_rt.converters.json_flat_objects import FlatObjects
 from spark_connect_rt.converters.json_value_columns import value_column
 from spark_connect_rt.converters.json_values import JsonSettings
@@ -136,6 +137,47 @@ def test_what_is_read_at_once_is_exact(rows: list[tuple[Any, Any]], known: int, 
     column = flat.read(pa.array(texts, pa.binary()))
     wanted = one_by_one(texts)
     assert column is None or (wanted is not None and look(column) == look(wanted))
+
+
+PLAIN = st.tuples(
+    st.integers(-(2**63), 2**63 - 1) | st.none(),
+    st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**53), 2**53) | st.none(),
+    st.text(st.characters(codec="utf-8", exclude_characters='"\\', min_codepoint=32), max_size=8)
+    | st.sampled_from(["null", "}", '," "', "a:b,c"]).map(lambda text: text.replace('"', "'")),
+    st.booleans() | st.none(),
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(PLAIN, min_size=1, max_size=8), st.integers(0, 3), st.booleans())
+def test_texts_without_escapes_are_cut_at_their_quotes(rows: list[Any], before: int, compact: bool) -> None:
+    parts = {"separators": (",", ":")} if compact else {}
+    names, first = ("n", "x y", "w", "b"), [(1, 0.5, "a", True), (2, 3, "b", False)]
+    texts = [
+        json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, **parts).encode()  # type: ignore[arg-type]
+        for row in [*first, *rows]
+    ]
+    flat = FlatObjects()
+    flat.learn(value_column(None, [orjson.loads(text) for text in texts[:2]], JsonSettings()))
+    given_texts = pa.array([texts[0]] * before + texts, pa.binary()).slice(before)
+    schema = pa.schema([("n", pa.int64()), ("x y", pa.float64()), ("w", pa.string()), ("b", pa.bool_())])
+    cut = Cut.of(schema, texts[0])
+    assert cut is not None
+    assert cut.columns(given_texts.cast(pa.string())) is not None
+    column = flat.read(given_texts)
+    assert column is not None
+    assert look(column) == look(one_by_one(texts))
+
+
+def test_what_has_an_escape_or_another_space_is_not_cut() -> None:
+    schema = pa.schema([("id", pa.int64()), ("word", pa.string())])
+    cut = Cut.of(schema, b'{"id":1,"word":"a"}')
+    assert cut is not None
+    for text in ('{"id":1,"word":"\\n"}', '{"id":1, "word":"a"}', '{"id":1,"word":null}', '{"id":01,"word":"a"}'):
+        assert cut.columns(pa.array(['{"id":1,"word":"a"}', text])) is None
+        assert Cut.of(schema, text.encode()) is None
+    with pytest.raises(pa.ArrowInvalid):
+        cut.columns(pa.array(['{"id":9223372036854775808,"word":"a"}']))
 
 
 def test_the_converter_reads_the_second_batch_at_once_and_goes_on_when_the_shape_changes() -> None:
