@@ -58,6 +58,7 @@ def free_ports(count: int) -> list[int]:
         for one in sockets:
             one.close()
 
+
 # A request of 1 MiB is humongous in regions of 1 MiB, as the JVM chooses for a heap below 2 GiB: each one then brings a
 # concurrent mark nearer (0.22 of 2.0 us a record with all processes). Kafka's own advice is 16M, for 6 GiB.
 REGIONS = "-XX:G1HeapRegionSize=4m"

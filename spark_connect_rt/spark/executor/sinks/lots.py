@@ -25,6 +25,7 @@ from spark_connect_rt.spark.executor.sinks.sink_rows import is_of_one_partition
 
 LOT_BYTES = 8 * 1024 * 1024  # of batches that are joined; a single one may be larger
 LEAST_AHEAD = 500  # records: for fewer a thread costs more than it hides
+LOOK_AGAIN_AFTER = 0.3  # of the last put's wait, where nothing has come yet: later, the lot is larger, but not ready
 LEAST_WAIT_S = 0.001  # that the last put waited, else there is nothing to hide behind
 log = logging.getLogger(__name__)
 MakeReady = Callable[[pa.RecordBatch], Any]
@@ -68,12 +69,15 @@ class Lot:
 
 
 class _Ahead(threading.Thread):
-    """One lot that is being made ready."""
+    """Looks for the next lot and makes it ready. While it looks nobody else looks at the queue."""
 
-    def __init__(self, lot: Lot, make_ready: MakeReady, task: ConnectorTaskId) -> None:
+    def __init__(self, look: Callable[[threading.Event], Lot | None], make_ready: MakeReady, task: ConnectorTaskId):
         super().__init__(name=f"sink-ahead-{task}", daemon=True)
-        self.lot = lot
+        self.lot: Lot | None = None
         self.ready: Any = None
+        self._look = look
+        self._over = threading.Event()
+        self._looked = threading.Event()
         self._make_ready = make_ready
         self._task = task
 
@@ -81,9 +85,22 @@ class _Ahead(threading.Thread):
         """Thread body: what fails here is done again by the lane, whose error it then is."""
         working_for(self._task)
         try:
-            self.ready = self._make_ready(self.lot.batch)
+            self.lot = self._look(self._over)
+            self._looked.set()
+            self.ready = None if self.lot is None else self._make_ready(self.lot.batch)
         except BaseException:  # SystemExit, too: nothing is lost by it
             log.debug("task=%s: a batch is not made ready ahead", self._task, exc_info=True)
+        finally:
+            self._looked.set()
+
+    def end_look(self) -> None:
+        """Return when the queue is looked at no more."""
+        self._over.set()
+        self._looked.wait()
+
+    def begins_with(self, row: Row | None) -> bool:
+        """Return whether a lot that begins with this row was found."""
+        return self.lot is not None and self.lot.rows[0] is row
 
 
 class Lots:
@@ -97,6 +114,7 @@ class Lots:
         self._sink: HostedSink | None = None
         self._ahead: _Ahead | None = None
         self._waited_s = 0.0
+        self._records = 0  # of the lot taken last
 
     def begin(self, sink: HostedSink) -> None:
         """Deliver to this sink, which is started."""
@@ -106,13 +124,14 @@ class Lots:
     def take(self, row: Row) -> Lot:
         """Return the lot that begins with a BATCH row, which was got; those behind it are got with it."""
         ahead = self._ahead
-        if ahead is not None and ahead.lot.rows[0] is row:
+        if ahead is not None and ahead.lot is not None and ahead.begins_with(row):
             lot = ahead.lot
         else:
             self.settle()
             lot = self._lot(row, 0)
         for _ in lot.rows[1:]:
             self._rows.get()
+        self._records = lot.batch.num_rows
         return lot
 
     def _lot(self, first: Row, at: int) -> Lot:
@@ -146,7 +165,7 @@ class Lots:
     def _ready(self, batch: pa.RecordBatch) -> Any | None:
         """Return what was made of the very batch that was made ready, waited for, once; None: nothing was."""
         ahead = self._ahead
-        if ahead is None or ahead.lot.batch is not batch:
+        if ahead is None or ahead.lot is None or ahead.lot.batch is not batch:
             return None
         self.settle()
         return ahead.ready
@@ -161,23 +180,35 @@ class Lots:
             return self._sink.deliver(prepared)
         finally:
             self._waited_s = time.monotonic() - began_s - (time.thread_time() - cpu_s)
+            if self._ahead is not None:
+                self._ahead.end_look()
 
     def _look_ahead(self, make_ready: MakeReady) -> None:
-        """Make the next lot ready, if one is there."""
+        """Have the next lot made ready: of what is there, or will have come when a part of the wait has passed.
+
+        Not behind a small one: the next is likely to be as small.
+        """
         first = self._rows.peek(0)
-        if self._ahead is not None and self._ahead.lot.rows[0] is not first:
+        if self._ahead is not None and not self._ahead.begins_with(first):
             self.settle()  # its turn is over and it was of no use, as partitions left
-        if self._ahead is not None or first is None or first.kind is not RowKind.BATCH or first.data is None:
+        if self._ahead is not None or self._records < LEAST_AHEAD:
             return
-        lot = self._lot(first, 1)
-        if lot.batch.num_rows < LEAST_AHEAD:
-            return
-        ahead = _Ahead(lot, make_ready, self._task)
+        ahead = _Ahead(self._next_lot, make_ready, self._task)
         try:
             ahead.start()
         except RuntimeError:  # no more threads: then not
             return
         self._ahead = ahead
+
+    def _next_lot(self, stop: threading.Event) -> Lot | None:
+        """Return the lot that comes next, if it is worth a thread; the ahead's thread."""
+        if self._rows.peek(0) is None and stop.wait(self._waited_s * LOOK_AGAIN_AFTER):
+            return None
+        first = self._rows.peek(0)
+        if first is None or first.kind is not RowKind.BATCH or first.data is None:
+            return None
+        lot = self._lot(first, 1)
+        return lot if lot.batch.num_rows >= LEAST_AHEAD else None
 
     def settle(self) -> None:
         """Wait for what is being made ready, and give it up."""
