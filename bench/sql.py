@@ -36,8 +36,8 @@ JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value
 
 
 def run(lab: Lab, short: bool) -> Result:
-    """Source and limit, sink and limit, in turn; three of each."""
-    count, times = (SMALL, 1) if short else (FULL, 3)
+    """Source and limit, sink and limit, in turn; five of each, the first with a worker and a broker that are cold."""
+    count, times = (SMALL, 1) if short else (FULL, 5)
     result = Result(
         "sql", "rows/s of one SqlSource task (and, by its own rows, of one SqlSink task)", "rows_per_s", True, "exact"
     )

@@ -193,6 +193,45 @@ def test_what_waits_comes_as_one_lot_of_one_partition_in_order(lanes: Any) -> No
     assert sum(one["n"] for one in lane.reports if one["op"] == "durable") == 8
 
 
+def test_what_comes_while_a_put_waits_is_made_ready_too(lanes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lots, "LOOK_AGAIN_AFTER", 1e-9)
+    looked = threading.Event()
+    next_lot = lots.Lots._next_lot
+
+    def waits(self: lots.Lots, stop: threading.Event) -> lots.Lot | None:
+        if self._rows.peek(0) is None:
+            looked.set()
+            wait_until(lambda: self._rows.peek(0) is not None)
+        return next_lot(self, stop)
+
+    monkeypatch.setattr(lots.Lots, "_next_lot", waits)
+    lane = lanes()
+    lane.batch(0, "a")
+    lane.start()
+    assert looked.wait(30), "nothing was there when the put began"
+    lane.batch(1, "b")
+    wait_until(lambda: Noting.ahead == [["b"]])
+    lane.go()
+    lane.await_put()
+    lane.end()
+    assert Waiting.puts == [["a"], ["b"]]
+    assert Noting.here == [["a"]]
+
+
+def test_a_put_ends_while_nothing_comes(lanes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lots, "LOOK_AGAIN_AFTER", 1e6)
+    lane = lanes()
+    lane.batch(0, "a")
+    lane.start()
+    lane.go()
+    wait_until(lambda: len(Waiting.puts) == 1)
+    lane.batch(1, "b")
+    lane.await_put()
+    lane.end()
+    assert Waiting.puts == [["a"], ["b"]]
+    assert Noting.ahead == []
+
+
 def test_a_lot_is_never_larger_than_the_user_says(lanes: Any) -> None:
     Waiting.largest = 5
     lane = lanes({"max.poll.records": "2"})
