@@ -35,6 +35,7 @@ _PATTERNS: Sequence[tuple[pa.DataType, str]] = (
     (pa.string(), _STRING),
     (pa.bool_(), "true|false"),
 )
+_UNFIT = (pa.ArrowException, orjson.JSONDecodeError, OverflowError)
 _SURE = 2**53 - 1  # up to here each whole number is a double of its own
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.intp]
@@ -75,7 +76,7 @@ class FlatObjects:
             return None
         try:
             column = _read(self._shape, data)
-        except (pa.ArrowException, OverflowError):
+        except _UNFIT:
             column = None
         if column is None:
             self._left, self._wait = self._wait, min(_LONGEST_WAIT, 2 * self._wait)
@@ -133,13 +134,12 @@ def _exact(name: str, column: pa.Array, texts: pa.Array) -> pa.Array | None:
     # Between quotes a quote is escaped, so the name with its colon is found nowhere else.
     written = pc.match_substring_regex(texts.take(pa.array(doubtful)), f'"{re.escape(name)}": ?{_INTEGER}[,}}]')
     whole = doubtful[written.to_numpy(zero_copy_only=False)]
-    if not len(whole):
-        return column
     integers = values[whole]
-    if np.abs(integers).max() <= _SURE:
-        return _numbers(values, whole, integers.astype(np.int64))
-    exact = [orjson.loads(text)[name] for text in texts.take(pa.array(whole)).to_pylist()]
-    return _numbers(values, whole, np.array(exact, np.int64))
+    if len(whole) and np.abs(integers).max() > _SURE:
+        exact = [orjson.loads(text)[name] for text in texts.take(pa.array(whole)).to_pylist()]
+        whole = whole[[type(value) is int for value in exact]]  # the others are too large for one
+        integers = np.array([value for value in exact if type(value) is int], np.int64)
+    return _numbers(values, whole, integers.astype(np.int64)) if len(whole) else column
 
 
 def _numbers(values: Floats, places: Places, integers: npt.NDArray[np.int64]) -> pa.Array:

@@ -66,6 +66,8 @@ def test_texts_of_the_shape_seen_last_are_read_at_once() -> None:
     [
         object_of(2, amount=3),
         object_of(2, amount=2**60),
+        object_of(2, amount=-(2**63)),
+        object_of(2, amount=-(2**63) - 1),
         object_of(2, amount=-0.0),
         object_of(2, amount=1e22),
         object_of(2, amount=None, word=None, id=None, yes=None),
