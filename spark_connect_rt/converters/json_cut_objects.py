@@ -8,7 +8,7 @@ That a text is so is what its ``pattern`` says; nothing here would notice if it 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,13 +18,12 @@ import pyarrow.compute as pc
 
 _QUOTE = 0x22
 _INTEGER = r"-?(?:0|[1-9]\d*)"
-_PATTERNS: Sequence[tuple[pa.DataType, str]] = (
-    (pa.int64(), rf"(?:{_INTEGER}|null)"),
-    (pa.float64(), rf"(?:{_INTEGER}(?:\.\d+)?(?:[eE][+-]?\d+)?|null)"),
-    (pa.string(), r'"[^"\\\x00-\x1f]*"'),
-    (pa.bool_(), "(?:true|false|null)"),
-)
-KINDS = tuple(kind for kind, _ in _PATTERNS)
+_PATTERNS: Mapping[pa.DataType, str] = {
+    pa.int64(): rf"(?:{_INTEGER}|null)",
+    pa.float64(): rf"(?:{_INTEGER}(?:\.\d+)?(?:[eE][+-]?\d+)?|null)",
+    pa.string(): r'"[^"\\\x00-\x1f]*"',
+    pa.bool_(): "(?:true|false|null)",
+}
 _GAPS = ("", " ")  # behind colons and commas: as Jackson, orjson and PostgreSQL write, and as Python's json does
 Numbers = npt.NDArray[np.int32]
 
@@ -39,10 +38,10 @@ class Cut:
 
     @staticmethod
     def of(schema: pa.Schema, text: bytes) -> Cut | None:
-        """Return how texts with these members, of ``KINDS``, are cut; None: the text is not so.
+        """Return how texts with these members are cut; None: the text is not so.
 
         Args:
-            schema: names without a quote or an escape.
+            schema: of int64, float64, string and bool; names without a quote or an escape.
             text: one of them.
         """
         for gap in _GAPS:
@@ -85,8 +84,7 @@ class Cut:
 
 
 def _pattern(schema: pa.Schema, gap: str) -> str:
-    kinds = dict(_PATTERNS)
-    members = [f'"{re.escape(member.name)}":{gap}{kinds[member.type]}' for member in schema]
+    members = [f'"{re.escape(member.name)}":{gap}{_PATTERNS[member.type]}' for member in schema]
     return r"\{" + f",{gap}".join(members) + r"\}"
 
 

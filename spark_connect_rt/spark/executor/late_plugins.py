@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -111,16 +111,16 @@ def _fetch(asking: _Asking, root: Path) -> bool:
             if "/" in name or name.startswith(".") or (folder / name).exists():
                 continue
             folder.mkdir(exist_ok=True)
-            _fetch_one(asking, number, name, folder)
+            _fetch_one(asking, number, name, folder, asking.ask("files", folder=number, plugin=name)["files"])
             log.info("plug-in %s was fetched from the driver", name)
             fetched = True
     return fetched
 
 
-def _fetch_one(asking: _Asking, number: int | str, name: str, folder: Path) -> None:
+def _fetch_one(asking: _Asking, number: int | str, name: str, folder: Path, files: Sequence[str]) -> None:
     draft = Path(tempfile.mkdtemp(prefix=".late-", dir=folder))
     try:
-        for file in asking.ask("files", folder=number, plugin=name)["files"]:
+        for file in files:
             path = PurePosixPath(name, file)
             if path.is_absolute() or ".." in path.parts:
                 raise ValueError(f"the driver names {file!r}")
@@ -138,8 +138,8 @@ def _fetch_one(asking: _Asking, number: int | str, name: str, folder: Path) -> N
 
 
 def _fetch_java_host(asking: _Asking, root: Path) -> bool:
-    if (root / JAVA_HOST).is_dir() or not asking.ask("files", folder=JAVA_HOST, plugin=JAVA_HOST)["files"]:
+    if (root / JAVA_HOST).is_dir() or not (files := asking.ask("files", folder=JAVA_HOST, plugin=JAVA_HOST)["files"]):
         return False
-    _fetch_one(asking, JAVA_HOST, JAVA_HOST, root)
+    _fetch_one(asking, JAVA_HOST, JAVA_HOST, root, files)
     log.info("the jars that host Java plug-ins were fetched from the driver")
     return True

@@ -1,7 +1,8 @@
 """What a sink lane puts next: queued batches as one lot, the next lot made ready while the task has the one before.
 
-Owns the queue's front, which only the lane looks at, and the thread that makes a lot ready. Nothing is put, reported
-or counted here, and nothing that is made ready has to be used: a lane that finds anything changed makes it by itself.
+Owns the thread that makes a lot ready and the queue's front, which that thread may look at while the lane puts, the
+lane at any other time. Nothing is put, reported or counted here, and nothing that is made ready has to be used: a lane
+that finds anything changed makes it by itself.
 """
 
 from __future__ import annotations
@@ -98,9 +99,9 @@ class _Ahead(threading.Thread):
         self._over.set()
         self._looked.wait()
 
-    def begins_with(self, row: Row | None) -> bool:
-        """Return whether a lot that begins with this row was found."""
-        return self.lot is not None and self.lot.rows[0] is row
+    def lot_from(self, row: Row | None) -> Lot | None:
+        """Return the lot that was found, if it begins with this row."""
+        return self.lot if self.lot is not None and self.lot.rows[0] is row else None
 
 
 class Lots:
@@ -123,10 +124,8 @@ class Lots:
 
     def take(self, row: Row) -> Lot:
         """Return the lot that begins with a BATCH row, which was got; those behind it are got with it."""
-        ahead = self._ahead
-        if ahead is not None and ahead.lot is not None and ahead.begins_with(row):
-            lot = ahead.lot
-        else:
+        lot = self._ahead.lot_from(row) if self._ahead is not None else None
+        if lot is None:
             self.settle()
             lot = self._lot(row, 0)
         for _ in lot.rows[1:]:
@@ -188,8 +187,7 @@ class Lots:
 
         Not behind a small one: the next is likely to be as small.
         """
-        first = self._rows.peek(0)
-        if self._ahead is not None and not self._ahead.begins_with(first):
+        if self._ahead is not None and self._ahead.lot_from(self._rows.peek(0)) is None:
             self.settle()  # its turn is over and it was of no use, as partitions left
         if self._ahead is not None or self._records < LEAST_AHEAD:
             return
