@@ -183,7 +183,7 @@ def test_i4_a_batch_of_spark_that_holds_a_partition_for_too_long_is_cancelled_fi
     sink.do(Start(launch))
     sink.do(Assign(launch.task, {P0: 0}))
     wait_until(lambda: sink._batches is not None and sink._batches.writes.is_set())  # type: ignore[attr-defined]
-    sink.do(Revoke(launch.task, (P0,), 100))
+    sink.do(Revoke(launch.task, (P0,), 1_000))
     time.sleep(0.03)
     assert not [event for event in events if isinstance(event, PartitionsReleased)]
     wait_until(lambda: bool(events) and isinstance(events[-1], TaskEnded))
