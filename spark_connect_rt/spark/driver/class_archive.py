@@ -1,16 +1,11 @@
 """Classes of Spark's JVM, parsed and checked once and mapped by every later start (JEP 350, class data sharing).
 
-Owns where the archive lies and what is rehearsed while it is made. It belongs to one environment, one Java and one
-Spark: for any other its name is another one, and a JVM that finds the jars changed leaves it alone. Without an archive
-everything works the same; starts then cost a third more CPU.
+Owns what is rehearsed while the archive is made; where it lies is ``archive_place.py``'s. A JVM that finds the jars
+changed leaves it alone. Without an archive everything works the same; starts then cost a third more CPU.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,32 +16,26 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from spark_connect_rt.spark.spark_version import VERSION
+from spark_connect_rt.spark.driver.ml_functions import compile_loader, register
+from spark_connect_rt.spark.driver.slice_session import WITHOUT_CODE, make_active, register_source
 
-JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 ROWS = 3
 
 
-def archive_path(java_home: Path) -> Path:
-    """Return where the archive of this environment and Java lies, or would lie."""
-    home = java_home.resolve()
-    release = home / "release"
-    release_bytes = release.read_bytes() if release.is_file() else b""
-    key = hashlib.sha256(os.fsencode(home) + release_bytes).hexdigest()[:12]
-    return Path(sys.prefix) / "share" / "connectrt" / f"spark-{VERSION}-{key}.jsa"
+def rehearse(session: SparkSession, classes: Path) -> None:
+    """Run what a worker runs first, so that its classes are loaded: a slice's data source, a table written and read.
 
-
-def archive_option() -> str:
-    """Return the JVM's option that maps the archive; empty when there is none."""
-    home = _java_home()
-    path = None if home is None else archive_path(home)
-    return f"-XX:SharedArchiveFile={path}" if path is not None and path.is_file() else ""
-
-
-def rehearse(session: SparkSession) -> None:
-    """Run what a worker runs first, so that its classes are loaded: a slice's data source, a table written and read."""
-    session.dataSource.register(Rehearsal)
-    session.read.format(Rehearsal.name()).load().write.format(Rehearsal.name()).mode("append").save()
+    What is compiled for starts goes into the folder ``classes``. Raises Py4JError, OSError.
+    """
+    compile_loader(session._jvm, classes)
+    register(session._jvm)
+    slices = session.newSession()
+    for name, value in WITHOUT_CODE.items():
+        slices.conf.set(name, value)
+    for one in (slices, session):
+        make_active(one)
+        register_source(one, Rehearsal)
+        one.read.format(Rehearsal.name()).load().write.format(Rehearsal.name()).mode("append").save()
     with tempfile.TemporaryDirectory() as folder:
         table = str(Path(folder) / "table")
         session.range(ROWS).selectExpr("id", "cast(id as string) text").write.parquet(table)
@@ -64,14 +53,6 @@ def end_jvm(session: SparkSession) -> int:
     code: int = process.wait()
     SparkContext._gateway = SparkContext._jvm = None  # type: ignore[attr-defined]  # the next session starts its own
     return code
-
-
-def _java_home() -> Path | None:
-    given = os.environ.get("JAVA_HOME")
-    if given:
-        return Path(given)
-    found = shutil.which("java")
-    return Path(found).resolve().parent.parent if found else None
 
 
 class Rehearsal(DataSource):  # type: ignore[misc]

@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 
-from spark_connect_rt.spark.driver.class_archive import JAVA_OPTIONS, archive_path
+from spark_connect_rt.spark.driver.archive_place import JAVA_OPTIONS, archive_path
 
 STARTER = Path(__file__).with_name("jvm_from_record.sh")
 RECORD, HOME = "CONNECTRT_JVM_COMMAND", "CONNECTRT_SPARK_HOME"  # for the starter
@@ -79,13 +79,13 @@ def keep_command(pid: int, conf: Mapping[str, str], record: Path) -> None:
             half.replace(record)
 
 
-def use_record(environment: MutableMapping[str, str], record: Path, spark_home: Path) -> dict[str, str]:
-    """Return what makes ``launch_gateway`` run the kept command, {}: there is none of this Spark's folder."""
+def use_record(environment: MutableMapping[str, str], record: Path, spark_home: Path) -> bool:
+    """Make ``STARTER`` run the kept command, in this environment; False: there is none of this Spark's folder."""
     try:
         kept = record.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
-        return {}
+        return False
     if f"{spark_home}/jars" not in kept or not os.access(STARTER, os.X_OK):
-        return {}
+        return False
     environment[RECORD], environment[HOME] = str(record), str(spark_home)
-    return {"executable": str(STARTER)}
+    return True

@@ -10,8 +10,7 @@ import sys
 from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 
-import py4j
-import pyspark
+from spark_connect_rt.spark.spark_version import folder_of
 
 STARTER = Path(__file__).with_name("python_from_folders.sh")
 
@@ -39,15 +38,15 @@ def starter_serves(environment: Mapping[str, str], local: bool) -> bool:
     return usable and named == str(STARTER)
 
 
-def imported_from_folders(spark_home: str | None, modules: Sequence[str | None] | None = None) -> bool:
+def imported_from_folders(spark_home: str | None, folders: Sequence[Path | None] | None = None) -> bool:
     """Tell whether Python finds the Spark of ``spark_home`` and its py4j in folders, so that their zips are not needed.
 
     Args:
         spark_home: None: pyspark's own folder, as Spark finds it then.
-        modules: where pyspark and py4j were imported from; this process's by default.
+        folders: where pyspark and py4j are imported from, None: an archive; this process's by default.
     """
-    spark, bridge = modules or (pyspark.__file__, py4j.__file__)
-    if not spark or not bridge or not Path(spark).is_file() or not Path(bridge).is_file():
+    spark, bridge = folders or (folder_of("pyspark"), folder_of("py4j"))
+    if spark is None or bridge is None:
         return False
-    home = Path(spark).resolve().parent
+    home = spark.resolve()
     return home == (Path(spark_home).resolve() if spark_home else home)

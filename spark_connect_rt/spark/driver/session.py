@@ -1,7 +1,7 @@
 """Makes the SparkSession, in the background, tuned for slices (docs/explanation/spark_costs.md).
 
-Owns every Spark setting the engine depends on. REST and membership must not wait for Spark, so the session is a
-future.
+REST and membership must not wait for Spark, so the session is a future. Its settings are ``session_conf.py``'s, its JVM
+is ``gateway.py``'s.
 """
 
 from __future__ import annotations
@@ -15,25 +15,22 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-import pyspark
-from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
-from pyspark.errors import PySparkException
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from spark_connect_rt.config.jvm_memory import ARCHIVES_IN_PLACE, FREED_GIVEN_BACK
 from spark_connect_rt.config.worker.own_settings import ENGINE
 from spark_connect_rt.pandas_on_demand import import_without_pandas
 from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
-from spark_connect_rt.spark.driver.class_archive import JAVA_OPTIONS, archive_option
-from spark_connect_rt.spark.driver.jvm_command import is_plain, keep_command, record_path, use_record
+from spark_connect_rt.spark.driver.gateway import early_descriptors, open_gateway
 from spark_connect_rt.spark.driver.jvm_watch import JvmWatch, watch_jvm
+from spark_connect_rt.spark.driver.ml_functions import NOT_READY, registered_later
 from spark_connect_rt.spark.driver.plugin_shipping import ship_plugins
-from spark_connect_rt.spark.driver.process_python import starter_serves, use_this_python
+from spark_connect_rt.spark.driver.process_python import starter_serves
+from spark_connect_rt.spark.driver.session_conf import import_paths, is_local, make_importable, session_conf
+from spark_connect_rt.spark.driver.slice_session import make_active
 from spark_connect_rt.spark.executor.daemon import prepare_zygote
-from spark_connect_rt.spark.spark_version import UNIX_SOCKETS, VERSION, has, what_is_off
-from spark_connect_rt.spark.zygote.serving import paths_of, run_daemon, start_zygote
+from spark_connect_rt.spark.spark_version import what_is_off
+from spark_connect_rt.spark.zygote.serving import run_daemon, start_zygote
 
 log = logging.getLogger(__name__)
 _LAUNCH_LOCK = threading.Lock()
@@ -47,129 +44,14 @@ SQL_CLASSES = tuple(
         "catalyst.parser.CatalystSqlParser$",
         "catalyst.analysis.FunctionRegistry$",
         "catalyst.analysis.TableFunctionRegistry$",
-        "catalyst.expressions.codegen.CodeGenerator$",
     )
 )
-A_CLASS = "public class Any { public int one(int a) { return a + 1; } }"  # for the compiler of plans
 SQL_LIMIT_S = 30.0
-_NOT_READY = (Py4JError, OSError)  # OSError: the JVM has ended, as who waits for its context will say
-LOCAL_SLOTS = 64  # threads of local[*]: slots idle in them, so this has nothing to do with cores
-ENGINE_CONF = {  # what slices need; a worker property of the same name does not override these
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
-    "spark.sql.execution.pandas.udf.buffer.size": "64",
-    "spark.python.daemon.module": "spark_connect_rt.spark.executor.daemon",
-    "spark.python.worker.reuse": "true",
-    "spark.task.maxFailures": "1",
-    "spark.speculation": "false",
-}
-DEFAULT_CONF = {
-    "spark.python.task.killTimeout": "500ms",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.scheduler.mode": "FAIR",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    # A third of the CPU of the first half minute is C2 compiling what runs once: let it wait for what stays hot.
-    # Measured: 2.5 CPU s less to the first slice, the same speed warm (C1 alone writes Parquet three times slower).
-    # The heap starts small: a 64th of the machine otherwise, all of its young part used before the first collection.
-    # It grows when that is not enough.
-    JAVA_OPTIONS: (
-        "-XX:+UseSerialGC -XX:InitialHeapSize=128m "
-        "-XX:Tier4InvocationThreshold=30000 -XX:Tier4MinInvocationThreshold=10000 "
-        "-XX:Tier4CompileThreshold=60000 -XX:Tier4BackEdgeThreshold=200000 "
-        # jstat's counters are renewed each second, not twenty times
-        f"-XX:PerfDataSamplingInterval=1000 {' '.join((*ARCHIVES_IN_PLACE, *FREED_GIVEN_BACK))}"
-    ),
-}
-
-LOCAL_CONF = {  # Spark would have a thread for each of the LOCAL_SLOTS, and they have next to nothing to do
-    "spark.rpc.netty.dispatcher.numThreads": "4",
-    "spark.shuffle.mapOutput.dispatcher.numThreads": "1",
-}
-
-
-def engine_conf(version: str = VERSION) -> dict[str, str]:
-    """Return what slices need of Spark of this version."""
-    sockets = {"spark.python.unix.domain.socket.enabled": "true"} if has(UNIX_SOCKETS, version) else {}
-    return {**ENGINE_CONF, **sockets}
-
-
-def session_conf(properties: Mapping[str, str], group: str = "worker") -> dict[str, str]:
-    """Return the settings of the session: ours, then every ``spark.*`` worker property, then what slices need.
-
-    ``group`` names the application unless the properties do.
-    """
-    given = {name: value for name, value in properties.items() if name.startswith("spark.")}
-    conf = {**DEFAULT_CONF, **given}
-    conf["spark.master"] = _master(given.get("spark.master", "local[*]"))
-    local = is_local(conf["spark.master"])
-    if local:
-        conf = {**LOCAL_CONF, **conf}
-        if JAVA_OPTIONS not in given:
-            conf[JAVA_OPTIONS] = f"{conf[JAVA_OPTIONS]} {archive_option()}".rstrip()
-    one_machine = local or conf["spark.master"].startswith("local-cluster")
-    if not one_machine:  # executors elsewhere must reach the driver: Spark or the user knows its address
-        for name in ("spark.driver.host", "spark.driver.bindAddress"):
-            if name not in given:
-                del conf[name]
-    conf.setdefault("spark.app.name", f"connectrt-{group or 'worker'}")
-    return {**conf, **engine_conf()}
-
-
-def _master(master: str) -> str:
-    return f"local[{LOCAL_SLOTS}]" if master in ("local", "local[*]") else master
-
-
-def is_local(master: str) -> bool:
-    """Tell whether driver and executors are one JVM."""
-    return master == "local" or master.startswith("local[")
-
-
-def _package_root() -> str:
-    """Return the folder (or zip) that holds the package."""
-    return str(Path(__file__).resolve().parents[3])
 
 
 def runs_here(properties: Mapping[str, str]) -> bool:
     """Return whether tasks of a worker with these properties run on this machine alone."""
     return is_local(properties.get("spark.master") or _submitted_master() or "local[*]")
-
-
-def executor_python_path(master: str, paths: Sequence[str], given: str | None) -> str | None:
-    """Return the PYTHONPATH of Python processes below executors and of planners beside the driver, None: none.
-
-    Args:
-        master: of the session.
-        paths: the driver's, the package's folder or archive first.
-        given: what the user set.
-    """
-    if is_local(master) or master.startswith("local-cluster"):
-        return given or os.pathsep.join(paths)
-    package = Path(paths[0])
-    if not package.is_file():  # a folder: executors have one of their own
-        return given
-    # Spark copies what --py-files names into the working directory of each executor, but puts only .zip, .egg and .jar
-    # on the path, and that too late for the daemon's module. The whole path is for planners, on the driver's machine.
-    return os.pathsep.join([*filter(None, [given]), package.name, str(package)])
-
-
-def _make_importable(conf: dict[str, str]) -> None:
-    """Have Python processes that Spark starts import the package, and those on this machine use this interpreter.
-
-    A JVM that spark-submit started got its environment there; the settings below then only name the same.
-    """
-    paths = _import_paths()
-    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
-    use_this_python(os.environ, is_local(conf["spark.master"]))
-    name = "spark.executorEnv.PYTHONPATH"
-    found = executor_python_path(conf["spark.master"], paths, conf.get(name))
-    if found:
-        conf[name] = found
-
-
-def _import_paths() -> list[str]:
-    return list(dict.fromkeys([_package_root(), *paths_of(os.environ)]))
 
 
 def start_zygote_for(properties: Mapping[str, str]) -> bool:
@@ -178,7 +60,9 @@ def start_zygote_for(properties: Mapping[str, str]) -> bool:
     Call it while this process has one thread, and before ``launch_ahead``.
     """
     local = runs_here(properties)
-    return local and starter_serves(os.environ, local) and start_zygote(prepare_zygote, run_daemon, _import_paths())
+    if not local or not starter_serves(os.environ, local):
+        return False
+    return start_zygote(prepare_zygote, run_daemon, import_paths(), early_descriptors())
 
 
 def _submitted_master() -> str | None:
@@ -210,7 +94,7 @@ def build_session(
         _BEGUN.set()
     submitted = _submitted_master() if "spark.master" not in properties else None
     conf = session_conf({**properties, "spark.master": submitted} if submitted else properties, group)
-    _make_importable(conf)
+    make_importable(conf)
     _launch_jvm(conf)
     session = _built_ahead(conf) or _session_of(conf)
     session.sparkContext.setLogLevel(log_level)
@@ -234,7 +118,7 @@ def session_begun() -> bool:
 def launch_ahead(properties: Mapping[str, str], group: str) -> None:
     """Start the JVM that ``build_session`` will use for the same properties. Blocks for a second."""
     conf = session_conf(properties, group)
-    _make_importable(conf)
+    make_importable(conf)
     _launch_jvm(conf)
 
 
@@ -246,7 +130,7 @@ def session_ahead(properties: Mapping[str, str], group: str) -> None:
     conf, future = session_conf(properties, group), Future[SparkSession]()
     if not is_local(conf["spark.master"]):
         return
-    _make_importable(conf)
+    make_importable(conf)
     with _LAUNCH_LOCK:
         if _BEGUN.is_set():
             return
@@ -277,10 +161,8 @@ def _built_ahead(conf: Mapping[str, str]) -> SparkSession | None:
 def _load_sql(jvm: Any) -> None:
     """Have the JVM get ready what the first plan needs; what another Spark has elsewhere is passed over. Blocks."""
     for name in SQL_CLASSES:
-        with contextlib.suppress(*_NOT_READY):
+        with contextlib.suppress(*NOT_READY):
             jvm.java.lang.Class.forName(name)
-    with contextlib.suppress(*_NOT_READY):
-        jvm.org.codehaus.janino.SimpleCompiler().cook(A_CLASS)
 
 
 def _begin_context(conf: Mapping[str, str]) -> None:
@@ -302,7 +184,8 @@ def _session_of(conf: Mapping[str, str]) -> SparkSession:
     builder = SparkSession.builder
     for name, value in conf.items():
         builder = builder.config(name, value)
-    session: SparkSession = builder.getOrCreate()
+    with registered_later(SparkContext._gateway):
+        session: SparkSession = builder.getOrCreate()
     return session
 
 
@@ -315,28 +198,8 @@ def _launch_jvm(conf: Mapping[str, str]) -> None:
     with _LAUNCH_LOCK:
         if SparkContext._gateway is None:
             import_bridge()
-            gateway = _gateway(conf)
+            gateway = open_gateway(conf)
             SparkContext._ensure_initialized(gateway=gateway)  # type: ignore[attr-defined]
-
-
-def _gateway(conf: Mapping[str, str]) -> Any:
-    """Start the JVM by the command of an earlier start where that would be the same, else by ``spark-submit``."""
-    home, record = Path(pyspark.__file__).parent, record_path(os.environ)
-    settings, detached = SparkConf().setAll(list(conf.items())), {"start_new_session": True}
-    plain = is_local(conf["spark.master"]) and is_plain(
-        conf, {**DEFAULT_CONF, **LOCAL_CONF, **engine_conf()}, os.environ, home
-    )
-    if record is None or not plain or "PYSPARK_GATEWAY_PORT" in os.environ:
-        return launch_gateway(settings, detached)
-    if kept := use_record(os.environ, record, home):
-        try:
-            return launch_gateway(settings, {**detached, **kept})
-        except PySparkException:
-            log.warning("Spark's JVM did not start by the command in %s: spark-submit is asked", record, exc_info=True)
-            record.unlink(missing_ok=True)
-    gateway = launch_gateway(settings, detached)
-    keep_command(gateway.proc.pid, conf, record)
-    return gateway
 
 
 SessionFactory = Callable[[], SparkSession]
@@ -386,8 +249,5 @@ class BackgroundSession:
     def get(self, timeout_s: float | None = None) -> SparkSession:
         """Wait for the session and make it the calling thread's. Raises what building it raised."""
         session = self._future.result(timeout_s)
-        # A thread of py4j has no active session, and the look-up of a Python writer needs one.
-        jvm = session._jvm
-        assert jvm is not None
-        jvm.SparkSession.setActiveSession(session._jsparkSession)
+        make_active(session)
         return session

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from spark_connect_rt.ports.management.task_logs import TASK_LOGS
 from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
@@ -25,7 +26,9 @@ from spark_connect_rt.spark.driver.control_channel import Connection, ControlCha
 from spark_connect_rt.spark.driver.planning_gate import FairGate
 from spark_connect_rt.spark.driver.plugin_door import PluginDoor
 from spark_connect_rt.spark.driver.received_lines import take_lines
-from spark_connect_rt.spark.driver.session import BackgroundSession, is_local
+from spark_connect_rt.spark.driver.session import BackgroundSession
+from spark_connect_rt.spark.driver.session_conf import is_local
+from spark_connect_rt.spark.driver.slice_session import make_active, slice_session
 from spark_connect_rt.spark.driver.slices import (
     OnSliceEvent,
     ReportedTotals,
@@ -35,7 +38,7 @@ from spark_connect_rt.spark.driver.slices import (
     SliceMessage,
 )
 from spark_connect_rt.spark.executor.control_wire import Message
-from spark_connect_rt.spark.executor.datasource import FORMAT, TICKET_OPTION, ConnectTasks
+from spark_connect_rt.spark.executor.datasource import FORMAT, TICKET_OPTION
 from spark_connect_rt.spark.executor.late_plugins import ROLE as PLUGINS
 from spark_connect_rt.spark.executor.task_logs import OP as LINES
 from spark_connect_rt.spark.executor.ticket import SliceTicket
@@ -68,6 +71,7 @@ class SparkSliceLauncher:
         self._holds_lease: Callable[[], bool] = lambda: True
         self._report = report
         self._channel: ControlChannel | None = None
+        self._beside: SparkSession | None = None
         self._channel_lock = threading.Lock()
 
     def open(self, on_event: OnSliceEvent) -> None:
@@ -91,10 +95,17 @@ class SparkSliceLauncher:
         spark = self.session.get()
         with self._channel_lock:
             if self._channel is None or self._channel.ended:
-                spark.dataSource.register(ConnectTasks)
-                self._channel = self._listen(spark.sparkContext.master, str(spark.conf.get("spark.driver.host")))
+                self._beside = slice_session(spark)
+                context = spark.sparkContext
+                self._channel = self._listen(context.master, str(context.getConf().get("spark.driver.host")))
                 self._channel.on_thread_end = lambda why: self._report(Part.CHANNEL, why)
             return self._channel
+
+    def slices_session(self) -> SparkSession:
+        """Return the session of slices and make it the calling thread's; there is one once there is a channel."""
+        assert self._beside is not None
+        make_active(self._beside)
+        return self._beside
 
     def _listen(self, master: str, driver_host: str) -> ControlChannel:
         if is_local(master):
@@ -185,7 +196,7 @@ class SparkSlice:
             self._on_job_done(error)
 
     def _run_job(self, ticket_path: str) -> None:
-        spark = self._launcher.session.get()
+        spark = self._launcher.slices_session()
         spark.sparkContext.setJobGroup(self._group, f"connectrt slice {self.slice_id}")
         frame = spark.read.format(FORMAT).option(TICKET_OPTION, ticket_path).load()
         frame.write.format(FORMAT).option(TICKET_OPTION, ticket_path).mode("append").save()

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StructType
 
 from spark_connect_rt.spark.executor.ticket import SliceTicket
 
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMAT = "connectrt-tasks"
-ROW_DDL = "host long, kind int, head binary, data binary"  # frames.ROW_SCHEMA, as Spark reads it
+# frames.ROW_SCHEMA, as Spark reads it; no DDL, for which the JVM would first get its parser of SQL ready
+ROW_TYPE = (
+    StructType().add("host", LongType()).add("kind", IntegerType()).add("head", BinaryType()).add("data", BinaryType())
+)
 TICKET_OPTION = "ticket"  # path of the ticket file on the driver's host; the file holds the secret, not the option
 
 
@@ -58,9 +61,9 @@ class ConnectTasks(DataSource):  # type: ignore[misc]
         """Return the format's name."""
         return FORMAT
 
-    def schema(self) -> str:
+    def schema(self) -> StructType:
         """Return the super-row's schema."""
-        return ROW_DDL
+        return ROW_TYPE
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of the slice named by the ticket."""

@@ -37,7 +37,7 @@ def exit_when_lost(why: str) -> None:
 
 
 def read_slice(ticket: SliceTicket) -> Iterator[pa.RecordBatch]:
-    """Run the reader's half; yields super-rows (``row_form.ROW_DDL``) until the driver ends the slice."""
+    """Run the reader's half; yields super-rows (``datasource.ROW_TYPE``) until the driver ends the slice."""
     mask_logs()
     ask_this_driver(ticket)
     clients = load_clients(ticket.clients)

@@ -22,16 +22,14 @@ import shutil
 import signal
 import socket
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import BinaryIO, NoReturn, cast
 
+from spark_connect_rt.spark.zygote.door import SOCKET, Door, take_door
 from spark_connect_rt.spark.zygote.process_title import set_title
 
-SOCKET = "CONNECTRT_ZYGOTE"  # variable of the environment: where it listens
 LENGTH_DIGITS = 10
 DESCRIPTORS = 4
 REQUEST_LIMIT_BYTES = 4 * 1024 * 1024
@@ -77,7 +75,9 @@ def paths_of(environment: Mapping[str, str]) -> list[str]:
     return list(dict.fromkeys(filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))))
 
 
-def start_zygote(prepare: Callable[[], None], run: Callable[[str], None], paths: Sequence[str]) -> bool:
+def start_zygote(
+    prepare: Callable[[], None], run: Callable[[str], None], paths: Sequence[str], closed: Sequence[int] = ()
+) -> bool:
     """Fork the zygote and name it in this process's environment; False: not where this process has threads, or no fork.
 
     It ends when this process has ended, however that comes about.
@@ -86,34 +86,29 @@ def start_zygote(prepare: Callable[[], None], run: Callable[[str], None], paths:
         prepare: imports; in the zygote.
         run: runs a daemon's module, in a fork of it; returns when that is over.
         paths: PYTHONPATH of processes that may be forked from it, each once.
+        closed: descriptors of this process that are closed there.
     """
-    if not sys.platform.startswith("linux") or threading.active_count() > 1 or SOCKET in os.environ:
+    door = take_door()
+    if door is None:
+        return False
+    if threading.active_count() > 1:
+        door.close()
+        os.environ.pop(SOCKET, None)
         return False
     home = Home(os.getcwd(), list(paths), os.environ.get("PYTHONHASHSEED"))
-    folder = Path(tempfile.mkdtemp(prefix="connectrt-"))  # 0700: keeps others out
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listener.bind(str(folder / "zygote"))
-    listener.listen(64)
     lifeline, held_open = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
     if os.fork() == 0:
-        os.close(held_open)
-        _live(listener, lifeline, prepare, run, home, folder)
+        for descriptor in (held_open, *closed):
+            os.close(descriptor)
+        _live(door, lifeline, prepare, run, home)
     os.close(lifeline)  # the other end is left open: the kernel closes it when this process ends
-    listener.close()
-    os.environ[SOCKET] = str(folder / "zygote")
+    door.listener.close()
     return True
 
 
-def _live(
-    listener: socket.socket,
-    lifeline: int,
-    prepare: Callable[[], None],
-    run: Callable[[str], None],
-    home: Home,
-    folder: Path,
-) -> NoReturn:
+def _live(door: Door, lifeline: int, prepare: Callable[[], None], run: Callable[[str], None], home: Home) -> NoReturn:
     """Be the zygote; never returns into what the parent was doing."""
     code = 1
     try:
@@ -122,12 +117,12 @@ def _live(
         own_paths = paths_of(os.environ)
         prepare()
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries forks
-        Zygote(listener, lifeline, run, home, own_paths).serve()
+        Zygote(door.listener, lifeline, run, home, own_paths).serve()
         code = 0
     except BaseException:
         log.exception("the zygote ended: Spark's Python processes import for themselves from now on")
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(door.folder, ignore_errors=True)
         os._exit(code)
 
 

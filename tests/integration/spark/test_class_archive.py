@@ -7,17 +7,14 @@ from pathlib import Path
 import pytest
 
 from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.spark.driver.class_archive import (
-    JAVA_OPTIONS,
-    archive_option,
-    archive_path,
-    end_jvm,
-    rehearse,
-)
-from spark_connect_rt.spark.driver.session import build_session, session_conf
+from spark_connect_rt.spark.driver.archive_place import JAVA_OPTIONS, archive_option, archive_path, classes_path
+from spark_connect_rt.spark.driver.class_archive import end_jvm, rehearse
+from spark_connect_rt.spark.driver.ml_functions import LOADER
+from spark_connect_rt.spark.driver.session import build_session
+from spark_connect_rt.spark.driver.session_conf import session_conf
 
 
-def test_the_jvm_maps_the_archive_of_the_prepared_environment(java: Java) -> None:
+def test_the_jvm_maps_the_archive_of_the_prepared_environment(java: Java, tmp_path: Path) -> None:
     path = archive_path(java.home)
     assert path.is_file(), "./spark-submit.sh --environment dev makes it"
     session = build_session({"spark.master": "local[2]"})
@@ -27,7 +24,11 @@ def test_the_jvm_maps_the_archive_of_the_prepared_environment(java: Java) -> Non
     try:
         mapped = Path(f"/proc/{jvm}/maps").read_text(encoding="utf-8")
         assert str(path) in mapped
-        rehearse(session)
+        rehearse(session, tmp_path)
+        prepared = classes_path()
+        assert prepared is not None
+        made, compiled = ((folder / f"{LOADER}.class").read_bytes() for folder in (prepared, tmp_path))
+        assert made == compiled
     finally:
         assert end_jvm(session) is not None
     assert not Path(f"/proc/{jvm}").exists()
@@ -37,6 +38,7 @@ def test_another_java_has_no_archive(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     (tmp_path / "release").write_text('JAVA_VERSION="99"')
     assert archive_option() == ""
+    assert classes_path() == archive_path(tmp_path).with_suffix("")
     assert "SharedArchiveFile" not in session_conf({})[JAVA_OPTIONS]
     known = archive_path(tmp_path)
     (tmp_path / "release").write_text('JAVA_VERSION="100"')

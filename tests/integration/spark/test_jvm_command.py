@@ -1,4 +1,4 @@
-"""A second start of Spark's JVM is one process with the options of the first; a record that fails is made again."""
+"""A second start of Spark's JVM is one process with the first's options, and may be begun before pyspark is there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from pyspark import SparkContext
 
 from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.spark.driver import session
+from spark_connect_rt.spark.driver import gateway as jvm_gateway
+from spark_connect_rt.spark.driver.session_conf import session_conf
 
 MAIN = "org.apache.spark.api.python.PythonGatewayServer"
 
@@ -22,16 +23,17 @@ def record(java: Java, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in [name for name in os.environ if name.startswith(("SPARK_", "HADOOP_", "PYSPARK_SUBMIT"))]:
         monkeypatch.delenv(name)
     kept = tmp_path / "kept.args"
-    monkeypatch.setattr(session, "record_path", lambda _: kept)
+    monkeypatch.setattr(jvm_gateway, "record_path", lambda _: kept)
     return kept
 
 
 def started() -> tuple[list[str], list[str]]:
     """Start a JVM and end it; return its command line, and the processes below it, launchers of it included."""
-    conf = session.session_conf({})
-    gateway: Any = session._gateway(conf)
+    conf = session_conf({})
+    gateway: Any = jvm_gateway.open_gateway(conf)
     try:
         process = psutil.Process(gateway.proc.pid)
+        assert "PYSPARK_GATEWAY_PORT" not in os.environ, "that would say that spark-submit made it"
         assert gateway.jvm.System.getProperty("spark.master") == conf["spark.master"]
         assert gateway.jvm.System.getProperty("java.class.path")
         return process.cmdline(), [child.name() for child in process.children(recursive=True)]
@@ -53,6 +55,41 @@ def test_a_second_start_needs_no_launcher_and_a_record_that_fails_is_made_again(
     third, _ = started()
     assert MAIN not in third
     assert record.read_text() == kept
+
+
+def test_a_jvm_started_early_is_taken_for_the_same_settings_and_ended_for_others(record: Path) -> None:
+    conf = session_conf({})
+    assert not jvm_gateway.start_early(conf), "no command is kept"
+    assert not jvm_gateway.early_descriptors()
+    started()
+    assert jvm_gateway.start_early(conf)
+    (early,) = jvm_gateway._EARLY
+    assert jvm_gateway.early_descriptors() == [early.process.stdin.fileno() if early.process.stdin else -1]
+    gateway: Any = jvm_gateway.open_gateway(conf)
+    assert gateway.proc is early.process
+    assert gateway.jvm.System.getProperty("spark.master") == conf["spark.master"]
+    assert not early.folder.exists(), "its secret is kept nowhere"
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+    assert jvm_gateway.start_early({**conf, "spark.sql.shuffle.partitions": "9"})
+    (other,) = jvm_gateway._EARLY
+    started()
+    assert other.process.returncode is not None, "nobody else would end it"
+    assert not other.folder.exists()
+    assert jvm_gateway.start_early(conf)
+    (unused,) = jvm_gateway._EARLY
+    jvm_gateway.end_early()
+    assert unused.process.returncode is not None
+
+
+def test_a_jvm_started_early_that_dies_is_replaced(record: Path) -> None:
+    started()
+    assert jvm_gateway.start_early(session_conf({}))
+    (early,) = jvm_gateway._EARLY
+    early.process.kill()
+    command, _ = started()
+    assert MAIN not in command, "spark-submit was asked"
 
 
 def arguments(kept: str) -> list[str]:

@@ -8,6 +8,7 @@ import pytest
 
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.spark.driver import session
+from spark_connect_rt.spark.driver.session_conf import session_conf
 
 PROPERTIES = {"spark.sql.shuffle.partitions": "3"}
 GROUP = "ahead"
@@ -55,5 +56,5 @@ def test_what_failed_ahead_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(session, "_session_of", fail)
     with pytest.raises(OSError, match="no room"):
         session.session_ahead(PROPERTIES, GROUP)
-    assert session._built_ahead(session.session_conf(PROPERTIES, GROUP)) is None
+    assert session._built_ahead(session_conf(PROPERTIES, GROUP)) is None
     assert session._AHEAD == []

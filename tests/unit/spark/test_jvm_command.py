@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.spark.driver.class_archive import JAVA_OPTIONS
+from spark_connect_rt.spark.driver.archive_place import JAVA_OPTIONS
 from spark_connect_rt.spark.driver.jvm_command import (
     HOME,
     RECORD,
@@ -82,11 +82,11 @@ def test_no_java_no_record() -> None:
 def test_a_record_of_another_spark_or_none_is_not_used(tmp_path: Path) -> None:
     environment: dict[str, str] = {}
     record = tmp_path / "kept.args"
-    assert use_record(environment, record, Path("/s")) == {}
+    assert not use_record(environment, record, Path("/s"))
     record.write_text(as_argument_file(["-cp", "/s/jars/*"]))
-    assert use_record(environment, record, Path("/other")) == {}
+    assert not use_record(environment, record, Path("/other"))
     assert environment == {}
-    assert use_record(environment, record, Path("/s")) == {"executable": str(STARTER)}
+    assert use_record(environment, record, Path("/s"))
     assert environment == {RECORD: str(record), HOME: "/s"}
 
 

@@ -51,9 +51,10 @@ def test_a_session_of_ones_own_may_have_the_starter() -> None:
 
 
 def test_modules_in_a_zip_are_left_there() -> None:
-    archive = str(HOME / "python/lib/pyspark.zip/pyspark/__init__.py")
-    assert not imported_from_folders(None, (archive, py4j.__file__))
-    assert not imported_from_folders(None, (pyspark.__file__, None))
+    bridge = Path(py4j.__file__).parent
+    assert not imported_from_folders(None, (None, bridge))
+    assert not imported_from_folders(None, (HOME, None))
+    assert imported_from_folders(None, (HOME, bridge))
     assert imported_from_folders(None)
 
 

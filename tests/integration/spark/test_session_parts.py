@@ -1,0 +1,100 @@
+"""What a worker's session puts off, and what it keeps apart from slices: nothing of it is missing in the end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.ml.functions import vector_to_array
+from pyspark.ml.linalg import Vectors
+from pyspark.sql import SparkSession
+
+from spark_connect_rt.embedded.java import Java
+from spark_connect_rt.spark.driver import ml_functions
+from spark_connect_rt.spark.driver.session import build_session
+from spark_connect_rt.spark.driver.slice_session import make_active, register_source, slice_session
+from spark_connect_rt.spark.executor.datasource import FORMAT, ConnectTasks
+
+PROVIDERS = "META-INF/services/org.apache.spark.sql.SparkSessionExtensionsProvider"
+SOURCES = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
+
+
+@pytest.fixture(scope="module")
+def session(java: Java) -> Iterator[SparkSession]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAVA_HOME", str(java.home))
+        patch.setattr(ml_functions, "LATER_S", 3600.0)  # by hand, below
+        made = build_session({"spark.master": "local[2]"})
+        yield made
+        made.stop()
+
+
+def found(session: SparkSession, loader: object, name: str) -> list[str]:
+    """Return what a class loader of the JVM finds by a name."""
+    all_of_it, names = loader.getResources(name), list[str]()  # type: ignore[attr-defined]
+    while all_of_it.hasMoreElements():
+        names.append(all_of_it.nextElement().toString())
+    return names
+
+
+def test_mllib_s_functions_come_later_and_the_session_has_them_then(session: SparkSession) -> None:
+    assert "spark-ml-functions" in {one.name for one in threading.enumerate()}
+    frame = session.createDataFrame([(Vectors.dense([1.0, 2.0]),)], ["vector"])
+    with pytest.raises(AnalysisException, match="UNRESOLVED_ROUTINE"):
+        frame.select(vector_to_array("vector"))
+    ml_functions.register(session._jvm)
+    assert frame.select(vector_to_array("vector")).first()[0] == [1.0, 2.0]  # type: ignore[index]
+
+
+def test_nothing_but_mllib_s_provider_is_hidden(session: SparkSession, tmp_path: Path) -> None:
+    gateway, services = session.sparkContext._gateway, tmp_path / "META-INF" / "services"
+    assert gateway is not None
+    services.mkdir(parents=True)
+    (services / PROVIDERS.rpartition("/")[2]).write_text("a.user.s.Extensions\n")
+    jvm = gateway.jvm
+    thread, places = jvm.java.lang.Thread.currentThread(), gateway.new_array(jvm.java.net.URL, 1)
+    places[0] = jvm.java.io.File(str(tmp_path)).toURI().toURL()
+    usual = thread.getContextClassLoader()
+    user_s = jvm.java.net.URLClassLoader(places, usual)
+    thread.setContextClassLoader(user_s)
+    try:
+        _, hiding = ml_functions._loader(gateway)
+        assert len(found(session, user_s, PROVIDERS)) == 2
+        (left,) = found(session, hiding, PROVIDERS)
+        assert str(tmp_path) in left
+        assert found(session, hiding, SOURCES) == found(session, user_s, SOURCES) != []
+    finally:
+        thread.setContextClassLoader(usual)
+
+
+def test_without_its_class_a_session_has_the_functions_at_once(
+    session: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(ml_functions, "classes_path", lambda: tmp_path)
+    assert ml_functions._loader(session.sparkContext._gateway) == (None, None)
+
+
+def test_slices_are_planned_without_code_and_the_worker_s_own_session_with_it(session: SparkSession) -> None:
+    slices = slice_session(session)
+    try:
+        assert slices.conf.get("spark.sql.codegen.factoryMode") == "NO_CODEGEN"
+        assert session.conf.get("spark.sql.codegen.factoryMode") == "FALLBACK"
+        for one, steps in ((slices, "Project"), (session, "*(1) Project")):
+            plan = one.range(3).selectExpr("id + 1")._jdf.queryExecution().executedPlan().toString()
+            assert plan.startswith(steps)
+        assert slices._jsparkSession.sessionState().dataSourceManager().dataSourceExists(FORMAT)
+        assert not session._jsparkSession.sessionState().dataSourceManager().dataSourceExists(FORMAT)
+    finally:
+        make_active(session)
+
+
+def test_a_source_that_spark_registers_only_its_own_way_is_registered_so(
+    session: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_connect_rt.spark.driver.slice_session.IN_PYTHON", "org.apache.spark.Nowhere")
+    beside = session.newSession()
+    register_source(beside, ConnectTasks)
+    assert beside._jsparkSession.sessionState().dataSourceManager().dataSourceExists(FORMAT)

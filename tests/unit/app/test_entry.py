@@ -1,0 +1,77 @@
+"""For which command lines a JVM is started first, and that it is started by next to no imports."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spark_connect_rt.app import entry
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "worker.properties"
+    path.write_text("group.id=g\nspark.driver.memory=2g\n")
+    return path
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = []
+    monkeypatch.setattr(entry, "_start", lambda settings: found.append(dict(settings)) or True)
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    return found
+
+
+@pytest.mark.parametrize("words", [["worker"], ["standalone"], ["submit"], ["submit", "--standalone"]])
+def test_a_worker_s(words: list[str], file: Path, started: list[dict[str, str]]) -> None:
+    assert entry.begin_jvm([*words, str(file), "connector.json", "--set", "group.id = h=i"])
+    assert started == [{"group.id": " h=i", "spark.driver.memory": "2g"}]
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["--version"], ["get", "FILE"], ["worker"], ["worker", "FILE", "--help"], ["worker", "/no/file"]]
+)
+def test_no_other(words: list[str], file: Path, started: list[dict[str, str]]) -> None:
+    assert not entry.begin_jvm([word.replace("FILE", str(file)) for word in words])
+    assert started == []
+
+
+def test_not_below_spark_submit(file: Path, started: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    assert not entry.begin_jvm(["worker", str(file)])
+    assert started == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["connectrt.job=quickstart", "spark.driver.memory=${file:/x:memory}", "spark.master=spark://host:7077", "\\u12"],
+)
+def test_not_for_what_is_made_otherwise(line: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    monkeypatch.setenv("JAVA_HOME", "/none")
+    monkeypatch.setenv("PYSPARK_PYTHON", "/none")
+    file.write_text(f"group.id=g\n{line}\n")
+    assert not entry.begin_jvm(["worker", str(file)])
+    assert os.environ["PYSPARK_PYTHON"] == "/none"
+
+
+def test_nothing_heavy_is_imported_before_the_jvm_is_started(file: Path) -> None:
+    code = (
+        "import json, sys\n"
+        "from spark_connect_rt.app import entry\n"
+        "from spark_connect_rt.spark.driver import gateway\n"
+        "gateway.start_early = lambda conf: not print(json.dumps(sorted({*sys.modules})))\n"
+        f"assert entry.begin_jvm(['worker', {str(file)!r}])\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_GATEWAY_PORT"}
+    shown = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    heavy = {"pyspark", "py4j", "pyarrow", "numpy", "typer", "fastapi", "confluent_kafka", "pydantic"}
+    assert heavy.isdisjoint(json.loads(shown.splitlines()[0]))
