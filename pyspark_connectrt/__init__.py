@@ -18,7 +18,7 @@ def use_bytecode(environment: MutableMapping[str, str] = os.environ) -> bool:
     Called before the session is made. Returns whether they will; False, and nothing changed: ``PYSPARK_PYTHON`` names
     another Python, or pyspark is not in a folder. Saves 0.7 CPU seconds for each query of a stream, and some once.
     """
-    from spark_connect_rt.spark.driver.process_python import starter_serves, use_this_python
+    from spark_connect_rt.spark.jvm.process_python import starter_serves, use_this_python
 
     if not starter_serves(environment, local=True):
         return False

@@ -60,9 +60,9 @@ def _start(settings: Mapping[str, str]) -> bool:
     if settings.get(JOB, "worker") == "quickstart" or any("${" in value for value in spark.values()):
         return False
     from spark_connect_rt.embedded.java import first_java
-    from spark_connect_rt.spark.driver.gateway import end_early, start_early
-    from spark_connect_rt.spark.driver.process_python import starter_serves
-    from spark_connect_rt.spark.driver.session_conf import is_local, make_importable, session_conf
+    from spark_connect_rt.spark.jvm.gateway import end_early, start_early
+    from spark_connect_rt.spark.jvm.process_python import starter_serves
+    from spark_connect_rt.spark.jvm.session_conf import is_local, make_importable, session_conf
     from spark_connect_rt.spark.zygote.door import open_door
 
     home = first_java(os.environ)

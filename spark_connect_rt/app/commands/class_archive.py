@@ -14,10 +14,10 @@ from spark_connect_rt.java_host.class_archive import HostProgram, make_archive
 from spark_connect_rt.java_host.jar import program_jars
 from spark_connect_rt.java_host.process import rehearsal
 from spark_connect_rt.plugins.locations import find_locations
-from spark_connect_rt.spark.driver.archive_place import JAVA_OPTIONS, archive_path
 from spark_connect_rt.spark.driver.class_archive import end_jvm, rehearse
 from spark_connect_rt.spark.driver.session import build_session
-from spark_connect_rt.spark.driver.session_conf import DEFAULT_CONF
+from spark_connect_rt.spark.jvm.archive_place import JAVA_OPTIONS, archive_path
+from spark_connect_rt.spark.jvm.session_conf import DEFAULT_CONF
 
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"  # it names every class of a signed jar, which no archive takes
 

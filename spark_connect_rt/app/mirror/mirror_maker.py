@@ -54,7 +54,7 @@ class SharedSession:
     def get(self) -> Any:
         """Return the SparkSession of all flows, built at the first call."""
         from spark_connect_rt.spark.driver.session import build_session
-        from spark_connect_rt.spark.driver.session_conf import LOCAL_SLOTS
+        from spark_connect_rt.spark.jvm.session_conf import LOCAL_SLOTS
 
         with self._lock:
             if self._session is None:

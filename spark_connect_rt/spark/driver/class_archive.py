@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from spark_connect_rt.spark.driver.ml_functions import compile_loader, register
 from spark_connect_rt.spark.driver.slice_session import WITHOUT_CODE, make_active, register_source
+from spark_connect_rt.spark.jvm.ml_functions import compile_loader, register
 
 ROWS = 3
 

@@ -21,14 +21,14 @@ from pyspark.sql import SparkSession
 from spark_connect_rt.config.worker.own_settings import ENGINE
 from spark_connect_rt.pandas_on_demand import import_without_pandas
 from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
-from spark_connect_rt.spark.driver.gateway import early_descriptors, open_gateway
-from spark_connect_rt.spark.driver.jvm_watch import JvmWatch, watch_jvm
-from spark_connect_rt.spark.driver.ml_functions import NOT_READY, registered_later
 from spark_connect_rt.spark.driver.plugin_shipping import ship_plugins
-from spark_connect_rt.spark.driver.process_python import starter_serves
-from spark_connect_rt.spark.driver.session_conf import import_paths, is_local, make_importable, session_conf
 from spark_connect_rt.spark.driver.slice_session import make_active
 from spark_connect_rt.spark.executor.daemon import prepare_zygote
+from spark_connect_rt.spark.jvm.gateway import early_descriptors, open_gateway
+from spark_connect_rt.spark.jvm.ml_functions import NOT_READY, registered_later
+from spark_connect_rt.spark.jvm.process_python import starter_serves
+from spark_connect_rt.spark.jvm.session_conf import import_paths, is_local, make_importable, session_conf
+from spark_connect_rt.spark.jvm.watch import JvmWatch, watch_jvm
 from spark_connect_rt.spark.spark_version import what_is_off
 from spark_connect_rt.spark.zygote.serving import run_daemon, start_zygote
 

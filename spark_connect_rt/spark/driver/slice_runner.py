@@ -27,7 +27,6 @@ from spark_connect_rt.spark.driver.planning_gate import FairGate
 from spark_connect_rt.spark.driver.plugin_door import PluginDoor
 from spark_connect_rt.spark.driver.received_lines import take_lines
 from spark_connect_rt.spark.driver.session import BackgroundSession
-from spark_connect_rt.spark.driver.session_conf import is_local
 from spark_connect_rt.spark.driver.slice_session import make_active, slice_session
 from spark_connect_rt.spark.driver.slices import (
     OnSliceEvent,
@@ -42,6 +41,7 @@ from spark_connect_rt.spark.executor.datasource import FORMAT, TICKET_OPTION
 from spark_connect_rt.spark.executor.late_plugins import ROLE as PLUGINS
 from spark_connect_rt.spark.executor.task_logs import OP as LINES
 from spark_connect_rt.spark.executor.ticket import SliceTicket
+from spark_connect_rt.spark.jvm.session_conf import is_local
 
 PLANNING_THREADS = 3  # more would start a Python process per planning step and thread
 ERROR_LIMIT = 2_000

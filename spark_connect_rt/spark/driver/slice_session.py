@@ -7,15 +7,15 @@ nothing, and a worker's first record would wait for the compiler. Tables are wri
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource
-from pyspark.sql.udf import _wrap_function
+from pyspark.sql.datasource import DataSource, DataSourceRegistration
 
 from spark_connect_rt.spark.executor.datasource import ConnectTasks
 
-IN_PYTHON = "org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource"
 WITHOUT_CODE = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 log = logging.getLogger(__name__)
 
@@ -42,8 +42,12 @@ def register_source(session: SparkSession, source: type[DataSource]) -> None:
     text the JVM reads all its messages: 0.2 s of the first slice. What Spark refuses here is registered so, after all.
     """
     try:
-        made = getattr(session._jvm, IN_PYTHON)(_wrap_function(session.sparkContext, source))
-        session._jsparkSession.sessionState().dataSourceManager().registerDataSource(source.name(), made)
-    except (Py4JError, TypeError):  # TypeError: this Spark has the class elsewhere
+        sources = session._jsparkSession.sessionState().dataSourceManager()
+        register: Any = SimpleNamespace(registerPython=sources.registerDataSource)  # in the place of the one that looks
+        beside: Any = SimpleNamespace(
+            sparkContext=session.sparkContext, _jsparkSession=SimpleNamespace(dataSource=lambda: register)
+        )
+        DataSourceRegistration(beside).register(source)
+    except (Py4JError, TypeError, AttributeError):  # another Spark does it by other names
         log.debug("registered by Spark's own way", exc_info=True)
         session.dataSource.register(source)

@@ -8,7 +8,7 @@ import pytest
 
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.spark.driver import session
-from spark_connect_rt.spark.driver.session_conf import session_conf
+from spark_connect_rt.spark.jvm.session_conf import session_conf
 
 PROPERTIES = {"spark.sql.shuffle.partitions": "3"}
 GROUP = "ahead"

@@ -13,10 +13,12 @@ from pyspark.ml.linalg import Vectors
 from pyspark.sql import SparkSession
 
 from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.spark.driver import ml_functions
+from spark_connect_rt.spark.driver import slice_session as slice_session_module
+from spark_connect_rt.spark.driver.class_archive import end_jvm
 from spark_connect_rt.spark.driver.session import build_session
 from spark_connect_rt.spark.driver.slice_session import make_active, register_source, slice_session
 from spark_connect_rt.spark.executor.datasource import FORMAT, ConnectTasks
+from spark_connect_rt.spark.jvm import ml_functions
 
 PROVIDERS = "META-INF/services/org.apache.spark.sql.SparkSessionExtensionsProvider"
 SOURCES = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
@@ -29,7 +31,7 @@ def session(java: Java) -> Iterator[SparkSession]:
         patch.setattr(ml_functions, "LATER_S", 3600.0)  # by hand, below
         made = build_session({"spark.master": "local[2]"})
         yield made
-        made.stop()
+        end_jvm(made)
 
 
 def found(session: SparkSession, loader: object, name: str) -> list[str]:
@@ -94,7 +96,7 @@ def test_slices_are_planned_without_code_and_the_worker_s_own_session_with_it(se
 def test_a_source_that_spark_registers_only_its_own_way_is_registered_so(
     session: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spark_connect_rt.spark.driver.slice_session.IN_PYTHON", "org.apache.spark.Nowhere")
     beside = session.newSession()
+    monkeypatch.setattr(slice_session_module, "SimpleNamespace", lambda **_: object())
     register_source(beside, ConnectTasks)
     assert beside._jsparkSession.sessionState().dataSourceManager().dataSourceExists(FORMAT)

@@ -11,7 +11,7 @@ import pytest
 from spark_connect_rt.app.commands import jvm_ahead
 from spark_connect_rt.app.worker_plugins import distributed_config
 from spark_connect_rt.config.java_properties import load_properties
-from spark_connect_rt.spark.driver.session_conf import session_conf
+from spark_connect_rt.spark.jvm.session_conf import session_conf
 
 CONF = Path(__file__).parents[3] / "conf"
 

@@ -235,6 +235,7 @@ class _Session:
 
     def __init__(self) -> None:
         self.sparkContext = self.dataSource = self.conf = self
+        self.newSession = self.getConf = lambda: self
         self.master = "local[1]"
 
     def get(self, name: str = "") -> Any:
@@ -242,6 +243,9 @@ class _Session:
 
     def ready(self) -> bool:
         return True
+
+    def set(self, name: str, value: str) -> None:
+        """No settings."""
 
     def register(self, source: object) -> None:
         """Nothing to register with."""

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.spark.driver.archive_place import JAVA_OPTIONS
-from spark_connect_rt.spark.driver.jvm_command import (
+from spark_connect_rt.spark.jvm.archive_place import JAVA_OPTIONS
+from spark_connect_rt.spark.jvm.command import (
     HOME,
     RECORD,
     STARTER,

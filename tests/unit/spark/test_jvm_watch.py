@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.ports.supervision import Part
-from spark_connect_rt.spark.driver import jvm_watch
 from spark_connect_rt.spark.driver.control_channel import listen_unix
-from spark_connect_rt.spark.driver.jvm_watch import CONTEXT_STOPPED, JVM_ENDED
 from spark_connect_rt.spark.driver.session import BackgroundSession
+from spark_connect_rt.spark.jvm import watch
+from spark_connect_rt.spark.jvm.watch import CONTEXT_STOPPED, JVM_ENDED
 
 LIMIT_S = 10.0
 
@@ -59,7 +59,7 @@ class Gateway:
 
 @pytest.fixture
 def gateway(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gateway]:
-    monkeypatch.setattr(jvm_watch, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(watch, "LOOK_EVERY_S", 0.05)
     with contextlib.closing(Gateway()) as gateway:
         yield gateway
 

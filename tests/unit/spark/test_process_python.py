@@ -11,7 +11,7 @@ import pyspark
 import pytest
 
 import pyspark_connectrt
-from spark_connect_rt.spark.driver.process_python import STARTER, imported_from_folders, use_this_python
+from spark_connect_rt.spark.jvm.process_python import STARTER, imported_from_folders, use_this_python
 
 HOME = Path(pyspark.__file__).parent
 

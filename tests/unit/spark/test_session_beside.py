@@ -27,16 +27,11 @@ def test_sqls_classes_load_beside_the_context_and_are_done_before_a_session_is_m
         both.wait()  # two threads are there at once
         made.append("context")
 
-    def cook(source: str) -> None:
-        loaded.append(source)
-
-    janino = SimpleNamespace(SimpleCompiler=lambda: SimpleNamespace(cook=cook))
     jvm = SimpleNamespace(
         java=SimpleNamespace(lang=SimpleNamespace(Class=SimpleNamespace(forName=for_name))),
-        org=SimpleNamespace(codehaus=SimpleNamespace(janino=janino)),
     )
     monkeypatch.setattr(session, "SparkContext", SimpleNamespace(_jvm=jvm, getOrCreate=begin))
     monkeypatch.setattr(session, "SparkConf", lambda: SimpleNamespace(setAll=list))
     session._begin_context({})
     assert made == ["context"]
-    assert loaded == [*session.SQL_CLASSES[1:], session.A_CLASS]
+    assert loaded == [*session.SQL_CLASSES[1:]]

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from spark_connect_rt.spark.driver.process_python import STARTER
+from spark_connect_rt.spark.jvm.process_python import STARTER
 from spark_connect_rt.spark.zygote.serving import SOCKET, start_zygote
 
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from spark_connect_rt.config.jvm_memory import ARCHIVES_IN_PLACE, FREED_GIVEN_BACK
-from spark_connect_rt.spark.driver.archive_place import JAVA_OPTIONS, archive_option
-from spark_connect_rt.spark.driver.process_python import use_this_python
+from spark_connect_rt.spark.jvm.archive_place import JAVA_OPTIONS, archive_option
+from spark_connect_rt.spark.jvm.process_python import use_this_python
 from spark_connect_rt.spark.spark_version import UNIX_SOCKETS, VERSION, has
 from spark_connect_rt.spark.zygote.serving import paths_of
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Stands in for Spark's bin/spark-submit, with its arguments: --conf NAME=VALUE ... pyspark-shell. Runs Spark's JVM by
-# the options that spark-submit found last time (jvm_command.py), and its gateway without the class SparkSubmit.
+# the options that spark-submit found last time (command.py), and its gateway without the class SparkSubmit.
 extra=
 while [ "$1" = --conf ]; do
   shift

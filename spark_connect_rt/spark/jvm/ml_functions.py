@@ -20,7 +20,7 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 
-from spark_connect_rt.spark.driver.archive_place import classes_path
+from spark_connect_rt.spark.jvm.archive_place import classes_path
 
 REGISTRATION = "org.apache.spark.sql.ml.InternalFunctionRegistration$"
 LATER_S = 30.0

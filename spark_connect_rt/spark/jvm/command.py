@@ -13,9 +13,9 @@ import os
 from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 
-from spark_connect_rt.spark.driver.archive_place import JAVA_OPTIONS, archive_path
+from spark_connect_rt.spark.jvm.archive_place import JAVA_OPTIONS, archive_path
 
-STARTER = Path(__file__).with_name("jvm_from_record.sh")
+STARTER = Path(__file__).with_name("from_record.sh")
 RECORD, HOME = "CONNECTRT_JVM_COMMAND", "CONNECTRT_SPARK_HOME"  # for the starter
 MAIN = "org.apache.spark.deploy.SparkSubmit"
 _FILES = ("spark-defaults.conf", "spark-env.sh", "java-opts")

@@ -1,6 +1,6 @@
 """Starts Spark's JVM and opens pyspark's gateway into it.
 
-Owns by which command: that of an earlier start where it would be the same (``jvm_command.py``), else ``spark-submit``.
+Owns by which command: that of an earlier start where it would be the same (``command.py``), else ``spark-submit``.
 By the former it can be started before pyspark is imported (``start_early``): who opens the gateway takes it then, if it
 is the one that would be started now.
 """
@@ -20,8 +20,8 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from spark_connect_rt.spark.driver.jvm_command import STARTER, is_plain, keep_command, record_path, use_record
-from spark_connect_rt.spark.driver.session_conf import DEFAULT_CONF, LOCAL_CONF, engine_conf, is_local
+from spark_connect_rt.spark.jvm.command import STARTER, is_plain, keep_command, record_path, use_record
+from spark_connect_rt.spark.jvm.session_conf import DEFAULT_CONF, LOCAL_CONF, engine_conf, is_local
 from spark_connect_rt.spark.spark_version import folder_of
 
 CONNECTION = "_PYSPARK_DRIVER_CONN_INFO_PATH"  # the JVM writes its port and secret there
