@@ -33,10 +33,10 @@ from spark_connect_rt.kafka.logs.bulk_read import BulkReadEndedError
 from spark_connect_rt.kafka.logs.bulk_read_process import SharedRead
 from spark_connect_rt.kafka.logs.compaction import Latest
 from spark_connect_rt.kafka.logs.end_probe import EndProbe
+from spark_connect_rt.kafka.logs.facts_of_log import FactsOfLog
 from spark_connect_rt.kafka.logs.joint_question import JointQuestion
 from spark_connect_rt.kafka.logs.log_load import LOAD_BATCH_COUNT, LOAD_WAIT_S, LatestLoad, to_records
 from spark_connect_rt.kafka.logs.own_records import OwnRecords
-from spark_connect_rt.planning.log_snapshot import LogFacts
 from spark_connect_rt.ports.compacted_log import LogRecord, OnAppended, OnRecords
 from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -91,6 +91,8 @@ class KafkaCompactedLog:
         self._loading: Mapping[TopicPartition, int] = {}  # the ends at which the load is over; empty: it is
         self._changed = threading.Condition()
         self._positions: dict[int, int] = {}  # partition -> next offset to read
+        self._begun_at: Mapping[TopicPartition, int] = {}  # the ends when reading began
+        self._assigned_all = False
         self._unanswered = 0  # appends
         self._failed: Exception | None = None  # of the appends since the last flush
         self._own = OwnRecords(spec.name)
@@ -114,9 +116,10 @@ class KafkaCompactedLog:
         self._producer = make_producer(self._clients.producer, {**_PRODUCER, "error_cb": self._note})
         own = {**_CONSUMER, **({} if self._is_transactional() else _HELD), "error_cb": self._note}
         self._consumer = make_consumer({"group.id": self.topic, **self._clients.consumer}, own)
-        self._positions = {one.partition: offset for one, offset in beginning.items()}
+        self._positions, self._begun_at = {one.partition: offset for one, offset in beginning.items()}, end
         if self._load is not None:
-            self._positions = self._load.begin(self._facts(beginning, end))
+            asked = FactsOfLog(self._admin, self.topic, self._is_transactional(), self._start_timeout_ms)
+            self._positions = self._load.begin(asked.facts(beginning, end, self._load.wants_facts))
             self._loading = {} if self._reached(end) else end  # nothing there: nothing to wait for
         self._thread = threading.Thread(target=self._run, name=f"log-{self.topic}", daemon=True)
         self._thread.start()
@@ -256,21 +259,11 @@ class KafkaCompactedLog:
         return _reaches(self._positions, end)
 
     def _assign(self) -> None:
-        self._consumer.assign(
-            [_ClientPartition(self.topic, number, offset) for number, offset in self._positions.items()]
-        )
-
-    def _facts(self, beginning: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> LogFacts:
-        begins, ends = ({one.partition: offset for one, offset in found.items()} for found in (beginning, end))
-        if self._load is None or not self._load.wants_facts:
-            return LogFacts("", self.topic, "", begins, ends, 0)
-        limit_ms = self._start_timeout_ms
-        described = self._admin.describe_topic(self.topic, limit_ms)
-        settings = self._admin.topic_settings(self.topic, limit_ms) or {}  # not allowed to know: no snapshot is young
-        retention_ms = int(settings.get("delete.retention.ms") or 0)
-        topic_id = described.topic_id if described is not None else ""
-        cluster, committed = self._admin.cluster_id(limit_ms), self._is_transactional()
-        return LogFacts(cluster, self.topic, topic_id, begins, ends, retention_ms, committed)
+        """Read on. At first only partitions that were behind: a fetch of the others alone is held, and all wait."""
+        behind = {one.partition for one, at in self._begun_at.items() if self._positions[one.partition] < at}
+        self._assigned_all = not behind
+        wanted = behind or self._positions
+        self._consumer.assign([_ClientPartition(self.topic, one, self._positions[one]) for one in wanted])
 
     def _is_transactional(self) -> bool:
         return self._clients.consumer.get("isolation.level", "").lower() == "read_committed"
@@ -294,6 +287,8 @@ class KafkaCompactedLog:
                 self._producer.poll(0)
                 if messages:
                     self._take(messages)
+                if not self._assigned_all and self._reached(self._begun_at):
+                    self._assign()
             if self._load is not None and not self._loading:
                 self._load.save()
         except Exception as error:  # noqa: BLE001 - top of the thread: every waiter is notified

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from confluent_kafka import KafkaException, Producer
@@ -103,6 +105,37 @@ class TestKafkaCompactedLog(CompactedLogContract):
         log.stop()
         assert self.admin.cleanup_policy(topic) == "compact"
         assert self.admin.partition_count(topic) == 3
+
+    def test_partitions_with_nothing_to_read_are_left_out_until_the_others_are_read(
+        self, topic: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A fetch of these alone is held for 2 s by the broker, and the others' would come behind it."""
+        first, _ = self.started(topic, partitions=4)
+        first.append([(b"a", b"1")])
+        first.read_to_end(LIMIT_MS)
+        (written,) = [number for number, at in first._positions.items() if at]
+        first.stop()
+        assigned: list[set[int]] = []
+        made = compacted_log.make_consumer
+
+        def spied(*arguments: Any) -> Any:
+            consumer = made(*arguments)
+            one = MagicMock(wraps=consumer)
+            one.assign = lambda places: (
+                assigned.append({place.partition for place in places}) or consumer.assign(places)
+            )
+            return one
+
+        monkeypatch.setattr(compacted_log, "make_consumer", spied)
+        log, seen = self.started(topic, partitions=4)
+        assert seen.pairs() == [(b"a", b"1")]
+        until(lambda: len(assigned) == 2)
+        assert assigned == [{written}, {0, 1, 2, 3}]
+        others = [(b"%d" % number, b"2") for number in range(20)]
+        log.append(others)
+        log.read_to_end(LIMIT_MS)
+        log.stop()
+        assert sorted(seen.pairs()) == sorted([(b"a", b"1"), *others])
 
     def test_a_topic_that_would_lose_records_is_refused(self, topic: str) -> None:
         self.admin.create_topic(TopicSpec(topic, 1, 1, {"cleanup.policy": "compact,delete"}))
