@@ -32,8 +32,8 @@ from spark_connect_rt.kafka.reading.broker_links import BrokerLinks
 from spark_connect_rt.kafka.records.passed_batches import put_back_offset, ready_to_send
 from spark_connect_rt.protocol.ids import TopicPartition
 
-PRODUCE = "produce"
 MOST_REQUESTS = 2  # under way to one broker: it has one while the other is made; each has a price, so no more
+LANES = tuple(f"produce {number}" for number in range(MOST_REQUESTS))  # a broker answers a connection in order
 FULL_BYTES = 256 << 10  # of a request: with more a byte costs no less
 SAY_STALLED_EACH_S = 10.0
 UNKNOWN_LIMIT_S = 30.0  # until a partition that no broker knows counts as one that does not exist
@@ -67,6 +67,7 @@ class BatchSender:
         self._busy: set[TopicPartition] = set()  # under way, or resting until they are tried again
         self._ready: dict[int, deque[TopicPartition]] = defaultdict(deque)  # by leader
         self._requests: Counter[int] = Counter()  # under way, by broker
+        self._lanes = defaultdict[int, list[str]](lambda: list(LANES))  # by broker, those without a request
         self._due: set[int] = set()  # brokers to which something will be sent in this step or the next one of the loop
         self._lost: dict[TopicPartition, float] = {}  # without a leader, since when
         self._stalled: set[TopicPartition] = set()  # lost, or not taken at the last attempt
@@ -237,12 +238,14 @@ class BatchSender:
             piece.until_s = piece.until_s or now_s + self._delivery_s
         batches = [(place, content) for place, (_, content) in chosen.items()]
         found: dict[TopicPartition, Outcome] = {}
+        lane = self._lanes[broker].pop()
         try:
             request = ProduceBatches(batches, self._acks, self._request_ms)
-            found = await self._links.ask(broker, request, PRODUCE)
+            found = await self._links.ask(broker, request, lane)
         except RetriableError as error:
             self.last_error = str(error)
         finally:
+            self._lanes[broker].append(lane)
             self._requests[broker] -= 1
         self._due.add(broker)
         for place, (piece, _) in chosen.items():

@@ -24,7 +24,7 @@ from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
 from spark_connect_rt.spark.driver.plugin_shipping import ship_plugins
 from spark_connect_rt.spark.driver.slice_session import make_active
 from spark_connect_rt.spark.executor.daemon import prepare_zygote
-from spark_connect_rt.spark.jvm.gateway import early_descriptors, open_gateway
+from spark_connect_rt.spark.jvm.gateway import early_descriptors, open_gateway, record_of
 from spark_connect_rt.spark.jvm.ml_functions import NOT_READY, registered_later
 from spark_connect_rt.spark.jvm.process_python import starter_serves
 from spark_connect_rt.spark.jvm.session_conf import import_paths, is_local, make_importable, session_conf
@@ -179,12 +179,13 @@ def _begin_context(conf: Mapping[str, str]) -> None:
 
 
 def _session_of(conf: Mapping[str, str]) -> SparkSession:
+    plain = record_of(conf) is not None  # asked before pyspark's context adds to the environment
     if SparkContext._jvm is not None:
         _begin_context(conf)
     builder = SparkSession.builder
     for name, value in conf.items():
         builder = builder.config(name, value)
-    with registered_later(SparkContext._gateway):
+    with registered_later(SparkContext._gateway, plain):
         session: SparkSession = builder.getOrCreate()
     return session
 

@@ -104,7 +104,7 @@ def open_gateway(conf: Mapping[str, str]) -> Any:
             started.end()
             started.record.unlink(missing_ok=True)
     gateway = launch_gateway(SparkConf().setAll(list(conf.items())), {"start_new_session": True})
-    if (record := _record_of(conf)) is not None:
+    if (record := record_of(conf)) is not None:
         keep_command(gateway.proc.pid, conf, record)
     return gateway
 
@@ -120,7 +120,7 @@ def _early_of(conf: Mapping[str, str]) -> StartingJvm | None:
     return None
 
 
-def _record_of(conf: Mapping[str, str]) -> Path | None:
+def record_of(conf: Mapping[str, str]) -> Path | None:
     """Return where the command for these settings is kept; None: ``spark-submit`` has to be asked each time."""
     home, record = folder_of("pyspark"), record_path(os.environ)
     known = {**DEFAULT_CONF, **LOCAL_CONF, **engine_conf()}
@@ -130,7 +130,7 @@ def _record_of(conf: Mapping[str, str]) -> Path | None:
 
 def _start_kept(conf: Mapping[str, str]) -> StartingJvm | None:
     """Start a JVM by the kept command, out of the terminal's reach; None: there is no such command."""
-    home, record = folder_of("pyspark"), _record_of(conf)
+    home, record = folder_of("pyspark"), record_of(conf)
     if record is None or home is None or not use_record(os.environ, record, home):
         return None
     command = [str(STARTER), *(word for name, value in conf.items() for word in ("--conf", f"{name}={value}"))]

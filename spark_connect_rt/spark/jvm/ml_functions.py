@@ -1,9 +1,10 @@
-"""Spark's functions of machine learning, registered once a worker is at work instead of while its session is made.
+"""Spark's functions of machine learning, registered when ``pyspark.ml`` is imported instead of with each session.
 
 Owns when that may be. A session loads every ``SparkSessionExtensionsProvider`` on its class path. Spark brings one,
 MLlib's. It registers three functions (``vector_to_array`` and the like), which only MLlib's own Python and Scala call,
-and makes Scala's reflection ready for their types: 0.7 CPU s that a worker's first record would wait for. They are
-registered in one place for the whole JVM, so it makes no difference to a session when that is done.
+and makes Scala's reflection ready for their types: 0.7 CPU s and 40 MiB for every worker. They are registered in one
+place for the whole JVM, so it makes no difference to a session when that is done. Where a user brings jars, what is in
+them may call these functions, too: then the session registers them by itself.
 
 What hides the provider is a class loader, compiled beside the archive of classes by the compiler that Spark brings.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import threading
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from py4j.protocol import Py4JError
 from spark_connect_rt.spark.jvm.archive_place import classes_path
 
 REGISTRATION = "org.apache.spark.sql.ml.InternalFunctionRegistration$"
-LATER_S = 30.0
+PYTHON_SIDE = "pyspark.ml"
 NOT_READY = (Py4JError, OSError)  # OSError: the JVM has ended, as who waits for its context will say
 LOADER = "WithoutMl"
 # Finds what the thread's class loader finds, less MLlib's provider; for Janino, which knows no generics.
@@ -56,25 +57,39 @@ def compile_loader(jvm: Any, folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def registered_later(gateway: Any) -> Iterator[None]:
-    """Within it this thread makes a session without these functions; they are registered ``LATER_S`` behind it.
+def registered_later(gateway: Any, plain: bool) -> Iterator[None]:
+    """Within it this thread makes a session without these functions; who imports ``pyspark.ml`` has them registered.
 
-    Where the class loader was not compiled, the session registers them by itself.
+    Args:
+        gateway: pyspark's; None: there is no JVM yet.
+        plain: nothing is on the JVM's class path but Spark.
     """
-    thread, loader = _loader(gateway)
+    thread: Any
+    thread, loader = _loader(gateway) if plain and PYTHON_SIDE not in sys.modules else (None, None)
     if loader is None:
         yield
         return
     usual = thread.getContextClassLoader()
     thread.setContextClassLoader(loader)
+    sys.meta_path.insert(0, _OnImport(gateway.jvm))
     try:
         yield
     finally:
         with contextlib.suppress(*NOT_READY):
             thread.setContextClassLoader(usual)
-    timer = threading.Timer(LATER_S, register, (gateway.jvm,))
-    timer.name, timer.daemon = "spark-ml-functions", True
-    timer.start()
+
+
+class _OnImport:
+    """Finds no module; has the functions registered before ``pyspark.ml`` is found by others. Any thread."""
+
+    def __init__(self, jvm: Any) -> None:
+        self._jvm = jvm
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """See ``importlib.abc.MetaPathFinder``."""
+        if name == PYTHON_SIDE:
+            sys.meta_path = [one for one in sys.meta_path if one is not self]
+            register(self._jvm)
 
 
 def _loader(gateway: Any) -> tuple[Any, Any]:

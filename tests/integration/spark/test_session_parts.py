@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import threading
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.errors import AnalysisException
-from pyspark.ml.functions import vector_to_array
-from pyspark.ml.linalg import Vectors
 from pyspark.sql import SparkSession
 
 from spark_connect_rt.embedded.java import Java
@@ -28,7 +26,10 @@ SOURCES = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
 def session(java: Java) -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAVA_HOME", str(java.home))
-        patch.setattr(ml_functions, "LATER_S", 3600.0)  # by hand, below
+        for name in [name for name in os.environ if name.startswith(("SPARK_", "HADOOP_", "PYSPARK_SUBMIT"))]:
+            patch.delenv(name)
+        for name in [name for name in sys.modules if name.split(".")[:2] == ["pyspark", "ml"]]:
+            patch.delitem(sys.modules, name)  # another test's
         made = build_session({"spark.master": "local[2]"})
         yield made
         end_jvm(made)
@@ -42,12 +43,15 @@ def found(session: SparkSession, loader: object, name: str) -> list[str]:
     return names
 
 
-def test_mllib_s_functions_come_later_and_the_session_has_them_then(session: SparkSession) -> None:
-    assert "spark-ml-functions" in {one.name for one in threading.enumerate()}
+def test_mllib_s_functions_are_there_for_who_imports_them(session: SparkSession) -> None:
+    registries = getattr(session._jvm, "org.apache.spark.sql.catalyst.analysis.FunctionRegistry$")
+    registry = getattr(registries, "MODULE$").internal()
+    assert "vector_to_array" not in registry.listFunction().toString()
+    from pyspark.ml.functions import vector_to_array
+    from pyspark.ml.linalg import Vectors
+
+    assert "vector_to_array" in registry.listFunction().toString()
     frame = session.createDataFrame([(Vectors.dense([1.0, 2.0]),)], ["vector"])
-    with pytest.raises(AnalysisException, match="UNRESOLVED_ROUTINE"):
-        frame.select(vector_to_array("vector"))
-    ml_functions.register(session._jvm)
     assert frame.select(vector_to_array("vector")).first()[0] == [1.0, 2.0]  # type: ignore[index]
 
 
@@ -72,11 +76,17 @@ def test_nothing_but_mllib_s_provider_is_hidden(session: SparkSession, tmp_path:
         thread.setContextClassLoader(usual)
 
 
-def test_without_its_class_a_session_has_the_functions_at_once(
+def test_a_session_has_the_functions_at_once_where_nothing_can_be_hidden_or_a_user_brings_jars(
     session: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    gateway, watches = session.sparkContext._gateway, list(sys.meta_path)
+    for name in [name for name in sys.modules if name.split(".")[:2] == ["pyspark", "ml"]]:
+        monkeypatch.delitem(sys.modules, name)
+    with ml_functions.registered_later(gateway, plain=False):
+        assert sys.meta_path == watches
     monkeypatch.setattr(ml_functions, "classes_path", lambda: tmp_path)
-    assert ml_functions._loader(session.sparkContext._gateway) == (None, None)
+    with ml_functions.registered_later(gateway, plain=True):
+        assert sys.meta_path == watches
 
 
 def test_slices_are_planned_without_code_and_the_worker_s_own_session_with_it(session: SparkSession) -> None:
