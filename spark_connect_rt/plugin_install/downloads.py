@@ -6,12 +6,14 @@ import hashlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urljoin
-
-import httpx
 
 from spark_connect_rt.config.worker.plugin_install import SIZE_MAX
 from spark_connect_rt.errors import BadRequestError
+
+if TYPE_CHECKING:
+    import httpx
 
 NOT_FETCHED = "CRT-1161"
 REDIRECTS_MAX = 5
@@ -36,6 +38,8 @@ def fetch(url: str, target: Path, limit_bytes: int, check: Callable[[str], None]
     if url.startswith("file:"):
         _copy(Path(url.removeprefix("file:")), target, limit_bytes)
         return
+    import httpx  # here: workers import this module, few install anything
+
     try:
         with httpx.Client(timeout=_TIMEOUT_S, follow_redirects=False) as client:
             _get(client, url, target, limit_bytes, check)

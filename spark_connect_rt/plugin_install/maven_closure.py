@@ -10,12 +10,13 @@ import hashlib
 import logging
 import shutil
 from pathlib import Path
-from typing import Any
-
-import httpx
+from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.optional_package import optional_module
 from spark_connect_rt.plugin_install.downloads import NotFetchedError, too_large
+
+if TYPE_CHECKING:
+    import httpx
 
 _CHECKSUMS = ("sha512", "sha256", "sha1")  # the strongest there is
 _TIMEOUT_S = 30.0
@@ -28,6 +29,8 @@ def copy_closure(coordinate: str, folder: Path, limit_bytes: int) -> tuple[str, 
 
     Raises NotFetchedError, BadRequestError (too large).
     """
+    import httpx  # here: workers import this module, few install anything
+
     artifacts = _resolved(coordinate)
     names: list[str] = []
     with httpx.Client(timeout=_TIMEOUT_S, follow_redirects=True) as client:
@@ -76,6 +79,8 @@ def _downloaded(artifact: Any) -> Path:
 
 def _difference(client: httpx.Client, artifact: Any, jar: Path) -> str:
     """Return what is wrong with a jar; empty: it is what a repository says it is."""
+    import httpx
+
     for repository in artifact.context.remote_repos.values():
         address = f"{repository}/{artifact.component.path_prefix.as_posix()}/{artifact.filename}"
         for kind in _CHECKSUMS:

@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-import httpx
-
 from spark_connect_rt.errors import ConnectError, DataError, RetriableError
 from spark_connect_rt.optional_package import optional_module
 from spark_connect_rt.schema_registry.settings import RegistrySettings
@@ -144,6 +142,8 @@ class RegistryClient:
         return self._registry.Schema(schema.text, self._type, references)
 
     def _ask(self, what: str, request: Callable[..., T], *arguments: Any) -> T:
+        import httpx  # here: it imports a command line of its own, at every worker's start otherwise
+
         transport = (httpx.TransportError, library("httpx2").TransportError)  # the client takes the one Authlib takes
         try:
             with self._lock:

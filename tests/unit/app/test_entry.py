@@ -75,3 +75,10 @@ def test_nothing_heavy_is_imported_before_the_jvm_is_started(file: Path) -> None
     ).stdout
     heavy = {"pyspark", "py4j", "pyarrow", "numpy", "typer", "fastapi", "confluent_kafka", "pydantic"}
     assert heavy.isdisjoint(json.loads(shown.splitlines()[0]))
+
+
+def test_a_worker_s_start_imports_no_command_line_of_a_library() -> None:
+    """``httpx`` brings one, with ``rich`` and ``pygments``: 0.05 CPU s of each start, for who asks another worker."""
+    code = "import sys, spark_connect_rt.app.distributed\nprint(*sys.modules)\n"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+    assert {"httpx", "rich", "pygments", "pandas"}.isdisjoint(shown.split())
