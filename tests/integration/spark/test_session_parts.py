@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from spark_connect_rt.embedded.java import Java
@@ -24,6 +25,11 @@ SOURCES = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
 
 @pytest.fixture(scope="module")
 def session(java: Java) -> Iterator[SparkSession]:
+    if (gateway := SparkContext._gateway) is not None:  # another module's, which may have the functions already
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait()
+        SparkContext._gateway = SparkContext._jvm = None  # type: ignore[attr-defined]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAVA_HOME", str(java.home))
         for name in [name for name in os.environ if name.startswith(("SPARK_", "HADOOP_", "PYSPARK_SUBMIT"))]:
