@@ -14,6 +14,7 @@ from spark_connect_rt.app.commands.cluster.add_commands import add_cluster_comma
 from spark_connect_rt.app.commands.migrate_commands import add_migrate_commands
 from spark_connect_rt.app.commands.mirror_commands import add_mirror_commands
 from spark_connect_rt.app.commands.plugin_commands import add_plugin_commands
+from spark_connect_rt.app.commands.settings_file import read_settings
 from spark_connect_rt.app.commands.store_commands import add_store_commands
 from spark_connect_rt.errors import BadConfigError, ConnectError, StartupError
 
@@ -144,28 +145,6 @@ _offset_words, _file_reset = add_store_commands(cli, _act)
 add_migrate_commands(cli, _act)
 add_mirror_commands(cli, _act)
 add_cluster_commands(cli, _offset_words, _file_reset)
-
-
-def read_settings(file: Path | None, override: Sequence[str] | None = None) -> dict[str, str]:
-    """Return a file's properties (no file: none) with ``name=value`` overrides applied.
-
-    Raises StartupError (exit code 14).
-    """
-    from spark_connect_rt.app.exit_codes import EXIT_BAD_PROPERTIES
-    from spark_connect_rt.config.java_properties import load_properties
-
-    try:
-        settings = dict(load_properties(file)) if file else {}
-    except (OSError, ValueError) as error:
-        raise StartupError(
-            f"cannot read the properties file {file}: {error}", exit_code=EXIT_BAD_PROPERTIES, code="CRT-1084"
-        ) from error
-    for pair in override or []:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise StartupError(f"--set {pair}: expected name=value", exit_code=2)
-        settings[name.strip()] = value
-    return settings
 
 
 def _exit_with(act: Callable[[], object], ends: bool = True) -> object:

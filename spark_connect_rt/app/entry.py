@@ -33,47 +33,46 @@ def begin_jvm(arguments: Sequence[str]) -> bool:
     try:
         settings = settings_of(arguments[1:])
         return settings is not None and _start(settings)
-    except (OSError, ValueError, ConnectError):  # no line of it: the command itself meets the same, and says so
+    except (OSError, ConnectError):  # no line of it: the command itself meets the same, and says so
         return False
 
 
 def settings_of(arguments: Sequence[str]) -> dict[str, str] | None:
-    """Return the settings of a worker's command line; None: one that is not understood here. Raises OSError."""
-    from spark_connect_rt.config.java_properties import load_properties
+    """Return the settings of a worker's command line; None: one that is not understood here. Raises ConnectError."""
+    from spark_connect_rt.app.commands.settings_file import read_settings
 
-    files, overrides, words = list[str](), dict[str, str](), iter(arguments)
+    files, overrides, words = list[Path](), list[str](), iter(arguments)
     for word in words:
         if word == "--set":
-            name, _, value = next(words, "").partition("=")
-            overrides[name.strip()] = value
+            overrides.append(next(words, ""))
         elif word.startswith("-"):
             if word != "--standalone":
                 return None
         else:
-            files.append(word)
-    return {**load_properties(Path(files[0])), **overrides} if files else None
+            files.append(Path(word))
+    return read_settings(files[0], overrides) if files else None
 
 
 def _start(settings: Mapping[str, str]) -> bool:
-    spark = {name: value for name, value in settings.items() if name.startswith("spark.")}
-    # The quickstart's JVM writes to a file of its own; a provider's values are known later.
-    if settings.get(JOB, "worker") == "quickstart" or any("${" in value for value in spark.values()):
-        return False
     from spark_connect_rt.embedded.java import first_java
     from spark_connect_rt.spark.jvm.gateway import end_early, start_early
     from spark_connect_rt.spark.jvm.process_python import starter_serves
-    from spark_connect_rt.spark.jvm.session_conf import is_local, make_importable, session_conf
-    from spark_connect_rt.spark.zygote.door import open_door
+    from spark_connect_rt.spark.jvm.session_conf import is_local, make_importable, of_session, session_conf
+    from spark_connect_rt.spark.zygote.door import close_door, open_door
 
-    home = first_java(os.environ)
-    if home is None:
+    asked, given, home = of_session(settings), os.environ.get("JAVA_HOME"), first_java(os.environ)
+    # The quickstart's JVM writes to a file of its own.
+    if asked is None or home is None or settings.get(JOB, "worker") == "quickstart":
         return False
     os.environ["JAVA_HOME"] = str(home)
-    conf = session_conf(spark, settings.get("group.id") or "worker")
-    if not is_local(conf["spark.master"]):
-        return False
-    make_importable(conf)
-    if starter_serves(os.environ, local=True):
-        open_door()  # the JVM hands its place on
-    atexit.register(end_early)
-    return start_early(conf)
+    conf = session_conf(*asked)
+    if is_local(conf["spark.master"]):
+        make_importable(conf)
+        if starter_serves(os.environ, local=True) and open_door():  # the JVM hands its place on
+            atexit.register(close_door)
+        atexit.register(end_early)
+        if start_early(conf):
+            return True
+    if given is None:  # nobody has asked this Java yet whether it serves
+        del os.environ["JAVA_HOME"]
+    return False

@@ -16,7 +16,7 @@ from spark_connect_rt.java_host.process import rehearsal
 from spark_connect_rt.plugins.locations import find_locations
 from spark_connect_rt.spark.driver.class_archive import end_jvm, rehearse
 from spark_connect_rt.spark.driver.session import build_session
-from spark_connect_rt.spark.jvm.archive_place import JAVA_OPTIONS, archive_path
+from spark_connect_rt.spark.jvm.archive_place import JAVA_OPTIONS, archive_path, classes_of
 from spark_connect_rt.spark.jvm.session_conf import DEFAULT_CONF
 
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"  # it names every class of a signed jar, which no archive takes
@@ -40,7 +40,7 @@ def make_class_archive() -> Path:
     options = f"{DEFAULT_CONF[JAVA_OPTIONS]} -XX:ArchiveClassesAtExit={half} {_QUIET}"
     session = build_session({"spark.master": "local[2]", JAVA_OPTIONS: options}, "archive", "ERROR")
     try:
-        rehearse(session, path.with_suffix(""))
+        rehearse(session, classes_of(path))
     finally:
         code = end_jvm(session)
     if not half.is_file():

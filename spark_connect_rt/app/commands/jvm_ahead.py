@@ -24,6 +24,7 @@ from spark_connect_rt.spark.driver.session import (
     session_begun,
     start_zygote_for,
 )
+from spark_connect_rt.spark.jvm.session_conf import of_session
 
 END_LIMIT_S = 5.0
 log = logging.getLogger(__name__)
@@ -35,13 +36,13 @@ def start_jvm_ahead(settings: Mapping[str, str]) -> None:
     Args:
         settings: a worker file's; ``spark.*`` and ``group.id`` count.
     """
-    spark = {name: value for name, value in settings.items() if name.startswith("spark.")}
-    if "PYSPARK_GATEWAY_PORT" in os.environ or any("${" in value for value in spark.values()):
+    asked = of_session(settings)
+    if asked is None or "PYSPARK_GATEWAY_PORT" in os.environ:
         return
+    spark, group = asked
     load_pandas_on_demand()
     import_bridge()  # here: two threads that import the same circle of modules would see half of it
     start_zygote_for(spark)  # before there are threads; it has what was imported so far, and imports the rest beside us
-    group = settings.get("group.id") or "worker"
     launched = threading.Event()
     threading.Thread(target=_start, args=(spark, group, launched), name="spark-jvm", daemon=True).start()
     atexit.register(_end, launched)

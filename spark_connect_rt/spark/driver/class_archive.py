@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from spark_connect_rt.spark.driver.slice_session import WITHOUT_CODE, make_active, register_source
+from spark_connect_rt.spark.driver.slice_session import make_active, register_source, slice_session
 from spark_connect_rt.spark.jvm.ml_functions import compile_loader, register
 
 ROWS = 3
@@ -29,12 +29,9 @@ def rehearse(session: SparkSession, classes: Path) -> None:
     """
     compile_loader(session._jvm, classes)
     register(session._jvm)
-    slices = session.newSession()
-    for name, value in WITHOUT_CODE.items():
-        slices.conf.set(name, value)
-    for one in (slices, session):
+    register_source(session, Rehearsal)
+    for one in (slice_session(session, Rehearsal), session):
         make_active(one)
-        register_source(one, Rehearsal)
         one.read.format(Rehearsal.name()).load().write.format(Rehearsal.name()).mode("append").save()
     with tempfile.TemporaryDirectory() as folder:
         table = str(Path(folder) / "table")

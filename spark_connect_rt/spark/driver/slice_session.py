@@ -20,12 +20,12 @@ WITHOUT_CODE = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.fact
 log = logging.getLogger(__name__)
 
 
-def slice_session(session: SparkSession) -> SparkSession:
-    """Make it, beside the worker's session. Blocks."""
+def slice_session(session: SparkSession, source: type[DataSource] = ConnectTasks) -> SparkSession:
+    """Make it, beside the worker's session, with the data source of slices. Blocks."""
     beside = session.newSession()
     for name, value in WITHOUT_CODE.items():
         beside.conf.set(name, value)
-    register_source(beside, ConnectTasks)
+    register_source(beside, source)
     return beside
 
 

@@ -34,7 +34,12 @@ def archive_option() -> str:
 def classes_path() -> Path | None:
     """Return the folder of classes that were compiled with the archive, or would be; None: no Java was chosen."""
     path = _chosen()
-    return None if path is None else path.with_suffix("")
+    return None if path is None else classes_of(path)
+
+
+def classes_of(archive: Path) -> Path:
+    """Return the folder of classes that are compiled with an archive."""
+    return archive.with_suffix("")
 
 
 def _chosen() -> Path | None:

@@ -23,6 +23,7 @@ class Door:
 
     def close(self) -> None:
         """Listen no more: who asks there from now on imports for itself."""
+        os.environ.pop(SOCKET, None)
         self.listener.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -46,3 +47,9 @@ def open_door() -> bool:
 def take_door() -> Door | None:
     """Return the door that was opened, or open one, for the zygote; None: not here."""
     return _OPENED.pop() if _OPENED or open_door() else None
+
+
+def close_door() -> None:
+    """Close a door that no zygote took."""
+    while _OPENED:
+        _OPENED.pop().close()

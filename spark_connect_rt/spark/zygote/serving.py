@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, NoReturn, cast
 
-from spark_connect_rt.spark.zygote.door import SOCKET, Door, take_door
+from spark_connect_rt.spark.zygote.door import Door, take_door
 from spark_connect_rt.spark.zygote.process_title import set_title
 
 LENGTH_DIGITS = 10
@@ -93,7 +93,6 @@ def start_zygote(
         return False
     if threading.active_count() > 1:
         door.close()
-        os.environ.pop(SOCKET, None)
         return False
     home = Home(os.getcwd(), list(paths), os.environ.get("PYTHONHASHSEED"))
     lifeline, held_open = os.pipe()

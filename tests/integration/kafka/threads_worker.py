@@ -10,7 +10,7 @@ import sys
 import threading
 from pathlib import Path
 
-from spark_connect_rt.app.cli import read_settings
+from spark_connect_rt.app.commands.settings_file import read_settings
 from spark_connect_rt.app.distributed import DistributedWorker, bring_up
 from spark_connect_rt.app.executor_clients import executor_clients
 from spark_connect_rt.app.logging_setup import set_up_logging

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.spark.zygote.ask import request
+from spark_connect_rt.spark.zygote.door import SOCKET
 from spark_connect_rt.spark.zygote.serving import (
-    SOCKET,
     Home,
     Request,
     receive_request,
@@ -98,7 +98,8 @@ def test_none_where_there_are_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_ends_with_the_process_that_forked_it() -> None:
     code = (
         "import os, sys;"
-        "from spark_connect_rt.spark.zygote.serving import SOCKET, run_daemon, start_zygote;"
+        "from spark_connect_rt.spark.zygote.door import SOCKET;"
+        "from spark_connect_rt.spark.zygote.serving import run_daemon, start_zygote;"
         "start_zygote(lambda: None, run_daemon, []);"
         "print(os.environ[SOCKET], flush=True);"
         "os.read(0, 1)"

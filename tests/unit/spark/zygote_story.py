@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 from spark_connect_rt.spark.jvm.process_python import STARTER
-from spark_connect_rt.spark.zygote.serving import SOCKET, start_zygote
+from spark_connect_rt.spark.zygote.door import SOCKET
+from spark_connect_rt.spark.zygote.serving import start_zygote
 
 
 def say_what_is(module: str) -> None:
