@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs connectrt in an environment it makes itself: exact versions from the lock file, in .venv beside this script.
+# Runs connectrt in an environment it makes itself: exact versions from the lock file, in .venv beside this script, and
+# Spark's classes for cheaper starts.
 #
 #   ./spark-submit.sh conf/quickstart.properties            the main job, on an embedded Kafka
 #   ./spark-submit.sh conf/connect-distributed.properties   one worker (joins the group of its group.id)
 #   ./spark-submit.sh --standalone conf/connect-standalone.properties [connector.properties|.json ...]
 #   ./spark-submit.sh --mirror conf/connect-mirror-maker.properties [--clusters B ...]
-#   ./spark-submit.sh --environment [dev]                   only prepare: the environment, and Spark's classes for
-#                                                           cheaper starts; print its python
+#   ./spark-submit.sh --environment [dev]                   only prepare the environment; print its python
 #
 # PYTHON=... chooses the Python (>= 3.11) to build on; CONNECTRT_VENV=... another place for the environment.
 set -euo pipefail
@@ -33,7 +33,7 @@ make_environment() { # $1: the lock file
   # The dev lock holds everything of the run lock: an environment made for tests serves to run, too.
   if made_from "$here/requirements-dev.lock"; then return; fi
   python=$(find_python)
-  printf 'making the environment in %s (once, about a minute)\n' "$(basename "$venv")" >&2
+  printf 'making the environment in %s (once, some two minutes)\n' "$(basename "$venv")" >&2
   if command -v uv >/dev/null 2>&1; then
     uv venv --quiet --allow-existing --python "$python" "$venv" >&2
     uv pip install --quiet --python "$venv/bin/python" -r "$lock" >&2
@@ -57,14 +57,18 @@ make_class_archive() { # once for each environment and Java; without it every st
     || printf 'no class archive, starts will take longer: see %s\n' "$venv/class-archive.log" >&2
 }
 
-if [ "${1:-}" = "--environment" ]; then
-  if [ "${2:-}" = "dev" ]; then make_environment "$here/requirements-dev.lock"; else make_environment "$here/requirements.lock"; fi
+prepare() { # $1: the lock file
+  make_environment "$1"
   make_class_archive
+}
+
+if [ "${1:-}" = "--environment" ]; then
+  if [ "${2:-}" = "dev" ]; then prepare "$here/requirements-dev.lock"; else prepare "$here/requirements.lock"; fi
   printf '%s\n' "$venv/bin/python"
   exit 0
 fi
-[ $# -gt 0 ] || { sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
-make_environment "$here/requirements.lock"
+[ $# -gt 0 ] || { sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
+prepare "$here/requirements.lock"
 if [ "$1" = "--mirror" ]; then
   shift
   exec "$venv/bin/python" -m spark_connect_rt mirror run "$@"
