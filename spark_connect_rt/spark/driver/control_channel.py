@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import selectors
 import socket
+import ssl
 import threading
 import time
 from collections import deque
@@ -22,7 +23,6 @@ from typing import Protocol
 from spark_connect_rt.ports.java_log_levels import JAVA_LOG_LEVELS
 from spark_connect_rt.ports.supervision import Part, report_nowhere
 from spark_connect_rt.spark.driver.control_door import Door, Guest
-from spark_connect_rt.spark.driver.control_identity import new_identity
 from spark_connect_rt.spark.executor.control_wire import Message, encode_message
 
 DEATH_MARGIN = 1.2  # of the session timeout
@@ -68,12 +68,14 @@ class ControlChannel:
         address: str,
         session_timeout_ms: int,
         holds_lease: Callable[[], bool] = lambda: True,
-        *,
-        encrypted: bool,
+        identity: tuple[ssl.SSLContext | None, str] = (None, ""),
     ) -> None:
-        """Take the listener; ``holds_lease`` is asked before each ping: executors live by pings alone (E5)."""
+        """Take the listener; ``holds_lease`` is asked before each ping: executors live by pings alone (E5).
+
+        ``identity``: by which the channel is encrypted, with its certificate (PEM).
+        """
         self.address = address
-        tls, self.certificate = new_identity() if encrypted else (None, "")
+        tls, self.certificate = identity
         self._holds_lease = holds_lease
         self._session_s = session_timeout_ms / 1000
         self._owners: dict[int, ChannelOwner] = {}
@@ -306,11 +308,13 @@ def listen_unix(path: str, session_timeout_ms: int, holds_lease: Callable[[], bo
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(path)
     listener.listen(256)
-    return ControlChannel(listener, f"unix:{path}", session_timeout_ms, holds_lease, encrypted=False)
+    return ControlChannel(listener, f"unix:{path}", session_timeout_ms, holds_lease)
 
 
 def listen_tcp(host: str, session_timeout_ms: int, holds_lease: Callable[[], bool] = lambda: True) -> ControlChannel:
     """Listen on a free port of the driver's address; TLS."""
+    from spark_connect_rt.spark.driver.control_identity import new_identity  # 8 MiB that a local Spark does not need
+
     listener = socket.create_server((host, 0), backlog=256)
     port = listener.getsockname()[1]
-    return ControlChannel(listener, f"tcp:{host}:{port}", session_timeout_ms, holds_lease, encrypted=True)
+    return ControlChannel(listener, f"tcp:{host}:{port}", session_timeout_ms, holds_lease, new_identity())
