@@ -56,6 +56,7 @@ class PackingLimits:
     shared_slots: int | None = None  # so many serve tasks that share; more would wait for the same cores. None: any
     busy_bytes_per_s: float = 2 * 1024 * 1024
     busy_records_per_s: float = 20_000
+    calm_share: float = 0.25  # of what makes a task busy: one that moves less may share again
 
 
 def choose_slot(
@@ -111,5 +112,11 @@ def tasks_to_move(loads: Sequence[TaskLoad], limits: PackingLimits, slots_open: 
     return tuple(moving)
 
 
-def _is_busy(load: TaskLoad, limits: PackingLimits) -> bool:
-    return load.bytes_per_s >= limits.busy_bytes_per_s or load.records_per_s >= limits.busy_records_per_s
+def is_calm(load: TaskLoad, limits: PackingLimits) -> bool:
+    """Tell whether a task that has a slot of its own for being busy moves so little that it might share one."""
+    return not _is_busy(load, limits, limits.calm_share)
+
+
+def _is_busy(load: TaskLoad, limits: PackingLimits, share: float = 1.0) -> bool:
+    much, many = limits.busy_bytes_per_s * share, limits.busy_records_per_s * share
+    return load.bytes_per_s >= much or load.records_per_s >= many

@@ -355,11 +355,17 @@ class Engine:
         for news in reports.waiting_news(list(self._runs.values()), self._now_ms(), self._settings.waiting_patience_ms):
             self._emit(news)
         runs = [run for run in self._runs.values() if run.phase is Phase.HOSTED]
-        for task in reports.busy_tasks(runs, self._settings.limits, len(self._slots), self._now_ms()):
+        limits, now_ms = self._settings.limits, self._now_ms()
+        for task in reports.busy_tasks(runs, limits, len(self._slots), now_ms):
             run = self._runs[task]
-            run.alone = True
+            run.alone, run.outings = True, run.outings + 1
             log.info("task=%s is busy: it moves to a slot of its own", task)
             self._move(run, None)
+        for run in reports.calm_tasks(runs, limits, now_ms, self._settings.calm_ms):
+            run.alone = False
+            if (shared := self._slots.shared_beside(run)) is not None:
+                log.info("task=%s is not busy any more: it shares a slot again", run.task)
+                self._move(run, shared)
 
     def _close(self, timeout_ms: int) -> None:
         self._closing = True

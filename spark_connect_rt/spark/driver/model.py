@@ -26,6 +26,7 @@ class EngineSettings:
     slice_length_ms: int = ENGINE["connectrt.slice.length.ms"].default
     limits: PackingLimits = field(default_factory=PackingLimits)
     idle_linger_ms: int = 30_000  # an empty slot is kept this long for the next task
+    calm_ms: int = 45_000  # then a task that was busy shares a slot again, a pair of processes less
     neighbour_grace_ms: int = 1_500  # to drain neighbours before a slot with a stuck task is killed
     losses_max: int = 3  # losses in a row without progress; the next one fails the task
     loss_forgotten_ms: int = 60_000  # a run hosted longer than this starts counting from 0
@@ -98,6 +99,8 @@ class Run:
     group_generation: GroupGeneration | None = None  # sinks: of the task's group member, as far as it is known
     target: Slot | None = None  # where a MOVING run goes; None: wherever there is room
     alone: bool = False  # moved out of a shared slot for being busy
+    outings: int = 0  # how often it was
+    calm_since_ms: float | None = None  # while it is alone
     moved: deque[tuple[float, int, int]] = field(default_factory=deque)  # (time ms, bytes, records) lately
 
     @property

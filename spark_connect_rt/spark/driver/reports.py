@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from spark_connect_rt.planning.slot_packing import PackingLimits, TaskLoad, tasks_to_move
+from spark_connect_rt.planning.slot_packing import PackingLimits, TaskLoad, is_calm, tasks_to_move
 from spark_connect_rt.ports.task_runner import BatchDurable, TaskLaunch, TaskMeasured, TaskWaiting
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.json_text import tellable
@@ -23,6 +23,7 @@ from spark_connect_rt.spark.executor.control_wire import (
 )
 
 WINDOW_MS = 5_000.0
+CALM_DOUBLED_MAX = 6
 log = logging.getLogger(__name__)
 
 
@@ -78,21 +79,37 @@ def busy_tasks(
     runs: Sequence[Run], limits: PackingLimits, slots_open: int, now_ms: float
 ) -> tuple[ConnectorTaskId, ...]:
     """Return which runs should leave a shared slot. A run hosted for less than the window is not judged."""
-    loads = []
+    return tasks_to_move([_load(run, now_ms) for run in runs], limits, slots_open)
+
+
+def calm_tasks(runs: Iterable[Run], limits: PackingLimits, now_ms: float, calm_ms: float) -> Iterator[Run]:
+    """Yield the runs that have a slot of their own for being busy, and were calm for so long that they should share.
+
+    The time is doubled each time a run leaves a shared slot: one that is busy now and then does not move for ever.
+    """
     for run in runs:
-        settled = now_ms - run.hosted_at_ms >= WINDOW_MS
-        recent = [one for one in run.moved if settled and one[0] >= now_ms - WINDOW_MS]
-        seconds = WINDOW_MS / 1000
-        loads.append(
-            TaskLoad(
-                run.task,
-                run.slot.number if run.slot is not None else 0,
-                run.isolation,
-                bytes_per_s=sum(one[1] for one in recent) / seconds,
-                records_per_s=sum(one[2] for one in recent) / seconds,
-            )
-        )
-    return tasks_to_move(loads, limits, slots_open)
+        if not run.alone or not _settled(run, now_ms) or not is_calm(_load(run, now_ms), limits):
+            run.calm_since_ms = None
+        elif run.calm_since_ms is None:
+            run.calm_since_ms = now_ms
+        elif now_ms - run.calm_since_ms >= calm_ms * 2 ** min(run.outings - 1, CALM_DOUBLED_MAX):
+            yield run
+
+
+def _settled(run: Run, now_ms: float) -> bool:
+    return now_ms - run.hosted_at_ms >= WINDOW_MS
+
+
+def _load(run: Run, now_ms: float) -> TaskLoad:
+    recent = [one for one in run.moved if _settled(run, now_ms) and one[0] >= now_ms - WINDOW_MS]
+    seconds = WINDOW_MS / 1000
+    return TaskLoad(
+        run.task,
+        run.slot.number if run.slot is not None else 0,
+        run.isolation,
+        bytes_per_s=sum(one[1] for one in recent) / seconds,
+        records_per_s=sum(one[2] for one in recent) / seconds,
+    )
 
 
 def unsendable(launch: TaskLaunch) -> str:

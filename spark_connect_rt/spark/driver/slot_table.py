@@ -82,10 +82,21 @@ class SlotTable:
         if number is not None and self._slots[number].connected:
             self._slots[number].handle.send(encode_expected(expected))
 
-    def _fitting(self, isolation: Isolation, *, alone: bool = False, crowds: bool = True) -> int | None:
+    def shared_beside(self, run: Run) -> Slot | None:
+        """Let others into the slot that a run had for itself; return the shared one it would better go to, if any."""
+        assert run.slot is not None
+        run.slot.exclusive = False
+        number = self._fitting(run.isolation, crowds=run.launch.java is None, without=run.slot)
+        return None if number is None or self._slots[number].load() == 0 else self._slots[number]
+
+    def _fitting(
+        self, isolation: Isolation, *, alone: bool = False, crowds: bool = True, without: Slot | None = None
+    ) -> int | None:
         """Return the slot for one more task, None: a new one."""
         facts = [
-            SlotFacts(slot.number, slot.load(), slot.exclusive) for slot in self._slots.values() if slot.takes_tasks()
+            SlotFacts(slot.number, slot.load(), slot.exclusive)
+            for slot in self._slots.values()
+            if slot.takes_tasks() and slot is not without
         ]
         if alone:
             facts = [one for one in facts if one.tasks == 0]

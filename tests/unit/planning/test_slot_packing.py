@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from spark_connect_rt.planning.slot_packing import (
     SlotFacts,
     TaskLoad,
     choose_slot,
+    is_calm,
     tasks_to_move,
 )
 from spark_connect_rt.protocol.ids import ConnectorTaskId
@@ -71,6 +73,12 @@ def test_a_task_alone_stays_and_so_does_a_thread_task() -> None:
 
 def test_nothing_moves_without_room() -> None:
     assert tasks_to_move([load("a", 1, 9000), load("b", 1, 0)], LIMITS, slots_open=4) == ()
+
+
+@pytest.mark.parametrize(("bytes_per_s", "records_per_s", "calm"), [(249, 24, True), (250, 0, False), (0, 25, False)])
+def test_a_task_is_calm_below_a_quarter_of_what_is_busy(bytes_per_s: float, records_per_s: float, calm: bool) -> None:
+    moved = TaskLoad(ConnectorTaskId("a", 0), 1, Isolation.AUTO, bytes_per_s, records_per_s)
+    assert is_calm(moved, LIMITS) is calm
 
 
 def test_unknown_isolation_is_auto() -> None:

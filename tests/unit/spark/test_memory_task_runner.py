@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from spark_connect_rt.errors import ConnectError, RetriableError
-from spark_connect_rt.planning.slot_packing import PackingLimits
+from spark_connect_rt.planning.slot_packing import Isolation, PackingLimits
 from spark_connect_rt.ports.task_runner import Assign, BatchDurable, Start, TaskEnded, TaskFailed, TaskKind, TaskLaunch
-from spark_connect_rt.protocol.ids import TopicPartition
-from spark_connect_rt.spark.driver.model import EngineSettings
+from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.spark.driver.model import EngineSettings, Run
+from spark_connect_rt.spark.driver.reports import calm_tasks, remember_moved
 from spark_connect_rt.spark.executor.control_wire import MessageSplitter, encode_message
 from spark_connect_rt.spark.executor.hosting import load_class
 from spark_connect_rt.spark.executor.plugin_metrics import MeteredPluginMetrics
@@ -122,6 +123,44 @@ def test_a_busy_task_leaves_a_shared_slot(tmp_path: Path, monkeypatch: pytest.Mo
     assert sent == list(range(len(sent)))
     assert [line.split()[0] for line in worker.notes("quiet")] == ["start", "stop"]
     worker.runner.close(2_000)
+
+
+def test_a_task_that_is_not_busy_any_more_shares_a_slot_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_connect_rt.spark.driver.reports.WINDOW_MS", 200.0)
+    limits = PackingLimits(busy_bytes_per_s=1e12, busy_records_per_s=500)
+    settings = EngineSettings(housekeeping_ms=20, limits=limits, calm_ms=100, idle_linger_ms=20)
+    worker = new_worker(tmp_path, settings)
+    quiet = worker.start("quiet", count="1")
+    worker.wait_sent("quiet", 1)
+    busy = worker.start("busy", count="2000", per_poll="20", pause_s="0.005")
+    assert isinstance(worker.runner, MemoryTaskRunner)
+    slices = worker.runner.launcher.slices
+    worker.until(lambda: len(slices) == 2)
+    worker.wait_sent("busy", 2000)
+    times = ["start", "stop", "start", "stop", "start"]  # shared, alone, shared
+    worker.until(lambda: [line.split()[0] for line in worker.notes("busy")] == times)
+    worker.until(lambda: [one._thread.is_alive() for one in slices] == [True, False])
+    assert worker.end(busy).drained
+    assert worker.end(quiet).drained
+    assert worker.sent("busy") == list(range(2000))
+    worker.runner.close(2_000)
+
+
+def test_each_time_a_task_was_busy_it_has_to_be_calm_for_longer() -> None:
+    launch = TaskLaunch(ConnectorTaskId("a", 0), 1, 1, TaskKind.SOURCE, "m:C", {}, {}, {})
+    run = Run(launch, Isolation.AUTO, paused=False, alone=True, outings=1)
+    limits = PackingLimits(busy_bytes_per_s=1000)
+
+    def calm_at(now_ms: float) -> bool:
+        return list(calm_tasks([run], limits, now_ms, 100)) == [run]
+
+    assert [calm_at(now) for now in (5_000, 5_099, 5_100)] == [False, False, True]
+    run.outings, run.calm_since_ms = 3, None
+    assert [calm_at(now) for now in (10_000, 10_399, 10_400)] == [False, False, True]
+    remember_moved(run, 10_401, data_bytes=5000, records=1)  # 1000 bytes a second
+    assert [calm_at(now) for now in (10_402, 15_401, 15_402, 15_801, 15_802)] == [False, False, False, False, True]
+    run.alone = False
+    assert not calm_at(99_999)
 
 
 def test_a_task_that_asks_hears_where_its_records_went(tmp_path: Path) -> None:
