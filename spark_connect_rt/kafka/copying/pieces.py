@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_connect_rt.kafka.reading.fetched_rows import fetched_rows
-from spark_connect_rt.kafka.records.passed_batches import check_crc, passes
+from spark_connect_rt.kafka.records.passed_batches import check_crc, keeps_crc, passes
 from spark_connect_rt.kafka.records.record_batch_columns import CODECS, Compression, record_batch, record_bytes
 from spark_connect_rt.kafka.records.record_batches import (
     PRESENT_FORMAT,
@@ -39,6 +39,7 @@ class CopyRules:
     request_bytes: int
     check_crcs: bool
     committed_only: bool
+    target_checks: bool = False  # the CRC of what goes on as its producer wrote it: what is damaged there is refused
 
     @property
     def codec(self) -> int | None:
@@ -101,7 +102,7 @@ def pieces_of(
         if passes(batch, position, rules.codec) and one.size <= rules.request_bytes:
             yield from taken_apart(apart, position, rules)
             apart = []
-            if rules.check_crcs:
+            if rules.check_crcs and not (rules.target_checks and keeps_crc(batch)):
                 check_crc(one.content, batch)
             yield one
         else:

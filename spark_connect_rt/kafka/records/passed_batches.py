@@ -36,6 +36,11 @@ def passes(batch: Batch, position: int, codec: int | None) -> bool:
     )
 
 
+def keeps_crc(batch: Batch) -> bool:
+    """Tell whether the CRC that its producer wrote still holds for a batch that is ``ready_to_send``."""
+    return batch.producer_id == -1 and not batch.is_transactional
+
+
 def check_crc(content: memoryview | bytes, batch: Batch) -> None:
     """Raise DataError when the bytes of a batch are not those that its producer wrote."""
     if crc32c(memoryview(content)[_ATTRIBUTES:]) != batch.crc:
@@ -55,7 +60,7 @@ def ready_to_send(content: memoryview | bytearray, batch: Batch) -> None:
     """
     _BASE_OFFSET.pack_into(content, 0, 0)
     _LEADER_EPOCH.pack_into(content, _LEADER_EPOCH_AT, _NO_EPOCH)
-    if batch.producer_id == -1 and not batch.is_transactional:
+    if keeps_crc(batch):
         return
     content[_ATTRIBUTES + 1] = batch.attributes & _CODEC
     content[_PRODUCER_AT : _PRODUCER_AT + len(_NO_PRODUCER)] = _NO_PRODUCER

@@ -12,7 +12,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from spark_connect_rt.config.client_properties import source_producer_properties
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.errors import DataError
 from spark_connect_rt.kafka.copying.batch_copier import BatchCopier, obstacles
+from spark_connect_rt.kafka.records.record_batches import whole_batches
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.compacted_log_contract import fresh_name, until
@@ -76,9 +78,11 @@ class Copying:
                 assert one.last == one.runs[-1][0] + one.runs[-1][2] - 1
             return found >= records
 
-        until(enough, limit_s=60)
-        assert (found, copier.under_way()) == (records, False)
-        copier.close()
+        try:
+            until(enough, limit_s=60)
+            assert (found, copier.under_way()) == (records, False)
+        finally:
+            copier.close()
 
     def digest(self, topic: str, count: int) -> tuple[int, str]:
         """Return how many committed records a topic has, up to ``count``, and SHA-256 of all that is in them."""
@@ -171,6 +175,27 @@ def test_it_begins_in_the_middle_of_a_batch(copying: Callable[..., Copying]) -> 
     assert min(upstream for _, upstream, _, _ in one.runs) == 123
     found = read_records(one.servers, one.copy, 3_000 - 3 * 123)
     assert {record.timestamp()[1] for record in found} == set(range(WRITTEN_MS + 369, WRITTEN_MS + 3_000))
+
+
+@pytest.mark.parametrize("consumer", [{}, {"check.crcs": "true"}], ids=["the target's check", "our own"])
+def test_what_is_damaged_on_the_source_s_disk_is_told_and_not_copied(
+    copying: Callable[..., Copying], broker: EmbeddedKafka, consumer: dict[str, str]
+) -> None:
+    one = copying()
+    producer = Producer({"bootstrap.servers": one.servers, "linger.ms": 100, "batch.num.messages": 10})
+    for _ in range(30):  # three batches, none so small that it is joined with others
+        producer.produce(one.topic, b"x" * 1_000, partition=0)
+    assert producer.flush(60) == 0
+    (log,) = (broker.directory / "logs" / f"{one.topic}-0").glob("*.log")
+    content = bytearray(log.read_bytes())
+    *_, last = whole_batches(content)
+    content[last.end - 1] ^= 1
+    log.write_bytes(content)
+    with pytest.raises(DataError, match=f"offset {last.base_offset} is damaged"):
+        one.run(30, consumer=consumer)
+    offsets = [record.offset() for record in read_records(one.servers, one.copy, 30, limit_s=2)]
+    assert offsets == list(range(len(offsets)))
+    assert len(offsets) <= last.base_offset
 
 
 def test_both_sides_speak_tls(secure: SecureKafka) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from aiokafka.protocol import produce
 from confluent_kafka import KafkaError
+from crc32c import crc32c
 
 from spark_connect_rt.errors import ConnectError, DataError, ExternalError, RetriableError
 from spark_connect_rt.kafka.copying import batch_sender
@@ -78,7 +80,14 @@ def blob(at: int, *values: bytes, producer: int = 5) -> bytes:
     return batch(at, *[(b"k", value) for value in values], producer=producer)
 
 
-def copied(links: Links, batches: list[bytes], *, delivery_ms: int = 60_000, place: TopicPartition = THERE) -> Any:
+def copied(
+    links: Links,
+    batches: list[bytes],
+    *,
+    delivery_ms: int = 60_000,
+    place: TopicPartition = THERE,
+    rules: CopyRules = RULES,
+) -> Any:
     """Send batches; return (offset at the source, at the target, count) as they were acknowledged, and the failure."""
     done: list[tuple[int, int, int]] = []
 
@@ -88,8 +97,8 @@ def copied(links: Links, batches: list[bytes], *, delivery_ms: int = 60_000, pla
             offset += count
 
     async def run() -> ConnectError | None:
-        sender = BatchSender(links, RULES, -1, (1_000, delivery_ms, 1, 300_000), acknowledged)  # type: ignore[arg-type]
-        for piece in pieces_of(HERE, 0, memoryview(bytearray(b"".join(batches))), None, RULES):
+        sender = BatchSender(links, rules, -1, (1_000, delivery_ms, 1, 300_000), acknowledged)  # type: ignore[arg-type]
+        for piece in pieces_of(HERE, 0, memoryview(bytearray(b"".join(batches))), None, rules):
             sender.put(place, piece)
         async with asyncio.timeout(10):
             while sender.held_bytes and sender.failure is None:
@@ -209,6 +218,21 @@ def test_a_batch_that_is_refused_as_it_is_goes_as_rows_and_then_fails_for_good()
     assert copied(links, [blob(0, LARGE, b"2")]) == ([(0, 0, 2)], None)
     _, failure = copied(Links(*[takes_nobody_elses] * 9), [blob(0, LARGE, b"2")])
     assert isinstance(failure, DataError)
+
+
+def test_a_batch_that_the_target_finds_damaged_fails_for_good_and_what_is_behind_it_is_not_sent() -> None:
+    def checks(content: bytes) -> int:
+        return 0 if crc32c(content[21:]) == int.from_bytes(content[17:21], "big") else int(KafkaError.INVALID_MSG)
+
+    damaged = bytearray(blob(1, LARGE, producer=-1))
+    damaged[-1] ^= 1
+    links = Links(*[checks] * 9)
+    rules = replace(RULES, target_checks=True)
+    batches = [blob(0, LARGE, producer=-1), bytes(damaged), blob(2, LARGE, producer=-1)]
+    done, failure = copied(links, batches, rules=rules)
+    assert done == [(0, 0, 1)]
+    assert isinstance(failure, DataError)
+    assert "offset 1 is damaged" in str(failure)
 
 
 def test_small_batches_that_wait_leave_as_one_and_keep_their_order() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -177,3 +178,13 @@ def test_a_damaged_batch_is_never_passed_on(codec: int) -> None:
     with pytest.raises(DataError, match="offset 1 is damaged"):
         next(found)
     assert len(pieces(bytes(blob), rules=replace(ANY, check_crcs=False))) == 2
+
+
+def test_where_the_target_checks_only_a_batch_that_gets_a_new_crc_is_checked_before() -> None:
+    trusting = replace(ANY, target_checks=True)
+    for producer, passed_on in ((-1, 1), (7, 0)):
+        blob = bytearray(batch(0, A, producer=producer))
+        blob[-1] ^= 1
+        with nullcontext() if passed_on else pytest.raises(DataError, match="offset 0 is damaged"):
+            (one,) = pieces(bytes(blob), rules=trusting)
+            assert sent(one)[21:] == bytes(blob)[21:]
