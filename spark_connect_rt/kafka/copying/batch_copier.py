@@ -96,7 +96,7 @@ class BatchCopier:
             produced.request_bytes,
             self._settings.check_crcs,
             self._settings.committed_only,
-            # A broker looks at the CRC of all it appends (Java UnifiedLog), so looking here is only done when asked for.
+            # A broker looks at the CRC of all it appends (Java UnifiedLog): here it is only when that is asked for.
             target_checks="check.crcs" not in consumer,
         )
         self._rules, self._target = rules, target
