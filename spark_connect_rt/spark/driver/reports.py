@@ -86,9 +86,15 @@ def calm_tasks(runs: Iterable[Run], limits: PackingLimits, now_ms: float, calm_m
     """Yield the runs that have a slot of their own for being busy, and were calm for so long that they should share.
 
     The time is doubled each time a run leaves a shared slot: one that is busy now and then does not move for ever.
+    Java's stay: what a start costs them (a schema's history is read again) is more than a slot.
     """
     for run in runs:
-        if not run.alone or not _settled(run, now_ms) or not is_calm(_load(run, now_ms), limits):
+        if (
+            not run.alone
+            or run.launch.java is not None
+            or not _settled(run, now_ms)
+            or not is_calm(_load(run, now_ms), limits)
+        ):
             run.calm_since_ms = None
         elif run.calm_since_ms is None:
             run.calm_since_ms = now_ms

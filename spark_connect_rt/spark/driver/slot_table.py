@@ -86,7 +86,7 @@ class SlotTable:
         """Let others into the slot that a run had for itself; return the shared one it would better go to, if any."""
         assert run.slot is not None
         run.slot.exclusive = False
-        number = self._fitting(run.isolation, crowds=run.launch.java is None, without=run.slot)
+        number = self._fitting(run.isolation, without=run.slot)
         return None if number is None or self._slots[number].load() == 0 else self._slots[number]
 
     def _fitting(

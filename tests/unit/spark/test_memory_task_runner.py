@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.planning.slot_packing import Isolation, PackingLimits
+from spark_connect_rt.ports.java_code import JavaCode
 from spark_connect_rt.ports.task_runner import Assign, BatchDurable, Start, TaskEnded, TaskFailed, TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.driver.model import EngineSettings, Run
@@ -159,8 +161,8 @@ def test_each_time_a_task_was_busy_it_has_to_be_calm_for_longer() -> None:
     assert [calm_at(now) for now in (10_000, 10_399, 10_400)] == [False, False, True]
     remember_moved(run, 10_401, data_bytes=5000, records=1)  # 1000 bytes a second
     assert [calm_at(now) for now in (10_402, 15_401, 15_402, 15_801, 15_802)] == [False, False, False, False, True]
-    run.alone = False
-    assert not calm_at(99_999)
+    run.launch = replace(launch, java=JavaCode(()))
+    assert [calm_at(now) for now in (20_000, 99_999)] == [False, False]
 
 
 def test_a_task_that_asks_hears_where_its_records_went(tmp_path: Path) -> None:
