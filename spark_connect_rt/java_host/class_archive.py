@@ -1,42 +1,41 @@
 """An archive of the host's classes, which every later JVM maps instead of reading jars (JEP 350, class data sharing).
 
-One for each (Java, jars as they are on this machine, plug-ins it is started for), in the cache, made once when a
-plug-in is installed here, else beside the first host that starts without it. A JVM that finds a jar changed leaves its
-archive alone without a word, so the name says which jars it is of, and a new one is tried with ``-Xshare:on`` before it
-gets that name. Classes of plug-ins have loaders of their own: the JVM takes each from the archive when the bytes it is
-handed are the same. Without an archive everything works the same, only slower.
+One for each (Java, jars as they are on this machine, plug-ins it is started for), made once when a plug-in is installed
+here, else beside the first host that starts without it. Classes of plug-ins have loaders of their own: the JVM takes
+each from the archive when the bytes it is handed are the same.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
-import os
 import queue
 import shutil
-import subprocess
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from spark_connect_rt.embedded.cache import cache_directory, exclusive
+from spark_connect_rt.embedded.class_archives import (
+    DRAFT,
+    MAKE_LIMIT_S,
+    archive_name,
+    failed_mark,
+    jar_facts,
+    mapping,
+    take_in,
+    writing,
+)
 from spark_connect_rt.embedded.maven import KAFKA_VERSION, resolve_jars
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava
 from spark_connect_rt.plugins.jars import archives_in
 
-MAKE_LIMIT_S = 120.0
 _STOP_LIMIT_S = 10.0
-_LEFT_S = 3_600.0  # a draft so old is of a process that is gone
-_DRAFT = "archive-draft-"
-_KEPT = 16  # archives of other Javas, jars and plug-ins
 CLASSES_MAX = 20_000  # of one plug-in: of 3 to 5 KB each
-_WORDS = "cds*=off"  # of the JVM's own log: no word of an archive that does not fit, or of classes that none takes
 _FILE_CONNECTOR = (f"org.apache.kafka:connect-file:{KAFKA_VERSION}",)
 _CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 _TRANSFORMS = "org.apache.kafka.connect.transforms"
@@ -62,24 +61,10 @@ class HostProgram:
 
 def archive_path(program: HostProgram) -> Path:
     """Return where the archive of this program lies, or would lie. Raises OSError."""
-    home = program.java.resolve().parent.parent
-    release = home / "release"
-    facts = [os.fsencode(program.java.resolve()), release.read_bytes() if release.is_file() else b""]
-    facts += _facts(program.jars, whole=True)
+    facts = list(jar_facts(program.jars))
     for place in program.plugins:
-        facts += [b"plug-in", *_facts(archives_in(place), whole=False)]
-    digest = hashlib.sha256(b"\0".join(facts)).hexdigest()[:16]
-    return cache_directory() / "java-host" / f"classes-{digest}.jsa"
-
-
-def _facts(jars: Sequence[Path], whole: bool) -> Iterator[bytes]:
-    """Give what names each jar: its path where the JVM compares that (``whole``), else its name, so that copies count.
-
-    Times are in s, as the JVM compares them, and images of containers keep them.
-    """
-    for jar in jars:
-        found = jar.stat()
-        yield f"{jar if whole else jar.name} {found.st_size} {int(found.st_mtime)}".encode()
+        facts += [b"plug-in", *jar_facts(archives_in(place), whole=False)]
+    return cache_directory() / "java-host" / archive_name(program.java, facts)
 
 
 def archive_options(program: HostProgram) -> list[str]:
@@ -91,7 +76,7 @@ def archive_options(program: HostProgram) -> list[str]:
         with contextlib.suppress(OSError):
             path = archive_path(one)
             if path.is_file():
-                return [f"-XX:SharedArchiveFile={path}", f"-Xlog:{_WORDS}"]
+                return mapping(path)
     return []
 
 
@@ -105,7 +90,7 @@ def make_in_background(program: HostProgram, start: Callable[..., Any]) -> None:
     except OSError:
         return
     with _lock:
-        if path in _begun or path.is_file() or _failed(path).is_file():
+        if path in _begun or path.is_file() or failed_mark(path).is_file():
             return
         _begun.add(path)
 
@@ -131,44 +116,16 @@ def make_archive(program: HostProgram, start: Callable[..., Any]) -> Path:
     with exclusive(path.with_suffix(".lock")):
         if path.is_file():
             return path
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=_DRAFT) as folder:
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=DRAFT) as folder:
             half = Path(folder) / path.name
             try:
-                options = [f"-XX:ArchiveClassesAtExit={half}", f"-Xlog:{_WORDS}"]
-                _rehearse(start, options, Path(folder), program.plugins)
-                _try_out(program, half)
+                _rehearse(start, writing(half), Path(folder), program.plugins)
+                take_in(program.java, program.jars, half, path)
             except (ConnectError, OSError) as error:
-                _failed(path).write_text(f"{error}\n", encoding="utf-8")
+                failed_mark(path).write_text(f"{error}\n", encoding="utf-8")
                 raise
-            half.replace(path)
-        _forget_others(path)
     log.info("made the archive of the Java host's classes: %s, %d bytes", path, path.stat().st_size)
     return path
-
-
-def _failed(path: Path) -> Path:
-    return path.with_suffix(".failed")
-
-
-def _try_out(program: HostProgram, archive: Path) -> None:
-    """Raise ConnectError unless the JVM takes the archive."""
-    if not archive.is_file():
-        raise ConnectError("the JVM left no archive: it needs HotSpot, 13 or newer")
-    command = [str(program.java), "-XX:+UseSerialGC", "-Xshare:on", f"-XX:SharedArchiveFile={archive}"]
-    command += ["-cp", os.pathsep.join(map(str, program.jars)), "-version"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=MAKE_LIMIT_S, check=False)
-    if done.returncode:
-        raise ConnectError(f"the JVM does not take its own archive: {done.stdout}{done.stderr}")
-
-
-def _forget_others(path: Path) -> None:
-    archives = sorted(path.parent.glob("classes-*.jsa"), key=lambda one: one.stat().st_mtime)
-    for old in archives[:-_KEPT]:
-        old.unlink(missing_ok=True)  # a JVM that maps it keeps it
-    for draft in path.parent.glob(f"{_DRAFT}*"):
-        with contextlib.suppress(OSError):
-            if time.time() - draft.stat().st_mtime > _LEFT_S:
-                shutil.rmtree(draft, ignore_errors=True)
 
 
 def _rehearse(start: Callable[..., Any], options: Sequence[str], folder: Path, plugins: Sequence[Path]) -> None:

@@ -1,0 +1,86 @@
+"""Archives of the classes of JVMs, in the cache: each is written by one JVM and mapped by later ones (JEP 350).
+
+Owns how one is named, tried and forgotten; what runs in the JVM that writes it is its user's. A JVM that finds a jar
+changed leaves its archive alone without a word, so the name says which jars it is of, and a new one is tried with
+``-Xshare:on`` before it gets that name. Without an archive everything works the same, only slower.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from spark_connect_rt.errors import ConnectError
+
+MAKE_LIMIT_S = 120.0
+DRAFT = "archive-draft-"
+_LEFT_S = 3_600.0  # a draft so old is of a process that is gone
+_KEPT = 16  # archives of other Javas, jars and plug-ins
+_WORDS = "-Xlog:cds*=off"  # no word of an archive that does not fit, or of classes that none takes
+
+
+def archive_name(java: Path, facts: Sequence[bytes]) -> str:
+    """Return the file's name for a ``java`` program and what else an archive is of. Raises OSError."""
+    home = java.resolve().parent.parent
+    release = home / "release"
+    said = [os.fsencode(java.resolve()), release.read_bytes() if release.is_file() else b"", *facts]
+    digest = hashlib.sha256(b"\0".join(said)).hexdigest()[:16]
+    return f"classes-{digest}.jsa"
+
+
+def jar_facts(jars: Sequence[Path], whole: bool = True) -> Iterator[bytes]:
+    """Give what names each jar: its path where the JVM compares that (``whole``), else its name, so that copies count.
+
+    Times are in s, as the JVM compares them, and images of containers keep them.
+    """
+    for jar in jars:
+        found = jar.stat()
+        yield f"{jar if whole else jar.name} {found.st_size} {int(found.st_mtime)}".encode()
+
+
+def mapping(archive: Path) -> list[str]:
+    """Return the options of a JVM that maps an archive."""
+    return [f"-XX:SharedArchiveFile={archive}", _WORDS]
+
+
+def writing(archive: Path) -> list[str]:
+    """Return the options of a JVM that writes an archive of what it loaded, at its end."""
+    return [f"-XX:ArchiveClassesAtExit={archive}", _WORDS]
+
+
+def failed_mark(archive: Path) -> Path:
+    """Return the file that says that this archive could not be made, and why."""
+    return archive.with_suffix(".failed")
+
+
+def take_in(java: Path, jars: Sequence[Path], draft: Path, archive: Path) -> None:
+    """Give a draft its name, and forget what is too much. Raises ConnectError: the JVM does not take it; OSError."""
+    _try_out(java, jars, draft)
+    draft.replace(archive)
+    _forget_others(archive)
+
+
+def _try_out(java: Path, jars: Sequence[Path], archive: Path) -> None:
+    if not archive.is_file():
+        raise ConnectError("the JVM left no archive: it needs HotSpot, 13 or newer")
+    command = [str(java), "-XX:+UseSerialGC", "-Xshare:on", f"-XX:SharedArchiveFile={archive}"]
+    command += ["-cp", os.pathsep.join(map(str, jars)), "-version"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=MAKE_LIMIT_S, check=False)
+    if done.returncode:
+        raise ConnectError(f"the JVM does not take its own archive: {done.stdout}{done.stderr}")
+
+
+def _forget_others(path: Path) -> None:
+    archives = sorted(path.parent.glob("classes-*.jsa"), key=lambda one: one.stat().st_mtime)
+    for old in archives[:-_KEPT]:
+        old.unlink(missing_ok=True)  # a JVM that maps it keeps it
+    for draft in path.parent.glob(f"{DRAFT}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - draft.stat().st_mtime > _LEFT_S:
+                shutil.rmtree(draft, ignore_errors=True)
