@@ -80,7 +80,12 @@ def _forget_others(path: Path) -> None:
     archives = sorted(path.parent.glob("classes-*.jsa"), key=lambda one: one.stat().st_mtime)
     for old in archives[:-_KEPT]:
         old.unlink(missing_ok=True)  # a JVM that maps it keeps it
-    for draft in path.parent.glob(f"{DRAFT}*"):
+    forget_drafts(path.parent)
+
+
+def forget_drafts(folder: Path) -> None:
+    """Remove what processes that are gone have left in a folder of archives."""
+    for draft in folder.glob(f"{DRAFT}*"):
         with contextlib.suppress(OSError):
             if time.time() - draft.stat().st_mtime > _LEFT_S:
                 shutil.rmtree(draft, ignore_errors=True)

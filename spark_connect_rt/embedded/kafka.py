@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from spark_connect_rt.embedded.broker_archive import BrokerArchive
 from spark_connect_rt.embedded.java import Java, find_java
 from spark_connect_rt.embedded.maven import KAFKA_VERSION, resolve_jars
 from spark_connect_rt.errors import StartupError
@@ -34,6 +35,7 @@ LOG_COORDINATES = (
     "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3!",
 )
 START_LIMIT_S = 90.0
+ARCHIVE_LIMIT_S = 40.0  # more, to stop, for the one that writes the archive of classes
 
 LOG_CONFIG = """Configuration:
   status: error
@@ -62,6 +64,7 @@ def free_ports(count: int) -> list[int]:
 # A request of 1 MiB is humongous in regions of 1 MiB, as the JVM chooses for a heap below 2 GiB: each one then brings a
 # concurrent mark nearer (0.22 of 2.0 us a record with all processes). Kafka's own advice is 16M, for 6 GiB.
 REGIONS = "-XX:G1HeapRegionSize=4m"
+FORMAT_OPTIONS = ("-XX:TieredStopAtLevel=1",)  # a second's work: nothing stays hot
 
 
 def log_config(levels: Mapping[str, str]) -> str:
@@ -126,6 +129,7 @@ class EmbeddedKafka:
         self._jvm_options = tuple(jvm_options)
         self._log_levels = dict(log_levels or {})
         self._coordinates = (f"{BROKER}:{version}", *(LOG_COORDINATES if log_levels else ()))
+        self._archive: BrokerArchive | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self.pid = 0
         self.port = 0
@@ -161,9 +165,11 @@ class EmbeddedKafka:
         if not self.pid:
             return
         self._signal(signal.SIGTERM)
-        if not self._await_end(timeout_s):
+        writes = self._archive is not None and self._archive.is_written
+        if not self._await_end(timeout_s + ARCHIVE_LIMIT_S if writes else timeout_s):
             self._signal(signal.SIGKILL)
             self._await_end(5.0)
+        self._keep_archive()
         (self.directory / "broker.json").unlink(missing_ok=True)
         self.pid = 0
 
@@ -172,6 +178,7 @@ class EmbeddedKafka:
         self._wanted_port = self.port
         self._signal(signal.SIGKILL)
         self._await_end(10.0)
+        self._keep_archive()
         self.pid = 0
 
     def __enter__(self) -> EmbeddedKafka:
@@ -186,7 +193,12 @@ class EmbeddedKafka:
         (self.directory / "broker.properties").write_text(text, encoding="utf-8")
         (self.directory / "log4j2.yaml").write_text(log_config(self._log_levels), encoding="utf-8")
 
+    def _keep_archive(self) -> None:
+        if self._archive is not None:
+            self._archive.keep()
+
     def _launch(self, java: Java, jars: list[Path]) -> None:
+        self._archive = BrokerArchive(java, jars)
         base = [
             str(java.executable),
             "-Xms128m",
@@ -202,7 +214,10 @@ class EmbeddedKafka:
             if not (self.directory / "logs" / "meta.properties").exists():
                 subprocess.run(
                     [
-                        *base,
+                        base[0],
+                        *self._archive.options(),
+                        *FORMAT_OPTIONS,
+                        *base[1:],
                         "kafka.tools.StorageTool",
                         "format",
                         "-t",
@@ -215,7 +230,7 @@ class EmbeddedKafka:
                     check=False,
                 )
             self._process = subprocess.Popen(
-                [*base, "kafka.Kafka", config],
+                [base[0], *self._archive.options_to_write(), *base[1:], "kafka.Kafka", config],
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,

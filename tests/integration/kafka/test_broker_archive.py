@@ -1,0 +1,64 @@
+"""The first embedded broker that stops in order leaves an archive of its classes, which the next one maps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spark_connect_rt.embedded import broker_archive
+from spark_connect_rt.embedded.broker_archive import BrokerArchive
+from spark_connect_rt.embedded.class_archives import failed_mark
+from spark_connect_rt.embedded.java import Java
+from spark_connect_rt.embedded.kafka import EmbeddedKafka
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache without an archive; the jars stay where they are."""
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    monkeypatch.setattr(broker_archive, "cache_directory", lambda: folder)
+    return folder / "broker"
+
+
+def test_a_broker_that_stops_writes_the_archive_and_the_next_one_maps_it(
+    cache: Path, java: Java, tmp_path: Path
+) -> None:
+    first = EmbeddedKafka(tmp_path / "first", java=java, die_with_parent=True)
+    first.start()
+    first.kill()
+    assert list(cache.iterdir()) == [], "it wrote nothing"
+    first.start()
+    first.stop()
+    (archive,) = cache.iterdir()
+    assert archive.stat().st_size > 10_000_000
+    with EmbeddedKafka(tmp_path / "second", java=java, die_with_parent=True) as second:
+        assert str(archive) in Path(f"/proc/{second.pid}/maps").read_text(encoding="utf-8")
+    assert list(cache.iterdir()) == [archive]
+
+
+def test_what_the_jvm_does_not_take_is_not_tried_again(cache: Path, java: Java, tmp_path: Path) -> None:
+    jar = tmp_path / "some.jar"
+    jar.write_bytes(b"no jar")
+    one = BrokerArchive(java, [jar])
+    (option, _) = one.options_to_write()
+    Path(option.partition("=")[2]).write_bytes(b"no archive")
+    assert one.is_written
+    one.keep()
+    assert not one.is_written
+    (mark,) = cache.iterdir()
+    assert mark == failed_mark(mark)
+    assert BrokerArchive(java, [jar]).options_to_write() == []
+
+
+def test_without_a_cache_a_broker_starts_without_one(
+    java: Java, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full() -> Path:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(broker_archive, "cache_directory", full)
+    one = BrokerArchive(java, [])
+    assert (one.options_to_write(), one.is_written) == ([], False)
+    one.keep()
