@@ -70,6 +70,7 @@ class Lab:
             properties=self._all(properties),
             heap_mb=self.java_heap_mb,
             jars=jars,
+            archived=False,
         )
         self._workers.append(worker)
         return worker

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spark_connect_rt.embedded.broker_archive import BrokerArchive
+from spark_connect_rt.embedded.archive_at_end import ArchiveAtEnd
 from spark_connect_rt.embedded.java import Java, find_java
 from spark_connect_rt.embedded.maven import KAFKA_VERSION, resolve_jars
 from spark_connect_rt.errors import StartupError
@@ -35,7 +35,6 @@ LOG_COORDINATES = (
     "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3!",
 )
 START_LIMIT_S = 90.0
-ARCHIVE_LIMIT_S = 40.0  # more, to stop, for the one that writes the archive of classes
 
 LOG_CONFIG = """Configuration:
   status: error
@@ -129,7 +128,7 @@ class EmbeddedKafka:
         self._jvm_options = tuple(jvm_options)
         self._log_levels = dict(log_levels or {})
         self._coordinates = (f"{BROKER}:{version}", *(LOG_COORDINATES if log_levels else ()))
-        self._archive: BrokerArchive | None = None
+        self._archive: ArchiveAtEnd | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self.pid = 0
         self.port = 0
@@ -165,8 +164,7 @@ class EmbeddedKafka:
         if not self.pid:
             return
         self._signal(signal.SIGTERM)
-        writes = self._archive is not None and self._archive.is_written
-        if not self._await_end(timeout_s + ARCHIVE_LIMIT_S if writes else timeout_s):
+        if not self._await_end(timeout_s if self._archive is None else self._archive.limit_s(timeout_s)):
             self._signal(signal.SIGKILL)
             self._await_end(5.0)
         self._keep_archive()
@@ -198,7 +196,7 @@ class EmbeddedKafka:
             self._archive.keep()
 
     def _launch(self, java: Java, jars: list[Path]) -> None:
-        self._archive = BrokerArchive(java, jars)
+        self._archive = ArchiveAtEnd("broker", java, jars)
         base = [
             str(java.executable),
             "-Xms128m",

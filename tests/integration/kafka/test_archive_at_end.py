@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.embedded import broker_archive
-from spark_connect_rt.embedded.broker_archive import BrokerArchive
+from spark_connect_rt.embedded import archive_at_end
+from spark_connect_rt.embedded.archive_at_end import ArchiveAtEnd
 from spark_connect_rt.embedded.class_archives import failed_mark
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
@@ -18,7 +18,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache without an archive; the jars stay where they are."""
     folder = tmp_path / "cache"
     folder.mkdir()
-    monkeypatch.setattr(broker_archive, "cache_directory", lambda: folder)
+    monkeypatch.setattr(archive_at_end, "cache_directory", lambda: folder)
     return folder / "broker"
 
 
@@ -41,15 +41,15 @@ def test_a_broker_that_stops_writes_the_archive_and_the_next_one_maps_it(
 def test_what_the_jvm_does_not_take_is_not_tried_again(cache: Path, java: Java, tmp_path: Path) -> None:
     jar = tmp_path / "some.jar"
     jar.write_bytes(b"no jar")
-    one = BrokerArchive(java, [jar])
+    one = ArchiveAtEnd("broker", java, [jar])
     (option, _) = one.options_to_write()
     Path(option.partition("=")[2]).write_bytes(b"no archive")
-    assert one.is_written
+    assert one.limit_s(1.0) > 1.0
     one.keep()
-    assert not one.is_written
+    assert one.limit_s(1.0) == 1.0
     (mark,) = cache.iterdir()
     assert mark == failed_mark(mark)
-    assert BrokerArchive(java, [jar]).options_to_write() == []
+    assert ArchiveAtEnd("broker", java, [jar]).options_to_write() == []
 
 
 def test_without_a_cache_a_broker_starts_without_one(
@@ -58,7 +58,7 @@ def test_without_a_cache_a_broker_starts_without_one(
     def full() -> Path:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(broker_archive, "cache_directory", full)
-    one = BrokerArchive(java, [])
-    assert (one.options_to_write(), one.is_written) == ([], False)
+    monkeypatch.setattr(archive_at_end, "cache_directory", full)
+    one = ArchiveAtEnd("broker", java, [])
+    assert (one.options_to_write(), one.limit_s(1.0)) == ([], 1.0)
     one.keep()

@@ -1,6 +1,6 @@
-"""The archive of the embedded broker's classes: the first broker that stops in order writes it, later ones map it.
+"""An archive of a program's classes: the first of its JVMs that ends in order writes it, later ones map it.
 
-A start costs a third less so. The one that writes stops some seconds later, once for each Java and Kafka.
+An embedded broker starts at half the CPU so. The one that writes ends some seconds later, once for each Java and Kafka.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ from spark_connect_rt.embedded.class_archives import (
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.errors import ConnectError
 
+WRITE_LIMIT_S = 40.0
 log = logging.getLogger(__name__)
 
 
-class BrokerArchive:
-    """That of one broker's Java and jars. Where the cache cannot be written to, none is used."""
+class ArchiveAtEnd:
+    """That of one Java and jars, for one JVM. Where the cache cannot be written to, none is used."""
 
-    def __init__(self, java: Java, jars: Sequence[Path]) -> None:
-        """Take what the broker is started with."""
+    def __init__(self, program: str, java: Java, jars: Sequence[Path]) -> None:
+        """Take what the JVM is started with; ``program`` names the folder in the cache."""
         self._java, self._jars = java.executable, jars
         self._path: Path | None = None
         self._draft: Path | None = None
         with contextlib.suppress(OSError):
-            folder = cache_directory() / "broker"
+            folder = cache_directory() / program
             folder.mkdir(exist_ok=True)
             forget_drafts(folder)
             self._path = folder / archive_name(self._java, list(jar_facts(jars)))
@@ -48,7 +49,7 @@ class BrokerArchive:
         return mapping(self._path) if self._path is not None and self._path.is_file() else []
 
     def options_to_write(self) -> list[str]:
-        """Return the options that map it, or those that write it when the JVM ends: ``keep`` then."""
+        """Return the options that map it, or those that write it when the JVM ends: ``keep`` then, for ``limit_s``."""
         if self._path is None or self._path.is_file() or failed_mark(self._path).is_file():
             return self.options()
         with contextlib.suppress(OSError):
@@ -56,10 +57,9 @@ class BrokerArchive:
             return writing(self._draft)
         return []
 
-    @property
-    def is_written(self) -> bool:
-        """Tell whether the broker's JVM writes it when it ends, which takes some seconds."""
-        return self._draft is not None
+    def limit_s(self, limit_s: float) -> float:
+        """Return the time to end that a JVM is to have, which would else have ``limit_s``: writing takes some of it."""
+        return limit_s if self._draft is None else limit_s + WRITE_LIMIT_S
 
     def keep(self) -> None:
         """Take in what the JVM wrote at its end; one that did not end in order wrote nothing."""
@@ -70,7 +70,7 @@ class BrokerArchive:
             if draft.is_file():
                 take_in(self._java, self._jars, draft, self._path)
         except (ConnectError, OSError) as error:
-            log.info("brokers start without an archive of classes: %s", error)
+            log.info("%s: started without an archive of classes: %s", self._path.parent.name, error)
             with contextlib.suppress(OSError):
                 failed_mark(self._path).write_text(f"{error}\n", encoding="utf-8")
         finally:
