@@ -134,17 +134,17 @@ def test_a_task_that_is_not_busy_any_more_shares_a_slot_again(tmp_path: Path, mo
     worker = new_worker(tmp_path, settings)
     quiet = worker.start("quiet", count="1")
     worker.wait_sent("quiet", 1)
-    busy = worker.start("busy", count="2000", per_poll="20", pause_s="0.005")
+    busy = worker.start("busy", count="8000", per_poll="20", pause_s="0.005")
     assert isinstance(worker.runner, MemoryTaskRunner)
     slices = worker.runner.launcher.slices
     worker.until(lambda: len(slices) == 2)
-    worker.wait_sent("busy", 2000)
+    worker.wait_sent("busy", 8000)
     times = ["start", "stop", "start", "stop", "start"]  # shared, alone, shared
     worker.until(lambda: [line.split()[0] for line in worker.notes("busy")] == times)
     worker.until(lambda: [one._thread.is_alive() for one in slices] == [True, False])
     assert worker.end(busy).drained
     assert worker.end(quiet).drained
-    assert worker.sent("busy") == list(range(2000))
+    assert worker.sent("busy") == list(range(8000))
     worker.runner.close(2_000)
 
 
