@@ -1,8 +1,8 @@
 """The executor's Python daemon (``spark.python.daemon.module``): forks workers that have everything imported.
 
-Measured: 35 MB a worker instead of 83, no second of imports at each fork, and Spark's gc.collect() after every task
-costs nothing, because what is imported here is frozen. Memory that one of a slot's many threads gave back serves the
-others: 20 tasks cost their slot 10 MB instead of 120 (./bench.sh memory).
+Measured: 9 to 15 MB of its own a worker instead of 83, no second of imports at each fork, and Spark's gc.collect()
+after every task costs nothing, because what is imported here is frozen. Memory that one of a slot's many threads gave
+back serves the others: 20 tasks cost their slot 10 MB instead of 120 (./bench.sh memory).
 """
 
 from __future__ import annotations
@@ -24,6 +24,15 @@ _WANTED = (
     "confluent_kafka",
     "spark_connect_rt.spark.executor.datasource",
     "spark_connect_rt.spark.executor.slice_halves",
+    # What any task takes next: in each slot 16 MiB and 0.2 CPU s that its first record would wait for.
+    "spark_connect_rt.app.executor_clients",
+    "spark_connect_rt.app.worker_plugins",
+    "spark_connect_rt.converters.string",
+    "spark_connect_rt.kafka.reading.consumers",
+    "spark_connect_rt.kafka.reading.fetch_consumer",
+    "spark_connect_rt.kafka.writing.column_producer",
+    "spark_connect_rt.kafka.writing.producers",
+    "spark_connect_rt.plugins.isolation",
 )
 
 
