@@ -211,6 +211,8 @@ class JavaSourceTask(HostedSource):
                 self._calls.send(ToJava.CONFIG, {"question": frame.head["question"], **now})
             case FromJava.IDLE:
                 self._idle, self._over = True, self._over or frame.head.get("last", False)
+            case FromJava.RETRIED:
+                self._held.poll_failed()
             case FromJava.FAILED:
                 self._fail(frame.head)
             case FromJava.ENDED:

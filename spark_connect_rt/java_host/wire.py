@@ -57,6 +57,7 @@ class FromJava(Enum):
     ERRANT = b"Z"  # a record that was given up, for the log and the dead letter queue
     MADE = b"M"  # source: it waits for GO
     IDLE = b"I"  # source: no poll is under way
+    RETRIED = b"R"  # source: a poll has failed, and is tried again
     FAILED = b"F"
     ENDED = b"E"
     ANSWER = b"Q"

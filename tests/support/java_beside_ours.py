@@ -119,7 +119,7 @@ class JavaBesideOurs:
 
     def hosts(self, jar: str = "") -> list[psutil.Process]:
         """Return the JVMs that host tasks of ours (not the one beside the driver); ``jar``: that hold such a jar."""
-        return [one for one in self.ours.processes() if one.ppid() != self.ours.pid and _hosts(one, jar)]
+        return [one for one in self.ours.processes() if _hosts(one, jar, self.ours.pid)]
 
     def kill_host(self, jar: str) -> int:
         """SIGKILL the JVM of the tasks of that jar; return its pid."""
@@ -142,9 +142,9 @@ class JavaBesideOurs:
         return slot
 
 
-def _hosts(process: psutil.Process, jar: str) -> bool:
+def _hosts(process: psutil.Process, jar: str, driver: int) -> bool:
     try:
-        if HOST_CLASS not in process.cmdline():
+        if HOST_CLASS not in process.cmdline() or process.ppid() == driver:
             return False
         return not jar or any(jar in Path(one.path).name for one in process.open_files())
     except psutil.Error:

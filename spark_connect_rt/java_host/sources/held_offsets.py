@@ -3,7 +3,8 @@
 Owns when the offsets of a Java source that is no exactly-once source go out. Several records of one offset may come in
 two polls: Debezium makes of a moved primary key a delete, a tombstone and an insert, each at the change's place in the
 log, and takes all of them for sent once that offset is stored. Java Connect stores offsets a minute apart, so what
-follows has long been sent; here they go out behind each batch, and a kill between the two polls lost the insert.
+follows has long been sent; here they go out behind each batch, and a kill between the two polls lost the insert. So did
+a poll that failed: what Debezium had ready is gone then, and it starts again from the offsets that are stored.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from spark_connect_rt.pipeline.source_pipeline import ConvertedBatch, SourceOffs
 from spark_connect_rt.spark.executor.sources.hosted_source import SourceOutput
 
 HOLD_S = 0.25  # behind the last batch, when nothing follows
+FAILED_HOLD_S = 60.0  # when a poll failed behind it: as long as Java Connect has by default
 _NOTHING = pa.RecordBatch.from_arrays([], names=[])
 
 
@@ -43,6 +45,10 @@ class HeldOffsets:
             self._until_s = self._clock() + HOLD_S
             converted = replace(converted, source_offsets=given)
         self._output.send(converted)
+
+    def poll_failed(self) -> None:
+        """Hold what is held for longer: the connector may begin again there, though records before it are missing."""
+        self._until_s = self._clock() + FAILED_HOLD_S
 
     def wait_s(self) -> float | None:
         """Return in how many seconds to call ``release``; None: nothing is held."""

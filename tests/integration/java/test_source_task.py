@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -257,6 +258,16 @@ def test_a_kill_behind_a_poll_that_nothing_follows_has_it_come_again(
     assert sources.worker.end(launch).drained
     assert sources.values("one") == [f"0:{n}" for n in range(7)] * 2
     assert list(sources.worker.offsets.values()) == [{"n": 7}]  # a stop holds nothing back
+
+
+def test_offsets_are_held_behind_a_poll_that_failed(sources: Sources) -> None:
+    """What the connector had ready may be gone, and it may begin again from the offsets that are stored."""
+    launch = sources.misbehaving("poll:retriable@2", "failed", records="7")
+    sources.worker.until(lambda: len(sources.values("failed")) == 7)
+    time.sleep(4 * held_offsets.HOLD_S)
+    assert list(sources.worker.offsets.values()) == []
+    assert sources.worker.end(launch).drained
+    assert list(sources.worker.offsets.values()) == [{"n": 7}]
 
 
 def test_a_task_starts_again_in_the_jvm_that_it_had_whatever_its_end_raised(sources: Sources) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_connect_rt.java_host.sources.held_offsets import HOLD_S, HeldOffsets
+from spark_connect_rt.java_host.sources.held_offsets import FAILED_HOLD_S, HOLD_S, HeldOffsets
 from spark_connect_rt.pipeline.source_pipeline import ConvertedBatch
 from spark_connect_rt.pipeline.transaction_boundaries import End
 from spark_connect_rt.spark.executor.sources.hosted_source import Durable
@@ -72,6 +72,24 @@ def test_or_alone_when_nothing_follows() -> None:
     assert one.wait_s() is None
     one.release()
     assert len(output.sent) == 2
+
+
+def test_behind_a_poll_that_failed_they_are_held_for_as_long_as_in_java_connect() -> None:
+    output = Output()
+    one = held(output)
+    one.poll_failed()
+    assert one.wait_s() is None
+    one.send(batch(5, 1))
+    one.poll_failed()
+    output.now_s = FAILED_HOLD_S - 1
+    one.release(at_once=False)
+    assert (output.sent, one.wait_s()) == ([(5, None)], 1.0)
+    one.send(batch(5, 2))
+    assert (output.sent[1:], one.wait_s()) == ([(5, 1)], HOLD_S)
+    one.poll_failed()
+    output.now_s += FAILED_HOLD_S
+    one.release(at_once=False)
+    assert output.sent[2:] == [(0, 2)]
 
 
 @given(st.lists(st.sampled_from(["send", "errants", "wait", "release"]), max_size=30))
