@@ -168,7 +168,8 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
       polled = task.poll();
     } catch (RetriableException error) {
       log.warn("{} failed to poll records from SourceTask. Will retry operation.", id, error);
-      send('R', null); // perhaps the connector starts again by itself, from the offsets of the topic
+      send(
+          'R', null); // perhaps the connector starts again by itself, from the offsets of the topic
       Thread.sleep(RETRY_WAIT_MS);
     } finally {
       pollMicros += (System.nanoTime() - began) / 1000;
