@@ -85,6 +85,7 @@ def test_a_moved_key_survives_a_kill_between_its_records(both: JavaBesideOurs, d
         while both.reader.count(f"ours.{ITEMS}") < count + 200:
             time.sleep(0.01)
         host.kill()
+        host.wait(LIMIT_S)  # while its memory is given back it is still among the processes
     both.await_key(ITEMS, database.mark(), LIMIT_S)
     both.assert_equal(ITEMS)
 
