@@ -89,12 +89,8 @@ def calm_tasks(runs: Iterable[Run], limits: PackingLimits, now_ms: float, calm_m
     Java's stay: what a start costs them (a schema's history is read again) is more than a slot.
     """
     for run in runs:
-        if (
-            not run.alone
-            or run.launch.java is not None
-            or not _settled(run, now_ms)
-            or not is_calm(_load(run, now_ms), limits)
-        ):
+        may_share = run.alone and run.launch.java is None and _settled(run, now_ms)
+        if not (may_share and is_calm(_load(run, now_ms), limits)):
             run.calm_since_ms = None
         elif run.calm_since_ms is None:
             run.calm_since_ms = now_ms
@@ -107,7 +103,8 @@ def _settled(run: Run, now_ms: float) -> bool:
 
 
 def _load(run: Run, now_ms: float) -> TaskLoad:
-    recent = [one for one in run.moved if _settled(run, now_ms) and one[0] >= now_ms - WINDOW_MS]
+    settled = _settled(run, now_ms)
+    recent = [one for one in run.moved if settled and one[0] >= now_ms - WINDOW_MS]
     seconds = WINDOW_MS / 1000
     return TaskLoad(
         run.task,
