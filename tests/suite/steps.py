@@ -30,6 +30,7 @@ HEAVY = ("tests/integration/test_bench_smoke.py", "tests/java_proofs/test_debezi
 WORKERS = 2  # beside the stories of groups: real processes wait as much as they compute
 SCHEDULES = "CONNECTRT_SCHEDULES"  # how many schedules tests/simulation runs; see tests/simulation/test_schedules.py
 LONG_SCHEDULES = "10000"
+BENCHES = "CONNECTRT_BENCHES"  # which benchmarks tests/integration/test_bench_smoke.py tries: one, or all
 JAVA_SIZES = "CONNECTRT_JAVA_PROOFS"  # the sizes of tests/java_proofs; see tests/support/java_beside_ours.py
 # Compiled by the first compiler only a JVM costs half the CPU until it answers: brokers 7.1 -> 4.0 s, Java's worker
 # 13 -> 6, ours 14.5 -> 11.9. No test measures speed.
@@ -65,7 +66,6 @@ STATIC: Lane = (
     Step("import layers", ("lint-imports",)),
     _python("site of the docs", "mkdocs", "build", "--strict", "--quiet"),
 )
-UNIT: Lane = (_pytest("unit", *PURE),)
 SIMULATION: Lane = (_pytest("simulation", "tests/simulation"),)
 GROUPS: Lane = (_pytest("worker groups", *GROUP_STORIES, tries_again=True),)
 SEVERAL: Lane = (_pytest("several workers", *SEVERAL_WORKERS, tries_again=True),)
@@ -73,6 +73,8 @@ JVMS: Lane = (_pytest("many JVMs", *HEAVY, tries_again=True),)
 JAVA_PROOFS: Lane = (_pytest("java connectors", "tests/java_proofs"),)
 ELSEWHERE = (*GROUP_STORIES, *SEVERAL_WORKERS, *HEAVY)
 BESIDE = ("-p", "tests.suite.longest_first", "-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder")
+UNIT: Lane = (_pytest("unit", *BESIDE, *PURE),)
+BENCH_SMOKE: Lane = (_pytest("benchmarks", "tests/integration/test_bench_smoke.py", tries_again=True),)
 REAL_PROCESSES: Lane = (
     _pytest("real processes", *BESIDE, *(f"--ignore={story}" for story in ELSEWHERE), *REAL, tries_again=True),
 )
@@ -114,10 +116,10 @@ class Run:
 
 RUNS: dict[str, Run] = {
     "all": Run(
-        (((*STATIC, *SIMULATION, *OLDEST_SPARK, *BROWSER), JVMS), (SEVERAL, UNIT), (GROUPS, REAL_PROCESSES)), JVM
+        (((*STATIC, *SIMULATION, *OLDEST_SPARK, *BROWSER), (*SEVERAL, *JVMS)), (UNIT,), (GROUPS, REAL_PROCESSES)), JVM
     ),
     "quick": Run(((STATIC, UNIT),), JVM),
-    "long": Run((((*SIMULATION, *REAL_PROGRAMS),),), {**JVM, SCHEDULES: LONG_SCHEDULES}),
+    "long": Run((((*SIMULATION, *REAL_PROGRAMS, *BENCH_SMOKE),),), {**JVM, SCHEDULES: LONG_SCHEDULES, BENCHES: "all"}),
     "java": Run(((JAVA_PROOFS,),), {**JVM, JAVA_SIZES: "whole"}),
 }
 
