@@ -5,6 +5,8 @@
 #   ./test.sh quick           format, lint, types, import layers; tests without processes: minutes
 #   ./test.sh long            the long forms: 10,000 schedules of the simulation, real Singer taps and Airbyte sources
 #   ./test.sh java            real connectors in Java, in full: Debezium, JDBC, Iceberg, Kafka's own; half an hour
+#   ./test.sh conformance     Apache Kafka's own Connect integration tests against our workers; two hours, writes
+#                             docs/reference/conformance.md; a class or CLASS#METHOD behind it runs only that
 #   ./test.sh spark 4.0       what another Spark could break, on the newest 4.0 (or 4.1, 4.2), in .venv-spark-4.0
 #   ./test.sh spark 4.0 tests/e2e/test_worker.py -k flow   only these tests, there
 #   ./test.sh tests/unit -k x only these tests: the arguments go to pytest, the static checks are left out
@@ -16,6 +18,7 @@ python=$(./spark-submit.sh --environment dev)
 export PATH="$(dirname "$python"):$PATH"
 case "${1:-all}" in
   all | quick | long | java) exec "$python" -m tests.suite "${1:-all}" ;;
+  conformance) exec "$python" -m tests.conformance "${@:2}" ;;
   spark)
     line=${2:?which Spark: 4.0, 4.1 or 4.2}
     if [ $# -gt 2 ]; then exec "$python" -m tests.suite.other_spark "$line" "${@:3}"; fi

@@ -18,7 +18,7 @@ from spark_connect_rt.app.deferred_runner import DeferredRunner, with_stores
 from spark_connect_rt.app.exit_codes import EXIT_BROKER_UNREACHABLE
 from spark_connect_rt.app.management.parts import Surroundings, WorkerManagement
 from spark_connect_rt.app.plugin_group import group_installs, path_watch
-from spark_connect_rt.app.plugin_report import refuse_unlisted, tell_broken
+from spark_connect_rt.app.plugin_report import refuse_test_jars, refuse_unlisted, tell_broken
 from spark_connect_rt.app.rest_api import RestApi
 from spark_connect_rt.app.wiring import ClusterId, admin_of, spark_runner
 from spark_connect_rt.app.worker_plugins import import_plugins_when_named, java_asked, plugins_of
@@ -90,6 +90,7 @@ class ConnectWorker(ABC, Generic[Herder]):
             raise
 
     def _start(self) -> None:
+        refuse_test_jars(self.config.rest)
         self._admin = admin_of(self.config)
         self._runner = DeferredRunner(self._new_runner, prepare=with_stores, report=self.supervisor.failed)
         dependencies = self._dependencies(self._admin, self._runner)

@@ -6,12 +6,16 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from spark_connect_rt.config.worker.listeners import parse_listeners
 from spark_connect_rt.config.worker.own_settings import PluginSettings
+from spark_connect_rt.config.worker.worker_config import RestSettings
 from spark_connect_rt.errors import BadConfigError, NotFoundError
+from spark_connect_rt.java_host.jar import TEST_JARS, jars_of_tests
 from spark_connect_rt.plugins.java_plugins import HYBRID_FAIL
 from spark_connect_rt.plugins.registry import Plugins
 
 Report = dict[str, list[dict[str, Any]]]
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def tell_broken(plugins: Plugins) -> None:
@@ -35,6 +39,14 @@ def refuse_unlisted(settings: PluginSettings, plugins: Plugins) -> None:
     unlisted = [f"{one.location}: {one.error}" for one in plugins.broken() if HYBRID_FAIL in one.error]
     if unlisted:
         raise BadConfigError({"plugin.discovery": unlisted})
+
+
+def refuse_test_jars(rest: RestSettings) -> None:
+    """Raise BadConfigError when test jars, which replace Connect's classes, are set for a worker others can reach."""
+    reachable = [one for one in rest.listeners if parse_listeners([one])[0].host not in LOOPBACK]
+    if jars_of_tests() and reachable:
+        why = f"{TEST_JARS} is set, which only a worker under test may have: listen on localhost only, or unset it"
+        raise BadConfigError({"listeners": [why]})
 
 
 def plugin_report(plugins: Plugins) -> Report:

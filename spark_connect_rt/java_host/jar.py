@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import tempfile
 from collections.abc import Sequence
 from importlib.resources import files
@@ -22,7 +23,9 @@ from spark_connect_rt.java_host.compiler import compile_jar, connect_jars, javac
 from spark_connect_rt.spark.executor.late_plugins import fetch_java_host
 from spark_connect_rt.spark.executor.shipped_plugins import copies_here, java_host_here
 
-__all__ = ["compiler_command", "connect_jars", "host_jar", "packaged_jar", "program_jars"]
+__all__ = ["compiler_command", "connect_jars", "host_jar", "jars_of_tests", "packaged_jar", "program_jars"]
+
+TEST_JARS = "CONNECTRT_TEST_JARS"
 
 _SOURCES = Path(__file__).resolve().parents[2] / "java" / "src"
 _HERE = files(__package__)
@@ -36,7 +39,16 @@ def program_jars(java: Java) -> list[Path]:
     if sent is not None:
         return sorted(sent.glob("*.jar"))
     connect = connect_jars()
-    return [*connect, host_jar(java, connect)]
+    return [*jars_of_tests(), *connect, host_jar(java, connect)]
+
+
+def jars_of_tests() -> list[Path]:
+    """Return the jars that stand before Connect's own on the class path; none but for a worker under test.
+
+    Kafka's own test connectors live in packages that are never loaded from ``plugin.path`` (Java
+    ``PluginUtils.shouldLoadInIsolation``).
+    """
+    return [Path(jar) for jar in os.environ.get(TEST_JARS, "").split(os.pathsep) if jar]
 
 
 def _asked_for() -> Path | None:

@@ -1,0 +1,1 @@
+"""Apache Kafka's own Connect integration tests, unmodified, against our workers: ``./test.sh conformance``."""
