@@ -30,6 +30,10 @@ class ConfigInfos:
     groups: tuple[str, ...]
     configs: tuple[ConfigInfo, ...]
 
+    def declared(self) -> set[str]:
+        """Return the names of all settings that someone declares."""
+        return {one.key.name for one in self.configs if one.key is not None}
+
     def problems(self) -> dict[str, list[str]]:
         """Return setting -> complaints, in the order of the answer."""
         found: dict[str, list[str]] = {}

@@ -142,8 +142,14 @@ def patch(session: Session, name: str, words: Sequence[str], dry_run: bool) -> i
 
 
 def refuse_invalid(session: Session, config: Mapping[str, str]) -> None:
-    """Have a configuration checked. Raises BadConfigError with every problem."""
+    """Have a configuration validated, and note each setting that nothing reads.
+
+    Raises BadConfigError with every problem.
+    """
+    # Imported when needed: other commands start faster without them.
+    from spark_connect_rt.app.plugin_scan import BUNDLED
     from spark_connect_rt.errors import BadConfigError
+    from spark_connect_rt.planning.unread_settings import unread_settings
 
     plugin = config.get("connector.class")
     if not plugin:
@@ -152,6 +158,10 @@ def refuse_invalid(session: Session, config: Mapping[str, str]) -> None:
     problems = {
         one["value"]["name"]: one["value"]["errors"] for one in answer["configs"] if one.get("value", {}).get("errors")
     }
+    declared = {one["definition"]["name"] for one in answer["configs"] if one.get("definition")}
+    in_python = config.get("connectrt.runtime") != "java" and any(plugin in desc.names() for desc in BUNDLED)
+    for unread in unread_settings(config, declared, declares_all=in_python):
+        session.terminal.note(f"warning: {unread.sentence()}")
     if problems:
         raise BadConfigError(problems)
 

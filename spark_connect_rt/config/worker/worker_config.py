@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.nearest_name import nearest_name
 from spark_connect_rt.config.settings_group import SettingsGroup
 from spark_connect_rt.config.validators import AtLeast, non_empty, one_of
 from spark_connect_rt.config.worker.override_policy import known_policy
@@ -241,24 +242,7 @@ PASSED_ON = (
 def unknown_setting_warnings(definition: ConfigDef, raw: Mapping[str, Any], prefixes: tuple[str, ...]) -> list[str]:
     """Return one sentence for each setting that nothing reads: probably a misspelling."""
     return [
-        f"setting {name} is not known and has no effect" + _nearest(name, definition)
+        f"setting {name} is not known and has no effect" + (f"; did you mean {near}?" if near else "")
         for name in definition.unknown(raw, prefixes)
+        for near in [nearest_name(name, definition.names())]
     ]
-
-
-def _nearest(name: str, definition: ConfigDef) -> str:
-    """Return a hint at the known setting that differs least, if one is near."""
-    near = [known for known in definition.names() if _distance(name, known, limit=2) <= 2]
-    return f"; did you mean {near[0]}?" if near else ""
-
-
-def _distance(first: str, second: str, limit: int) -> int:
-    """Return how many letters have to change, counted up to a little over ``limit``."""
-    if abs(len(first) - len(second)) > limit:
-        return limit + 1
-    row = list(range(len(second) + 1))
-    for index, letter in enumerate(first, start=1):
-        before, row[0] = row[0], index
-        for place, other in enumerate(second, start=1):
-            before, row[place] = row[place], min(row[place] + 1, row[place - 1] + 1, before + (letter != other))
-    return row[-1]

@@ -6,7 +6,7 @@ Owns the order of the lines and that no secret is in one.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from spark_connect_rt.api.connector import Connector, SinkConnector
 from spark_connect_rt.api.outside_checks import Finding, Level
@@ -18,8 +18,10 @@ from spark_connect_rt.management.checks.in_parallel import ParallelChecks, Plann
 from spark_connect_rt.management.checks.kafka_lines import KafkaLines
 from spark_connect_rt.management.checks.offset_lines import OffsetLines
 from spark_connect_rt.management.previews.starting_points import StartingPoints
+from spark_connect_rt.planning.unread_settings import unread_settings
 from spark_connect_rt.ports.herder import HerderApi
 from spark_connect_rt.ports.hidden_values import HIDDEN, without_secrets
+from spark_connect_rt.ports.java_code import JavaConnector
 from spark_connect_rt.ports.management.checks import (
     CHECKS,
     CREDENTIALS,
@@ -106,12 +108,19 @@ class ConnectorChecks:
     def _validation(self, config: Mapping[str, str]) -> Sequence[Finding]:
         named = {"name": "check", **config}
         try:
-            problems = validated(self._deps, named, recommending=False).problems()
+            infos = validated(self._deps, named)
         except BadRequestError as error:
             return [Finding(VALIDATION, "connector.class", Level.PROBLEM, str(error), "correct connector.class")]
-        if problems:
-            return _problems(problems)
-        return [Finding(VALIDATION, "", Level.OK, f"{len(config)} settings are valid")]
+        unread = self._unread(config, infos.declared())
+        if problems := infos.problems():
+            return [*_problems(problems), *unread]
+        return [Finding(VALIDATION, "", Level.OK, f"{len(config)} settings are valid"), *unread]
+
+    def _unread(self, config: Mapping[str, str], declared: Collection[str]) -> Iterator[Finding]:
+        connector = new_connector(self._deps.plugins, self._deps.resolve(config))
+        for one in unread_settings(config, declared, declares_all=not isinstance(connector, JavaConnector)):
+            change = f"rename it to {one.nearest}" if one.nearest else "remove it, or correct its name"
+            yield Finding(VALIDATION, one.name, Level.WARNING, one.sentence(), change)
 
     def _outside(
         self,

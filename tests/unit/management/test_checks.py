@@ -315,3 +315,10 @@ def test_what_an_executor_runs_connects_side_by_side_and_says_why_not() -> None:
         port = server.getsockname()[1]
         part = pickle.loads(pickle.dumps(ReachPart([("127.0.0.1", port), ("no.such.invalid", 1)], 2.0)))
         assert list(part(iter([0]))) == [socket.gethostname(), "", "no such host is known"]
+
+
+def test_settings_that_nothing_reads_are_warnings_with_the_name_that_was_meant(checking: Checking) -> None:
+    config = {**source("src2", topic="t"), **STRINGS, "task.max": "2", "value.converter.schemas.enabled": "false"}
+    warned = {one.setting: one.what for one in checking.lines(config) if one.level == "warning"}
+    assert warned["task.max"].endswith("Did you mean tasks.max?")
+    assert "value.converter.schemas.enabled" in warned

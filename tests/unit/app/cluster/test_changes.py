@@ -77,6 +77,16 @@ def test_dry_run_validates_and_changes_nothing(folder: str, connectrt: Commands,
     assert all(line.endswith("/config/validate") for line in cluster.writes())
 
 
+def test_dry_run_warns_about_a_setting_that_nothing_reads(
+    tmp_path: Path, connectrt: Commands, cluster: StandInCluster
+) -> None:
+    file = write(tmp_path, "one.json", connector("one", fille="/in"))
+    ended = connectrt("apply", "-f", file, "--dry-run")
+    assert ended.code == 0
+    assert "warning: fille has no effect" in ended.err
+    assert "Did you mean file?" in ended.err
+
+
 def test_pruning_asks_and_names_what_goes(folder: str, connectrt: Commands, cluster: StandInCluster) -> None:
     ended = connectrt("apply", "-f", folder, "--prune")
     assert ended.code == 1

@@ -1,0 +1,67 @@
+"""Settings of a connector that nothing reads: misspelled, of another plug-in, or of an alias that is not listed.
+
+Pure. Java Connect passes over such a setting in silence. ``POST /admin/check`` and the dry runs of the command line
+warn about it, and name the setting that was probably meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from spark_connect_rt.config.config_def import Type, parse_value
+from spark_connect_rt.config.nearest_name import nearest_name
+
+_FREE = ("topic.creation.", "spark.")
+"""Names below these belong to groups or options that the user names."""
+_CLIENTS = ("producer.override.", "consumer.override.", "admin.override.")
+_CONVERTERS = ("key.converter", "value.converter", "header.converter")
+_CHAINS = ("transforms", "predicates")
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadSetting:
+    """One setting without effect; ``nearest`` is the name that was probably meant, empty if none is near."""
+
+    name: str
+    why: str
+    nearest: str = ""
+
+    def sentence(self) -> str:
+        """Return what a person reads."""
+        hint = f" Did you mean {self.nearest}?" if self.nearest else ""
+        return f"{self.name} has no effect: {self.why}.{hint}"
+
+
+def unread_settings(
+    config: Mapping[str, str], declared: Collection[str], *, declares_all: bool
+) -> Sequence[UnreadSetting]:
+    """Return the settings of ``config`` that nothing reads, in their order.
+
+    Args:
+        config: the connector's configuration.
+        declared: every setting that the connector, its clients, converters, transformations and predicates declare.
+        declares_all: whether the connector declares every setting that it reads, as Python connectors do. Java
+            connectors pass settings on to libraries; of these only a likely misspelling is reported.
+    """
+    found = (_judged(name, config, declared, declares_all) for name in config if name not in declared)
+    return [one for one in found if one is not None]
+
+
+def _judged(
+    name: str, config: Mapping[str, str], declared: Collection[str], declares_all: bool
+) -> UnreadSetting | None:
+    if name == "name" or name.startswith(_FREE):
+        return None
+    nearest = nearest_name(name, declared)
+    chain = next((one for one in _CHAINS if name.startswith(f"{one}.")), None)
+    if chain is not None:
+        alias = name.split(".")[1]
+        if alias not in parse_value(Type.LIST, config.get(chain) or ""):
+            return UnreadSetting(name, f"{chain} does not list {alias}", nearest)
+    converter = next((one for one in _CONVERTERS if name.startswith(f"{one}.")), None)
+    if converter is not None and not config.get(converter):
+        return UnreadSetting(name, f"settings of a converter count only next to {converter}, which is not set", nearest)
+    if nearest or (declares_all and not name.startswith(_CLIENTS)):
+        return UnreadSetting(name, "neither the connector nor another of its plug-ins reads it", nearest)
+    return None
