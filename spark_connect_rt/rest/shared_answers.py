@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from starlette.requests import Request
 
+from spark_connect_rt.errors import as_error
 from spark_connect_rt.rest.negotiation import json_body
 
 T = TypeVar("T")
@@ -39,7 +40,10 @@ class SharedAnswers:
     async def _made(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
         async with self._locks.setdefault(key, asyncio.Lock()):
             del self._next[key]
-            return await asyncio.get_running_loop().run_in_executor(self._maker, make)
+            try:
+                return await asyncio.get_running_loop().run_in_executor(self._maker, make)
+            except SystemExit as raised:  # a plug-in's, as its class is imported; the end of a task by it ends the loop
+                raise as_error(raised) from raised
 
 
 async def read_json(request: Request, read: Callable[[bytes], T]) -> T:
