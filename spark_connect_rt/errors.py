@@ -29,6 +29,7 @@ Every message names what it is about (setting, connector, task, topic-partition-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import CancelledError
 
 
 class ConnectError(Exception):
@@ -188,3 +189,16 @@ class StartupError(ConnectError):
     def __init__(self, message: str, *, exit_code: int, code: str | None = None) -> None:
         super().__init__(message, code=code)
         self.exit_code = exit_code
+
+
+def as_error(raised: BaseException) -> Exception:
+    """Return what a request is answered with after foreign code, a plug-in's or a library's, has raised ``raised``.
+
+    Errors stay themselves. What means something to a thread or an event loop that passes it on (SystemExit ends it,
+    StopIteration cannot be set on a future, a CancelledError or TimeoutError is taken for the waiting side's own)
+    becomes a ConnectError with its name and text.
+    """
+    means_more = isinstance(raised, StopIteration | TimeoutError | CancelledError)
+    if isinstance(raised, ConnectError) or (isinstance(raised, Exception) and not means_more):
+        return raised
+    return ConnectError(f"plug-in code raised {type(raised).__name__}: {raised}".rstrip(": "))

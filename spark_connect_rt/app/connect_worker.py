@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
 from spark_connect_rt.app.deferred_runner import DeferredRunner, with_stores
-from spark_connect_rt.app.exit_codes import EXIT_BROKER_UNREACHABLE
+from spark_connect_rt.app.exit_codes import EXIT_BROKER_UNREACHABLE, EXIT_TOO_FEW_FILES
 from spark_connect_rt.app.management.parts import Surroundings, WorkerManagement
 from spark_connect_rt.app.plugin_group import group_installs, path_watch
 from spark_connect_rt.app.plugin_report import refuse_test_jars, refuse_unlisted, tell_broken
@@ -31,6 +31,7 @@ from spark_connect_rt.kafka.logs.bulk_read_process import cpu_count
 from spark_connect_rt.mirror.named_class import import_only
 from spark_connect_rt.plugin_install.group_installs import GroupInstalls
 from spark_connect_rt.plugins.path_watch import PathWatch
+from spark_connect_rt.ports.descriptor_limit import raise_descriptor_limit, rather_low, too_low
 from spark_connect_rt.ports.supervision import Supervisor
 from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.rest.management.routes import NOTHING
@@ -82,6 +83,7 @@ class ConnectWorker(ABC, Generic[Herder]):
 
     def start(self) -> None:
         """Start everything. Raises StartupError with the documented exit code; what was started is stopped."""
+        require_descriptors()
         os.environ["JAVA_HOME"] = str(find_java().home)
         try:
             self._start()
@@ -177,3 +179,15 @@ class ConnectWorker(ABC, Generic[Herder]):
             self._runner.close(self.config.runtime.task_shutdown_graceful_timeout_ms)
         if (java := java_asked(self.config.raw)()) is not None:
             java.close()
+
+
+def require_descriptors() -> None:
+    """Raise this process's limit of open files as far as it goes, and warn where that is not far.
+
+    Raises StartupError (exit code 27): a worker would join its group, take tasks, and end when Spark starts.
+    """
+    limit = raise_descriptor_limit()
+    if why := too_low(limit):
+        raise StartupError(why, exit_code=EXIT_TOO_FEW_FILES, code="CRT-1091")
+    if warning := rather_low(limit):
+        log.warning("%s", warning)

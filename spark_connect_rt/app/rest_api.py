@@ -26,12 +26,14 @@ from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.console.app import Console
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.plugins.registry import Plugins
+from spark_connect_rt.ports.descriptor_limit import descriptor_limit
 from spark_connect_rt.ports.herder import HerderApi
 from spark_connect_rt.ports.peer_client import PeerClient
 from spark_connect_rt.ports.plugin_installs import PluginInstalls
 from spark_connect_rt.ports.supervision import Report, report_nowhere
 from spark_connect_rt.rest.app import create_admin_app, create_app
 from spark_connect_rt.rest.basic_auth import LOGIN_FILE
+from spark_connect_rt.rest.listening.connections import CONNECTIONS_MAX, connections_max
 from spark_connect_rt.rest.management.plugin_installs import InstallRights
 from spark_connect_rt.rest.management.routes import NOTHING, Management
 from spark_connect_rt.rest.middleware.cors import CrossOrigin
@@ -88,13 +90,16 @@ class RestApi:
             app = ResponseHeaders(app, rules, now_ms)
         if origins := _parts(rest.access_control_allow_origin):
             app = CrossOrigin(app, origins, _parts(rest.access_control_allow_methods))
-        servers = servers_of(app, parse_listeners(rest.listeners), texts, LISTENERS, report)
-        if admin:
+        listeners, of_admin = parse_listeners(rest.listeners), parse_listeners(admin) if admin else []
+        wanted, descriptors = config.engine.connectrt_rest_connections_max, descriptor_limit().soft
+        most = connections_max(wanted, descriptors, len(listeners) + len(of_admin))
+        servers = servers_of(app, listeners, texts, LISTENERS, report, most)
+        if of_admin:
             aside: Asgi = create_admin_app(herder, broken, rights, peers=peers, management=management)
             if self._console:
                 self._console.asks(_beside(aside, guarded))
                 aside = self._console.in_front_of(aside)
-            servers += servers_of(aside, parse_listeners(admin), texts, ADMIN, report)
+            servers += servers_of(aside, of_admin, texts, ADMIN, report, most)
         self._servers = RestServers(servers)
 
     def start(self) -> None:
@@ -115,15 +120,29 @@ class RestApi:
 
 
 def servers_of(
-    app: Asgi, listeners: Sequence[Listener], raw: Mapping[str, str], prefix: str, report: Report = report_nowhere
+    app: Asgi,
+    listeners: Sequence[Listener],
+    raw: Mapping[str, str],
+    prefix: str,
+    report: Report = report_nowhere,
+    most: int = CONNECTIONS_MAX,
 ) -> list[RestServer]:
-    """Return a server for each listener, not started; ``prefix`` is that of their TLS settings."""
+    """Return a server for each listener, not started.
+
+    Args:
+        app: what they serve.
+        listeners: where.
+        raw: the worker's settings, TLS among them.
+        prefix: of the TLS settings.
+        report: is called for a server that ended unasked.
+        most: connections that each of them may have open.
+    """
     tls: ssl.SSLContext | None = None
     if any(one.scheme == "https" for one in listeners):
         tls = server_tls(raw, prefix)
     setting = prefix.removesuffix(".https.")
     return [
-        RestServer(app, one.host, one.port, tls if one.scheme == "https" else None, setting, report)
+        RestServer(app, one.host, one.port, tls if one.scheme == "https" else None, setting, report, most)
         for one in listeners
     ]
 

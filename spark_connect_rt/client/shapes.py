@@ -157,6 +157,8 @@ class Worker(TypedDict, total=False):
     records_per_second: float | None
     memory_bytes: int | None
     started_ms: int | None
+    open_files: int | None
+    open_files_max: int | None
 
 
 class Group(TypedDict, total=False):

@@ -30,6 +30,7 @@ from spark_connect_rt.rest.management import admin
 from spark_connect_rt.rest.management.plugin_installs import InstallRights, ReadPlugins
 from spark_connect_rt.rest.management.routes import NOTHING, Management
 from spark_connect_rt.rest.middleware.body_limit import BodyLimit
+from spark_connect_rt.rest.middleware.plugin_exits import PluginExits
 from spark_connect_rt.rest.negotiation import speaks_json
 from spark_connect_rt.rest.paths import EncodedPaths
 
@@ -100,6 +101,7 @@ def _application(routers: Sequence[APIRouter], context: RestContext, version: st
     app.router.routes.extend(pages)
     app.add_middleware(BodyLimit)  # type: ignore[arg-type]
     app.add_middleware(EncodedPaths)  # type: ignore[arg-type]
+    app.add_middleware(PluginExits)  # type: ignore[arg-type]
     _answer_errors(app, [*pages, *(route for router in routers for route in router.routes)])
     describe(app, version)
     return app

@@ -13,9 +13,9 @@ from spark_connect_rt.errors import BadRequestError
 from spark_connect_rt.ports.herder_requests import DescribePlugin, ValidateConfig
 from spark_connect_rt.rest.config_shapes import checked_config, key_info
 from spark_connect_rt.rest.context import JsonResponse, RestContext
-from spark_connect_rt.rest.negotiation import json_body
 from spark_connect_rt.rest.paths import decoded
 from spark_connect_rt.rest.request_body import read_settings
+from spark_connect_rt.rest.shared_answers import read_json
 
 PluginName = Annotated[str, Path(description="Class name or alias of the plug-in, percent-encoded.")]
 
@@ -42,7 +42,7 @@ def router(context: RestContext) -> APIRouter:
     @routes.put("/connector-plugins/{plugin}/config/validate")
     async def validate(request: Request, plugin: PluginName) -> Response:
         """Check a configuration; return what is declared, what was given and what is wrong with it."""
-        config = read_settings(await json_body(request))
+        config = await read_json(request, read_settings)
         included, wanted = config.get("connector.class"), decoded(plugin)
         if included is not None and not _plain(included).endswith(_plain(wanted)):
             raise BadRequestError(f"Included connector type {included} does not match request type {wanted}")

@@ -28,14 +28,14 @@ from spark_connect_rt.ports.herder_values import ConfigWritten
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.java_hash_order import NamesInHashOrder, in_java_hash_order
 from spark_connect_rt.rest.context import JsonResponse, RestContext, flag
-from spark_connect_rt.rest.expanded_list import ExpandedList
+from spark_connect_rt.rest.expanded_list import ExpandedList, expansions
 from spark_connect_rt.rest.management.config_versions import etag, expected_version
-from spark_connect_rt.rest.negotiation import json_body
 from spark_connect_rt.rest.paths import ConnectorName, TaskNumber, connector_path, decoded
 from spark_connect_rt.rest.read_back import read_back, read_back_offset, read_back_task
 from spark_connect_rt.rest.request_body import read_config, read_create, read_patch
 from spark_connect_rt.rest.request_offsets import read_offsets, with_initial_offsets
 from spark_connect_rt.rest.shapes import ConnectorOffsets, Message, Topics
+from spark_connect_rt.rest.shared_answers import SharedAnswers, read_json
 from spark_connect_rt.state.target_state import TargetState
 
 
@@ -52,15 +52,15 @@ def router(context: RestContext) -> APIRouter:
 
 def _add_reads(routes: APIRouter, context: RestContext) -> None:
     views, expanded = context.herder.views, ExpandedList(context.herder.views)
-    order = NamesInHashOrder()
+    order, shared = NamesInHashOrder(), SharedAnswers()
 
     @routes.get("/connectors")
     async def connectors(request: Request) -> Response:
         """Return the names, or with ``expand=status`` / ``expand=info`` what is known of each."""
-        names = order.of(views.list_connectors())
         if "expand" not in request.query_params:
-            return JsonResponse(names)
-        body = expanded.body(names, request.query_params.getlist("expand"))
+            return JsonResponse(order.of(views.list_connectors()))
+        wanted = expansions(request.query_params.getlist("expand"))
+        body = await shared.answer(wanted, lambda: expanded.body(order.of(views.list_connectors()), wanted))
         return Response(body, media_type=JsonResponse.media_type)
 
     @routes.get("/connectors/{connector}")
@@ -109,7 +109,7 @@ def _add_offsets(routes: APIRouter, context: RestContext) -> None:
     @routes.patch("/connectors/{connector}/offsets")
     async def alter_offsets(request: Request, connector: ConnectorName) -> Response:
         """Write offsets of a stopped connector; an offset of null forgets its partition."""
-        name, wanted = decoded(connector), read_offsets(await json_body(request))
+        name, wanted = decoded(connector), await read_json(request, read_offsets)
         words = await context.completed(request, ModifyOffsets(name, wanted))
         return JsonResponse(Message(words))
 
@@ -124,22 +124,21 @@ def _add_configuration(routes: APIRouter, context: RestContext) -> None:
     @routes.post("/connectors", status_code=201)
     async def create(request: Request) -> Response:
         """Create a connector: ``{"name": ..., "config": {...}, "initial_state": ..., "initial_offsets": [...]}``."""
-        body = await json_body(request)
-        wanted = with_initial_offsets(read_create(body), body)
+        wanted = await read_json(request, lambda body: with_initial_offsets(read_create(body), body))
         return _written(request, await context.completed(request, wanted))
 
     @routes.put("/connectors/{connector}/config")
     async def put_config(request: Request, connector: ConnectorName) -> Response:
         """Create a connector or replace its configuration."""
         name = decoded(connector)
-        wanted = read_config(name, await json_body(request))
+        wanted = await read_json(request, lambda body: read_config(name, body))
         async with expected_version(context, request, name) as expected:
             return _written(request, await context.completed(request, PutConfig(name, wanted, expected)))
 
     @routes.patch("/connectors/{connector}/config")
     async def patch_config(request: Request, connector: ConnectorName) -> Response:
         """Change some settings; a null value removes one."""
-        name, patch = decoded(connector), read_patch(await json_body(request))
+        name, patch = decoded(connector), await read_json(request, read_patch)
         async with expected_version(context, request, name) as expected:
             return _written(request, await context.completed(request, PatchConfig(name, patch, expected)))
 

@@ -18,6 +18,11 @@ from spark_connect_rt.rest.shapes import ExpandedConnector
 EXPANSIONS = ("status", "info")
 
 
+def expansions(words: Collection[str]) -> tuple[str, ...]:
+    """Return those of ``words`` that can be expanded, each once."""
+    return tuple(one for one in EXPANSIONS if one in words)
+
+
 class ExpandedList:
     """The list of one worker. Any thread: two at once may make the same bytes twice."""
 
@@ -27,7 +32,7 @@ class ExpandedList:
 
     def body(self, names: Iterable[str], wanted: Collection[str]) -> bytes:
         """Return the JSON object name -> what ``wanted`` names, in this order of names; unknown words count nothing."""
-        known = tuple(one for one in EXPANSIONS if one in wanted)
+        known = expansions(wanted)
         before = self._made.get(known, {})
         after: dict[str, tuple[object, bytes]] = {}
         for name in names:

@@ -24,6 +24,7 @@ from spark_connect_rt.rest.error_mapping import RestError
 from spark_connect_rt.rest.negotiation import json_body
 from spark_connect_rt.rest.paths import ConnectorName, decoded
 from spark_connect_rt.rest.request_body import read_task_configs
+from spark_connect_rt.rest.shared_answers import read_json
 
 UNSIGNED = "Reads between workers are signed where /admin is not served to all: that takes connect.protocol=sessioned."
 
@@ -41,9 +42,13 @@ def router(context: RestContext, reads: GroupReads | None = None, *, open_reads:
     async def put_task_configs(request: Request, connector: ConnectorName) -> Response:
         """Write a task set that a follower generated."""
         check_signed(herder.views.internal_key(), request)
-        body = await json_body(request)
-        check_signature(herder.views.internal_key(), request, body)
-        name, configs = decoded(connector), read_task_configs(body)
+        key, name = herder.views.internal_key(), decoded(connector)
+
+        def read(body: bytes) -> list[dict[str, str]]:
+            check_signature(key, request, body)
+            return read_task_configs(body)
+
+        configs = await read_json(request, read)
         await context.completed(request, PutTaskConfigs(name, configs), patient=False)
         return Response(status_code=204)
 

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.errors import EXIT_LISTENER_TAKEN, EXIT_PART_FAILED, StartupError
 from spark_connect_rt.ports.supervision import Part, Report, report_nowhere, watched
+from spark_connect_rt.rest.listening.connections import CONNECTIONS_MAX
+from spark_connect_rt.rest.listening.turns import InTurns
 
 if TYPE_CHECKING:
-    from spark_connect_rt.rest.calm_server import CalmServer
+    from spark_connect_rt.rest.listening.calm_server import CalmServer
 
-BACKLOG = 128
+BACKLOG = 128  # until ``start``; then calm_server.BACKLOG
+KEPT_ALIVE_S = 90  # clients and balancers keep idle connections for 60 or 75 s, and must be the ones that close them
 STARTED_LIMIT_S = 30.0
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
@@ -35,8 +38,10 @@ class RestServer:
         tls: ssl.SSLContext | None = None,
         setting: str = "listeners",
         report: Report = report_nowhere,
+        connections_max: int = CONNECTIONS_MAX,
     ) -> None:
         """``report`` is called for a server that ended unasked."""
+        self._connections_max = connections_max
         self._report = report
         self._app = app
         self._tls = tls
@@ -71,12 +76,13 @@ class RestServer:
         """Bind if need be, then answer from a thread. Raises StartupError (exit code 16)."""
         import uvicorn
 
-        from spark_connect_rt.rest.calm_server import CalmServer
+        from spark_connect_rt.rest.listening.bounded_http import HEAD_MAX_BYTES
+        from spark_connect_rt.rest.listening.calm_server import CalmServer
 
         self.bind()
         logging.getLogger("uvicorn.error").addFilter(_is_no_offered_upgrade)
         config = uvicorn.Config(
-            self._app,
+            InTurns(self._app),
             log_config=None,
             access_log=False,
             lifespan="on",
@@ -84,11 +90,14 @@ class RestServer:
             http="h11",
             ws="none",
             server_header=False,
+            proxy_headers=False,  # as Java: neither a client's address nor its scheme is taken from a header
+            h11_max_incomplete_event_size=HEAD_MAX_BYTES,
+            timeout_keep_alive=KEPT_ALIVE_S,
             timeout_graceful_shutdown=5,
         )
         config.load()
         config.ssl = self._tls  # a context made from Java's settings; uvicorn itself only reads files
-        self._server = server = CalmServer(config)
+        self._server = server = CalmServer(config, self._connections_max)
         sockets = [self._socket] if self._socket else []
         ended: list[BaseException | str] = []  # before it was up: raised to the caller
 

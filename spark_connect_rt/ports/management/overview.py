@@ -125,6 +125,10 @@ class GroupWorkerRow(JsonShape):
     records_per_second: float | None
     memory_bytes: int | None = field(metadata=described("Of the worker's Python process."))
     started_ms: int | None = field(metadata=described(_NOW))
+    open_files: int | None = field(
+        default=None, metadata=described("Descriptors that the worker's Python process has open.")
+    )
+    open_files_max: int | None = field(default=None, metadata=described("How many it may open (ulimit -n)."))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ Java ``DistributedHerder``, whose loop is in loop.py and whose decisions are in 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -36,16 +36,17 @@ from spark_connect_rt.ports.threads import Event
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, source_offset_stores
 from spark_connect_rt.runtime.herder.loop import HerderLoop
 from spark_connect_rt.runtime.herder.requests.fresh_reads import FreshReads
-from spark_connect_rt.runtime.herder.requests.request_queue import answered, copy_outcome
-from spark_connect_rt.runtime.herder.requests.request_threads import RequestThreads
 from spark_connect_rt.runtime.herder.validation.config_validation import checked_config, validated
 from spark_connect_rt.runtime.herder.validation.plugin_settings import plugin_settings
 from spark_connect_rt.runtime.herder.views import ConnectorViews
 from spark_connect_rt.runtime.herder.worker_views import WorkerViews
+from spark_connect_rt.runtime.worker.answers import answered, copy_outcome
 from spark_connect_rt.runtime.worker.brief_threads import BriefThreads
 from spark_connect_rt.runtime.worker.expected_tasks import expected
 from spark_connect_rt.state.target_state import TargetState
 
+REQUESTS_AT_ONCE = 64  # of plug-ins' code: one that never returns holds up others only when all are kept like that
+_REQUEST = "herder-request"
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
@@ -58,7 +59,7 @@ class DistributedHerder:
         offsets = source_offset_stores(dependencies)
         self._loop = HerderLoop(dependencies, ConnectorViews(dependencies, offsets), offsets)
         self.views = WorkerViews(dependencies, offsets, self._loop)
-        self._threads = RequestThreads(BriefThreads(dependencies.threads))
+        self._threads = BriefThreads(dependencies.threads, at_most=REQUESTS_AT_ONCE)
         self._fresh_reads = FreshReads(dependencies, self._loop.started)
 
     @property
@@ -92,13 +93,13 @@ class DistributedHerder:
             case ResetTopics(name):
                 return answered(lambda: self._reset_topics(name))
             case ReadOffsets(name):
-                return self._threads.answer(lambda: self.views.offsets(name))
+                return self._beside(lambda: self.views.offsets(name))
             case DescribePlugin(name, version):
-                return self._threads.answer(lambda: plugin_settings(self._deps, name, version))
+                return self._beside(lambda: plugin_settings(self._deps, name, version))
             case ValidateConfig(config):
-                return self._threads.answer(lambda: validated(self._deps, config))
+                return self._beside(lambda: validated(self._deps, config))
             case PatchConfig(name, patch, expected):
-                return self._threads.answer(lambda: self._patch(name, patch, expected))
+                return self._beside(lambda: self._patch(name, patch, expected))
             case CreateConnector() | PutConfig():
                 return self._checked(request)
             case SetTargetState(_, TargetState.STARTED):
@@ -140,21 +141,18 @@ class DistributedHerder:
 
     def _checked(self, request: ConfigRequest) -> Future[ConfigWritten]:
         """Validate beside the tick (it runs plug-in code), then queue the write."""
-        answer: Future[ConfigWritten] = Future()
 
-        def check_and_queue() -> None:
+        def check_and_queue() -> Future[ConfigWritten]:
             if self._will_run(request):
                 self._get_ready(request.name, request.config)
-            try:
-                checked = checked_config(self._deps, request.name, request.config)
-            except Exception as error:  # noqa: BLE001 - the request's failure is its answer
-                answer.set_exception(error)
-                return
-            queued = self._loop.submit(replace(request, config=checked))
-            queued.add_done_callback(lambda done: copy_outcome(done, answer))
+            checked = checked_config(self._deps, request.name, request.config)
+            return self._loop.submit(replace(request, config=checked))
 
-        self._threads.run(check_and_queue)
-        return answer
+        return self._beside(check_and_queue)
+
+    def _beside(self, call: Callable[[], T | Future[T]]) -> Future[T]:
+        """Run what may block or belongs to a plug-in beside the tick, on a bounded number of threads."""
+        return self._threads.answer(_REQUEST, call)
 
     def _will_run(self, request: ConfigRequest) -> bool:
         if isinstance(request, CreateConnector):
@@ -165,7 +163,7 @@ class DistributedHerder:
         """Have the JVM of its tasks started while a connector that was stopped splits its work."""
         config = self._deps.config_store.snapshot().connector_config(request.name)
         if config is not None:
-            self._threads.run(lambda: self._get_ready(request.name, config))
+            self._beside(lambda: self._get_ready(request.name, config))
         return self._loop.submit(request)
 
     def _get_ready(self, name: str, config: Mapping[str, str]) -> None:
@@ -186,5 +184,5 @@ class DistributedHerder:
                 log.warning("worker=%s answers before its statuses are read: %s", self._deps.settings.worker_id, error)
             copy_outcome(done, answer)
 
-        done.add_done_callback(lambda _: self._threads.run(flush))
+        done.add_done_callback(lambda _: self._beside(flush))
         return answer

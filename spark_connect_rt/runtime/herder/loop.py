@@ -282,11 +282,11 @@ class HerderLoop:
         served -= creations.waiting  # these are for no earlier step before they are written
         creations.write()
         self._requests.expire(now_ms, self.events.stage_summary)
-        waiting = self._requests.waiting()
+        waiting = len(self._requests)
         if waiting and self._calls.busy:
-            return Verdict(f"{len(waiting)} requests wait for the config topic", now_ms + 1_000)
+            return Verdict(f"{waiting} requests wait for the config topic", now_ms + 1_000)
         if waiting and not self._may_serve():
-            return Verdict(f"{len(waiting)} requests wait for the rebalance", now_ms + 1_000)
+            return Verdict(f"{waiting} requests wait for the rebalance", now_ms + 1_000)
         # What a request decided (a restart) is done by earlier steps: tick again at once.
         return Verdict(wake_at_ms=now_ms if served else self._requests.next_due_ms())
 

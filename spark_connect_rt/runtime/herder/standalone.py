@@ -26,7 +26,7 @@ from spark_connect_rt.ports.herder_requests import (
 from spark_connect_rt.ports.herder_values import ConfigWritten, ConnectorStateInfo
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
-from spark_connect_rt.runtime.herder.requests.request_queue import copy_outcome
+from spark_connect_rt.runtime.worker.answers import copy_outcome
 from spark_connect_rt.state.connector_status import ConnectorStatus, State
 from spark_connect_rt.state.target_state import TargetState
 
@@ -52,10 +52,10 @@ class StandaloneHerder(DistributedHerder):
             case CreateConnector() | PutConfig():
                 return self._when_settled(super()._serve(request))
             case RestartConnector(name, False, False):
-                return self._threads.answer(lambda: self._restart_connector(name))
+                return self._beside(lambda: self._restart_connector(name))
             case RestartConnector(name, include_tasks, only_failed):
                 plan = RestartRequest(name, include_tasks, only_failed)
-                return self._threads.answer(lambda: self._restart_by_plan(plan))
+                return self._beside(lambda: self._restart_by_plan(plan))
             case RestartTask(task) if self._is_beyond(task):
                 return _refused(NotFoundError(f"Task {task} not found"))
             case PutTaskConfigs():
@@ -103,7 +103,7 @@ class StandaloneHerder(DistributedHerder):
             if done.exception() is not None:
                 copy_outcome(done, answer)
                 return
-            settled = self._threads.answer(lambda: self._await_tasks(done.result()))
+            settled = self._beside(lambda: self._await_tasks(done.result()))
             settled.add_done_callback(lambda outcome: copy_outcome(outcome, answer))
 
         written.add_done_callback(then)

@@ -3,7 +3,11 @@
 A port Threads in front of another one. Starting a thread costs its caller a wait for it to come up; thousands of
 connectors that are created in a row would cost the tick one each. Hundreds of calls that come at once run on a few
 threads, one after the other: with a thread each they keep each other, and REST, from the interpreter. While calls wait,
-a thread is added every few ms: a call that never returns keeps its thread, as ever, and no other from running.
+a thread is added every few ms: a call that never returns keeps its thread, as ever, and no other from running, as long
+as there are fewer threads than there may be.
+
+Not a ThreadPoolExecutor: the interpreter waits for each of its threads when it ends, and a plug-in's call that hangs
+would keep the process; and the tests' simulation schedules threads itself, which takes a port.
 """
 
 from __future__ import annotations
@@ -12,8 +16,13 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
 
 from spark_connect_rt.ports.threads import Condition, Event, RunningThread, Threads, Timer
+from spark_connect_rt.runtime.worker.answers import answer_by
+
+T = TypeVar("T")
 
 KEPT_S, KEPT_MOST = 2.0, 4  # threads that have nothing to do
 AT_ONCE, MORE_EACH_MS = 8, 10  # threads that are started without waiting; and then
@@ -41,8 +50,12 @@ class _Run:
 class BriefThreads:
     """Any thread."""
 
-    def __init__(self, threads: Threads, kept_s: float = KEPT_S, most: int = KEPT_MOST) -> None:
+    def __init__(
+        self, threads: Threads, kept_s: float = KEPT_S, most: int = KEPT_MOST, at_most: int | None = None
+    ) -> None:
+        """``most``: idle threads that are kept; ``at_most``: threads that there may be, None: as many as calls wait."""
         self._threads = threads
+        self._at_most = at_most
         self._kept_s = kept_s
         self._most = most
         self._changed = threads.condition()
@@ -55,7 +68,7 @@ class BriefThreads:
         """See Threads. Raises RuntimeError: the machine has no thread left."""
         one = _Run(name, run, self._threads.event())
         with self._changed:
-            if self._idle > len(self._waiting) or self._count - self._idle >= AT_ONCE:
+            if self._idle > len(self._waiting) or self._count - self._idle >= AT_ONCE or self._is_full():
                 self._waiting.append(one)
                 self._changed.notify_all()
                 self._grow_later()
@@ -71,14 +84,14 @@ class BriefThreads:
 
     def _grow_later(self) -> None:
         """Have a thread added if calls still wait then for one. Under the lock."""
-        if not self._grows and self._idle < len(self._waiting):
+        if not self._grows and self._idle < len(self._waiting) and not self._is_full():
             self._grows = True
             self._threads.later(MORE_EACH_MS, self._grow)
 
     def _grow(self) -> None:
         with self._changed:
             self._grows = False
-            if self._idle >= len(self._waiting):
+            if self._idle >= len(self._waiting) or self._is_full():
                 return
             self._count += 1
             self._grow_later()
@@ -88,6 +101,18 @@ class BriefThreads:
             with self._changed:
                 self._count -= 1
                 self._grow_later()
+
+    def _is_full(self) -> bool:
+        return self._at_most is not None and self._count >= self._at_most
+
+    def answer(self, name: str, call: Callable[[], T | Future[T]]) -> Future[T]:
+        """Run a call that may block; answer with what it returns or raises, or with what a Future gets it returns.
+
+        Raises RuntimeError: the machine has no thread left.
+        """
+        answer: Future[T] = Future()
+        self.start(name, lambda: answer_by(answer, call))
+        return answer
 
     def condition(self) -> Condition:
         """See Threads."""
@@ -106,7 +131,7 @@ class BriefThreads:
             threading.current_thread().name = one.name
             try:
                 one.call()
-            except Exception:
+            except BaseException:  # SystemExit too: the thread is for the calls that follow
                 log.exception("thread=%s a call raised", one.name)
             finally:
                 one.over.set()

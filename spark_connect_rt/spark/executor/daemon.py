@@ -14,6 +14,7 @@ import os
 import sys
 
 from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
+from spark_connect_rt.ports.descriptor_limit import raise_descriptor_limit
 
 _WANTED = (
     "pyspark.daemon",
@@ -83,6 +84,7 @@ def share_memory() -> None:
 
 def prepare(more: tuple[str, ...] = ()) -> None:
     """Import and freeze, to be forked from."""
+    raise_descriptor_limit()  # each fork hosts many tasks, with clients and files of their own
     share_memory()
     collect_rarely()
     load_pandas_on_demand()

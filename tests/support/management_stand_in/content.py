@@ -56,7 +56,7 @@ def group() -> dict[str, Any]:
         "worker_id": WORKER, "url": "http://one:8083/", "leader": True, "this": True, "runtime": "spark-connect-rt",
         "version": "0.1.0", "reachable": True, "health": "healthy", "connectors": ["orders", "orders-sink"],
         "tasks": ["orders-0", "orders-sink-0"], "records_per_second": 21.0, "memory_bytes": 512 * 1024 * 1024,
-        "started_ms": NOW_MS - 3_600_000,
+        "started_ms": NOW_MS - 3_600_000, "open_files": 120, "open_files_max": 20_000,
     }  # fmt: skip
     unknown = {"records_per_second": None, "memory_bytes": None, "started_ms": None, "health": None, "version": None}
     other = first | {"worker_id": OTHER, "url": "http://two:8083/", "leader": False, "this": False}

@@ -12,8 +12,8 @@ import pytest
 from spark_connect_rt.errors import NotLeaderError
 from spark_connect_rt.protocol.subprotocol import Assignment, ConnectProtocol
 from spark_connect_rt.runtime.herder.group_state import GroupState
-from spark_connect_rt.runtime.herder.requests.request_queue import answer_by
 from spark_connect_rt.runtime.herder.requests.zombie_fencing import ZombieFencing
+from spark_connect_rt.runtime.worker.answers import answer_by
 from spark_connect_rt.state.cluster_config import ClusterConfigState
 
 SNAPSHOT = ClusterConfigState(

@@ -20,7 +20,7 @@ from spark_connect_rt.config.client_properties import (
     exactly_once_producer_properties,
     sink_group_id,
 )
-from spark_connect_rt.errors import AlreadyExistsError, BadRequestError, ConnectError, DataError
+from spark_connect_rt.errors import AlreadyExistsError, BadRequestError, ConnectError, DataError, as_error
 from spark_connect_rt.planning.history.offset_moves import offset_moves, pairs_of
 from spark_connect_rt.planning.offset_changes import OffsetPair, as_pairs, check_source_offsets, one_per_partition
 from spark_connect_rt.ports.herder_values import ConfigWritten
@@ -80,8 +80,8 @@ class InitialOffsets:
         def write_offsets() -> None:
             try:
                 words = beginning.write(offsets)
-            except Exception as error:  # noqa: BLE001 - the request's failure is its answer
-                end(beginning.put_back(error))
+            except BaseException as error:  # noqa: BLE001 - the request's failure is its answer
+                end(beginning.put_back(as_error(error)))
                 return
             queued = self._add(f"create connector {name}", partial(self._written, name, write))
             queued.add_done_callback(partial(created, words))
@@ -166,7 +166,7 @@ class Beginning:
             if not self._deps.config_store.snapshot().contains(self._name):  # else it runs with what it has
                 self._set_to(self._before, is_sink=self._is_sink)
             self._deps.config_store.forget_pending(self._name)
-        except Exception as second:
+        except BaseException as second:  # the connector's code is asked for that, too
             log.exception("connector=%s its offsets were not put back", self._name)
             return ConnectError(
                 f"Connector {self._name} was not created: {error}. Its offsets were not put back: {second}. "

@@ -76,7 +76,7 @@ class OffsetChange:
                 altered = self._change_source(connector, config, pairs)
         except ConnectError:
             raise
-        except Exception as error:
+        except BaseException as error:  # the connector's code
             raise ConnectError(f"Failed to modify offsets for {kind} connector {self._name}") from error
         return answer_words(pairs is None, altered)
 

@@ -15,8 +15,8 @@ from spark_connect_rt.planning.request_routing import require_leader
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.herder.requests.offset_change import CHANGE_LIMIT_MS, OffsetChange
-from spark_connect_rt.runtime.herder.requests.request_queue import copy_outcome
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
+from spark_connect_rt.runtime.worker.answers import answer_by, copy_outcome
 from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
 from spark_connect_rt.state.target_state import TargetState
 
@@ -111,10 +111,4 @@ class OffsetRequests:
             )
 
     def _run(self, change: Callable[[], str], answer: Future[str]) -> None:
-        def run() -> None:
-            try:
-                answer.set_result(change())
-            except Exception as error:  # noqa: BLE001 - the request's failure is its answer
-                answer.set_exception(error)
-
-        self._deps.threads.start("herder-offsets", run)
+        self._deps.threads.start("herder-offsets", lambda: answer_by(answer, change))

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from spark_connect_rt.errors import FencedError, ShuttingDownError, TimedOutError
 from spark_connect_rt.ports.clock import Clock
+from spark_connect_rt.runtime.worker.answers import answered, copy_outcome
 
 T = TypeVar("T")
 
@@ -35,15 +36,8 @@ class Request(Generic[T]):
         """Run the action and answer, whatever it raises; FencedError: it had no effect, ``again`` has it run later."""
         if not self.begin():
             return
-        try:
-            outcome = self.action()
-        except Exception as error:  # noqa: BLE001 - the request's failure is its answer
-            self.answer.set_exception(error)
-            return
-        if isinstance(outcome, Future):
-            outcome.add_done_callback(lambda done: self._end(done, again))
-        else:
-            self.answer.set_result(outcome)
+        outcome = answered(self.action)
+        outcome.add_done_callback(lambda done: self._end(done, again))
 
     def begin(self) -> bool:
         """Return whether an answer is still wanted; from now on it cannot be cancelled."""
@@ -65,10 +59,15 @@ class RequestQueue:
         self._clock = clock
         self._wakeup = wakeup
         self._limit_ms = limit_ms
-        self._heap: list[Request[Any]] = []
+        self._heaps: dict[bool, list[Request[Any]]] = {True: [], False: []}  # by needs_group
+        self._none_expires_before_ms: int | None = None  # what waits; None: nothing has been put since
         self._sequence = itertools.count()
         self._lock = threading.Lock()
         self._closed = False
+
+    def __len__(self) -> int:
+        with self._lock:
+            return sum(map(len, self._heaps.values()))
 
     def add(
         self, what: str, action: Callable[[], T | Future[T]], *, needs_group: bool = True, delay_ms: int = 0
@@ -86,7 +85,9 @@ class RequestQueue:
         """Queue a request, or queue it again. A closed queue answers ShuttingDownError."""
         with self._lock:
             if not self._closed:
-                heapq.heappush(self._heap, request)
+                heapq.heappush(self._heaps[request.needs_group], request)
+                before_ms = self._none_expires_before_ms
+                self._none_expires_before_ms = min(request.expires_ms, before_ms or request.expires_ms)
                 self._wakeup()
                 return
         if request.begin():
@@ -95,69 +96,47 @@ class RequestQueue:
     def take_due(self, now_ms: int, group_is_stable: bool, only: str | None = None) -> Request[Any] | None:
         """Remove and return the first request that is due and may run now; None also if it is not ``only`` (what)."""
         with self._lock:
-            runnable = [r for r in self._heap if r.due_ms <= now_ms and (group_is_stable or not r.needs_group)]
+            heaps = self._heaps.values() if group_is_stable else [self._heaps[False]]
+            runnable = [heap for heap in heaps if heap and heap[0].due_ms <= now_ms]
             if not runnable:
                 return None
-            first = min(runnable)
-            if only is not None and first.what != only:
+            first = min(runnable, key=lambda heap: heap[0])
+            if only is not None and first[0].what != only:
                 return None
-            self._heap.remove(first)
-            heapq.heapify(self._heap)
-            return first
+            return heapq.heappop(first)
 
     def expire(self, now_ms: int, explain: Callable[[], str]) -> None:
         """Answer TimedOutError to every request that waited too long."""
+        late: list[Request[Any]] = []
         with self._lock:
-            late = [request for request in self._heap if request.expires_ms <= now_ms]
-            self._heap = [request for request in self._heap if request.expires_ms > now_ms]
-            heapq.heapify(self._heap)
-        for request in late:
+            if self._none_expires_before_ms is None or now_ms < self._none_expires_before_ms:
+                return
+            for heap in self._heaps.values():
+                late += (request for request in heap if request.expires_ms <= now_ms)
+                heap[:] = (request for request in heap if request.expires_ms > now_ms)
+                heapq.heapify(heap)
+            waiting = itertools.chain(*self._heaps.values())
+            self._none_expires_before_ms = min((request.expires_ms for request in waiting), default=None)
+        for request in sorted(late):
             if request.begin():
                 request.answer.set_exception(TimedOutError(f"Request timed out. {explain()}"))
 
     def waiting(self) -> list[str]:
         """Return what waits, in order."""
         with self._lock:
-            return [request.what for request in sorted(self._heap)]
+            return [request.what for request in heapq.merge(*map(sorted, self._heaps.values()))]
 
     def next_due_ms(self) -> int | None:
         """Return when the first waiting request is due, None without one."""
         with self._lock:
-            return self._heap[0].due_ms if self._heap else None
+            return min((heap[0].due_ms for heap in self._heaps.values() if heap), default=None)
 
     def close(self) -> None:
         """Refuse everything from now on, also what waits."""
         with self._lock:
             self._closed = True
-            waiting, self._heap = self._heap, []
-        for request in waiting:
+            waiting = self._heaps[True] + self._heaps[False]
+            self._heaps = {True: [], False: []}
+        for request in sorted(waiting):
             if request.begin():
                 request.answer.set_exception(ShuttingDownError("Worker is shutting down"))
-
-
-def answered(call: Callable[[], T]) -> Future[T]:
-    """Return what a call answered at once, or its error."""
-    answer: Future[T] = Future()
-    answer_by(answer, call)
-    return answer
-
-
-def answer_by(answer: Future[T], call: Callable[[], T]) -> None:
-    """Give ``answer`` what a call returns or raises; an answer that was cancelled asks for no call."""
-    if not answer.set_running_or_notify_cancel():  # from here on no one can cancel it
-        return
-    try:
-        answer.set_result(call())
-    except Exception as error:  # noqa: BLE001 - the request's failure is its answer
-        answer.set_exception(error)
-
-
-def copy_outcome(done: Future[T], answer: Future[T]) -> None:
-    """Give ``answer`` what ``done`` got, unless no one waits for it any more."""
-    if not (answer.running() or answer.set_running_or_notify_cancel()):
-        return
-    error = done.exception()
-    if error is not None:
-        answer.set_exception(error)
-    else:
-        answer.set_result(done.result())

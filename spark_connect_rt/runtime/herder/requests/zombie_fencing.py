@@ -16,8 +16,8 @@ from spark_connect_rt.planning.request_routing import require_leader
 from spark_connect_rt.planning.zombie_fencing import FencingPlan, Need, fencing_plan
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
-from spark_connect_rt.runtime.herder.requests.request_queue import copy_outcome
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
+from spark_connect_rt.runtime.worker.answers import copy_outcome
 
 log = logging.getLogger(__name__)
 

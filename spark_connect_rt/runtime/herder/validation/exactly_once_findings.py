@@ -58,6 +58,6 @@ def _boundaries(connector: SourceConnector, config: Mapping[str, str]) -> list[s
 def _asked(question: Callable[[], list[str]]) -> list[str]:
     try:
         return question()
-    except Exception as error:
+    except BaseException as error:  # the connector's code
         log.exception("a connector could not be asked about exactly-once")
         return [f"An unexpected error occurred during validation: {error}"]

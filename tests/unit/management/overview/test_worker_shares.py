@@ -50,6 +50,7 @@ def test_a_worker_says_how_it_is() -> None:
     assert said["health"] == "unhealthy: no tick has gone well (Java is away)"
     assert (said["tasks"], said["connectors"]) == (["out-0", "out-1", "out-10"], ["src"])
     assert (said["records_per_second"], said["memory_bytes"], said["started_ms"]) == (3.5, 100, clock.ms)
+    assert 0 < said["open_files"] < said["open_files_max"]
 
 
 def test_memory_is_what_the_kernel_says() -> None:
