@@ -12,6 +12,7 @@ ROOT = "connectrt_plugins"
 VERSION_MARK = "@"
 RUNTIME_MARK = "%"
 RUNTIME = "connectrt.runtime"  # auto, python or java: which one runs where a name is there twice
+PLUGIN_SETTINGS = ("connector.class", "connector.plugin.version", RUNTIME)  # by which a connector is looked up
 BROKEN_PLUGIN = "CRT-1022"  # code of the NotFoundError of a plug-in that is there and cannot be loaded
 
 

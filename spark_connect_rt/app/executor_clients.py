@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.api.plugin_modules import public_name
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.config.worker.oauth_endpoints import endpoints_in, refuse_foreign_endpoints
 from spark_connect_rt.errors import NotFoundError
 
@@ -109,12 +110,12 @@ class KafkaExecutorClients:
                 return str(Path(self._folders[number], *parts))
         return path
 
-    def resolve(self, config: Mapping[str, str], worker_config: Mapping[str, str]) -> dict[str, str]:
+    def resolve(self, config: StoredConfig | Mapping[str, str], worker_config: Mapping[str, str]) -> dict[str, str]:
         """Return the configuration with every ``${provider:...}`` replaced."""
         resolve: Callable[[Mapping[str, str]], dict[str, str]] = dict
         if worker_config.get("config.providers"):
             resolve = self._config_providers(worker_config).resolve
-        resolved = resolve(config)
+        resolved = StoredConfig.of(config).resolved(resolve)
         if endpoints_in(resolved):
             refuse_foreign_endpoints(resolved, resolve(worker_config))
         return resolved

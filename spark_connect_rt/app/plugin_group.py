@@ -46,7 +46,7 @@ def group_installs(config: WorkerConfig, worker: str, admin: KafkaAdmin, herder:
 
     def users(folder: str) -> Sequence[str]:
         configs: dict[str, Mapping[str, str]] = {WORKER: config.raw}
-        configs |= {name: herder.views.connector_config(name) for name in herder.views.list_connectors()}
+        configs |= {name: herder.views.connector_config(name).written() for name in herder.views.list_connectors()}
         return users_of(folder, configs, lambda name: place_of(plugins, name))
 
     topic = plugin_topic(config)

@@ -27,7 +27,7 @@ from spark_connect_rt.console.app import Console
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.ports.descriptor_limit import descriptor_limit
-from spark_connect_rt.ports.herder import HerderApi
+from spark_connect_rt.ports.herder import HerderApi, HerderViews
 from spark_connect_rt.ports.peer_client import PeerClient
 from spark_connect_rt.ports.plugin_installs import PluginInstalls
 from spark_connect_rt.ports.supervision import Report, report_nowhere
@@ -81,8 +81,9 @@ class RestApi:
         self._console = Console(aside=admin is not None) if config.management.connectrt_console_enabled else None
         if self._console and admin is None:
             app = self._console.in_front_of(app)
+        cluster = _Cluster(herder.views)
         for extension in reversed(self._extensions):
-            app = _with_routes(extension.wrap(app, herder.views), extension, herder.views)
+            app = _with_routes(extension.wrap(app, cluster), extension, cluster)
         guarded = app
         if self._console:
             self._console.asks(guarded)
@@ -117,6 +118,25 @@ class RestApi:
                 extension.close()
             except Exception:
                 log.exception("extension=%s close failed, ignored", type(extension).__name__)
+
+
+class _Cluster:
+    """What extensions may know: port ClusterState."""
+
+    def __init__(self, views: HerderViews) -> None:
+        self._views = views
+
+    def kafka_cluster_id(self) -> str:
+        """See ClusterState."""
+        return self._views.kafka_cluster_id()
+
+    def list_connectors(self) -> list[str]:
+        """See ClusterState."""
+        return self._views.list_connectors()
+
+    def connector_config(self, name: str) -> Mapping[str, str]:
+        """See ClusterState: as it was written, references unresolved, as in Java."""
+        return self._views.connector_config(name).written()
 
 
 def servers_of(

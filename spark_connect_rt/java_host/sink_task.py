@@ -98,7 +98,7 @@ class JavaSinkTask(HostedSink):
             "sink": True,
             "connector": {"name": launch.task.connector, **self._java_config()},
             "task": config,
-            "refers": refers(launch.config),
+            "refers": refers(launch.config.written()),
             "consumer": consumer,
         }
         with parts.meter.call("start"):

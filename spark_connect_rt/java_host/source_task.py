@@ -98,7 +98,7 @@ class JavaSourceTask(HostedSource):
             "sink": False,
             "connector": self._chain.java,
             "task": parts.resolved(launch.config),
-            "refers": refers(launch.config),
+            "refers": refers(launch.config.written()),
             "claims": self._claims,
             "flush_ms": launch.flush.offset_flush_interval_ms,
             "transactions": self._claims and Boundary.of(config) is Boundary.CONNECTOR,

@@ -13,6 +13,7 @@ from enum import Enum
 from types import MappingProxyType
 
 from spark_connect_rt.assignors.model import ConnectorsAndTasks
+from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
 from spark_connect_rt.planning.work_plan import Wanted
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.subprotocol import Assignment
@@ -145,9 +146,9 @@ def wanted_tasks(
     return wanted
 
 
-def applied_config(name: str, snapshot: ClusterConfigState) -> Mapping[str, str]:
+def applied_config(name: str, snapshot: ClusterConfigState) -> StoredConfig:
     """Return the connector configuration that goes with the committed tasks."""
-    return snapshot.applied_config(name) or snapshot.connector_config(name) or {}
+    return snapshot.applied_config(name) or snapshot.connector_config(name) or NO_SETTINGS
 
 
 def is_configured(item: str | ConnectorTaskId, snapshot: ClusterConfigState) -> bool:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import ConnectError
 
 _REFERENCE_OPENS = "${"
 
 
 def enforces(connector_config: Mapping[str, str]) -> bool:
-    """Return ``tasks.max.enforce``, read as Java reads a boolean."""
+    """Return ``tasks.max.enforce`` of a resolved configuration, read as Java reads a boolean."""
     return connector_config.get("tasks.max.enforce", "true").strip().lower() != "false"
 
 
@@ -35,12 +36,13 @@ def checked_count(name: str, generated: Sequence[Mapping[str, str]], tasks_max: 
 
 
 def raw_task_config(
-    task_config: Mapping[str, str], raw: Mapping[str, str], resolved: Mapping[str, str]
+    task_config: Mapping[str, str], connector: StoredConfig, resolved: Mapping[str, str]
 ) -> dict[str, str]:
     """Put ``${provider:...}`` references back where the task got the connector's value under the same key.
 
     Secrets so never reach the config topic. A value that the connector computed from a secret stays as it is.
     """
+    raw = connector.written()
     return {
         key: raw[key] if _REFERENCE_OPENS in raw.get(key, "") and resolved.get(key) == value else value
         for key, value in task_config.items()
@@ -48,23 +50,23 @@ def raw_task_config(
 
 
 def completed_task_config(
-    task_config: Mapping[str, str], task_class: str, raw_connector: Mapping[str, str], sink: bool
+    task_config: Mapping[str, str], task_class: str, connector: StoredConfig, sink: bool
 ) -> dict[str, str]:
     """Add what the worker owes every task: its class, and a sink's topics."""
     completed = {key: value for key, value in task_config.items() if value is not None}
     completed["task.class"] = task_class
     if sink:
         for key in ("topics", "topics.regex"):
-            if raw_connector.get(key):
-                completed.setdefault(key, raw_connector[key])
+            if text := connector.written().get(key):
+                completed.setdefault(key, text)
     return completed
 
 
 def task_configs_changed(
     generated: Sequence[Mapping[str, str]],
-    stored: Sequence[Mapping[str, str]],
-    connector_config: Mapping[str, str] | None,
-    applied_config: Mapping[str, str] | None,
+    stored: Sequence[StoredConfig],
+    connector_config: StoredConfig | None,
+    applied_config: StoredConfig | None,
 ) -> str | None:
     """Return why the stored set must be rewritten, None when it need not be.
 
@@ -74,9 +76,9 @@ def task_configs_changed(
     if len(generated) != len(stored):
         return f"{len(stored)} tasks become {len(generated)}"
     for number, (new, old) in enumerate(zip(generated, stored, strict=True)):
-        if dict(new) != dict(old):
+        if old != new:
             return f"task {number} has a new configuration"
-    if applied_config is None or connector_config is None or dict(applied_config) != dict(connector_config):
+    if applied_config is None or connector_config is None or applied_config != connector_config:
         return "the connector's configuration changed"
     return None
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from spark_connect_rt.api.records import Delivered, RecordMetadata
 from spark_connect_rt.config.connectors.topic_creation import TopicGroup
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.protocol.ids import TopicPartition
 
 OFFSET_REPORTS = {"connectrt.delivery.offsets": "true"}
@@ -161,7 +162,7 @@ class ExecutorClients(Protocol):
     def plugin_location(self, path: str) -> str:
         """Return where a file or folder of the driver's ``plugin.path`` is on this machine; others are left as is."""
 
-    def resolve(self, config: Mapping[str, str], worker_config: Mapping[str, str]) -> dict[str, str]:
+    def resolve(self, config: StoredConfig | Mapping[str, str], worker_config: Mapping[str, str]) -> dict[str, str]:
         """Return ``config`` with every ``${provider:...}`` replaced by what ``worker_config``'s providers say.
 
         Raises BadConfigError naming what cannot be read. Secrets exist only in what this returns.

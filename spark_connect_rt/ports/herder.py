@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Protocol, TypeVar
 
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.ports.herder_requests import Request
 from spark_connect_rt.ports.herder_values import (
     ConnectorInfo,
@@ -77,7 +78,7 @@ class HerderViews(Protocol):
     def connector_info(self, name: str) -> ConnectorInfo:
         """Raises NotFoundError ``Connector s not found``."""
 
-    def connector_config(self, name: str) -> Mapping[str, str]:
+    def connector_config(self, name: str) -> StoredConfig:
         """Raises NotFoundError ``Connector s not found``."""
 
     def connector_mark(self, name: str) -> object:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.config.worker.worker_config import FlushSettings
 from spark_connect_rt.ports.java_code import JavaCode
 from spark_connect_rt.ports.sink_group import GroupGeneration
@@ -34,8 +35,8 @@ class TaskLaunch:
     generation: int  # of the group when the task was started
     kind: TaskKind
     task_class: str  # "package.module:ClassName"
-    config: Mapping[str, str]  # the task's configuration
-    connector_config: Mapping[str, str]  # the connector's: transforms, converters, error tolerance, isolation
+    config: StoredConfig  # the task's configuration
+    connector_config: StoredConfig  # the connector's: transforms, converters, error tolerance, isolation
     worker_config: Mapping[str, str]  # converter defaults, config providers, allowed token endpoints
     client_config: Mapping[str, str] = field(default_factory=dict)  # producer (source) or consumer (sink), Java names
     paused: bool = False
@@ -48,7 +49,13 @@ class TaskLaunch:
     offsets_topic: str = ""  # exactly-once sources: where offsets go, in the records' own transaction; else empty
     secret_settings: tuple[str, ...] = ()  # names of the connector's settings that no trace and no log may show
     java: JavaCode | None = None  # a Java task's; its class is ``config["task.class"]``, ``task_class`` hosts it
+    isolation: str = "auto"  # connectrt.isolation, resolved
     fused: bool = False  # both halves in the process that reads: nothing of it goes through Spark's JVM
+
+    def __post_init__(self) -> None:
+        """Take plain texts, too, as a message or a test brings them: what is in a launch is unresolved."""
+        object.__setattr__(self, "config", StoredConfig.of(self.config))
+        object.__setattr__(self, "connector_config", StoredConfig.of(self.connector_config))
 
 
 @dataclass(frozen=True, slots=True)

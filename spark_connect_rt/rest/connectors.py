@@ -75,7 +75,7 @@ def _add_reads(routes: APIRouter, context: RestContext) -> None:
         name = decoded(connector)
         version = views.config_version(name)  # before the configuration: a write between the two is found out
         found = await context.known(lambda: views.connector_config(name))
-        return JsonResponse(in_java_hash_order(found), headers=etag(version))
+        return JsonResponse(in_java_hash_order(found.written()), headers=etag(version))
 
     @routes.get("/connectors/{connector}/status")
     async def status(connector: ConnectorName) -> Response:

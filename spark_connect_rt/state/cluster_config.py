@@ -1,6 +1,6 @@
 """The snapshot of the config topic (Java ``ClusterConfigState``): immutable, read by any thread.
 
-Configurations are raw: ``${provider:...}`` references are resolved where they are used, never stored.
+Configurations are stored ones: their ``${provider:...}`` references are resolved where a value is read.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import repeat
 
+from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
 from spark_connect_rt.protocol.config_records import PendingChange, SessionKey
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.state.target_state import TargetState
-
-Configuration = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +21,12 @@ class ClusterConfigState:
 
     offset: int = -1
     session_key: SessionKey | None = None
-    connector_configs: Mapping[str, Configuration] = field(default_factory=dict)
+    connector_configs: Mapping[str, StoredConfig] = field(default_factory=dict)
     configured_at: Mapping[str, int] = field(default_factory=dict)  # offsets of the records of connector_configs
     target_states: Mapping[str, TargetState] = field(default_factory=dict)
     task_counts: Mapping[str, int] = field(default_factory=dict)
-    task_configs: Mapping[ConnectorTaskId, Configuration] = field(default_factory=dict)
-    applied_configs: Mapping[str, Configuration] = field(default_factory=dict)
+    task_configs: Mapping[ConnectorTaskId, StoredConfig] = field(default_factory=dict)
+    applied_configs: Mapping[str, StoredConfig] = field(default_factory=dict)
     task_count_records: Mapping[str, int] = field(default_factory=dict)
     generations: Mapping[str, int] = field(default_factory=dict)  # of task configs, for equality only
     inconsistent: frozenset[str] = frozenset()
@@ -51,8 +50,8 @@ class ClusterConfigState:
         """Return whether the connector is configured."""
         return name in self.connector_configs
 
-    def connector_config(self, name: str) -> Configuration | None:
-        """Return the raw configuration, None for an unknown connector."""
+    def connector_config(self, name: str) -> StoredConfig | None:
+        """Return the configuration as it is stored, None for an unknown connector."""
         return self.connector_configs.get(name)
 
     def target_state(self, name: str) -> TargetState | None:
@@ -69,15 +68,15 @@ class ClusterConfigState:
             return ()
         return tuple(map(ConnectorTaskId, repeat(name), range(self.task_count(name))))
 
-    def task_config(self, task: ConnectorTaskId) -> Configuration | None:
-        """Return the raw configuration of a task, None when there is none."""
+    def task_config(self, task: ConnectorTaskId) -> StoredConfig | None:
+        """Return the configuration of a task as it is stored, None when there is none."""
         return self.task_configs.get(task)
 
-    def connector_task_configs(self, name: str) -> list[Configuration]:
-        """Return the raw configurations of ``tasks(name)``, by number."""
-        return [self.task_configs.get(task, {}) for task in self.tasks(name)]
+    def connector_task_configs(self, name: str) -> list[StoredConfig]:
+        """Return the configurations of ``tasks(name)`` as they are stored, by number."""
+        return [self.task_configs.get(task, NO_SETTINGS) for task in self.tasks(name)]
 
-    def applied_config(self, name: str) -> Configuration | None:
+    def applied_config(self, name: str) -> StoredConfig | None:
         """Return the connector configuration its committed tasks were generated from, None if unknown."""
         return self.applied_configs.get(name)
 

@@ -13,15 +13,16 @@ two workers may know different tasks at the same offset. The worker that runs th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.protocol import config_records as records
 from spark_connect_rt.protocol.config_records import PendingChange, RecordKey, RecordKind, SessionKey
 from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.state.cluster_config import ClusterConfigState, Configuration
+from spark_connect_rt.state.cluster_config import ClusterConfigState
 from spark_connect_rt.state.target_state import TargetState
 
 
@@ -108,13 +109,13 @@ class ConfigFold:
         self._changes_from = 0
         self._offset = -1
         self._session_key: SessionKey | None = None
-        self._connectors: dict[str, Configuration] = {}
+        self._connectors: dict[str, StoredConfig] = {}
         self._configured_at: dict[str, int] = {}
         self._targets: dict[str, TargetState] = {}
         self._counts: dict[str, int] = {}
-        self._tasks: dict[ConnectorTaskId, Configuration] = {}
-        self._deferred: dict[str, dict[int, Configuration]] = {}
-        self._applied: dict[str, Configuration] = {}
+        self._tasks: dict[ConnectorTaskId, StoredConfig] = {}
+        self._deferred: dict[str, dict[int, StoredConfig]] = {}
+        self._applied: dict[str, StoredConfig] = {}
         self._count_records: dict[str, int] = {}
         self._generations: dict[str, int] = {}
         self._inconsistent: set[str] = set()
@@ -127,11 +128,11 @@ class ConfigFold:
         """Return what is wanted of a connector now."""
         return self._targets.get(name)
 
-    def seen_by_users(self, key: RecordKey) -> Configuration | None:
+    def seen_by_users(self, key: RecordKey) -> Mapping[str, str] | None:
         """Return what users configured under a key: a connector's settings, or one entry, ``state`` or ``level``."""
         name = key.name
         if key.kind is RecordKind.CONNECTOR:
-            return self._connectors.get(name)
+            return self._connectors[name].written() if name in self._connectors else None
         if key.kind is RecordKind.LOGGER:
             return {"level": self._levels[name]} if name in self._levels else None
         if key.kind is not RecordKind.TARGET_STATE:
@@ -207,14 +208,14 @@ class ConfigFold:
             self._configured_at.pop(name, None)
             return (ConnectorConfigRemoved(name, self._offset - 1),)
         before = self._connectors.get(name)
-        now = self._connectors[name] = cast(Configuration, records.decode_properties(value))
+        now = self._connectors[name] = StoredConfig(cast(Mapping[str, str], records.decode_properties(value)))
         self._configured_at[name] = self._offset - 1
         self._overtake(name)
         self._targets.setdefault(name, TargetState.STARTED)
-        return (ConnectorConfigUpdated(name, self._offset - 1, before is None, _differing(before or {}, now)),)
+        return (ConnectorConfigUpdated(name, self._offset - 1, before is None, _differing(before or NO_SETTINGS, now)),)
 
     def _task(self, record: RecordKey, value: Any) -> ConfigEvents:
-        config = cast(Configuration, records.decode_properties(value))
+        config = StoredConfig(cast(Mapping[str, str], records.decode_properties(value)))
         task = record.task_id
         self._deferred.setdefault(task.connector, {})[task.task] = config
         self._overtake(task.connector)
@@ -282,8 +283,9 @@ class ConfigFold:
         self._overtaken.discard(name)
 
 
-def _differing(before: Configuration, now: Configuration) -> tuple[str, ...]:
-    return tuple(sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name)))
+def _differing(before: StoredConfig, now: StoredConfig) -> tuple[str, ...]:
+    old, new = before.written(), now.written()
+    return tuple(sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name)))
 
 
 _FOLDS = {

@@ -18,6 +18,7 @@ import pyarrow as pa
 from spark_connect_rt.api.plugin_modules import public_name
 from spark_connect_rt.api.records import Delivered, RecordMetadata
 from spark_connect_rt.config.connectors.topic_creation import TopicGroup
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import BadConfigError, ConnectError
 from spark_connect_rt.ports.executor_clients import TransactionalProducer
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -201,9 +202,9 @@ class FileExecutorClients:
         """Return the path: all is on one machine."""
         return path
 
-    def resolve(self, config: Mapping[str, str], worker_config: Mapping[str, str]) -> dict[str, str]:
+    def resolve(self, config: StoredConfig | Mapping[str, str], worker_config: Mapping[str, str]) -> dict[str, str]:
         """Return the configuration as it is."""
-        return dict(config)
+        return dict(StoredConfig.of(config).written())
 
 
 factory: Callable[[], FileExecutorClients] = FileExecutorClients

@@ -17,6 +17,7 @@ import pyarrow as pa
 from spark_connect_rt.api.plugin_modules import public_name
 from spark_connect_rt.api.records import Delivered, RecordMetadata
 from spark_connect_rt.config.connectors.topic_creation import TopicGroup
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.errors import BadConfigError, FencedError, NotFoundError
 from spark_connect_rt.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
@@ -280,9 +281,9 @@ class MemoryExecutorClients:
         """Return the path: all is on one machine."""
         return path
 
-    def resolve(self, config: Mapping[str, str], worker_config: Mapping[str, str]) -> dict[str, str]:
+    def resolve(self, config: StoredConfig | Mapping[str, str], worker_config: Mapping[str, str]) -> dict[str, str]:
         """Return the configuration with every known placeholder replaced, then what providers know."""
-        known = {key: self.secrets.get(value, value) for key, value in config.items()}
+        known = {key: self.secrets.get(value, value) for key, value in StoredConfig.of(config).written().items()}
         return ConfigProviders.from_config(worker_config, self.plugin).resolve(known)
 
 

@@ -95,8 +95,8 @@ class Worker:
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
         converters = {"key.converter": STRING, "value.converter": STRING, "header.converter": HEADERS}
-        connector_config = {"connectrt.isolation": config.pop("isolation", "auto")}
-        connector_config["errors.tolerance"] = config.pop("tolerance", "none")
+        isolation = config.pop("isolation", "auto")
+        connector_config = {"errors.tolerance": config.pop("tolerance", "none")}
         dead_letters = config.pop("dlq", "")
         connector_config |= {
             "errors.deadletterqueue.topic.name": dead_letters,
@@ -116,6 +116,7 @@ class Worker:
             worker_config=converters,
             client_config=client_config,
             paused=paused,
+            isolation=isolation,
             fused=self.fused,
             dead_letter_producer=self.client_config if dead_letters else {},
             dead_letter_admin=self.client_config if dead_letters else {},

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from spark_connect_rt.assignors.incremental import AssignorMemory
 from spark_connect_rt.assignors.model import NOTHING, ConnectorsAndTasks
+from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.planning.placement.claims import ClaimRules, Known, compact_offers
 from spark_connect_rt.planning.rebalance_plan import allocation_of, held_after
 from spark_connect_rt.ports.group_member import AssignmentRequired
@@ -68,7 +69,7 @@ class CompactGroup:
         self.offset += sum(connectors.values()) + 2 * len(connectors)
         self.snapshot = ClusterConfigState(
             offset=self.offset,
-            connector_configs={name: {} for name in connectors},
+            connector_configs=dict.fromkeys(connectors, NO_SETTINGS),
             task_counts=dict(connectors),
         )
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 from spark_connect_rt.assignors.incremental import AssignorMemory
 from spark_connect_rt.assignors.model import NOTHING, ConnectorsAndTasks
+from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.planning.placement.claims import ClaimRules, Known, compact_offers
 from spark_connect_rt.planning.rebalance_plan import allocation_of, held_after
 from spark_connect_rt.ports.group_member import Assigned, AssignmentRequired, JoinRequired
@@ -97,7 +98,9 @@ class LiveGroup:
         self._settings = settings
         self.tasks = connectors * tasks
         self.snapshot = ClusterConfigState(
-            offset=self.tasks, connector_configs={name: {} for name in names}, task_counts=dict.fromkeys(names, tasks)
+            offset=self.tasks,
+            connector_configs=dict.fromkeys(names, NO_SETTINGS),
+            task_counts=dict.fromkeys(names, tasks),
         )
         self.workers: list[LiveWorker] = []
         self._made = 0

@@ -89,7 +89,7 @@ class WorkerManagement:
         deps, views = around.dependencies, around.herder.views
         overview = OverviewParts(views, reads, deps.clock, deps.peers, shown_configs(deps))
         self._services.append(overview)
-        scaling = TaskScaling(views, reads, around.herder.submit, deps.clock, deps.record_event)
+        scaling = TaskScaling(views, reads, around.herder.submit, deps.clock, deps.record_event, deps.resolve)
         loads = LoadWatch(views, reads, around.herder.submit, deps.clock, deps.record_event, around.config.placement)
         self._services += [scaling.rounds, loads.rounds]
         logs = GroupLogs(views, reads, around.worker_id)

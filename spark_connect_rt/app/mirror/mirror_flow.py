@@ -19,6 +19,7 @@ from spark_connect_rt.app.exit_codes import EXIT_BROKER_UNREACHABLE, EXIT_TICK_C
 from spark_connect_rt.app.mirror.mirror_rest import FlowApplications, FlowPeers
 from spark_connect_rt.app.rest_api import RestApi
 from spark_connect_rt.app.wiring import spark_runner
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.config.worker.listeners import Advertised
 from spark_connect_rt.errors import ConnectError, NotFoundError, NotLeaderError, RetriableError, StartupError
 from spark_connect_rt.kafka.admin import KafkaAdmin
@@ -163,7 +164,7 @@ class RunningFlow:
             log.error("flow=%s connector=%s refused: %s", self.flow, name, error)
 
 
-def configuration(herder: DistributedHerder, name: str) -> Mapping[str, str] | None:
+def configuration(herder: DistributedHerder, name: str) -> StoredConfig | None:
     """Return a connector's configuration as the group has it, None: there is none."""
     try:
         return herder.views.connector_config(name)

@@ -47,7 +47,7 @@ class Deployed:
         config = configs.connector_config(name)
         if config is None:
             raise NotFoundError(f"Connector {name} not found in topic {topics.specs['configs'].name}")
-        return config
+        return config.written()
 
     def offsets(self, name: str) -> OffsetBook:
         """See DeployedConnectors."""

@@ -23,6 +23,7 @@ from spark_connect_rt.app.stores.store_actions import keep_backup, print_table, 
 from spark_connect_rt.app.stores.store_words import change_rows
 from spark_connect_rt.app.wiring import ClusterId, admin_of, herder_dependencies, internal_topics, spark_runner
 from spark_connect_rt.config.client_properties import exactly_once_producer_properties, log_client_properties
+from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.config.worker.listeners import advertised
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.errors import BadRequestError, ConnectError, NotFoundError
@@ -119,8 +120,10 @@ class OwnStores:
     def _fence(self, name: str) -> None:
         """Shut out what a worker that was killed may have left; the next start of the connector records its round."""
         snapshot, worker = self._deps.config_store.snapshot(), self._deps.settings.worker
-        config, tasks = snapshot.connector_config(name) or {}, snapshot.task_count_record(name) or 0
-        producers = [exactly_once_producer_properties(worker, config, name, number) for number in range(tasks)]
+        config, tasks = snapshot.connector_config(name) or NO_SETTINGS, snapshot.task_count_record(name) or 0
+        producers = [
+            exactly_once_producer_properties(worker, config.written(), name, number) for number in range(tasks)
+        ]
         assert self._deps.transactions is not None
         self._deps.transactions.fence([self._deps.resolve(one) for one in producers], FENCE_LIMIT_MS)
 

@@ -17,6 +17,7 @@ from spark_connect_rt.app.stores.internal_topics import InternalTopics
 from spark_connect_rt.app.stores.store_words import offsets_of
 from spark_connect_rt.app.tables.dead_letter_table import dead_letters
 from spark_connect_rt.app.tables.table_columns import DEAD_LETTERS
+from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.planning.store_check import Stored, fold_configs
 from spark_connect_rt.spark.datasource.pushed_filters import Comparison
@@ -71,7 +72,7 @@ def read_table(name: str, settings: Mapping[str, str], conditions: Sequence[Comp
 def _connectors(cluster: Cluster) -> Iterator[Row]:
     configs = cluster.configs
     for name in configs.connectors():
-        config, target = dict(configs.connector_config(name) or {}), configs.target_state(name)
+        config, target = dict((configs.connector_config(name) or NO_SETTINGS).written()), configs.target_state(name)
         tasks = configs.task_count(name)
         status = cluster.statuses.connectors.get(name)
         yield (
@@ -89,7 +90,7 @@ def _tasks(cluster: Cluster) -> Iterator[Row]:
     for name in configs.connectors():
         for task in configs.tasks(name):
             status = cluster.statuses.task(task)
-            yield name, task.task, dict(configs.task_config(task) or {}), *_state_columns(status)
+            yield name, task.task, dict((configs.task_config(task) or NO_SETTINGS).written()), *_state_columns(status)
 
 
 def _statuses(cluster: Cluster) -> Iterator[Row]:
@@ -104,9 +105,14 @@ def _statuses(cluster: Cluster) -> Iterator[Row]:
 def _configs(cluster: Cluster) -> Iterator[Row]:
     configs = cluster.configs
     for name in configs.connectors():
-        yield from ((name, None, key, value) for key, value in (configs.connector_config(name) or {}).items())
+        yield from (
+            (name, None, key, value) for key, value in (configs.connector_config(name) or NO_SETTINGS).written().items()
+        )
         for task in configs.tasks(name):
-            yield from ((name, task.task, key, value) for key, value in (configs.task_config(task) or {}).items())
+            yield from (
+                (name, task.task, key, value)
+                for key, value in (configs.task_config(task) or NO_SETTINGS).written().items()
+            )
 
 
 def _offsets(cluster: Cluster) -> Iterator[Row]:

@@ -103,7 +103,7 @@ class ConnectorChecks:
         stored = self._deps.config_store.snapshot().connector_config(request.name or "")
         if stored is None:
             raise NotFoundError(f"Connector {request.name} not found")
-        return dict(stored), request.name or ""
+        return dict(stored.written()), request.name or ""
 
     def _validation(self, config: Mapping[str, str]) -> Sequence[Finding]:
         named = {"name": "check", **config}

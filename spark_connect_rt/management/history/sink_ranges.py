@@ -27,7 +27,7 @@ class SinkRanges:
         config = self._deps.config_store.snapshot().connector_config(connector)
         if not wanted or config is None:
             return ()
-        properties = connector_admin_properties(self._deps.settings.worker, config, connector, 0)
+        properties = connector_admin_properties(self._deps.settings.worker, config.written(), connector, 0)
         admin = KafkaAdmin(self._deps.resolve(properties))
         places = {TopicPartition(topic, partition): offset for topic, partition, offset in wanted}
         try:

@@ -45,7 +45,7 @@ class HerderFeed:
 
     def config_of(self, connector: str) -> Mapping[str, str]:
         """See ``ConnectorFeed.config_of``."""
-        return self._herder.views.connector_config(connector)
+        return self._herder.views.connector_config(connector).written()
 
     def trouble(self, name: str) -> str:
         """See ``ConnectorFeed.trouble``."""

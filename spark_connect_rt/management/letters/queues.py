@@ -7,11 +7,12 @@ workers and the brokers are never read.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from spark_connect_rt.config.indirection import references
-from spark_connect_rt.errors import BadRequestError, ForbiddenError, NotFoundError
+from spark_connect_rt.config.stored_config import StoredConfig
+from spark_connect_rt.errors import BadRequestError, ConnectError, ForbiddenError, NotFoundError
 from spark_connect_rt.planning.letters.letter import Letter
 from spark_connect_rt.ports.herder import HerderViews
 
@@ -51,7 +52,7 @@ class Queues:
 
         Raises NotFoundError: no such connector; BadRequestError: neither is given; ForbiddenError: no topic for that.
         """
-        named = self._queue_of(self._views.connector_config(connector)) if connector else None
+        named = self._queue_of(connector, self._views.connector_config(connector)) if connector else None
         wanted = topic or named
         if not connector and not topic:
             raise BadRequestError("which dead letters? Give connector= or topic=")
@@ -67,24 +68,28 @@ class Queues:
     def config_of(self, connector: str | None) -> Mapping[str, str] | None:
         """Return a connector's configuration with its references looked up; None: there is no such connector."""
         try:
-            return self._resolve(self._views.connector_config(connector)) if connector else None
+            return self._views.connector_config(connector).resolved(self._resolve) if connector else None
         except NotFoundError:
             return None
 
     def _is_named(self, topic: str) -> bool:
-        configs = (self._views.connector_config(name) for name in self._views.list_connectors())
-        return any(self._queue_of(config, look_up=False) == topic for config in configs)
+        for name in self._views.list_connectors():
+            with contextlib.suppress(ConnectError):  # deleted just now, or its provider does not answer
+                if self._named_by(self._views.connector_config(name)) == topic:
+                    return True
+        return False
 
-    def _queue_of(self, config: Mapping[str, str], *, look_up: bool = True) -> str | None:
-        texts = {name: config[name] for name in (QUEUE, *_ELSEWHERE) if config.get(name)}
-        if look_up and any(references(text) for text in texts.values()):
-            texts = dict(self._resolve(texts))
-        if look_up and any(name in texts for name in _ELSEWHERE):
+    def _named_by(self, config: StoredConfig) -> str | None:
+        return (config.only([QUEUE]).resolved(self._resolve).get(QUEUE) or "").strip() or None
+
+    def _queue_of(self, name: str, config: StoredConfig) -> str | None:
+        elsewhere = config.only(_ELSEWHERE).resolved(self._resolve)
+        if any(elsewhere.values()):
             raise BadRequestError(
-                f"the dead letters of {config.get('name')} lie in another cluster ({', '.join(_ELSEWHERE)}); "
+                f"the dead letters of {name} lie in another cluster ({', '.join(_ELSEWHERE)}); "
                 "only those of the worker's own cluster are shown and replayed"
             )
-        return texts.get(QUEUE, "").strip() or None
+        return self._named_by(config)
 
     def _is_internal(self, topic: str) -> bool:
         return topic in self._internal or topic.startswith("__")

@@ -72,7 +72,7 @@ class GroupOverview:
     def connector(self, name: str) -> ConnectorDetail:
         """See ``Overview.connector``."""
         status = self._views.connector_status(name)  # NotFoundError
-        config = self._hide(self._views.connector_config(name))
+        config = self._hide(self._views.connector_config(name).written())
         answers = self._reads.ask(CONNECTOR, {"name": name})
         counters, row = counters_of(answers), self._rows.looked().get(name)
         named = {one.worker_id for one in (status.connector, *status.tasks)}

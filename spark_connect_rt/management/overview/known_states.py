@@ -75,7 +75,7 @@ class KnownStates:
             mark,
             name,
             status.type,
-            self._views.connector_config(name).get("connector.class", ""),
+            self._views.connector_config(name).written().get("connector.class", ""),
             status.connector.state,
             status.connector.worker_id,
             dict(sorted(Counter(task.state for task in status.tasks).items())),

@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as LateError
 from typing import Any
 
+from spark_connect_rt.api.config_provider import Resolve
 from spark_connect_rt.config.task_range import TASKS_AUTO, TaskRange
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.management.overview.worker_shares import SHARES, Share, shares_of
@@ -44,10 +45,12 @@ class TaskScaling:
         submit: Submit,
         clock: Clock,
         record_event: RecordEvent,
+        resolve: Resolve,
         rules: ScaleRules | None = None,
     ) -> None:
         self._views = views
         self._reads = reads
+        self._resolve = resolve
         self._submit = submit
         self._clock = clock
         self._record_event = record_event
@@ -80,10 +83,13 @@ class TaskScaling:
         found = {}
         for name in self._views.list_connectors():
             try:
-                config = self._views.connector_config(name)
+                config = self._views.connector_config(name).only((TASKS_AUTO, "tasks.max")).resolved(self._resolve)
                 if config.get(TASKS_AUTO):
                     found[name] = (TaskRange.of(config[TASKS_AUTO]), int(config.get("tasks.max", "1")))
-            except (ConnectError, ValueError):  # deleted just now; a reference, or from before it was checked
+            except (
+                ConnectError,
+                ValueError,
+            ):  # deleted just now, nothing answers its reference, or from before it was checked
                 continue
         return found
 

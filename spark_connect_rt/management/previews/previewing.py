@@ -16,6 +16,7 @@ from spark_connect_rt.api.connector import Connector, SinkConnector
 from spark_connect_rt.api.spark_source import SparkSourceTask
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.config.secret_settings import secrets_in
+from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
 from spark_connect_rt.errors import BadRequestError, ConnectError, NotFoundError, ShuttingDownError
 from spark_connect_rt.management.previews.planned_tasks import planned_config
 from spark_connect_rt.management.previews.starting_points import ListTopics, StartingPoints
@@ -113,13 +114,13 @@ class ConnectorPreviews:
         connector = new_connector(self._deps.plugins, resolved)
         remember(secrets_in([config], secret_settings(connector)))  # what its code says is shown
         _refuse(connector, resolved, put=request.put)
-        launch = self._launch(connector, name, config)
+        launch = self._launch(connector, name, StoredConfig(config), resolved)
         if launch.task_class == executor_name(SparkSourceTask):
             raise BadRequestError(_BY_SPARK)
         is_source = launch.kind is TaskKind.SOURCE
         if isinstance(connector, JavaConnector) and is_source:
             task = planned_config(connector, resolved, min(request.seconds, PLANNING_S))
-            launch = replace(launch, config={**task, "task.class": connector.java_task_class})
+            launch = replace(launch, config=StoredConfig({**task, "task.class": connector.java_task_class}))
         named = request.name or (request.config or {}).get("name") or ""
         return PreviewOrder(
             launch,
@@ -140,13 +141,15 @@ class ConnectorPreviews:
         stored = self._deps.config_store.snapshot().connector_config(request.name or "")
         if stored is None:
             raise NotFoundError(f"Connector {request.name} not found")
-        return checked_config(self._deps, request.name or "", stored)
+        return checked_config(self._deps, request.name or "", stored.written())
 
-    def _launch(self, connector: Connector, name: str, config: Mapping[str, str]) -> TaskLaunch:
+    def _launch(self, connector: Connector, name: str, config: StoredConfig, resolved: Mapping[str, str]) -> TaskLaunch:
         """Return the launch of a task that cannot write."""
         worker = self._deps.settings.worker
-        facts = connector_facts(connector, java_code(connector, config, worker, self._deps.plugins))
-        launch = make_launch(TaskSpec(ConnectorTaskId(name, 0), {}, config), facts, worker, run=0, generation=0)
+        facts = connector_facts(connector, resolved, java_code(connector, resolved, worker, self._deps.plugins))
+        launch = make_launch(
+            TaskSpec(ConnectorTaskId(name, 0), NO_SETTINGS, config), facts, worker, run=0, generation=0
+        )
         clients = {} if launch.kind is TaskKind.SOURCE else carry_stores(launch.client_config)
         return replace(
             launch,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
+from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.planning.migration.connectors import Given
 from spark_connect_rt.planning.migration.findings import Fate, Line
@@ -45,7 +46,7 @@ def given_connectors(stored: Stored, worker: Mapping[str, str]) -> list[Given]:
     return [
         Given(
             name,
-            state.connector_config(name) or {},
+            (state.connector_config(name) or NO_SETTINGS).written(),
             target.value if (target := state.target_state(name)) else "",
             state.task_count(name),
             failed.get(name, ()),

@@ -79,7 +79,7 @@ def _changed_since(context: RestContext, name: str, given: str) -> list[SettingC
     if history is None:
         return []
     try:
-        now = history.shown(context.herder.views.connector_config(name))
+        now = history.shown(context.herder.views.connector_config(name).written())
     except NotFoundError:
         now = None
     changes = history.changes(ChangeQuery(name, (CONFIG,), limit=SEEN)).changes

@@ -58,7 +58,7 @@ async def roll_back(
     views = context.herder.views
     version = views.config_version(connector)
     try:
-        present = views.connector_config(connector)
+        present = views.connector_config(connector).written()
     except NotFoundError:
         present = None
     new = rolled_back(change.after, present, wanted.secrets)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from spark_connect_rt.api.config_provider import ConfigData, Resolve
 from spark_connect_rt.api.override_policy import ConnectorClientConfigOverridePolicy
 from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.group_member import GroupMember
 from spark_connect_rt.ports.group_offsets import GroupOffsets, TableMemory
@@ -67,7 +68,7 @@ class HerderDependencies:
 def source_offset_stores(deps: HerderDependencies) -> SourceOffsetStores:
     """Return the source offsets of every connector of the group; their topics are opened when they are needed."""
 
-    def config_of(connector: str) -> Mapping[str, str] | None:
+    def config_of(connector: str) -> StoredConfig | None:
         return deps.config_store.snapshot().connector_config(connector)
 
     return SourceOffsetStores(

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
 
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import ConnectError, ForbiddenError
 from spark_connect_rt.planning.config_patch import patched_config
 from spark_connect_rt.ports.herder_requests import (
@@ -144,7 +145,7 @@ class DistributedHerder:
 
         def check_and_queue() -> Future[ConfigWritten]:
             if self._will_run(request):
-                self._get_ready(request.name, request.config)
+                self._get_ready(request.name, StoredConfig(request.config))
             checked = checked_config(self._deps, request.name, request.config)
             return self._loop.submit(replace(request, config=checked))
 
@@ -166,10 +167,11 @@ class DistributedHerder:
             self._beside(lambda: self._get_ready(request.name, config))
         return self._loop.submit(request)
 
-    def _get_ready(self, name: str, config: Mapping[str, str]) -> None:
+    def _get_ready(self, name: str, config: StoredConfig) -> None:
         """Tell the runner of tasks that are likely to come here, before their connector is asked about them."""
         members = len(self._loop.view.member_urls)
-        found = expected(name, config, members, self._deps.settings.worker, self._deps.plugins)
+        deps = self._deps
+        found = expected(name, config, members, deps.settings.worker, deps.plugins, deps.resolve)
         if found is not None:
             self._deps.runner.do(found)
 

@@ -7,8 +7,8 @@ from collections.abc import Container, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from spark_connect_rt.api.plugin_modules import connector_plugin
 from spark_connect_rt.config.client_properties import connector_admin_properties, sink_group_id
+from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
 from spark_connect_rt.errors import ConnectError, ForbiddenError, NotFoundError, RetriableError
 from spark_connect_rt.planning.offset_changes import OffsetPair
 from spark_connect_rt.planning.restart_plan import RestartPlan
@@ -28,7 +28,7 @@ from spark_connect_rt.ports.task_runner import TaskKind
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.offset_records import OffsetMap
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
-from spark_connect_rt.runtime.worker.launches import kind_of
+from spark_connect_rt.runtime.worker.launches import kind_of, plugin_of
 from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
 from spark_connect_rt.state.connector_status import ConnectorStatus, State
 from spark_connect_rt.state.target_state import TargetState
@@ -51,10 +51,10 @@ class ConnectorViews:
     def connector_info(self, name: str) -> ConnectorInfo:
         """Return type, raw configuration and task ids. Raises NotFoundError."""
         tasks = self._deps.config_store.snapshot().tasks(name)
-        return ConnectorInfo(name, self.connector_config(name), tasks, self.connector_type(name))
+        return ConnectorInfo(name, self.connector_config(name).written(), tasks, self.connector_type(name))
 
-    def connector_config(self, name: str) -> Mapping[str, str]:
-        """Return the raw configuration. Raises NotFoundError."""
+    def connector_config(self, name: str) -> StoredConfig:
+        """Return the configuration as it is stored. Raises NotFoundError."""
         config = self._deps.config_store.snapshot().connector_config(name)
         if config is None:
             raise NotFoundError(f"Connector {name} not found")
@@ -128,7 +128,7 @@ class ConnectorViews:
         """Return the tasks with their raw configurations, by number. Raises NotFoundError."""
         snapshot = self._deps.config_store.snapshot()
         self.connector_config(name)
-        return [TaskInfo(task, snapshot.task_config(task) or {}) for task in snapshot.tasks(name)]
+        return [TaskInfo(task, (snapshot.task_config(task) or NO_SETTINGS).written()) for task in snapshot.tasks(name)]
 
     def topics(self, name: str) -> tuple[str, ...]:
         """Return the topics the connector used, sorted. Raises ForbiddenError: tracking is off."""
@@ -148,9 +148,9 @@ class ConnectorViews:
         config = self.connector_config(name)
         if self.connector_type(name) != "sink":
             return [ConnectorOffset(partition, offset) for partition, offset in self._source_offsets(name)]
-        admin = connector_admin_properties(self._deps.settings.worker, config, name, 0)
-        group = sink_group_id(config, name)
-        committed = self._deps.group_offsets.committed(self._deps.resolve(admin), group)
+        settings = config.resolved(self._deps.resolve)
+        admin = connector_admin_properties(self._deps.settings.worker, settings, name, 0)
+        committed = self._deps.group_offsets.committed(self._deps.resolve(admin), sink_group_id(settings, name))
         return [
             ConnectorOffset({"kafka_partition": p.partition, "kafka_topic": p.topic}, {"kafka_offset": offset})
             for p, offset in sorted(committed.items())
@@ -164,8 +164,11 @@ class ConnectorViews:
 
     def connector_type(self, name: str) -> str:
         """Return source, sink, or unknown (no such connector, or its class is not here)."""
-        config = self._deps.config_store.snapshot().connector_config(name) or {}
-        class_name = connector_plugin(config)
+        config = self._deps.config_store.snapshot().connector_config(name) or NO_SETTINGS
+        try:
+            class_name = plugin_of(config, self._deps.resolve)
+        except ConnectError:  # the reference in its class cannot be looked up
+            return "unknown"
         if class_name not in self._types:
             self._types[class_name] = self._type_of_class(class_name)
         return self._types[class_name]

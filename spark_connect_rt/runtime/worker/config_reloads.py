@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from spark_connect_rt.api.config_provider import ConfigData, Resolve
 from spark_connect_rt.config.indirection import references
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.ports.threads import Threads, Timer
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.worker.events import Notify, ReloadDue
@@ -29,13 +30,13 @@ class ConfigReloads:
         self._lock = threading.Lock()
         self._timers: dict[str | ConnectorTaskId, Timer] = {}
 
-    def watch(self, item: str | ConnectorTaskId, key: object, config: Mapping[str, str], resolved: ConfigData) -> None:
-        """Take what a run was made from; ``config`` is the connector's. Any thread.
+    def watch(self, item: str | ConnectorTaskId, key: object, resolved: ConfigData) -> None:
+        """Take what a run was made from, the connector's settings among them. Any thread.
 
         What an earlier run of it was made from counts no more.
         """
         self.forget(item)
-        if resolved.ttl_ms is None or config.get("config.action.reload", "restart").strip().lower() != "restart":
+        if resolved.ttl_ms is None or resolved.get("config.action.reload", "restart").strip().lower() != "restart":
             return
         log.info("%s restarts in %d ms, when what a config provider answered is too old", item, resolved.ttl_ms)
         timer = self._threads.later(resolved.ttl_ms, lambda: self._notify(ReloadDue(item, key)))
@@ -49,9 +50,9 @@ class ConfigReloads:
         if timer is not None:
             timer.cancel()
 
-    def watch_task(self, task: ConnectorTaskId, key: object, config: Mapping[str, str], own: Mapping[str, str]) -> None:
+    def watch_task(self, task: ConnectorTaskId, key: object, config: StoredConfig, own: StoredConfig) -> None:
         """Ask how long a task's settings may be used: it is the executor that resolves them for the task itself."""
-        both = {**config, **own}
+        both = {**config.written(), **own.written()}
         if any(references(value) for value in both.values()):
             self._threads.start(f"config-ttl-{task}", lambda: self._ask(task, key, both))
 
@@ -61,4 +62,4 @@ class ConfigReloads:
         except Exception as error:  # noqa: BLE001 - the provider's code; the task itself fails by it, and says so
             log.warning("task=%s is not restarted by the age of its settings: %s", task, type(error).__name__)
             return
-        self.watch(task, key, config, resolved)
+        self.watch(task, key, resolved)

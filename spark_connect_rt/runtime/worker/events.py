@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 
 
@@ -24,10 +25,10 @@ class ReconfigurationRequested:
 
 @dataclass(frozen=True, slots=True)
 class TaskConfigsGenerated:
-    """The connector answered; ``configs`` are raw and complete, made from ``connector_config``."""
+    """The connector answered; ``configs`` are complete, their references unresolved, made from ``connector_config``."""
 
     connector: str
-    connector_config: Mapping[str, str]
+    connector_config: StoredConfig
     configs: tuple[Mapping[str, str], ...]
 
 

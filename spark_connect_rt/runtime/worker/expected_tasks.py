@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from spark_connect_rt.api.config_provider import Resolve
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
 from spark_connect_rt.ports.task_runner import Expect
@@ -32,22 +34,24 @@ def comes_here(config: Mapping[str, str], members: int) -> bool:
 
 
 def expected(
-    name: str, config: Mapping[str, str], members: int, worker: WorkerConfig, plugins: PluginCatalog
+    name: str, stored: StoredConfig, members: int, worker: WorkerConfig, plugins: PluginCatalog, resolve: Resolve
 ) -> Expect | None:
     """Return what to tell the runner before a connector of this configuration is validated, or starts; None: nothing.
 
-    May block, as validation does, while the plug-in is asked what it is. Never raises.
+    May block, as validation does, while providers and the plug-in are asked. Never raises.
 
     Args:
         name: the connector's.
-        config: as it was given, references unresolved, perhaps wrong.
+        stored: its configuration, perhaps wrong.
         members: of the group, where this worker leads; 0: not known.
         worker: its settings.
         plugins: where the connector's class is found.
+        resolve: looks references up.
     """
-    if not comes_here(config, members):
-        return None
     try:
+        config = stored.resolved(resolve)
+        if not comes_here(config, members):
+            return None
         code = java_code(new_connector(plugins, config), config, worker, plugins)
     except Exception:  # the same is found again, and said, by validation
         log.debug("connector=%s is not known well enough to get ready for its tasks", name, exc_info=True)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 
+from spark_connect_rt.api.config_provider import Resolve
 from spark_connect_rt.api.connector import Connector
 from spark_connect_rt.api.plugin_modules import of_runtime, versioned
 from spark_connect_rt.config.config_def import Type, parse_value
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.config.worker.own_settings import JAVA_HEAP, JAVA_OPTIONS
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.errors import BadConfigError, NotFoundError
@@ -21,16 +23,17 @@ from spark_connect_rt.runtime.worker.launches import ConnectorFacts, connector_f
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 
 
-def facts_of(config: Mapping[str, str], worker: WorkerConfig, plugins: PluginCatalog) -> ConnectorFacts:
-    """Return what a new, unstarted instance says of its tasks. Raises what the connector's own code raises."""
+def facts_of(stored: StoredConfig, worker: WorkerConfig, plugins: PluginCatalog, resolve: Resolve) -> ConnectorFacts:
+    """Return what a new, unstarted instance says of its tasks. Blocks; raises what providers or its own code raise."""
+    config = stored.resolved(resolve)
     connector = new_connector(plugins, config)
-    return connector_facts(connector, java_code(connector, config, worker, plugins))
+    return connector_facts(connector, config, java_code(connector, config, worker, plugins))
 
 
 def java_code(
     connector: Connector, config: Mapping[str, str], worker: WorkerConfig, plugins: PluginCatalog
 ) -> JavaCode | None:
-    """Return what hosts the tasks of a connector; None: it is in Python.
+    """Return what hosts the tasks of a connector of this resolved configuration; None: it is in Python.
 
     Raises BadConfigError: the options of the JVM cannot be read.
     """

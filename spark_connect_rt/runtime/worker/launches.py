@@ -9,7 +9,7 @@ from typing import Any
 
 from spark_connect_rt.api.config_provider import Resolve
 from spark_connect_rt.api.connector import Connector, SinkConnector, SparkSinkConnector
-from spark_connect_rt.api.plugin_modules import connector_plugin, public_module
+from spark_connect_rt.api.plugin_modules import PLUGIN_SETTINGS, connector_plugin, public_module
 from spark_connect_rt.config.client_properties import (
     connector_admin_properties,
     dead_letter_admin_properties,
@@ -23,6 +23,7 @@ from spark_connect_rt.config.client_properties import (
 from spark_connect_rt.config.connectors.dead_letter_config import TOPIC_NAME
 from spark_connect_rt.config.connectors.topic_creation import asks_for_topics
 from spark_connect_rt.config.secret_settings import secret_names
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.config.worker.exactly_once import offsets_topic
 from spark_connect_rt.config.worker.oauth_endpoints import endpoints_in
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
@@ -31,7 +32,7 @@ from spark_connect_rt.ports.java_code import JavaCode, JavaConnector
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.runtime.worker.worker_sink_task import SinkSettings
+from spark_connect_rt.runtime.worker.worker_sink_task import SUBSCRIPTION, SinkSettings
 
 log = logging.getLogger(__name__)
 
@@ -49,18 +50,22 @@ _APACHE, _CONNECTOR = "org.apache.kafka.", "Connector"
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
-    """What a task is made from: raw configurations of the task and of the connector it was generated from."""
+    """What a task is made from: its configuration, and that of the connector it was generated from."""
 
     task: ConnectorTaskId
-    task_config: Mapping[str, str]
-    connector_config: Mapping[str, str]
+    task_config: StoredConfig
+    connector_config: StoredConfig
     paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorFacts:
-    """What a connector's class and an unstarted instance say of its tasks."""
+    """What a connector's class and an unstarted instance say of its tasks.
 
+    ``settings``: the connector's, references resolved, for what the driver itself obeys; they do not leave it.
+    """
+
+    settings: Mapping[str, str]
     kind: TaskKind
     task_class: str  # package.module:ClassName
     version: str
@@ -68,9 +73,16 @@ class ConnectorFacts:
     java: JavaCode | None = None  # of a Java connector's tasks
 
 
-def connector_facts(connector: Connector, java: JavaCode | None = None) -> ConnectorFacts:
-    """Ask an unstarted instance. Raises what the connector's own code raises. ``java``: what its tasks need."""
+def connector_facts(connector: Connector, settings: Mapping[str, str], java: JavaCode | None = None) -> ConnectorFacts:
+    """Ask an unstarted instance. Raises what the connector's own code raises.
+
+    Args:
+        connector: the instance.
+        settings: its configuration, references resolved.
+        java: what its tasks need of Java.
+    """
     return ConnectorFacts(
+        settings,
         kind_of(type(connector)),
         task_class_name(connector),
         connector.version(),
@@ -97,12 +109,12 @@ def make_launch(
     spec: TaskSpec, connector: ConnectorFacts, worker: WorkerConfig, run: int, generation: int
 ) -> TaskLaunch:
     """Return the launch of a task of this connector."""
-    kind = connector.kind
+    kind, texts, settings = connector.kind, spec.connector_config.written(), connector.settings
     exactly_once = kind is TaskKind.SOURCE and worker.group.exactly_once
     properties = source_producer_properties if kind is TaskKind.SOURCE else sink_consumer_properties
     if exactly_once:
         properties = exactly_once_producer_properties
-        for sentence in ignored_overrides(worker, spec.connector_config, spec.task.connector, spec.task.task):
+        for sentence in ignored_overrides(worker, settings, spec.task.connector, spec.task.task):
             log.warning("task=%s %s", spec.task, sentence)
     return TaskLaunch(
         task=spec.task,
@@ -110,21 +122,22 @@ def make_launch(
         generation=generation,
         kind=kind,
         task_class=connector.task_class,
-        config=dict(spec.task_config),
-        connector_config=dict(spec.connector_config),
+        config=spec.task_config,
+        connector_config=spec.connector_config,
         worker_config=executor_worker_config(worker),
         client_config={
-            **properties(worker, spec.connector_config, spec.task.connector, spec.task.task),
-            **(sharing(worker, spec.connector_config) if kind is TaskKind.SOURCE and not exactly_once else {}),
+            **properties(worker, texts, spec.task.connector, spec.task.task),
+            **(sharing(worker, texts) if kind is TaskKind.SOURCE and not exactly_once else {}),
         },
         paused=spec.paused,
         flush=worker.flush,
-        offsets_topic=offsets_topic(worker, spec.connector_config) if exactly_once else "",
-        topic_admin=_topic_admin(spec, worker) if kind is TaskKind.SOURCE else {},
+        offsets_topic=offsets_topic(worker, settings) if exactly_once else "",
+        topic_admin=_topic_admin(spec, texts, worker) if kind is TaskKind.SOURCE else {},
         secret_settings=connector.secret_settings,
         java=connector.java,
+        isolation=settings.get("connectrt.isolation") or "auto",
         fused=worker.engine.connectrt_fused,
-        **_dead_letter_clients(spec, worker),
+        **_dead_letter_clients(spec, settings, worker),
     )
 
 
@@ -142,18 +155,20 @@ def secret_settings(connector: Connector) -> tuple[str, ...]:
         return ()
 
 
-def _topic_admin(spec: TaskSpec, worker: WorkerConfig) -> dict[str, str]:
+def _topic_admin(spec: TaskSpec, texts: Mapping[str, str], worker: WorkerConfig) -> dict[str, str]:
     """Return the properties of the client that makes a source's topics, none where topics are not made."""
-    if not (worker.runtime.topic_creation_enable and asks_for_topics(spec.connector_config)):
+    if not (worker.runtime.topic_creation_enable and asks_for_topics(texts)):
         return {}
-    return connector_admin_properties(worker, spec.connector_config, spec.task.connector, spec.task.task)
+    return connector_admin_properties(worker, texts, spec.task.connector, spec.task.task)
 
 
-def _dead_letter_clients(spec: TaskSpec, worker: WorkerConfig) -> dict[str, Mapping[str, str]]:
+def _dead_letter_clients(
+    spec: TaskSpec, settings: Mapping[str, str], worker: WorkerConfig
+) -> dict[str, Mapping[str, str]]:
     """Return the properties of the dead letter queue's clients, none where there is no queue."""
-    if not spec.connector_config.get(TOPIC_NAME, "").strip():
+    if not settings.get(TOPIC_NAME, "").strip():
         return {}
-    parts = (worker, spec.connector_config, spec.task.connector, spec.task.task)
+    parts = (worker, spec.connector_config.written(), spec.task.connector, spec.task.task)
     return {
         "dead_letter_producer": dead_letter_producer_properties(*parts),
         "dead_letter_admin": dead_letter_admin_properties(*parts),
@@ -187,20 +202,28 @@ def stored_task_class(connector: Connector, java_class: str) -> str:
     return f"{public_module(task_class.__module__)}:{task_class.__qualname__}"
 
 
-def task_class_namer(plugins: PluginCatalog, config: Mapping[str, str]) -> Callable[[Connector], str]:
+def task_class_namer(plugins: PluginCatalog, config: StoredConfig, resolve: Resolve) -> Callable[[Connector], str]:
     """Return what names the task class of a connector of this configuration, as the config topic holds it."""
-    return lambda connector: stored_task_class(connector, plugins.find(connector_plugin(config)).java_class)
+    return lambda made: stored_task_class(made, plugins.find(plugin_of(config, resolve)).java_class)
+
+
+def plugin_settings(config: StoredConfig, resolve: Resolve) -> Mapping[str, str]:
+    """Return what names a connector's plug-in. Raises what a provider raises."""
+    return config.only(PLUGIN_SETTINGS).resolved(resolve)
+
+
+def plugin_of(config: StoredConfig, resolve: Resolve) -> str:
+    """Return the name under which a connector's plug-in is looked up. Raises what a provider raises."""
+    return connector_plugin(plugin_settings(config, resolve))
 
 
 def sink_settings(launch: TaskLaunch, resolve: Resolve) -> SinkSettings:
     """Return how the sink task's group membership works."""
-    topics = launch.config.get("topics") or launch.connector_config.get("topics") or ""
-    pattern = launch.config.get("topics.regex") or launch.connector_config.get("topics.regex")
+    of_connector, of_task = launch.connector_config.only(SUBSCRIPTION), launch.config.only(SUBSCRIPTION)
     return SinkSettings(
         # Offsets are committed when they are durable, by the worker only, whatever anybody configured.
         consumer_config={**launch.client_config, "enable.auto.commit": "false"},
         resolve=resolve,
-        topics=tuple(topic.strip() for topic in topics.split(",") if topic.strip()),
-        pattern=pattern if not topics.strip() else None,
+        subscription=StoredConfig({**of_connector.written(), **of_task.written()}),
         reports_generation=launch.java is not None,
     )

@@ -11,7 +11,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from spark_connect_rt.config.worker.exactly_once import own_offsets_topic
+from spark_connect_rt.config.stored_config import StoredConfig
+from spark_connect_rt.config.worker.exactly_once import OWN_TOPIC, own_offsets_topic
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads
@@ -46,7 +47,7 @@ class SourceOffsetStores:
         common: OffsetStore,
         worker: WorkerConfig,
         open_store: OpenStore | None,
-        config_of: Callable[[str], Mapping[str, str] | None],
+        config_of: Callable[[str], StoredConfig | None],
         resolve: Callable[[Mapping[str, str]], Mapping[str, str]],
         threads: Threads = MACHINE_THREADS,
     ) -> None:
@@ -61,13 +62,13 @@ class SourceOffsetStores:
         self._places: dict[_Key, _Place] = {}
         self._used: dict[str, _Key] = {}  # connector -> its store
 
-    def wanted(self, config: Mapping[str, str]) -> bool:
-        """Return whether a connector of this configuration has an offset topic of its own."""
-        return self._open_store is not None and own_offsets_topic(self._worker, config) is not None
+    def wanted(self, config: StoredConfig) -> bool:
+        """Return whether a connector of this configuration may have an offset topic of its own; ``open`` knows."""
+        return self._open_store is not None and OWN_TOPIC in config
 
-    def open(self, connector: str, config: Mapping[str, str]) -> OffsetStore | None:
+    def open(self, connector: str, stored: StoredConfig) -> OffsetStore | None:
         """Return the connector's own store, created and being read, None when it has none. Raises ConnectError."""
-        config = self._resolve(config)
+        config = stored.resolved(self._resolve)
         topic = None if self._open_store is None else own_offsets_topic(self._worker, config)
         if topic is None or self._open_store is None:
             self._note(connector, None)

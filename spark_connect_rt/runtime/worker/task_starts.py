@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.ports.threads import Threads
 from spark_connect_rt.protocol.ids import ConnectorTaskId
@@ -21,7 +22,7 @@ from spark_connect_rt.runtime.worker.launches import ConnectorFacts, TaskSpec
 
 log = logging.getLogger(__name__)
 
-Ask = Callable[[Mapping[str, str]], ConnectorFacts]
+Ask = Callable[[StoredConfig], ConnectorFacts]
 """Makes a connector of this configuration and asks it; may block, raises what the connector's code raises."""
 
 
@@ -39,7 +40,7 @@ class Known:
 class _Question:
     """One connector, asked once. Written by its thread, read by the tick once ``answered``."""
 
-    config: Mapping[str, str]
+    config: StoredConfig
     facts: ConnectorFacts | None = None
     trace: str = ""
     answered: bool = False

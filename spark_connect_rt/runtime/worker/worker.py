@@ -17,8 +17,9 @@ from typing import Any
 
 from spark_connect_rt.api.config_provider import Resolve
 from spark_connect_rt.assignors.model import ConnectorsAndTasks
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
-from spark_connect_rt.planning.progress import Movement
+from spark_connect_rt.planning.progress import Movement, patience_ms
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.herder_values import TaskProgress
@@ -39,6 +40,7 @@ from spark_connect_rt.runtime.worker.launches import (
     TaskSpec,
     make_launch,
     new_connector,
+    plugin_settings,
     sink_settings,
     task_class_namer,
 )
@@ -191,8 +193,8 @@ class Worker:
         """Start a new incarnation (the previous one has ended)."""
         connector = WorkerConnector(
             plan,
-            new_connector=lambda: new_connector(self._deps.plugins, plan.config),
-            name_task_class=task_class_namer(self._deps.plugins, plan.config),
+            new_connector=lambda: new_connector(self._deps.plugins, plugin_settings(plan.config, self._deps.resolve)),
+            name_task_class=task_class_namer(self._deps.plugins, plan.config, self._deps.resolve),
             resolve=self._deps.resolve,
             reloads=self._reloads,
             report=self._connector_counts.of_one(self._reports.of_connector(plan.name)),
@@ -257,7 +259,7 @@ class Worker:
             return
         try:
             launch = make_launch(spec, known.facts, self._deps.worker, next(self._runs), generation)
-            task = self._new_task(launch, key, known.facts.version)
+            task = self._new_task(launch, key, known.facts)
         except Exception:  # noqa: BLE001 - the connector's configuration: the task's failure
             self._task_broken(spec, key, traceback.format_exc())
             return
@@ -332,18 +334,19 @@ class Worker:
         with self._tables:
             return list(self._tasks.values())
 
-    def _new_task(self, launch: TaskLaunch, key: Any, version: str) -> WorkerTask:
+    def _new_task(self, launch: TaskLaunch, key: Any, facts: ConnectorFacts) -> WorkerTask:
         deps = self._deps
         services = TaskServices(
             clock=deps.clock,
             runner=deps.runner,
-            report=self._task_counts.of_one(self._reports.of_task(launch.task, version)),
+            report=self._task_counts.of_one(self._reports.of_task(launch.task, facts.version)),
             put_offsets=self._put_copy if launch.offsets_topic else partial(deps.offsets.put, until_durable=True),
             put_topic=self._reports.topic_used,
             changed=lambda what: self._notify(LifeChanged(what)),
             standing_changed=partial(self._standing_changed, launch.task),
             metrics_window_ms=self._metrics_window_ms,
             stop_limit_ms=deps.task_stop_limit_ms,
+            patience_ms=patience_ms(facts.settings) if launch.kind is TaskKind.SPARK_SINK else 0,
         )
         task = WorkerTask(launch, key, services)
         if launch.kind is not TaskKind.SOURCE:
@@ -361,8 +364,8 @@ class Worker:
             membership.on_commit = task.offsets_committed
         return task
 
-    def _ask_connector(self, config: Mapping[str, str]) -> ConnectorFacts:
-        return facts_of(config, self._deps.worker, self._deps.plugins)
+    def _ask_connector(self, config: StoredConfig) -> ConnectorFacts:
+        return facts_of(config, self._deps.worker, self._deps.plugins, self._deps.resolve)
 
     def _task_starts_changed(self, task: ConnectorTaskId | None, what: str) -> None:
         if task is not None:

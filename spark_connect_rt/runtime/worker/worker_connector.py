@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from spark_connect_rt.api.config_provider import ConfigData, Resolve
 from spark_connect_rt.api.connector import Connector, ConnectorContext, SinkConnector
 from spark_connect_rt.config.secret_settings import secrets_in
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.planning.task_configs import checked_count, completed_task_config, enforces, raw_task_config
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.ports.hidden_values import remember, without_secrets
@@ -63,7 +64,7 @@ class ConnectorPlan:
     """What one incarnation is made from."""
 
     name: str
-    config: Mapping[str, str]  # raw
+    config: StoredConfig
     key: object
     paused: bool
     stopped: bool
@@ -198,7 +199,7 @@ class WorkerConnector:
             self._instance = self._new_connector()
             self._version = self._instance.version()
             self._instance.context = _Context(self)
-            remember(secrets_in([self.plan.config], secret_settings(self._instance)))
+            remember(secrets_in([self.plan.config.written()], secret_settings(self._instance)))
         idle = self.plan.stopped or self._paused
         if idle and self._running:
             self._running = False
@@ -207,9 +208,9 @@ class WorkerConnector:
             self._instance.context = _Context(self)  # it measures from zero again
         elif not idle and not self._running:
             self._running = True
-            self._resolved = self._resolve(self.plan.config)
+            self._resolved = self.plan.config.resolved(self._resolve)
             self._instance.start(self._resolved)
-            self._reloads.watch(self.plan.name, self.plan.key, self.plan.config, self._resolved)
+            self._reloads.watch(self.plan.name, self.plan.key, self._resolved)
         if self._abandoned:
             return
         stopped_or_paused = State.STOPPED if self.plan.stopped else State.PAUSED
@@ -224,9 +225,9 @@ class WorkerConnector:
         if self._abandoned or not self._running or instance is None or self._life is not Life.ALIVE:
             return
         working_for(self.plan.name)
-        name, raw = self.plan.name, self.plan.config
+        name, stored = self.plan.name, self.plan.config
         try:
-            tasks_max = int(raw.get("tasks.max", "1"))
+            tasks_max = int(self._resolved.get("tasks.max") or "1")
             generated = instance.task_configs(tasks_max)
             task_class = self._name_task_class(instance)
         except Exception as error:  # noqa: BLE001 - the connector's code: what is wrong is its status
@@ -238,7 +239,7 @@ class WorkerConnector:
             self._notify(TaskConfigsFailed(name, without_secrets(f"{type(error).__name__}: {error}")))
             return
         try:
-            warning = checked_count(name, generated, tasks_max, enforces(raw))
+            warning = checked_count(name, generated, tasks_max, enforces(self._resolved))
         except Exception:  # noqa: BLE001 - too many tasks fail the connector
             self._fail(traceback.format_exc())
             return
@@ -249,11 +250,11 @@ class WorkerConnector:
             log.warning("%s", warning)
         sink = isinstance(instance, SinkConnector)
         configs = tuple(
-            completed_task_config(raw_task_config(config, raw, self._resolved), task_class, raw, sink)
+            completed_task_config(raw_task_config(config, stored, self._resolved), task_class, stored, sink)
             for config in generated
         )
         if not self._abandoned:
-            self._notify(TaskConfigsGenerated(name, raw, configs))
+            self._notify(TaskConfigsGenerated(name, stored, configs))
 
     def _fail(self, trace: str) -> None:
         with self._lock:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spark_connect_rt.config.client_settings import client_setting
+from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
 from spark_connect_rt.errors import ConnectError, FencedError, RetriableError
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.management.log_subjects import working_for
@@ -23,6 +24,7 @@ from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 
 log = logging.getLogger(__name__)
 
+SUBSCRIPTION = ("topics", "topics.regex")
 BEGINNING, END = -1, -2
 WARN_EACH_S = 30.0
 _RESET_OFFSETS = {"earliest": BEGINNING, "latest": END}
@@ -36,21 +38,28 @@ class SinkSettings:
     """How one sink task's membership works."""
 
     consumer_config: Mapping[str, str]  # Java names; group.id, client.id, auto.offset.reset ...
-    topics: tuple[str, ...] = ()
+    subscription: StoredConfig = NO_SETTINGS  # topics, topics.regex
+    topics: tuple[str, ...] = ()  # this and the next: what ``resolved`` finds in the subscription
     pattern: str | None = None
     commit_interval_ms: int = 1_000
     lag_interval_ms: int = 5_000
     poll_ms: int = 200
     release_timeout_ms: int = 0  # a revoked partition is drained or its task killed by then; 0: by the consumer's own
     reports_generation: bool = False  # the task is to know its group member's generation
-    resolve: Callable[[Mapping[str, str]], Mapping[str, str]] = dict  # of consumer_config; may block, may raise
+    resolve: Callable[[Mapping[str, str]], Mapping[str, str]] = dict  # may block, may raise
 
     def resolved(self) -> SinkSettings:
         """Return the settings as the consumer gets them; may block (a vault), raises what a provider raises."""
         consumer = self.resolve(self.consumer_config)
         poll_ms = client_setting("consumer", "max.poll.interval.ms", consumer)
         limit_ms = self.release_timeout_ms or release_timeout_ms(poll_ms)
-        return replace(self, consumer_config=consumer, release_timeout_ms=limit_ms)
+        settings = replace(self, consumer_config=consumer, release_timeout_ms=limit_ms)
+        return settings.subscribed(self.subscription.resolved(self.resolve)) if self.subscription else settings
+
+    def subscribed(self, subscription: Mapping[str, str]) -> SinkSettings:
+        """Return the settings with the topics, else the pattern, of a resolved subscription."""
+        topics = tuple(filter(None, map(str.strip, (subscription.get("topics") or "").split(","))))
+        return replace(self, topics=topics, pattern=None if topics else subscription.get("topics.regex"))
 
 
 def release_timeout_ms(max_poll_interval_ms: int) -> int:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.planning.progress import Movement, patience_ms
+from spark_connect_rt.planning.progress import Movement
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.herder_values import ProgressNote, TaskPace, TaskProgress, note_of
@@ -67,6 +67,7 @@ class TaskServices:
     standing_changed: Callable[[], None]  # ``actual`` is another one
     metrics_window_ms: int = WINDOW_MS
     stop_limit_ms: int = 5_000  # task.shutdown.graceful.timeout.ms
+    patience_ms: int = 0  # how long it may hold records back on purpose
 
 
 class WorkerTask:
@@ -93,7 +94,6 @@ class WorkerTask:
         self._state_times = StateTimes(self._state.value, services.clock.monotonic_ms())
         self._behind_since_ms: int | None = None
         self._unhosted_since_ms: int | None = None
-        self._patience_ms = patience_ms(launch.config) if launch.kind is TaskKind.SPARK_SINK else 0
         self._notes: Mapping[str, Any] = {}
 
     @property
@@ -163,7 +163,7 @@ class WorkerTask:
             elif self._behind_since_ms is None:
                 self._behind_since_ms = now_ms
             measures = self._measures
-            return Movement(measures.moved_at_ms, self._behind_since_ms, measures.calls(), self._patience_ms)
+            return Movement(measures.moved_at_ms, self._behind_since_ms, measures.calls(), self._services.patience_ms)
 
     def actual(self) -> Actual:
         """Return how it stands, for the work plan."""

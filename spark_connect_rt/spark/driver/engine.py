@@ -153,7 +153,7 @@ class Engine:
             self._emit(TaskFailed(launch.task, launch.run, f"task {launch.task} was not started: {why}"))
             self._emit(TaskEnded(launch.task, launch.run, drained=True))
             return
-        isolation = Isolation.parse(launch.connector_config.get("connectrt.isolation", "auto"))
+        isolation = Isolation.parse(launch.isolation)
         run = Run(launch, isolation, paused=launch.paused)
         self._runs[launch.task] = run
         self._place(run)

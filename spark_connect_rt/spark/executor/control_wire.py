@@ -69,8 +69,8 @@ def encode_launch(launch: TaskLaunch) -> Message:
         "generation": launch.generation,
         "kind": launch.kind.value,
         "task_class": launch.task_class,
-        "config": dict(launch.config),
-        "connector_config": dict(launch.connector_config),
+        "config": dict(launch.config.written()),
+        "connector_config": dict(launch.connector_config.written()),
         "worker_config": dict(launch.worker_config),
         "client_config": dict(launch.client_config),
         "paused": launch.paused,
@@ -81,6 +81,7 @@ def encode_launch(launch: TaskLaunch) -> Message:
         "offsets_topic": launch.offsets_topic,
         "secret_settings": launch.secret_settings,
         "java": None if launch.java is None else asdict(launch.java),
+        "isolation": launch.isolation,
         "fused": launch.fused,
     }
 

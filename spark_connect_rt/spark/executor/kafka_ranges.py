@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.pipeline.errant_records import Errant
@@ -41,7 +42,7 @@ class RangeJob:
 
     clients: str  # "package.module:factory" of ExecutorClients
     consumer_config: Mapping[str, str]
-    connector_config: Mapping[str, str]
+    connector_config: StoredConfig
     worker_config: Mapping[str, str]
     ranges: tuple[OffsetRange, ...]
     schema: pa.Schema = field(repr=False)

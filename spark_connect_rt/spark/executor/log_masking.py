@@ -16,8 +16,8 @@ log = logging.getLogger(__name__)
 def hide_secrets(launch: TaskLaunch) -> None:
     """Hide what the settings of this launch hold; what config providers give is hidden when they are asked."""
     configs = (
-        launch.config,
-        launch.connector_config,
+        launch.config.written(),
+        launch.connector_config.written(),
         launch.worker_config,
         launch.client_config,
         launch.dead_letter_producer,

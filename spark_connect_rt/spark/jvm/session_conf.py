@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from spark_connect_rt.config.jvm_memory import ARCHIVES_IN_PLACE, FREED_GIVEN_BACK
 from spark_connect_rt.spark.jvm.archive_place import JAVA_OPTIONS, archive_option
@@ -46,6 +47,9 @@ DEFAULT_CONF = {
     ),
 }
 
+NOTHING_GIVEN: Mapping[str, str] = MappingProxyType({})
+SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
+
 LOCAL_CONF = {  # Spark would have a thread for each of the LOCAL_SLOTS, and they have next to nothing to do
     "spark.rpc.netty.dispatcher.numThreads": "4",
     "spark.shuffle.mapOutput.dispatcher.numThreads": "1",
@@ -62,10 +66,20 @@ def of_session(settings: Mapping[str, str]) -> tuple[dict[str, str], str] | None
     return None if unresolved else (spark, settings.get("group.id") or "worker")
 
 
-def engine_conf(version: str = VERSION) -> dict[str, str]:
-    """Return what slices need of Spark of this version."""
-    sockets = {"spark.python.unix.domain.socket.enabled": "true"} if has(UNIX_SOCKETS, version) else {}
-    return {**ENGINE_CONF, **sockets}
+def engine_conf(given: Mapping[str, str] = NOTHING_GIVEN, version: str = VERSION) -> dict[str, str]:
+    """Return what slices need of Spark of this version; ``given``: the session's other settings, with its master."""
+    if not has(UNIX_SOCKETS, version):
+        return dict(ENGINE_CONF)
+    return {**ENGINE_CONF, "spark.python.unix.domain.socket.enabled": str(_socket_paths_fit(given)).lower()}
+
+
+def _socket_paths_fit(given: Mapping[str, str]) -> bool:
+    """Tell whether paths of Unix sockets fit into the 107 characters that Linux allows; else Spark uses TCP.
+
+    Spark makes them in ``java.io.tmpdir``. On YARN that is the container's folder, whose path alone has 100 and more:
+    each Python process of executors, and in cluster mode of the driver, would end at its start.
+    """
+    return given.get("spark.master") != "yarn" or SOCKET_FOLDER in given
 
 
 def session_conf(properties: Mapping[str, str], group: str = "worker") -> dict[str, str]:
@@ -87,7 +101,7 @@ def session_conf(properties: Mapping[str, str], group: str = "worker") -> dict[s
             if name not in given:
                 del conf[name]
     conf.setdefault("spark.app.name", f"connectrt-{group or 'worker'}")
-    return {**conf, **engine_conf()}
+    return {**conf, **engine_conf(conf)}
 
 
 def _master(master: str) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 from spark_connect_rt.app.management.dead_letters import dead_letters
 from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.app.worker_plugins import distributed_config
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.management.letters.queues import QUEUE
@@ -35,10 +36,10 @@ class Views:
     def list_connectors(self) -> list[str]:
         return sorted(self.configs)
 
-    def connector_config(self, name: str) -> Mapping[str, str]:
+    def connector_config(self, name: str) -> StoredConfig:
         if name not in self.configs:
             raise NotFoundError(f"Connector {name} not found")
-        return self.configs[name]
+        return StoredConfig(self.configs[name])
 
 
 class FakeFeed:
@@ -58,7 +59,7 @@ class FakeFeed:
         self.running[name] = config
 
     def config_of(self, connector: str) -> Mapping[str, str]:
-        return self.views.connector_config(connector)
+        return self.views.connector_config(connector).written()
 
     def trouble(self, name: str) -> str:
         return self.why

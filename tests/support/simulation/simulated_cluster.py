@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
+from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
 from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
@@ -297,10 +298,10 @@ def expected_tasks(worker: SimulatedWorker) -> tuple[set[str], set[str]]:
     must: set[str] = set()
     may: set[str] = set()
     for name in snapshot.connectors():
-        config = snapshot.connector_config(name) or {}
+        config = snapshot.connector_config(name) or NO_SETTINGS
         target = snapshot.target_state(name)
         if target is TargetState.STARTED:
-            must |= {f"{name}-{number}" for number in range(int(config["tasks.max"]))}
+            must |= {f"{name}-{number}" for number in range(int(config.written()["tasks.max"]))}
         elif (
             target is TargetState.PAUSED and snapshot.applied_config(name) == config and name not in snapshot.overtaken
         ):

@@ -226,7 +226,7 @@ class HostedTask:
     def __init__(self, place: SimulatedSlice, host: int, launch: TaskLaunch) -> None:
         self.host = host
         self.task = launch.task
-        self.partition = {"task": launch.config["task"]}
+        self.partition = {"task": launch.config.written()["task"]}
         self.alive = False
         self._place = place
         self._scheduler = place.scheduler

@@ -71,7 +71,11 @@ class Users:
             snapshot = worker.config_store.snapshot()
             for name, promise in self._promises.items():
                 config, target = snapshot.connector_config(name), snapshot.target_state(name)
-                seen = None if config is None else (int(config["tasks.max"]), target.value if target else "STARTED")
+                seen = (
+                    None
+                    if config is None
+                    else (int(config.written()["tasks.max"]), target.value if target else "STARTED")
+                )
                 if not promise.busy and seen not in promise.possible:
                     broken.append(f"{worker.name} sees {name} as {seen}, promised {promise.possible}")
         return broken

@@ -9,6 +9,7 @@ import pytest
 from spark_connect_rt.api.config_provider import ConfigData
 from spark_connect_rt.app.executor_clients import KafkaExecutorClients
 from spark_connect_rt.app.wiring import guarded
+from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.config.worker.oauth_endpoints import (
     ALLOWED_FILES,
     ALLOWED_URLS,
@@ -73,8 +74,8 @@ def test_the_driver_refuses_it_too_and_its_executors_know_what_the_worker_uses()
     with pytest.raises(BadConfigError):
         resolve({OVERRIDE: TOKEN})
     assert resolve({OVERRIDE: "https://issuer/token"})
-    spec = TaskSpec(ConnectorTaskId("a", 0), {}, {})
-    told = make_launch(spec, connector_facts(MemorySource()), worker, 1, 1).worker_config
+    spec = TaskSpec(ConnectorTaskId("a", 0), NO_SETTINGS, NO_SETTINGS)
+    told = make_launch(spec, connector_facts(MemorySource(), {}), worker, 1, 1).worker_config
     refuse_foreign_endpoints({OVERRIDE: "https://issuer/token", f"x.{ENDPOINT}": "file:/a"}, told)
 
 

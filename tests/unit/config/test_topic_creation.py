@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spark_connect_rt.config.connectors.topic_creation import TopicCreation
+from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.worker.launches import TaskSpec, connector_facts, make_launch
 from spark_connect_rt.testing.memory_connectors import MemorySource
@@ -61,5 +62,5 @@ def test_topics_are_made_only_when_the_connector_says_how_and_the_worker_lets_it
 
 
 def topic_admin(worker: dict[str, str], connector: dict[str, str]) -> Mapping[str, str]:
-    spec = TaskSpec(ConnectorTaskId("a", 0), {}, connector)
-    return make_launch(spec, connector_facts(MemorySource()), worker_settings(worker), 1, 1).topic_admin
+    spec = TaskSpec(ConnectorTaskId("a", 0), NO_SETTINGS, StoredConfig(connector))
+    return make_launch(spec, connector_facts(MemorySource(), connector), worker_settings(worker), 1, 1).topic_admin

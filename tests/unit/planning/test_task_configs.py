@@ -2,6 +2,7 @@
 
 import pytest
 
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import ConnectError, NotAssignedError, NotLeaderError
 from spark_connect_rt.planning.request_routing import GroupStanding, require_leader, require_owner
 from spark_connect_rt.planning.task_configs import (
@@ -32,7 +33,7 @@ def test_tasks_max_is_enforced_unless_the_user_says_otherwise() -> None:
 
 
 def test_secrets_are_references_again_where_the_value_came_from_the_same_key() -> None:
-    raw = {"password": "${file:s:p}", "user": "me"}
+    raw = StoredConfig({"password": "${file:s:p}", "user": "me"})
     resolved = {"password": "pw", "user": "me"}
     generated = {"password": "pw", "user": "me", "computed": "pw"}
     assert raw_task_config(generated, raw, resolved) == {**generated, "password": "${file:s:p}"}
@@ -40,7 +41,7 @@ def test_secrets_are_references_again_where_the_value_came_from_the_same_key() -
 
 
 def test_a_task_gets_its_class_and_a_sinks_topics() -> None:
-    connector = {"topics": "t", "topics.regex": ""}
+    connector = StoredConfig({"topics": "t", "topics.regex": ""})
     assert completed_task_config({"x": "1"}, "m:C", connector, sink=True) == {
         "x": "1",
         "task.class": "m:C",
@@ -50,11 +51,12 @@ def test_a_task_gets_its_class_and_a_sinks_topics() -> None:
 
 
 def test_a_set_is_rewritten_only_when_something_differs() -> None:
-    same = ([{"n": "0"}], [{"n": "0"}], {"c": "1"}, {"c": "1"})
+    made_from = StoredConfig({"c": "1"})
+    same = ([{"n": "0"}], [StoredConfig({"n": "0"})], made_from, made_from)
     assert task_configs_changed(*same) is None
     assert task_configs_changed([], *same[1:]) == "1 tasks become 0"
     assert task_configs_changed([{"n": "1"}], *same[1:]) == "task 0 has a new configuration"
-    assert task_configs_changed(*same[:3], {"c": "0"}) == "the connector's configuration changed"
+    assert task_configs_changed(*same[:3], StoredConfig({"c": "0"})) == "the connector's configuration changed"
     assert task_configs_changed(*same[:3], None) == "the connector's configuration changed"
 
 

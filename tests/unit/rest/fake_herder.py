@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import ForbiddenError, NotFoundError
 from spark_connect_rt.ports.herder import HerderApi
 from spark_connect_rt.ports.herder_requests import Request, SetLoggerLevel
@@ -128,8 +129,8 @@ class FakeHerder:
             raise NotFoundError(f"Connector {name} not found")
         return self.infos[name]
 
-    def connector_config(self, name: str) -> Mapping[str, str]:
-        return self.connector_info(name).config
+    def connector_config(self, name: str) -> StoredConfig:
+        return StoredConfig(self.connector_info(name).config)
 
     def connector_mark(self, name: str) -> object:
         return object()  # never as it was

@@ -143,7 +143,7 @@ def test_a_worker_that_passed_a_write_on_has_read_it_when_it_answers(workers: Wo
     log.stalled = True
     changed = workers.begin(follower, "PUT", "/connectors/a/config", source(note="new"))
     its_config = workers.cluster.workers[leader].herder.views.connector_config
-    workers.cluster.until(lambda: its_config("a").get("note") == "new")
+    workers.cluster.until(lambda: its_config("a").written().get("note") == "new")
     assert not changed.done()
     log.stalled = False
     log.topic.wake()

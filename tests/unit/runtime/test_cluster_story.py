@@ -299,7 +299,7 @@ def test_two_patches_at_once_are_both_kept(cluster: InProcessCluster) -> None:
     cluster.until(lambda: cluster.states("a") == RUNNING_1)
     both = [worker.herder.submit(PatchConfig("a", {f"note.{number}": "x"})) for number in range(4)]
     assert not any(answer.result(15).created for answer in both)
-    config = worker.herder.views.connector_config("a")
+    config = worker.herder.views.connector_config("a").written()
     assert [config[f"note.{number}"] for number in range(4)] == ["x"] * 4
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Set
 import pytest
 
 from spark_connect_rt.api.config_provider import ConfigData, ConfigProvider
+from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
 from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.worker.config_reloads import ConfigReloads
@@ -82,20 +83,22 @@ class Watched:
 
 def test_a_run_is_due_after_the_life_of_its_values() -> None:
     watched = Watched()
-    watched.reloads.watch("a", 1, {}, ConfigData({}, 70))
+    watched.reloads.watch("a", 1, ConfigData({}, 70))
     task = ConnectorTaskId("a", 0)
-    watched.reloads.watch_task(task, 2, {"password": "${lent:90:records}"}, {"file": "plain"})
-    watched.reloads.watch_task(task, 2, {}, {"password": "${lent:80:records}"})
+    watched.reloads.watch_task(
+        task, 2, StoredConfig({"password": "${lent:90:records}"}), StoredConfig({"file": "plain"})
+    )
+    watched.reloads.watch_task(task, 2, NO_SETTINGS, StoredConfig({"password": "${lent:80:records}"}))
     assert watched.due == [(70, ReloadDue("a", 1)), (90, ReloadDue(task, 2)), (80, ReloadDue(task, 2))]
 
 
 def test_only_the_newest_run_of_what_still_runs_waits_for_its_time() -> None:
     watched, task = Watched(), ConnectorTaskId("a", 0)
     for key in (1, 2):
-        watched.reloads.watch("a", key, {}, ConfigData({}, 86_400_000))
-        watched.reloads.watch(task, key, {}, ConfigData({}, 86_400_000))
+        watched.reloads.watch("a", key, ConfigData({}, 86_400_000))
+        watched.reloads.watch(task, key, ConfigData({}, 86_400_000))
     assert [timer.cancelled for timer in watched.timers] == [True, True, False, False]
-    watched.reloads.watch("a", 3, {}, ConfigData({}))
+    watched.reloads.watch("a", 3, ConfigData({}))
     watched.reloads.forget(task)
     watched.reloads.forget(task)
     assert [timer.cancelled for timer in watched.timers] == [True] * 4
@@ -104,15 +107,16 @@ def test_only_the_newest_run_of_what_still_runs_waits_for_its_time() -> None:
 @pytest.mark.parametrize("config", [{"config.action.reload": "none"}, {"config.action.reload": " NONE "}])
 def test_nothing_is_due_where_the_user_says_so(config: dict[str, str]) -> None:
     watched = Watched()
-    watched.reloads.watch("a", 1, config, ConfigData({}, 70))
-    watched.reloads.watch_task(ConnectorTaskId("a", 0), 2, config, {"password": "${lent:90:records}"})
+    watched.reloads.watch("a", 1, ConfigData(config, 70))
+    own = StoredConfig({"password": "${lent:90:records}"})
+    watched.reloads.watch_task(ConnectorTaskId("a", 0), 2, StoredConfig(config), own)
     assert watched.due == []
 
 
 def test_nothing_is_due_for_what_lives_for_ever() -> None:
     watched = Watched()
-    watched.reloads.watch("a", 1, {}, ConfigData({"x": "y"}))
-    watched.reloads.watch_task(ConnectorTaskId("a", 0), 2, {"password": "${lent::records}"}, {})
+    watched.reloads.watch("a", 1, ConfigData({"x": "y"}))
+    watched.reloads.watch_task(ConnectorTaskId("a", 0), 2, StoredConfig({"password": "${lent::records}"}), NO_SETTINGS)
     assert watched.due == []
 
 
@@ -122,7 +126,8 @@ def test_a_provider_that_fails_leaves_the_task_alone(caplog: pytest.LogCaptureFi
 
     told: list[WorkerEvent] = []
     watched = Watched()
-    ConfigReloads(fail, told.append, watched).watch_task(ConnectorTaskId("a", 0), 1, {"x": "${lent:1:y}"}, {})  # type: ignore[arg-type]
+    reloads = ConfigReloads(fail, told.append, watched)  # type: ignore[arg-type]
+    reloads.watch_task(ConnectorTaskId("a", 0), 1, StoredConfig({"x": "${lent:1:y}"}), NO_SETTINGS)
     assert told == []
     assert "ValueError" in caplog.text
     assert "secret of the provider" not in caplog.text

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
 from spark_connect_rt.ports.herder_requests import CreateConnector, PutConfig, Request, SetTargetState
 from spark_connect_rt.ports.java_code import JavaCode
 from spark_connect_rt.ports.task_runner import Expect
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder import herder
+from spark_connect_rt.runtime.herder.dependencies import resolve_nothing
 from spark_connect_rt.runtime.worker.expected_tasks import comes_here, expected
 from spark_connect_rt.runtime.worker.java_launches import facts_of
 from spark_connect_rt.runtime.worker.launches import TaskSpec, make_launch
@@ -44,9 +46,13 @@ def test_a_task_comes_here_where_there_may_be_as_many_as_workers(
 
 def test_what_is_expected_is_what_the_launch_says_later() -> None:
     worker = worker_settings(WORKER)
-    found = expected("o", config(), 1, worker, CATALOG)
+    found = expected("o", StoredConfig(config()), 1, worker, CATALOG, resolve_nothing)
     launch = make_launch(
-        TaskSpec(ConnectorTaskId("o", 0), {}, config()), facts_of(config(), worker, CATALOG), worker, 1, 1
+        TaskSpec(ConnectorTaskId("o", 0), NO_SETTINGS, StoredConfig(config())),
+        facts_of(StoredConfig(config()), worker, CATALOG, resolve_nothing),
+        worker,
+        1,
+        1,
     )
     assert found is not None
     assert (found.java, found.worker_config) == (launch.java, launch.worker_config)
@@ -63,7 +69,7 @@ def test_what_is_expected_is_what_the_launch_says_later() -> None:
     ],
 )
 def test_nothing_is_expected_of_others_or_of_what_validation_will_refuse(given: Mapping[str, str]) -> None:
-    assert expected("o", given, 1, worker_settings(WORKER), CATALOG) is None
+    assert expected("o", StoredConfig(given), 1, worker_settings(WORKER), CATALOG, resolve_nothing) is None
 
 
 def test_the_runner_is_told_before_a_connector_that_is_to_run_is_validated(

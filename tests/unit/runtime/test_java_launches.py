@@ -10,10 +10,12 @@ import pytest
 
 from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.config.config_def import ConfigDef, ConfigValue
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.ports.java_code import JavaCode, JavaConnector
 from spark_connect_rt.ports.task_runner import TaskKind
 from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.runtime.herder.dependencies import resolve_nothing
 from spark_connect_rt.runtime.worker.java_launches import facts_of
 from spark_connect_rt.runtime.worker.launches import TaskSpec, make_launch, task_class_namer
 from spark_connect_rt.spark.executor.control_wire import decode_launch, encode_launch
@@ -107,7 +109,7 @@ def test_the_connectors_jars_come_first_then_those_of_its_chain_once_each() -> N
         "transforms.route.plugin.version": "[1,2)",
         "transforms.cast.type": "org.apache.kafka.connect.transforms.Cast$Key",  # Connect's own, or Python's
     }
-    found = facts_of(config() | chain, worker_settings(WORKER), CATALOG).java
+    found = facts_of(StoredConfig(config() | chain), worker_settings(WORKER), CATALOG, resolve_nothing).java
     assert found == JavaCode(
         plugins=("/plugins/orders", "/plugins/avro", "/plugins/routes.jar"),
         heap="300m",
@@ -120,7 +122,9 @@ def test_the_connectors_jars_come_first_then_those_of_its_chain_once_each() -> N
 
 def test_heap_options_and_isolation_are_the_connectors_where_it_says_so() -> None:
     own = {"connectrt.java.heap": "1g", "connectrt.java.options": "-Db='x y' -ea", "connectrt.isolation": "Process"}
-    found = facts_of(config(value_converter="StringConverter") | own, worker_settings(WORKER), CATALOG).java
+    found = facts_of(
+        StoredConfig(config(value_converter="StringConverter") | own), worker_settings(WORKER), CATALOG, resolve_nothing
+    ).java
     assert found is not None
     assert (found.plugins, found.heap, found.options, found.alone) == (
         ("/plugins/orders",),
@@ -129,18 +133,25 @@ def test_heap_options_and_isolation_are_the_connectors_where_it_says_so() -> Non
         True,
     )
     with pytest.raises(BadConfigError, match=r"connectrt\.java\.options"):
-        facts_of(config() | {"connectrt.java.options": "'"}, worker_settings(WORKER), CATALOG)
+        facts_of(
+            StoredConfig(config() | {"connectrt.java.options": "'"}), worker_settings(WORKER), CATALOG, resolve_nothing
+        )
 
 
 def test_the_topic_names_javas_task_and_the_launch_what_hosts_it() -> None:
     worker = worker_settings(WORKER)
-    facts = facts_of(config(), worker, CATALOG)
+    facts = facts_of(StoredConfig(config()), worker, CATALOG, resolve_nothing)
     assert (facts.kind, facts.task_class, facts.version) == (TaskKind.SINK, "hosting.module:Hosts", "2.1")
-    assert task_class_namer(CATALOG, config())(Orders()) == "com.example.OrdersTask"
-    launch = make_launch(TaskSpec(ConnectorTaskId("o", 0), config(), config()), facts, worker, 1, 1)
+    assert task_class_namer(CATALOG, StoredConfig(config()), resolve_nothing)(Orders()) == "com.example.OrdersTask"
+    launch = make_launch(
+        TaskSpec(ConnectorTaskId("o", 0), StoredConfig(config()), StoredConfig(config())), facts, worker, 1, 1
+    )
     assert launch.java == facts.java
     assert decode_launch(encode_launch(launch)).java == facts.java
 
 
 def test_a_connector_in_python_needs_no_jvm() -> None:
-    assert facts_of({"connector.class": "Memory"}, worker_settings(WORKER), CATALOG).java is None
+    assert (
+        facts_of(StoredConfig({"connector.class": "Memory"}), worker_settings(WORKER), CATALOG, resolve_nothing).java
+        is None
+    )

@@ -90,7 +90,7 @@ def test_reads_and_health_answer_while_a_write_waits_and_the_stage_is_named() ->
         health = worker.herder.views.health()
         assert health.status == "healthy"
         assert "currently writing the STOPPED target stage for connector a to the config topic" in health.detail
-        assert worker.herder.views.connector_config("a")["topic"] == "t"
+        assert worker.herder.views.connector_config("a").written()["topic"] == "t"
         assert [task.state for task in worker.herder.views.connector_status("a").tasks] == ["RUNNING"]
         cluster.config_topic.stall(False)
         waiting.result(10)

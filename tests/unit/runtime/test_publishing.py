@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.runtime.herder.steps.forwarding import HandedIn
 from spark_connect_rt.runtime.herder.steps.publishing import REPAIR_PAUSE_MS, Publishing
@@ -17,7 +18,7 @@ SNAPSHOT = SimpleNamespace(
     session_key=None,
     contains=lambda name: True,
     target_state=lambda name: TargetState.STARTED,
-    connector_config=lambda name: {},
+    connector_config=lambda name: NO_SETTINGS,
 )
 STATE: Any = SimpleNamespace(
     resolved=True,
@@ -51,7 +52,7 @@ class Story:
 
     def _generate(self, connector: str) -> None:
         self.generated += 1
-        self._publishing.take(TaskConfigsGenerated(connector, {}, ()), self.now_ms)
+        self._publishing.take(TaskConfigsGenerated(connector, NO_SETTINGS, ()), self.now_ms)
 
     def _hand_in(self, leader_url: str, connector: str, configs: Any, key: bytes | None) -> None:
         self.handed_in.append(HandedIn(connector, None))

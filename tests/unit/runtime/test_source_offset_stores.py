@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
 from spark_connect_rt.stores.offset_store import OffsetStore
@@ -14,13 +15,13 @@ from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.compacted_log_contract import until
 
 FILE = {"filename": "data.txt"}
-CONFIG = {"name": "c", "offsets.storage.topic": "own"}
+CONFIG = StoredConfig({"name": "c", "offsets.storage.topic": "own"})
 
 
 class Lab:
     """The worker's topic, and connectors' own ones by name."""
 
-    def __init__(self, configs: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(self, configs: Mapping[str, StoredConfig]) -> None:
         self.common_topic = MemoryLogTopic("common")
         self.own_topics: dict[str, MemoryLogTopic] = {}
         self.opened: list[dict[str, str]] = []
@@ -60,9 +61,9 @@ def test_the_offsets_are_under_way_until_the_copy_was_tried() -> None:
     assert told == [[b'{"position":1}', b'{"position":2}']]
 
 
-def own(name: str, topic: str = "own", **overrides: str) -> dict[str, str]:
+def own(name: str, topic: str = "own", **overrides: str) -> StoredConfig:
     settings = {f"producer.override.{key.replace('_', '.')}": value for key, value in overrides.items()}
-    return {"name": name, "offsets.storage.topic": topic, **settings}
+    return StoredConfig({"name": name, "offsets.storage.topic": topic, **settings})
 
 
 def test_connectors_share_a_store_only_with_the_same_credentials() -> None:
@@ -106,7 +107,7 @@ def test_a_store_is_closed_when_its_last_connector_is_gone_or_has_another_one() 
     lab.offsets.open("a", own("a", "second"))
     assert lab.closed == []  # b has it still
     del configs["b"]
-    lab.offsets.open("c", {"name": "c"})
+    lab.offsets.open("c", StoredConfig({"name": "c"}))
     until(lambda: sorted(lab.closed) == ["first", "third"])
     assert lab.offsets.open("c", own("c", "first")) is not None  # opened anew
     assert [config["name"] for config in lab.opened] == ["a", "c", "a", "c"]

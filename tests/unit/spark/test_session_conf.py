@@ -47,7 +47,17 @@ def test_speculation_is_never_on_whatever_the_user_asks_for() -> None:
     ("version", "said"), [("4.0.5", None), ("4.1.4", "true"), ("4.2.1", "true"), ("4.3.0", "true")]
 )
 def test_unix_domain_sockets_are_asked_for_where_spark_has_them(version: str, said: str | None) -> None:
-    assert engine_conf(version).get("spark.python.unix.domain.socket.enabled") == said
+    assert engine_conf(version=version).get("spark.python.unix.domain.socket.enabled") == said
+
+
+@pytest.mark.parametrize("deploy_mode", ["client", "cluster"])
+def test_on_yarn_python_processes_are_reached_by_tcp_because_a_containers_folder_is_too_long(deploy_mode: str) -> None:
+    yarn = {"spark.master": "yarn", "spark.submit.deployMode": deploy_mode}
+    sockets = "spark.python.unix.domain.socket.enabled"
+    assert session_conf(yarn)[sockets] == "false"
+    assert session_conf({**yarn, sockets: "true"})[sockets] == "false"
+    assert session_conf({**yarn, "spark.python.unix.domain.socket.dir": "/run/connect"})[sockets] == "true"
+    assert session_conf({"spark.master": CLUSTER})[sockets] == "true"
 
 
 def test_spark_of_one_process_has_few_threads_for_its_messages_unless_the_user_wants_more() -> None:

@@ -149,7 +149,7 @@ class ConnectorRequests:
         self._require_leader(f"patch connector {name}")
         self._require_known(name, f"Connector {name} not found")
         self.require_version(name, expected)
-        return self._views.connector_config(name)
+        return self._views.connector_config(name).written()
 
     def require_version(self, name: str, expected: int | None) -> None:
         """Raise ConfigConflictError unless the configuration is still the one that the request is about."""

@@ -20,6 +20,7 @@ from spark_connect_rt.config.client_properties import (
     exactly_once_producer_properties,
     sink_group_id,
 )
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import AlreadyExistsError, BadRequestError, ConnectError, DataError, as_error
 from spark_connect_rt.planning.history.offset_moves import offset_moves, pairs_of
 from spark_connect_rt.planning.offset_changes import OffsetPair, as_pairs, check_source_offsets, one_per_partition
@@ -115,7 +116,7 @@ class Beginning:
         self._note = note
         self._deps = deps
         self._name = name
-        self._config = config
+        self._config = StoredConfig(config)
         self._resolved: Mapping[str, str] = {}
         self._stores = SourceOffsetStores(
             deps.offset_store, deps.settings.worker, deps.open_offsets, self._config_of, deps.resolve, deps.threads
@@ -136,7 +137,7 @@ class Beginning:
         wanted = {canonical(partition) for partition, _ in pairs}
         gone: list[OffsetPair] = [(one, None) for one, _ in before if canonical(one) not in wanted]
         if self._note is not None:
-            self._deps.config_store.put_pending(self._name, self._note(self._config, before))
+            self._deps.config_store.put_pending(self._name, self._note(self._config.written(), before))
         self._before = before
         return self._change().carry_out([*gone, *pairs])
 
@@ -146,8 +147,8 @@ class Beginning:
 
     def _opened(self) -> bool:
         """Find what the offsets are kept in; return whether it is a sink's group."""
-        self._resolved = self._deps.resolve(self._config)
-        self._is_sink = kind_of(self._deps.plugins.class_of(connector_plugin(self._config))) is not TaskKind.SOURCE
+        self._resolved = self._config.resolved(self._deps.resolve)
+        self._is_sink = kind_of(self._deps.plugins.class_of(connector_plugin(self._resolved))) is not TaskKind.SOURCE
         if not self._is_sink:
             self._stores.open(self._name, self._config)
         return self._is_sink
@@ -200,5 +201,5 @@ class Beginning:
         if producers and self._deps.transactions is not None:
             self._deps.transactions.fence(producers, FENCE_LIMIT_MS)
 
-    def _config_of(self, name: str) -> Mapping[str, str] | None:
+    def _config_of(self, name: str) -> StoredConfig | None:
         return self._config if name == self._name else self._deps.config_store.snapshot().connector_config(name)

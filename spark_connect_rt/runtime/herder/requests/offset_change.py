@@ -15,6 +15,7 @@ from spark_connect_rt.config.client_properties import (
     exactly_once_producer_properties,
     sink_group_id,
 )
+from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
 from spark_connect_rt.config.worker.exactly_once import offsets_topic
 from spark_connect_rt.errors import ConnectError, NotFoundError, TimedOutError
 from spark_connect_rt.planning.history.offset_moves import changed_pairs
@@ -47,7 +48,7 @@ class OffsetChange:
         offsets: SourceOffsetStores,
         name: str,
         fence: Callable[[str], object] = lambda _: None,
-        config: Mapping[str, str] | None = None,
+        config: StoredConfig | None = None,
     ) -> None:
         """Take what it changes; ``fence`` blocks until the producers of the connector's tasks are shut out.
 
@@ -61,8 +62,8 @@ class OffsetChange:
 
     def carry_out(self, offsets: Sequence[OffsetPair] | None) -> str:
         """Alter these, None: reset all. Raises ConnectError in Java's words."""
-        raw = self._config or self._deps.config_store.snapshot().connector_config(self._name) or {}
-        config = self._deps.resolve(raw)
+        stored = self._config or self._deps.config_store.snapshot().connector_config(self._name) or NO_SETTINGS
+        config = stored.resolved(self._deps.resolve)
         try:
             connector = new_connector(self._deps.plugins, config)
         except NotFoundError as error:

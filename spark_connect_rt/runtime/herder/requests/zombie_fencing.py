@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from spark_connect_rt.config.client_properties import exactly_once_producer_properties
+from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.errors import ConnectError, FencedError, NotLeaderError, RebalanceInProgressError
 from spark_connect_rt.planning.request_routing import require_leader
 from spark_connect_rt.planning.zombie_fencing import FencingPlan, Need, fencing_plan
@@ -95,9 +96,9 @@ class ZombieFencing:
         try:
             assert self._deps.transactions is not None
             worker = self._deps.settings.worker
-            config = self._deps.config_store.snapshot().connector_config(name) or {}
+            config = self._deps.config_store.snapshot().connector_config(name) or NO_SETTINGS
             producers = [
-                self._deps.resolve(exactly_once_producer_properties(worker, config, name, number))
+                self._deps.resolve(exactly_once_producer_properties(worker, config.written(), name, number))
                 for number in range(plan.zombies)
             ]
             self._deps.transactions.fence(producers, FENCE_LIMIT_MS)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from spark_connect_rt.config.indirection import references
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.config.worker.health_config import HEALTH, HealthSettings
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 
@@ -12,7 +14,7 @@ log = logging.getLogger(__name__)
 _NAMES = tuple(key.name for key in HEALTH)
 
 
-def health_of(deps: HerderDependencies, connector_config: Mapping[str, str]) -> HealthSettings:
+def health_of(deps: HerderDependencies, connector_config: StoredConfig) -> HealthSettings:
     """Return the worker's settings with a connector's own, the references in these looked up.
 
     What cannot be looked up now counts as not given: nothing fails by it that did not fail before.
@@ -20,14 +22,14 @@ def health_of(deps: HerderDependencies, connector_config: Mapping[str, str]) -> 
     return deps.settings.worker.health.overridden(_looked_up(deps, connector_config))
 
 
-def _looked_up(deps: HerderDependencies, config: Mapping[str, str]) -> Mapping[str, str]:
-    given = {name: config[name] for name in _NAMES if name in config}
-    if not any("${" in (value or "") for value in given.values()):
-        return given
+def _looked_up(deps: HerderDependencies, config: StoredConfig) -> Mapping[str, str]:
+    given = config.only(_NAMES)
     try:
-        return deps.resolve(given)
+        return given.resolved(deps.resolve)
     except Exception as error:  # noqa: BLE001 - a provider is a plug-in, and its message may hold a secret
         log.warning(
-            "a reference in %s cannot be looked up and counts for nothing: %s", sorted(given), type(error).__name__
+            "a reference in %s cannot be looked up and counts for nothing: %s",
+            sorted(given.written()),
+            type(error).__name__,
         )
-        return given
+        return {name: text for name, text in given.written().items() if not references(text)}

@@ -7,14 +7,15 @@ only takes times; it decides nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from spark_connect_rt.api.plugin_modules import connector_plugin
+from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.ports.metric_names import Measured, measured
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
+from spark_connect_rt.runtime.worker.launches import plugin_of
 from spark_connect_rt.runtime.worker.worker import Worker
 
 REBALANCE, WORKER = "connect-worker-rebalance-metrics", "connect-worker-metrics"
@@ -73,15 +74,15 @@ class HerderMetrics:
             tasks = [task.task for task in snapshot.tasks(name)]
             states = Counter(statuses[n].state.value.lower() if n in statuses else "unassigned" for n in tasks)
             yield measured("connector-metrics", "status", 1, connector=name, status=state.lower())
-            yield from self._of_plugin(name, snapshot.connector_config(name) or {})
+            yield from self._of_plugin(name, snapshot.connector_config(name) or NO_SETTINGS)
             yield measured(WORKER, "connector-total-task-count", len(tasks), connector=name)
             for one in _STATES:
                 yield measured(WORKER, f"connector-{one}-task-count", states[one], connector=name)
 
-    def _of_plugin(self, name: str, config: Mapping[str, str]) -> Iterator[Measured]:
+    def _of_plugin(self, name: str, config: StoredConfig) -> Iterator[Measured]:
         try:
-            facts = self._deps.plugins.find(connector_plugin(config))
-        except ConnectError:  # it is not here any more
+            facts = self._deps.plugins.find(plugin_of(config, self._deps.resolve))
+        except ConnectError:  # it is not here any more, or is a reference that nothing answers
             return
         status = self._deps.status_store.connector(name)
         version = status.version if status is not None and status.version else facts.version

@@ -139,7 +139,7 @@ class Publishing:
     def _why_changed(self, generated: TaskConfigsGenerated, snapshot: ClusterConfigState) -> str | None:
         name = generated.connector
         current = snapshot.connector_config(name)
-        if current is None or dict(current) != dict(generated.connector_config):
+        if current is None or current != generated.connector_config:
             return None  # made from an older configuration; the restarted connector answers again
         if snapshot.target_state(name) is TargetState.STOPPED:
             return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 
+from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.planning.rebalance_plan import (
     applied_config,
@@ -107,7 +108,7 @@ class Reconciling:
         for task in actions.switch:
             self._worker.switch_task(task, bool(wanted[task].mode))
         for task in actions.start:
-            config = snapshot.task_config(task) or {}
+            config = snapshot.task_config(task) or NO_SETTINGS
             spec = TaskSpec(task, config, applied_config(task.connector, snapshot), bool(wanted[task].mode))
             self._worker.start_task(spec, wanted[task].key)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spark_connect_rt.assignors.model import ConnectorsAndTasks
+from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.config.worker.health_config import HealthSettings
 from spark_connect_rt.planning.restart_policy import Failure, RestartVerdict, decide_restart, error_of
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -126,5 +127,5 @@ class Restarting:
 
     def _settings(self, item: Item) -> HealthSettings:
         name = item if isinstance(item, str) else item.connector
-        config = self._deps.config_store.snapshot().connector_config(name) or {}
+        config = self._deps.config_store.snapshot().connector_config(name) or NO_SETTINGS
         return health_of(self._deps, config)

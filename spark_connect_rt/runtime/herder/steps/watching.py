@@ -7,8 +7,8 @@ planning.progress's; no state is ever changed by it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 
+from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
 from spark_connect_rt.planning.progress import Stall, stall_of, unhosted_text
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -29,7 +29,7 @@ class Watching:
         self._worker = worker
         self._look_at_ms = 0
         self._stalled: dict[ConnectorTaskId, Stall] = {}
-        self._timeouts: dict[str, tuple[Mapping[str, str] | None, int]] = {}  # connector -> its config, the limit in it
+        self._timeouts: dict[str, tuple[StoredConfig | None, int]] = {}  # connector -> its config, the limit in it
 
     def watch(self, now_ms: int) -> Verdict:
         """Look at every running task, once a second."""
@@ -70,6 +70,6 @@ class Watching:
         config = self._deps.config_store.snapshot().connector_config(connector)
         known = self._timeouts.get(connector)
         if known is None or known[0] is not config:
-            settings = health_of(self._deps, config or {})
+            settings = health_of(self._deps, config or NO_SETTINGS)
             known = self._timeouts[connector] = (config, settings.task_progress_timeout_ms)
         return known[1]

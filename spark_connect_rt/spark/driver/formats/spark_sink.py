@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from spark_connect_rt.config.connectors.table_sink_config import TableFlushSettings
@@ -42,7 +41,7 @@ class SparkSinkTaskHost(DriverTask):
         super().__init__(launch, on_event, "spark-sink")
         self._session = session
         self._clients = clients
-        self._flush = TableFlushSettings.of(launch.config)
+        self._flush = TableFlushSettings.of({})  # the task's own when it is open
         self._positions: dict[TopicPartition, int] = {}
         self._waiting_since: float | None = None
         self._too_late = False  # a batch ran when its partitions had to go
@@ -69,11 +68,12 @@ class SparkSinkTaskHost(DriverTask):
 
     def _open(self) -> None:
         clients, worker_config = load_clients(self._clients), self.launch.worker_config
-        launch = replace(self.launch, config=clients.resolve(self.launch.config, worker_config))
+        launch, config = self.launch, clients.resolve(self.launch.config, worker_config)
+        self._flush = TableFlushSettings.of(config)
         settings = ReportSettings.from_config(clients.resolve(launch.connector_config, worker_config))
         ensure_dead_letter_queue(clients, settings, clients.resolve(launch.dead_letter_admin, worker_config))
         self._consumer = clients.consumer(clients.resolve(launch.client_config, worker_config))
-        self._batches = TableBatches(launch, columns_session(self._session()), self._clients, self._consumer)
+        self._batches = TableBatches(launch, config, columns_session(self._session()), self._clients, self._consumer)
         self._batches.recover()
 
     def _step(self) -> None:

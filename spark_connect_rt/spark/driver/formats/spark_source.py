@@ -13,6 +13,7 @@ from typing import Any
 
 from spark_connect_rt.api.spark_source import SparkSourceTask
 from spark_connect_rt.config.connectors.spark_source_config import BULK, INCREMENTAL, ONCE, STREAM, SparkSourceConfig
+from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.ports.task_runner import BatchDurable, OnTaskEvent, ReadOffsets, TaskLaunch
@@ -63,7 +64,7 @@ class SparkSourceTaskHost(DriverTask):
         spark.conf.set("spark.sql.session.timeZone", "UTC")  # the text of an offset means the same everywhere
         set_active(spark)
         # What goes to executors carries no secret: they resolve what they need.
-        self._frames = SourceFrames(replace(launch, config={}), self._config, spark, self._clients)
+        self._frames = SourceFrames(replace(launch, config=NO_SETTINGS), self._config, spark, self._clients)
         if self._config.mode == STREAM:
             self._stream = StreamSource(self._frames, self._config, spark, self._report)
 

@@ -15,7 +15,7 @@ from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.pipeline.table_rows import infer_schema
 from spark_connect_rt.planning.range_planning import cut
 from spark_connect_rt.ports.task_runner import TaskLaunch
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.driver.formats.driver_tasks import is_data_error, last_error_line, set_active
 from spark_connect_rt.spark.driver.formats.table_writer import TableWriter, writer_for
 from spark_connect_rt.spark.executor.hosting import load_clients
@@ -40,7 +40,9 @@ class Written:
 class TableBatches:
     """Writes bounded batches for one launch."""
 
-    def __init__(self, launch: TaskLaunch, spark: Any, clients: str, consumer: Any) -> None:
+    def __init__(self, launch: TaskLaunch, config: Mapping[str, str], spark: Any, clients: str, consumer: Any) -> None:
+        """Take the launch, its task's settings (resolved), a session and the run's consumer."""
+        self._config = config
         self._launch = launch
         self._spark = spark
         self._clients = clients
@@ -51,7 +53,7 @@ class TableBatches:
         self._held: dict[TopicPartition, tuple[int, int]] = {}
         self._schema: pa.Schema | None = None
         set_active(spark)
-        self._writer: TableWriter = writer_for(spark, launch.config, launch.task)
+        self._writer: TableWriter = writer_for(spark, config, launch.task)
 
     def recover(self) -> None:
         """Finish a batch that a crash left declared but not moved."""
@@ -83,7 +85,7 @@ class TableBatches:
                 return self._attempt(schema, ranges)
             except Exception as error:
                 if self._cancelled or attempt == ATTEMPTS or is_data_error(error):
-                    raise _explained(error, self._launch) from error
+                    raise _explained(error, self._launch.task, self._config) from error
         raise AssertionError("unreachable")
 
     def cancel(self) -> None:
@@ -160,7 +162,7 @@ class TableBatches:
         from pyspark.sql.pandas.types import to_arrow_schema
         from pyspark.sql.types import StructType
 
-        ddl = self._launch.config.get("table.schema", "")
+        ddl = self._config.get("table.schema", "")
         if ddl:
             return to_arrow_schema(StructType.fromDDL(ddl))
         launch = self._launch
@@ -173,7 +175,12 @@ class TableBatches:
             self._consumer.unassign([partition])
         if sample is None:
             raise ConnectError(f"connector={launch.task.connector}: no record to infer the table's schema from")
-        return infer_schema(sample, launch.connector_config, launch.worker_config, clients.plugin)
+        return infer_schema(
+            sample,
+            clients.resolve(launch.connector_config, launch.worker_config),
+            clients.resolve(launch.worker_config, launch.worker_config),
+            clients.plugin,
+        )
 
 
 def pieces_of(records: int, most: int) -> int:
@@ -194,14 +201,14 @@ def columns_session(session: Any) -> Any:
     return own
 
 
-def _explained(error: Exception, launch: TaskLaunch) -> ConnectError:
-    target = launch.config.get("path") or launch.config.get("table") or launch.config.get("spark.format")
+def _explained(error: Exception, task: ConnectorTaskId, config: Mapping[str, str]) -> ConnectError:
+    target = config.get("path") or config.get("table") or config.get("spark.format")
     if "No space left on device" in str(error):
         why = "no space left on its device; free some and restart the task"
     else:
         why = last_error_line(error)
     return ConnectError(
-        f"connector={launch.task.connector} task={launch.task.task}: could not append to {target}: {why}. "
+        f"connector={task.connector} task={task.task}: could not append to {target}: {why}. "
         "Nothing of this batch is committed; its records will be read again.",
         code="CRT-1055",
     )

@@ -14,6 +14,7 @@ from typing import Any
 
 from spark_connect_rt.api.connector import Connector, ConnectorContext
 from spark_connect_rt.api.plugin_modules import connector_plugin
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import BadConfigError, ConnectError
 from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.management.previews import Ended, PreviewOrder
@@ -133,7 +134,7 @@ def planned(launch: TaskLaunch, clients: ExecutorClients) -> TaskLaunch:
         tasks = made.task_configs(1)
     finally:
         made.stop()
-    return replace(launch, config=one_task(tasks))
+    return replace(launch, config=StoredConfig(one_task(tasks)))
 
 
 def one_task(tasks: Any) -> Mapping[str, str]:

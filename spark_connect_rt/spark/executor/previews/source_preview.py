@@ -17,6 +17,7 @@ from typing import Any
 from spark_connect_rt.api.data.schema import NULL
 from spark_connect_rt.api.records import Header, Polled, SourceRecord
 from spark_connect_rt.config.connectors.dead_letter_config import TOPIC_NAME
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.converters.json import JsonConverter
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.pipeline.errant_records import Errant
@@ -179,7 +180,7 @@ def preview_source(
     driver = KnownOffsets(launch.task.connector, offsets)
     task_class = load_class(launch.task_class)
     hosted = issubclass(task_class, HostedSource)
-    launch = replace(launch, connector_config=bare(launch.connector_config, crosses=hosted))
+    launch = replace(launch, connector_config=StoredConfig(launch.connector_config.resolved(bare, crosses=hosted)))
     parts = SourceParts(0, launch, clients, driver, switches, TaskMeter("reader"), output)
     source: HostedSource = task_class(parts) if hosted else _PolledOnly(parts, task_class)
     ticking = _Ticking(switches)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from spark_connect_rt.api.records import Delivered, RecordMetadata
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import TimedOutError
 from spark_connect_rt.pipeline.source_pipeline import ConvertedBatch
 from spark_connect_rt.pipeline.transaction_boundaries import End, TransactionBoundaries
@@ -70,7 +71,7 @@ class SourceParts:
     meter: TaskMeter
     output: SourceOutput
 
-    def resolved(self, config: Mapping[str, str]) -> dict[str, str]:
+    def resolved(self, config: StoredConfig | Mapping[str, str]) -> dict[str, str]:
         """Return a configuration of the launch without references to secrets. Raises BadConfigError."""
         return self.clients.resolve(config, self.launch.worker_config)
 

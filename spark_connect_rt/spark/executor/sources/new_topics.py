@@ -25,7 +25,9 @@ class NewTopics:
         self._clients = clients
         self._seen: set[str] = set()
         # Only a launch whose worker lets tasks make topics brings the client for it.
-        self._creation = TopicCreation.from_config(launch.connector_config) if launch.topic_admin else None
+        self._creation: TopicCreation | None = None
+        if launch.topic_admin:
+            self._creation = TopicCreation.from_config(clients.resolve(launch.connector_config, launch.worker_config))
 
     def ensure(self, topics: Iterable[str]) -> None:
         """Return when every topic is there. Raises ConnectError in Java's words, RetriableError (no one answers)."""
