@@ -17,10 +17,18 @@ ConnectError
 ├── BadConfigError                 correct every key in .problems
 ├── JavaPluginError                .java_trace says it: a Java plug-in raised
 ├── DataError                      fix, skip or dead-letter this record (.stage)
-├── ExternalError                  correct what is there: no record is to blame
+├── ExternalError                  correct what is there, or wait for it: no record is to blame
 ├── FencedError                    stop: a newer owner has this work
 ├── ShuttingDownError              ask another worker
 └── StartupError                   correct the environment; .exit_code is the process's
+
+What a sink task raises from ``put`` decides what becomes of its records, whatever ``errors.tolerance`` is:
+
+RetriableError   the same records come again: the target is away and the sink still has patience
+ExternalError    the task fails and nothing is committed: the target stayed away until the retries were used up, or does
+                 not let the sink work at all (credentials, address, permissions)
+DataError        a record is to blame. With ``errors.tolerance=all`` it is found and dead-lettered; else the task fails
+anything else    as ExternalError: only DataError blames a record
 
 Every message names what it is about (setting, connector, task, topic-partition-offset) and says what to do.
 ``code`` is stable (such as ``CRT-1040``) and explained in docs/reference/errors.md.
@@ -140,7 +148,10 @@ class BadConfigError(ConnectError):
 
 
 class DataError(ConnectError):
-    """One record cannot be read, converted or transformed (Java ``DataException``)."""
+    """One record cannot be read, converted, transformed or delivered (Java ``DataException``).
+
+    The only error of a sink's ``put`` that may become a dead letter. Never raise it for a target that is away.
+    """
 
     code = "CRT-1050"
 
@@ -160,7 +171,11 @@ class JavaPluginError(ConnectError):
 
 
 class ExternalError(ConnectError):
-    """What a connector reads or writes is away for too long, or does not let it work: no record is to blame."""
+    """What a connector reads or writes is away for too long, or does not let it work: no record is to blame.
+
+    Connectors raise it when their retries are used up. The task fails; nothing of the failed ``put`` is committed or
+    dead-lettered, and the records are delivered after a restart (``errors.restart.policy=backoff`` does it by itself).
+    """
 
     code = "CRT-1062"
 

@@ -106,6 +106,9 @@ class SourceTaskContext(Protocol):
     transaction_context: TransactionContext | None = None
     """None unless the worker does exactly-once and ``transaction.boundary`` is ``connector``."""
     own_writes: OwnWrites = OwnWrites()
+    previewed: bool = False
+    """Whether the task runs for a preview: then it changes nothing outside itself (no file moved, removed or marked,
+    no request that is not safe), as the connector's real task may be running."""
 
     def report_errant(self, place: str, error: Exception, data: bytes | None = None) -> None:
         """Give up one unreadable piece of input at ``place`` (file, line, offset ...).
@@ -131,6 +134,9 @@ class SinkTaskContext(Protocol):
     """What a sink task may ask of its worker."""
 
     metrics: PluginMetrics = NoPluginMetrics()
+    previewed: bool = False
+    """Whether the task runs for a preview: then it changes nothing outside itself (no file moved, removed or marked,
+    no request that is not safe), as the connector's real task may be running."""
 
     def assignment(self) -> frozenset[TopicPartition]:
         """Return the partitions this task holds now."""
@@ -251,10 +257,12 @@ class SinkTask(Task):
 
     @abstractmethod
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """Take the records, in order per partition. RetriableError: the same records come again.
+        """Take the records, in order per partition.
 
-        With ``errors.tolerance=all`` any other error makes the same records come again in halves, until those to blame
-        are found: ``may_put_halves``.
+        Raises RetriableError: the same records come again. DataError: a record is to blame; with
+        ``errors.tolerance=all`` the same records come again in halves until those to blame are found (see
+        ``may_put_halves``). Any other error fails the task, as in Java, and no record is dead-lettered:
+        ExternalError is the one for a target that stayed away until the retries were used up.
         """
 
     def put_batch(self, batch: SinkBatch) -> bool:
@@ -313,7 +321,7 @@ class SinkTask(Task):
         return False
 
     def may_put_halves(self) -> bool:
-        """Tell whether records of a ``put`` that raised may be put again in smaller batches.
+        """Tell whether records of a ``put`` that raised DataError may be put again in smaller batches.
 
         Return False when an error leaves the task unable to go on, or with records it would then write twice and must
         not; the error then fails the task, as in Java.

@@ -3,6 +3,10 @@
 Every ``put`` of a half is a put of its own, in order: what a task delivered of a batch before it refused the whole is
 put again with its half (at-least-once). One bad record in n costs about 2 log2(n) puts.
 
+Only a DataError blames records. Whatever else ``put`` raises is a fault of the target, the settings or the task: it
+fails the task, as every error of ``put`` does in Java (``WorkerSinkTask.deliverMessages``), and no record is
+dead-lettered. So an outage never makes dead letters, however the sink reports that its retries are used up.
+
 When one record after the other is refused and none is taken, it is not the records' fault: the task fails, and
 nothing of the batch counts as delivered or dead.
 """
@@ -13,18 +17,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from spark_connect_rt.api.records import SinkRecord
-from spark_connect_rt.errors import (
-    BadConfigError,
-    ConnectError,
-    ExternalError,
-    FencedError,
-    RetriableError,
-    ShuttingDownError,
-)
+from spark_connect_rt.errors import ConnectError, DataError, ExternalError, RetriableError
 
 Put = Callable[[Sequence[SinkRecord]], None]
-NOT_THE_RECORDS_FAULT = (RetriableError, BadConfigError, ExternalError, FencedError, ShuttingDownError)
-"""What ``put`` raises without a record to blame: never split."""
+
+
+def blames_records(error: BaseException) -> bool:
+    """Return whether an error of ``put`` means that a record is to blame, so that its batch may be halved.
+
+    True for a DataError, unless it was raised ``from`` a RetriableError or an ExternalError: what was retriable does
+    not become a record's fault when the retries are used up.
+    """
+    if not isinstance(error, DataError):
+        return False
+    cause = error.__cause__
+    while cause is not None:
+        if isinstance(cause, RetriableError | ExternalError):
+            return False
+        cause = cause.__cause__
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +65,16 @@ class PutIsolation:
     def run(self, put: Put) -> None:
         """Put every half until each record is delivered or in ``refused``.
 
-        Raises what NOT_THE_RECORDS_FAULT names (RetriableError: call again), and ConnectError when too many in a row
-        were refused.
+        Raises what ``put`` raises without blaming a record (RetriableError: call again), and ConnectError when too many
+        in a row were refused.
         """
         while self._todo:
             piece = self._todo[-1]
             try:
                 put(piece)
-            except NOT_THE_RECORDS_FAULT:
-                raise
-            except Exception as error:  # noqa: BLE001 - plug-in code: whatever it throws may be a record's fault
+            except DataError as error:
+                if not blames_records(error):
+                    raise
                 self._todo.pop()
                 self._split(piece, error)
             else:

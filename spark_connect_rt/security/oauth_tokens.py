@@ -123,14 +123,20 @@ def _from_endpoint(settings: TokenSettings, now_s: float) -> Token:
         answer = httpx.post(
             settings.endpoint,
             data=form,
-            headers={"Accept": "application/json", "Authorization": _basic(settings), "Cache-Control": "no-cache"},
+            headers={
+                "Accept": "application/json",
+                "Authorization": basic_credentials(
+                    settings.client_id, settings.client_secret, encode=settings.encode_header
+                ),
+                "Cache-Control": "no-cache",
+            },
             timeout=settings.limit_ms / 1000,
             verify=verify,
         )
     except httpx.HTTPError as error:
         raise TokenUnavailableError(f"{_URL}: {settings.endpoint}: {type(error).__name__}: {error}") from error
     if answer.status_code != httpx.codes.OK:
-        problem = f"{settings.endpoint} answered {answer.status_code} {_oauth_error(answer)}".rstrip()
+        problem = f"{settings.endpoint} answered {answer.status_code} {oauth_error(answer)}".rstrip()
         if answer.status_code in (httpx.codes.BAD_REQUEST, httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
             raise TokenRefusedError(f"the token endpoint {problem}: check clientId, clientSecret and scope")
         raise TokenUnavailableError(f"{_URL}: {problem}")
@@ -142,13 +148,14 @@ def _from_endpoint(settings: TokenSettings, now_s: float) -> Token:
         raise TokenUnavailableError(f"{_URL}: {settings.endpoint} answered without an access_token") from error
 
 
-def _basic(settings: TokenSettings) -> str:
-    encode: Callable[[str], str] = quote_plus if settings.encode_header else str
-    pair = f"{encode(settings.client_id)}:{encode(settings.client_secret)}"
+def basic_credentials(client_id: str, client_secret: str, *, encode: bool) -> str:
+    """Return the Authorization header of a client at a token endpoint. ``encode``: as RFC 6749 2.3.1 wants it."""
+    encoded: Callable[[str], str] = quote_plus if encode else str
+    pair = f"{encoded(client_id)}:{encoded(client_secret)}"
     return "Basic " + base64.b64encode(pair.encode()).decode("ascii")
 
 
-def _oauth_error(answer: Any) -> str:
+def oauth_error(answer: Any) -> str:
     """Return the endpoint's ``error`` (RFC 6749 5.2): a word from a list, not the rest of the body."""
     try:
         return str(answer.json().get("error", ""))[:100]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from spark_connect_rt.api.records import Delivered, RecordMetadata, SinkRecord, SourceRecord
 from spark_connect_rt.api.task import SinkTask, SourceTask
-from spark_connect_rt.errors import ConnectError, RetriableError
+from spark_connect_rt.errors import ConnectError, DataError, RetriableError
 from spark_connect_rt.protocol.ids import TopicPartition
 
 
@@ -120,7 +120,7 @@ class CollectingSink(SinkTask):
         if self.config.get("fail") == "put":
             raise ValueError("put fails as told")
         if any(record.value == self.config.get("bad") for record in records):
-            raise ValueError("the target takes no such record")
+            raise DataError("the target takes no such record")
         if self.config.get("reports"):
             records = self._without_reported(records)
         if self.config.get("fail") == "retriable" and not (Path(self.folder) / "go").exists():

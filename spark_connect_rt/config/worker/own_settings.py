@@ -288,8 +288,9 @@ OF_SINKS_ONLY = ConfigDef(
             Type.INT,
             100,
             LOW,
-            "With errors.tolerance=all a batch that put() refuses is halved down to the records to blame: good ones "
-            "are delivered, bad ones are errant. After so many refused in a row and none taken the task fails. "
+            "With errors.tolerance=all a batch that put() refuses by a DataError is halved down to the records to "
+            "blame: good ones are delivered, bad ones are errant. Any other error fails the task. After so many "
+            "refused in a row and none taken the task fails. "
             "0: the first refusal fails it, as in Java.",
             AtLeast(0),
             "Error Handling",

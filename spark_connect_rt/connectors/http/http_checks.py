@@ -21,21 +21,24 @@ URL = "http.url"
 
 
 def first_answer(values: Mapping[str, Any]) -> list[Finding]:
-    """Ask for the first page by GET. Raises BadConfigError."""
+    """Ask for the first page as the task does. Raises BadConfigError."""
+    method: str = values["http.method"]
     begins = json.loads(values["http.offset.initial"] or "{}")
     address = filled(values[URL], begins)
     params = {name: filled(one, begins) for name, one in json.loads(values["http.params"] or "{}").items()}
     client = http_client(values)
     try:
-        parts = {"params": {name: one for name, one in params.items() if one}} if params else {}
-        answer = request(client, "GET", address, time.time(), **parts)
+        parts: dict[str, Any] = {"params": {name: one for name, one in params.items() if one}} if params else {}
+        if values["http.body"] is not None:
+            parts["content"] = filled(values["http.body"], begins)
+        answer = request(client, method, address, time.time(), **parts)
     except PassingFailure as failure:
         return [Finding("host", URL, Level.PROBLEM, str(failure), f"correct {URL}, or see to the service")]
     except RefusedRequestError as error:
-        what = f"GET {shown(address)} is answered {error.status}" if error.status else str(error)
+        what = f"{method} {shown(address)} is answered {error.status}" if error.status else str(error)
         check, change = ("credentials", "correct http.auth.*") if error.denied else ("host", f"correct {URL}")
         return [Finding(check, URL, Level.PROBLEM, what, change)]
     finally:
         client.close()
-    what = f"GET {shown(address)} is answered {answer.status_code}"
+    what = f"{method} {shown(address)} is answered {answer.status_code}"
     return [Finding("credentials", URL, Level.OK, what)]

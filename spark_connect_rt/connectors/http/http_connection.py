@@ -1,11 +1,10 @@
-"""What the HTTP source and sink share: settings of the connection, credentials, and whose fault an answer is.
+"""What the HTTP source and sink share: the client, its credentials, and whose fault an answer is.
 
 No message and no log line holds a header, a query or credentials: addresses are shown without them.
 """
 
 from __future__ import annotations
 
-import email.utils
 import json
 import logging
 import ssl
@@ -15,93 +14,57 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Type
-from spark_connect_rt.config.keys import HIGH, LOW, MEDIUM, json_object, number, text
-from spark_connect_rt.config.validators import one_of
-from spark_connect_rt.errors import BadConfigError, ConnectError
+from spark_connect_rt.connectors.http.http_headers import retry_after_ms
+from spark_connect_rt.connectors.http.http_oauth import ClientCredentials, TokenRefusedError, TokenUnavailableError
+from spark_connect_rt.connectors.http.http_settings import OAUTH2, auth_problems
+from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, ExternalError
 
+log = logging.getLogger(__name__)
 _PASSING = (408, 425, 429)
 _DENIED = (401, 403, 407)
 
 
-def json_texts(value: Any) -> str | None:
-    """Complain about text that is no JSON object of texts."""
-    complaint = json_object(value)
-    if value is None or complaint is not None:
-        return complaint
-    fits = all(isinstance(one, str) for one in json.loads(getattr(value, "value", value)).values())
-    return None if fits else 'must be a JSON object of texts: {"name": "text"}'
-
-
-def web_address(value: Any) -> str | None:
-    """Complain about what is no address of the web."""
-    parts = urlsplit(str(value or ""))
-    return None if parts.scheme in ("http", "https") and parts.hostname else "must begin with http:// or https://"
-
-
-CONNECTION = ConfigDef(
-    [
-        text(
-            "http.headers",
-            'Headers of every request, as JSON: {"Accept": "application/json"}.',
-            None,
-            MEDIUM,
-            json_texts,
-        ),
-        ConfigKey("http.secret.headers", Type.PASSWORD, None, MEDIUM, "More of them, kept secret.", json_texts),
-        text(
-            "http.auth.type",
-            "none, basic (user, password) or bearer (token).",
-            "none",
-            MEDIUM,
-            one_of("none", "basic", "bearer"),
-        ),
-        text("http.auth.user", "User of basic."),
-        ConfigKey("http.auth.password", Type.PASSWORD, None, MEDIUM, "Password of basic."),
-        ConfigKey("http.auth.token", Type.PASSWORD, None, MEDIUM, "Token of bearer."),
-        number("http.connect.timeout.ms", "How long a connection is waited for, ms.", 10_000, 1),
-        number("http.timeout.ms", "How long an answer is waited for, ms.", 30_000, 1),
-        number(
-            "http.retries.max",
-            "Failures in a row (no answer, 408, 425, 429, 5xx) before the task fails.",
-            10,
-            0,
-            MEDIUM,
-        ),
-        number(
-            "http.retry.backoff.ms", "First wait after a failure, ms; doubled each time. Retry-After wins.", 1_000, 1
-        ),
-        number("http.retry.backoff.max.ms", "Longest such wait, ms.", 60_000, 1),
-        text("http.proxy.url", "A proxy; those of the environment are not used.", None, LOW),
-        text(
-            "http.ssl.ca.location",
-            "PEM file of certificates that sign the server's; not set: those of the system.",
-            None,
-            LOW,
-        ),
-    ]
-)
-URL = text("http.url", "Address.", REQUIRED, HIGH, web_address)
-
-
-def auth_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return what is wrong with the credentials: setting -> complaints."""
-    wanted = {"basic": ("http.auth.user", "http.auth.password"), "bearer": ("http.auth.token",)}
-    kind = config.get("http.auth.type") or "none"
-    return {name: [f"is needed with http.auth.type={kind}"] for name in wanted.get(kind, ()) if not config.get(name)}
-
-
 def shown(url: str) -> str:
     """Return an address without user, query and fragment."""
-    parts = urlsplit(url)
-    port = f":{parts.port}" if parts.port else ""
+    parts = urlsplit(url)  # not httpx.URL, which writes it another way: source partitions are made of this
+    try:
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        port = ":?"
     return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
 
 
 def same_origin(one: str, other: str) -> bool:
-    """Whether credentials for one address may be sent to the other."""
-    first, second = urlsplit(one), urlsplit(other)
-    return (first.scheme, first.hostname, first.port) == (second.scheme, second.hostname, second.port)
+    """Return whether credentials for one address may be sent to the other (RFC 6454 4): scheme, host and port agree.
+
+    A port that is the scheme's own may be left out, and hosts have no case. What cannot be read has no origin.
+    """
+    try:
+        return _origin(one) == _origin(other)
+    except httpx.InvalidURL:
+        return False
+
+
+def _origin(address: str) -> tuple[str, str, int | None]:
+    url = httpx.URL(address)
+    if url.scheme not in ("http", "https") or not url.host:
+        raise httpx.InvalidURL("has no origin")
+    return url.scheme, url.host.lower(), url.port
+
+
+def page_address(address: str, following: str) -> str:
+    """Return the whole address of the page that one at ``address`` names. Raises ConnectError: it is another server's.
+
+    Checked wherever such an address is used, as it comes from an answer or out of an offset that anybody may have
+    altered, and the request holds the connector's credentials.
+    """
+    try:
+        whole = str(httpx.URL(address).join(following))
+    except httpx.InvalidURL as error:
+        raise ConnectError(f"the next page {following!r:.80} is not an address: {error}") from error
+    if not same_origin(whole, address):
+        raise ConnectError(f"the next page {shown(whole)} is on another server than {shown(address)}: not asked")
+    return whole
 
 
 def http_client(values: Mapping[str, Any]) -> httpx.Client:
@@ -113,11 +76,13 @@ def http_client(values: Mapping[str, Any]) -> httpx.Client:
     for name in ("http.headers", "http.secret.headers"):
         if values[name] is not None:
             headers |= json.loads(getattr(values[name], "value", values[name]))
-    auth = None
+    auth: httpx.Auth | None = None
     if values["http.auth.type"] == "basic":
         auth = httpx.BasicAuth(values["http.auth.user"], values["http.auth.password"].value)
     elif values["http.auth.type"] == "bearer":
         headers["Authorization"] = f"Bearer {values['http.auth.token'].value}"
+    elif values["http.auth.type"] == OAUTH2:
+        auth = ClientCredentials(values)
     timeout = httpx.Timeout(values["http.timeout.ms"] / 1000, connect=values["http.connect.timeout.ms"] / 1000)
     return httpx.Client(
         headers=headers,
@@ -158,29 +123,35 @@ def request(client: httpx.Client, method: str, url: str, now_s: float, **parts: 
     what = f"{method} {shown(url)}"
     try:
         answer = client.request(method, url, **parts)
-    except httpx.TransportError as error:
-        raise PassingFailure(f"{what}: {type(error).__name__}: {error}") from error
     except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
         raise RefusedRequestError(f"{what}: {error}", 0, denied=False) from error
+    except TokenRefusedError as error:
+        raise RefusedRequestError(f"{what}: {error}", 401, denied=True) from error
+    except TokenUnavailableError as error:
+        raise PassingFailure(f"{what}: {error}", _wish_of(error.answer, now_s)) from error
+    except httpx.RequestError as error:
+        raise PassingFailure(f"{what}: {type(error).__name__}: {error}{_elsewhere(error, url)}") from error
     status = answer.status_code
     if answer.is_success:
         return answer
     if status in _PASSING or status >= 500:
-        raise PassingFailure(f"{what} is answered {status}", retry_after_ms(answer.headers.get("Retry-After"), now_s))
+        raise PassingFailure(f"{what} is answered {status}", _wish_of(answer, now_s))
     raise RefusedRequestError(f"{what} is answered {status}: {answer.text[:200]}", status, denied=status in _DENIED)
 
 
-def retry_after_ms(header: str | None, now_s: float) -> int | None:
-    """Return the wait that a Retry-After header asks for, ms: seconds, or a date; None: none that can be read."""
-    if header is None:
-        return None
-    if header.strip().isdigit():
-        return int(header) * 1_000
+def _elsewhere(error: httpx.RequestError, url: str) -> str:
+    """Return whose answer was missing where it was not the address's: the token endpoint's."""
+    asked = str(error.request.url)
+    return "" if same_origin(asked, url) else f" (of {shown(asked)})"
+
+
+def _wish_of(answer: httpx.Response, now_s: float) -> int | None:
+    """Return for how long a server asks to be left alone, ms; None: it does not ask, or not so that it can be read."""
     try:
-        moment = email.utils.parsedate_to_datetime(header)
-    except ValueError:
+        return retry_after_ms(answer.headers.get("Retry-After"), now_s)
+    except DataError as error:
+        log.warning("%s: waiting as http.retry.backoff.ms says", error)
         return None
-    return max(0, round((moment.timestamp() - now_s) * 1_000))
 
 
 class Patience:
@@ -190,16 +161,28 @@ class Patience:
         self._most: int = values["http.retries.max"]
         self._first_ms: int = values["http.retry.backoff.ms"]
         self._longest_ms: int = values["http.retry.backoff.max.ms"]
+        self._longest_wish_ms: int = values["http.retry.after.max.ms"]
         self.failures = 0
 
     def wait_ms(self, failure: PassingFailure) -> int:
-        """Return how long to wait now. Raises ConnectError: there were too many."""
+        """Return how long to wait now. Raises ExternalError: there were too many; the next one begins a new count."""
         self.failures += 1
         if self.failures > self._most:
-            raise ConnectError(f"given up after {self.failures} failures in a row (http.retries.max): {failure}")
-        if failure.retry_after_ms is not None:
-            return failure.retry_after_ms
-        return min(self._longest_ms, self._first_ms << min(self.failures - 1, 32))
+            failures, self.failures = self.failures, 0
+            raise ExternalError(
+                f"given up after {failures} failures in a row (http.retries.max): {failure}"
+            ) from failure
+        wish_ms = failure.retry_after_ms
+        if wish_ms is None:
+            return min(self._longest_ms, self._first_ms << min(self.failures - 1, 32))
+        if wish_ms > self._longest_wish_ms:
+            log.warning(
+                "%s: Retry-After asks for a wait of %d ms, cut to http.retry.after.max.ms=%d",
+                failure,
+                wish_ms,
+                self._longest_wish_ms,
+            )
+        return min(wish_ms, self._longest_wish_ms)
 
     def succeeded(self) -> None:
         """Start counting failures from 0: a request succeeded."""

@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import urljoin
 
 from spark_connect_rt.errors import ConnectError, DataError
 
@@ -19,29 +18,38 @@ PAGE = "page"
 """The name in an offset under which an unfinished pass stands, as JSON text."""
 
 _PLACE = re.compile(r"\$\{offset\.([^}]+)\}")
-_LINK = re.compile(r'<([^>]*)>\s*;[^,]*rel="?next"?')
 _MISSING: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
 class PagePosition:
-    """How far the source is. ``next``: the next page's address, cursor or number; None: a new pass begins."""
+    """How far the source is. ``next``: the next page's address, cursor or number; None: a new pass begins.
+
+    ``count``: how many records the page before a numbered one had. Rows that are added to the list fill that page up
+    before they make further ones, so a page that may not have been full is looked at again.
+    """
 
     fields: Mapping[str, Any] = field(default_factory=dict)
     newest: Mapping[str, Any] = field(default_factory=dict)
     next: str | int | None = None
+    count: int = 0
 
     def offset(self) -> dict[str, Any]:
         """Return it as a source offset: flat, of plain values."""
         if self.next is None:
             return dict(self.newest)
-        return {**self.fields, PAGE: json.dumps({"next": self.next, "newest": dict(self.newest)})}
+        counted = {"count": self.count} if isinstance(self.next, int) else {}
+        return {**self.fields, PAGE: json.dumps({"next": self.next, "newest": dict(self.newest), **counted})}
 
-    def after_page(self, newest: Mapping[str, Any], following: str | int | None) -> PagePosition:
-        """Return where it stands behind a page; without a following one the pass is over."""
+    def after_page(self, newest: Mapping[str, Any], following: str | int | None, count: int = 0) -> PagePosition:
+        """Return where it stands behind a page of ``count`` records; without a following one the pass is over."""
         if following is None:
             return PagePosition(newest, newest)
-        return replace(self, newest=newest, next=following)
+        return replace(self, newest=newest, next=following, count=count)
+
+    def begun_again(self) -> PagePosition:
+        """Return where the same pass begins: everything of it is asked for once more."""
+        return PagePosition(self.fields, self.fields)
 
 
 def standing_of(offset: Mapping[str, Any] | None, initial: Mapping[str, Any]) -> PagePosition:
@@ -52,9 +60,13 @@ def standing_of(offset: Mapping[str, Any] | None, initial: Mapping[str, Any]) ->
         return PagePosition(given, given)
     try:
         unfinished = json.loads(page)
-        return PagePosition(given, unfinished["newest"], unfinished["next"])
-    except (KeyError, TypeError, ValueError) as error:
+        newest, following, count = unfinished["newest"], unfinished["next"], unfinished.get("count", 0)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ConnectError(f"the offset's {PAGE} cannot be read: {page!r:.80}") from error
+    whole = [one for one in (following, count) if isinstance(one, int) and not isinstance(one, bool)]
+    if not isinstance(newest, dict) or not (isinstance(following, str) or following in whole) or count not in whole:
+        raise ConnectError(f"the offset's {PAGE} is not a page's: {page!r:.80}")
+    return PagePosition(given, newest, following, count)
 
 
 def filled(template: str, fields: Mapping[str, Any]) -> str:
@@ -98,10 +110,22 @@ def records_at(tree: Any, pointer: str) -> list[Any]:
     return found if isinstance(found, list) else [found]
 
 
-def next_of_link(header: str | None, url: str) -> str | None:
-    """Return the address that a Link header calls ``next`` (RFC 8288)."""
-    found = _LINK.search(header or "")
-    return urljoin(url, found.group(1)) if found else None
+def reports_error(tree: Any) -> bool:
+    """Return whether a body without records says that something went wrong, so that it is not the end of a list."""
+    return isinstance(tree, dict) and any(tree.get(name) for name in ("error", "errors"))
+
+
+def cursor_at(tree: Any, pointer: str) -> str | int | None:
+    """Return the next page's address or cursor at a pointer; None: nothing, null, false, 0 or an empty value is there.
+
+    Raises DataError: what is there is no text and no number, so it is not known whether there is a next page.
+    """
+    found = optional_at(tree, pointer) or None
+    if found is None or (isinstance(found, str | int) and not isinstance(found, bool)):
+        return found
+    if isinstance(found, float):
+        return json.dumps(found)
+    raise DataError(f"what is at {pointer} is neither the address nor the cursor of a page: {found!r:.80}")
 
 
 def taken(known: Mapping[str, Any], pointers: Mapping[str, str], record: Any, *, largest: bool) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Records sent to a web service, one request a record or a batch (httpx). At-least-once.
 
-A request without a good answer is made again later with the same records (RetriableError, waiting as the server asks);
-what the server refuses is one record's fault, found by halving the batch.
+A request without a good answer is made again later with the same records (RetriableError, waiting as the server asks).
+A service that stays away until the retries are used up, redirects, and refusals that are about credentials or address
+fail the task (ExternalError). Any other refusal is one record's fault, found by halving the batch.
 """
 
 from __future__ import annotations
@@ -22,26 +23,28 @@ from spark_connect_rt.config.config_def import ConfigDef, Importance
 from spark_connect_rt.config.keys import number, text
 from spark_connect_rt.config.validators import one_of
 from spark_connect_rt.connectors.http.http_connection import (
-    CONNECTION,
-    URL,
     PassingFailure,
     Patience,
     RefusedRequestError,
-    auth_problems,
     http_client,
     request,
 )
+from spark_connect_rt.connectors.http.http_settings import CONNECTION, URL, auth_problems
 from spark_connect_rt.converters.json_bytes import dump_json
 from spark_connect_rt.converters.json_values import JsonSettings, to_tree
-from spark_connect_rt.errors import DataError, RetriableError
+from spark_connect_rt.errors import DataError, ExternalError, RetriableError
 from spark_connect_rt.protocol.ids import TopicPartition
 
 Call = tuple[str, str]
-"""(method, address)."""
+"""(method, address), or (_REFUSE, why the record is not sent)."""
 
 _METHODS = ("POST", "PUT", "PATCH")
 _IGNORE, _DELETE, _REFUSE = "ignore", "delete", "refuse"
 _NOT_FOUND = (404, 410)
+_OF_SETTINGS = (402, 405, 406, 415, 421, 426, 428)
+"""What no other record would be spared: of the address, the method, the content type, the contract."""
+_NO_SEGMENT = ("", ".", "..")
+"""What a key in a path must not be: RFC 3986 5.2.4 removes dots, and many services empty segments."""
 _PLACE = re.compile(r"\$\{(topic|key|partition|offset|timestamp|value)\}")
 CONFIG = (
     ConfigDef(
@@ -106,7 +109,7 @@ class HttpSinkTask(SinkTask):
         self._values = CONFIG.parse(config)
         self._patience = Patience(self._values)
         self._sent: set[tuple[str, int, int]] = set()
-        self._hopeless = False
+        self._key_in_path = "${key}" in self._values["http.url"].partition("?")[0]
         self._client = http_client(self._values)
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
@@ -114,39 +117,37 @@ class HttpSinkTask(SinkTask):
         self._sent.clear()
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """Send the records. Raises RetriableError: later; DataError, ConnectError: refused."""
+        """Send the records. Raises RetriableError: later; DataError: refused; ExternalError: no record is to blame."""
         left = [one for one in records if _place(one) not in self._sent]
         for call, group in groupby(left, self._call):
             same = list(group)
             if call is None:
                 continue
-            most = 1 if call[0] == "DELETE" else self._values["http.batch.records"]
+            most = 1 if call[0] in ("DELETE", _REFUSE) else self._values["http.batch.records"]
             for at in range(0, len(same), most):
                 self._send(call, same[at : at + most])
         self._sent.clear()
 
-    def may_put_halves(self) -> bool:
-        """Halves would not be taken either when credentials or address are wrong."""
-        return not self._hopeless
-
     def _call(self, record: SinkRecord) -> Call | None:
-        """Return how a record is sent, None when it is not. Raises DataError."""
+        """Return how a record is sent, None when it is ignored."""
         method = self._values["http.method"]
         if record.value is None:
             wish = self._values["http.null.values"]
             if wish == _IGNORE:
                 return None
             if wish == _REFUSE:
-                return _REFUSE, ""
+                return _REFUSE, "the record has no value (http.null.values=refuse)"
             method = "DELETE"
         key = "" if record.key is None else quote(_key_text(record.key), safe="")
+        if key in _NO_SEGMENT and self._key_in_path:
+            return _REFUSE, f"the key {record.key!r} would address the parent of ${{key}} in http.url"
         url = self._values["http.url"].replace("${topic}", quote(record.topic, safe="")).replace("${key}", key)
         return method, url
 
     def _send(self, call: Call, records: list[SinkRecord]) -> None:
         try:
             if call[0] == _REFUSE:
-                raise DataError("the record has no value (http.null.values=refuse)")
+                raise DataError(call[1])
             self._request(call, records)
         except PassingFailure as failure:
             wait_ms = self._patience.wait_ms(failure)
@@ -154,8 +155,7 @@ class HttpSinkTask(SinkTask):
             raise RetriableError(f"{failure}; sent again in {wait_ms} ms") from failure
         except (DataError, RefusedRequestError) as error:
             if isinstance(error, RefusedRequestError) and not self._is_of_records(error):
-                self._hopeless = True
-                raise
+                raise ExternalError(str(error)) from error
             self._find_refused(call, records, error)
             return
         self._patience.succeeded()
@@ -194,7 +194,7 @@ class HttpSinkTask(SinkTask):
 
     def _is_of_records(self, error: RefusedRequestError) -> bool:
         """Whether other records may be taken: credentials and a wrong address are no one's fault but the settings'."""
-        if error.denied or error.status == 405:
+        if error.denied or error.status in _OF_SETTINGS or 300 <= error.status < 400:
             return False
         return error.status not in _NOT_FOUND or "${" in self._values["http.url"]
 

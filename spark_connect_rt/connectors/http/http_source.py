@@ -10,126 +10,56 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import httpx
 import orjson
+import pyarrow as pa
 
 from spark_connect_rt.api.connector import SourceConnector, SourceOffset
 from spark_connect_rt.api.data.schema import OPTIONAL_STRING
 from spark_connect_rt.api.outside_checks import OutsideCheck
-from spark_connect_rt.api.records import SourceRecord, altered
+from spark_connect_rt.api.records import SourceBatch, SourceRecord, altered
 from spark_connect_rt.api.task import SourceTask
-from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
-from spark_connect_rt.config.keys import number, text
-from spark_connect_rt.config.validators import non_empty, one_of
+from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.connectors.http.http_checks import first_answer
 from spark_connect_rt.connectors.http.http_connection import (
-    CONNECTION,
-    URL,
     PassingFailure,
     Patience,
-    auth_problems,
+    RefusedRequestError,
     http_client,
-    json_texts,
+    page_address,
     request,
-    same_origin,
     shown,
 )
+from spark_connect_rt.connectors.http.http_headers import json_text, next_target
 from spark_connect_rt.connectors.http.http_pages import (
     PagePosition,
+    cursor_at,
     filled,
-    next_of_link,
-    optional_at,
     pointed,
     records_at,
+    reports_error,
     standing_of,
     taken,
+)
+from spark_connect_rt.connectors.http.http_settings import URL, auth_problems
+from spark_connect_rt.connectors.http.http_source_settings import (
+    CONFIG,
+    CURSOR,
+    FOLLOWING,
+    LINK,
+    NEXT_TYPES,
+    NONE,
+    NUMBER,
+    preview_obstacle,
 )
 from spark_connect_rt.errors import ConnectError, DataError
 
 log = logging.getLogger(__name__)
 ADDRESS = "url"
 _SHORT_WAIT_MS = 100
-_NONE, _LINK, _NEXT, _CURSOR, _NUMBER = "none", "link", "next", "cursor", "page"
-
-
-def _pointer(value: Any) -> str | None:
-    return None if not value or str(value).startswith("/") else "must be empty or begin with /"
-
-
-CONFIG = (
-    ConfigDef(
-        [
-            URL,
-            text("topic", "Topic the records go to.", REQUIRED, Importance.HIGH, non_empty),
-            text("http.method", "GET or POST.", "GET", Importance.MEDIUM, one_of("GET", "POST")),
-            text(
-                "http.params",
-                'Query, as JSON: {"since": "${offset.since}"}; an empty text is left out.',
-                None,
-                Importance.HIGH,
-                json_texts,
-            ),
-            text("http.body", "Body of a POST; ${offset.name} as in http.params."),
-            text(
-                "http.records.pointer",
-                "JSON pointer to the array of records, or the one record.",
-                "",
-                Importance.HIGH,
-                _pointer,
-            ),
-            text("http.key.pointer", "JSON pointer, within a record, to its key.", None, Importance.MEDIUM, _pointer),
-            text(
-                "http.value",
-                "tree: JSON values without a schema. text: the record's JSON as text.",
-                "tree",
-                Importance.MEDIUM,
-                one_of("tree", "text"),
-            ),
-            text(
-                "http.offset.fields",
-                'What is kept of records, as JSON: {"since": "/updated_at"}.',
-                None,
-                Importance.HIGH,
-                json_texts,
-            ),
-            text(
-                "http.offset.initial",
-                "The same before the first record, as JSON.",
-                None,
-                Importance.MEDIUM,
-                json_texts,
-            ),
-            text(
-                "http.offset.take",
-                "last: of the last record. max: the largest.",
-                "last",
-                Importance.LOW,
-                one_of("last", "max"),
-            ),
-            text(
-                "http.pagination",
-                "none, link (Link header), next (address in the body), cursor, page (number).",
-                _NONE,
-                Importance.HIGH,
-                one_of(_NONE, _LINK, _NEXT, _CURSOR, _NUMBER),
-            ),
-            text(
-                "http.next.pointer",
-                "JSON pointer to the next page's address or cursor.",
-                "/next",
-                Importance.MEDIUM,
-                _pointer,
-            ),
-            text("http.page.param", "Query parameter of the cursor or the page's number.", "page"),
-            ConfigKey("http.page.start", Type.INT, 1, Importance.LOW, "Number of the first page."),
-            number("http.poll.interval.ms", "Wait between two passes, ms.", 60_000, 0, Importance.HIGH),
-            number("http.request.interval.ms", "Least time between two requests, ms.", 0, 0),
-        ]
-    )
-    + CONNECTION
-)
 
 
 class HttpSourceConnector(SourceConnector):
@@ -152,9 +82,13 @@ class HttpSourceConnector(SourceConnector):
         return auth_problems(config)
 
     def outside_checks(self, config: Mapping[str, str]) -> Sequence[OutsideCheck]:
-        """Ask for the first page, as its task would; not where that takes more than a GET."""
+        """Ask for the first page, as its task would; not by a POST that may change something."""
         values = CONFIG.parse(config)
-        return (lambda: first_answer(values),) if values["http.method"].upper() == "GET" else ()
+        return () if preview_obstacle(values) else (lambda: first_answer(values),)
+
+    def preview_obstacle(self, config: Mapping[str, str]) -> str | None:
+        """Refuse a POST that may change something at the service."""
+        return preview_obstacle(CONFIG.parse(config))
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
         """Check the new offsets. Raises ConnectError."""
@@ -163,7 +97,9 @@ class HttpSourceConnector(SourceConnector):
                 continue
             if partition is None or partition.keys() != {ADDRESS}:
                 raise ConnectError(f'the partition must be {{"{ADDRESS}": address}}')
-            standing_of(offset, {})
+            following = standing_of(offset, {}).next
+            if isinstance(following, str) and config.get("http.pagination", LINK) in FOLLOWING:
+                page_address(config.get(URL.name) or partition[ADDRESS], following)
         return True
 
 
@@ -175,72 +111,155 @@ class HttpSourceTask(SourceTask):
     def start(self, config: Mapping[str, str]) -> None:
         """Go on where the offset stands. Raises BadConfigError, ConnectError."""
         values = self._values = CONFIG.parse(config)
+        obstacle = preview_obstacle(values)
+        if obstacle and self.context.previewed:
+            raise ConnectError(obstacle)
         self._url: str = values["http.url"]
+        self._kind: str = values["http.pagination"]
+        self._ends = {int(one) for one in values["http.pagination.end.statuses"]}
         self._partition = {ADDRESS: shown(self._url)}  # offsets are no secrets
         self._pointers = json.loads(values["http.offset.fields"] or "{}")
         self._params = json.loads(values["http.params"] or "{}")
         (stored,) = self.context.offset_reader.offsets([self._partition])
         self._standing = standing_of(stored, json.loads(values["http.offset.initial"] or "{}"))
+        self._last_offset = self._standing.offset()
+        if self._standing.next is not None and not isinstance(self._standing.next, NEXT_TYPES[self._kind]):
+            log.warning("the stored page is not one of http.pagination=%s: a new pass begins", self._kind)
+            self._standing = self._standing.begun_again()
+        self._resumed = self._standing.next is not None
+        self._longest = 0
         self._patience = Patience(values)
         self._client = http_client(values)
         self._due_s = 0.0
 
-    def poll(self) -> Sequence[SourceRecord] | None:
-        """Return the records of the next page, None when it is not time. Raises ConnectError: refused, or given up."""
+    def poll(self) -> Sequence[SourceRecord | SourceBatch] | None:
+        """Return the records of the next page, None when it is not time.
+
+        Raises RefusedRequestError, ConnectError: the next page cannot be asked for; ExternalError: given up.
+        """
         if self.clock() < self._due_s:
             return None
-        standing = self._standing
-        address = standing.next if isinstance(standing.next, str) and self._follows() else self._url
         try:
-            answer = self._ask(standing, filled(address, standing.fields))
+            polled = self._page()
         except PassingFailure as failure:
             wait_ms = self._patience.wait_ms(failure)
             log.warning("%s; asked again in %d ms", failure, wait_ms)
             self._wait(wait_ms)
             return None
+        except RefusedRequestError as error:
+            polled = self._after_refusal(error)
         self._patience.succeeded()
-        return self._take(answer)
+        self._resumed = False
+        return polled
 
-    def _follows(self) -> bool:
-        return self._values["http.pagination"] in (_LINK, _NEXT)
+    def _page(self) -> list[SourceRecord | SourceBatch]:
+        """Ask for the next page and take it. Raises PassingFailure, RefusedRequestError, ConnectError."""
+        standing = self._standing
+        answer = self._ask(standing)
+        place = f"{shown(str(answer.url))} from offset {dict(standing.fields)}"  # a next page's address may hold keys
+        try:
+            tree, found = self._records_of(answer, behind_first=standing.next is not None)
+        except (orjson.JSONDecodeError, DataError) as error:
+            self.context.report_errant(place, error, answer.content)
+            self._standing = standing.begun_again()  # what is behind this page is not known
+            self._wait(self._values["http.poll.interval.ms"])
+            return []
+        following = self._following(tree, answer, bool(found))
+        return self._taken(place, [*self._added_before(standing, len(found)), *found], following, len(found))
 
-    def _ask(self, standing: PagePosition, address: str) -> httpx.Response:
-        params = {name: filled(one, standing.fields) for name, one in self._params.items()}
-        if address != filled(self._url, standing.fields):
-            params = {}  # a next page's address is whole
-        elif self._values["http.pagination"] == _NUMBER:
-            params[self._values["http.page.param"]] = str(standing.next or self._values["http.page.start"])
-        elif self._values["http.pagination"] == _CURSOR and standing.next is not None:
+    def _after_refusal(self, error: RefusedRequestError) -> list[SourceRecord | SourceBatch]:
+        """Return what moves the offset where a refused page is the end of a pass, or is too old. Raises the refusal."""
+        standing = self._standing
+        if standing.next is None or error.denied:
+            raise error
+        if error.status in self._ends and (self._kind == NUMBER or not self._resumed):
+            log.debug("%s: the page before it was the last one", error)
+            return self._over(standing.newest)
+        if not self._resumed:
+            raise error
+        log.warning("%s: the stored page is not there any more, the same pass begins again", error)
+        self._standing = standing.begun_again()
+        self._wait(self._values["http.request.interval.ms"])
+        return []
+
+    def _ask(self, standing: PagePosition) -> httpx.Response:
+        base = filled(self._url, standing.fields)
+        address, params = base, {name: filled(one, standing.fields) for name, one in self._params.items()}
+        if self._kind in FOLLOWING and isinstance(standing.next, str):
+            address, params = page_address(base, standing.next), {}  # such an address is whole
+        elif self._kind == NUMBER:
+            params[self._values["http.page.param"]] = str(self._number(standing))
+        elif self._kind == CURSOR and standing.next is not None:
             params[self._values["http.page.param"]] = str(standing.next)
         parts: dict[str, Any] = {"params": {name: one for name, one in params.items() if one}} if params else {}
         if self._values["http.body"] is not None:
             parts["content"] = filled(self._values["http.body"], standing.fields)
         return request(self._client, self._values["http.method"], address, self.clock(), **parts)
 
-    def _take(self, answer: httpx.Response) -> list[SourceRecord]:
-        before = self._standing
-        place = f"{shown(str(answer.url))} from offset {dict(before.fields)}"  # a next page's address may hold keys
+    def _number(self, standing: PagePosition) -> int:
+        return int(self._values["http.page.start"] if standing.next is None else standing.next)
+
+    def _records_of(self, answer: httpx.Response, *, behind_first: bool) -> tuple[Any, list[Any]]:
+        """Return the body of an answer and its records. Raises JSONDecodeError, DataError: not understood."""
+        if answer.status_code == httpx.codes.NO_CONTENT:
+            return None, []
+        tree = orjson.loads(json_text(answer.content, answer.charset_encoding))
         try:
-            tree = orjson.loads(answer.content)
-            found = records_at(tree, self._values["http.records.pointer"])
-        except (orjson.JSONDecodeError, DataError) as error:
-            self.context.report_errant(place, error, answer.content)
-            self._standing = before.after_page(before.newest, None)
-            self._wait(self._values["http.poll.interval.ms"])
+            return tree, records_at(tree, self._values["http.records.pointer"])
+        except DataError:
+            if not behind_first or reports_error(tree):
+                raise
+            return None, []  # behind the last page many services leave the array out
+
+    def _added_before(self, standing: PagePosition, count: int) -> list[Any]:
+        """Return the records that the page before this one has got since it was read, with page numbers.
+
+        A list that grows fills its last page up before it makes further ones, so they are on no page that is still to
+        be asked for. Looked for when that page may not have been full: it was shorter than another one, or it is
+        unknown how full it was, as it was read before a restart. ``count``: records of this page.
+        """
+        self._longest = max(self._longest, count)
+        if self._kind != NUMBER or standing.next is None or not count:
             return []
-        newest, records = before.newest, []
+        if not self._resumed and standing.count >= self._longest:
+            return []
+        before = replace(standing, next=self._number(standing) - 1)
+        try:
+            answer = self._ask(before)
+            _, found = self._records_of(answer, behind_first=True)
+        except (RefusedRequestError, DataError, orjson.JSONDecodeError) as error:
+            raise ConnectError(f"page {before.next}, which was read before, cannot be read again: {error}") from error
+        return found[standing.count :]
+
+    def _taken(
+        self, place: str, found: Sequence[Any], following: str | int | None, count: int
+    ) -> list[SourceRecord | SourceBatch]:
+        before = self._standing
+        newest, records = before.newest, list[SourceRecord | SourceBatch]()
         for at, one in enumerate(found):
             try:
                 newest = taken(newest, self._pointers, one, largest=self._values["http.offset.take"] == "max")
                 records.append(self._record(one, before.offset()))
             except DataError as error:
                 self.context.report_errant(f"{place}, record {at}", error, orjson.dumps(one))
-        self._standing = before.after_page(newest, self._following(tree, answer, bool(found)))
-        passed = self._standing.next is None
-        self._wait(self._values["http.poll.interval.ms" if passed else "http.request.interval.ms"])
+        if following is None and not records:
+            return self._over(newest)
+        self._standing = before.after_page(newest, following, count)
+        self._wait(self._values["http.poll.interval.ms" if following is None else "http.request.interval.ms"])
         if records:  # only behind the last one the page is done
-            records[-1] = altered(records[-1], source_offset=self._standing.offset())
+            self._last_offset = self._standing.offset()
+            records[-1] = altered(records[-1], source_offset=self._last_offset)
         return records
+
+    def _over(self, newest: Mapping[str, Any]) -> list[SourceRecord | SourceBatch]:
+        """End a pass whose last page has no record: a batch of nothing moves the offset, else it would stay there."""
+        self._standing = PagePosition(newest, newest)
+        self._wait(self._values["http.poll.interval.ms"])
+        offset = self._standing.offset()
+        if offset == self._last_offset:
+            return []
+        self._last_offset = offset
+        return [SourceBatch(self._partition, offset, self._values["topic"], pa.array([], pa.string()))]
 
     def _record(self, tree: Any, offset: Mapping[str, Any]) -> SourceRecord:
         """Return the record of a tree. Raises DataError: it has no key."""
@@ -256,21 +275,21 @@ class HttpSourceTask(SourceTask):
         )
 
     def _following(self, tree: Any, answer: httpx.Response, has_records: bool) -> str | int | None:
-        """Return the next page, None when this was the last. Raises ConnectError: it is another server's."""
-        kind, url = self._values["http.pagination"], str(answer.url)
-        if kind == _NUMBER:
-            return int(self._standing.next or self._values["http.page.start"]) + 1 if has_records else None
-        if kind == _NONE:
+        """Return the next page, None: this was the last. Raises ConnectError: not clear, or another server's."""
+        if self._kind == NUMBER:
+            return self._number(self._standing) + 1 if has_records else None
+        if self._kind == NONE:
             return None
-        if kind == _LINK:
-            found = next_of_link(answer.headers.get("Link"), url)
-        else:
-            found = optional_at(tree, self._values["http.next.pointer"]) or None
-            if found is not None and kind == _NEXT:
-                found = str(httpx.URL(url).join(str(found)))
-        if found is not None and kind in (_LINK, _NEXT) and not same_origin(found, self._url):
-            raise ConnectError(f"the next page {shown(found)} is on another server than {shown(self._url)}: not asked")
-        return None if found is None else found if isinstance(found, str | int) else str(found)
+        try:
+            if self._kind == LINK:
+                found: str | int | None = next_target(answer.headers.get("Link"))
+            else:
+                found = cursor_at(tree, self._values["http.next.pointer"])
+        except DataError as error:
+            raise ConnectError(
+                f"{shown(str(answer.url))}: whether there is a next page is not clear: {error}"
+            ) from error
+        return found if found is None or self._kind == CURSOR else page_address(str(answer.url), str(found))
 
     def _wait(self, wait_ms: int) -> None:
         self._due_s = self.clock() + wait_ms / 1000

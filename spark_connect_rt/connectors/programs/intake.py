@@ -1,7 +1,9 @@
 """What one task's program said and was not returned yet: rows of streams, and states between them. Pure.
 
-The rule it owns: a state is the offset of the records before it, so it follows them, in a batch of nothing that moves
-offsets only. Records that came after the last state keep the offset before them: what is not covered comes again.
+The rule it owns: a state is the offset of the records of its streams before it, so it follows them, in a batch of
+nothing that moves offsets only. Records that came after the last state of their stream keep the offset before them:
+what is not covered comes again. So a transaction must not end while it holds a record that no state of its stream
+covers.
 """
 
 from __future__ import annotations
@@ -63,9 +65,13 @@ class Intake:
         self._before = {name: dict(offsets.get(name) or {STATE: None}) for name in streams}
         self._after = dict(self._before)
         self._moved: set[str] = set()
-        self._progress = self._marked = False
+        self._progress = False
+        self._covered: set[str] = set()  # streams that had a state since the last ``take``
+        self._uncovered: set[str] = set()  # streams of which records were returned that no state covers
         self.covered: Piece | None = None
-        """The last piece of the last ``take`` that a state covers, None: none did."""
+        """The last piece of the last ``take`` behind which a transaction may end, None: there is none."""
+        self.withheld = False
+        """Whether there was such a piece since, but for records of other streams that no state covers."""
         self._schemas: dict[str, dict[str, Any]] = {}
         self._rows: dict[str, StreamRows] = {}
         self._said: set[tuple[str, str]] = set()
@@ -93,10 +99,11 @@ class Intake:
         self._rows_of(stream).add_column(values)
 
     def state(self, parts: Mapping[str, Offset]) -> None:
-        """Take a state that covers everything before it; a stream that ``parts`` does not name keeps what it has."""
-        self._marked = True
-        for rows in self._rows.values():
-            rows.mark()
+        """Take a state that covers the records before it of the streams in ``parts``; others keep what they have."""
+        self._covered |= parts.keys()
+        for name, rows in self._rows.items():
+            if self._stream_of(name) in parts:
+                rows.mark()
         for stream, part in parts.items():
             if stream in self._after and self._after[stream] != part:
                 self._after[stream] = dict(part)
@@ -112,18 +119,23 @@ class Intake:
         """Return where each stream stands: what the next run starts with."""
         return self._after
 
-    def take(self) -> list[Piece]:
-        """Return everything taken in, in the order in which it becomes durable."""
+    def take(self, *, covered_only: bool = False) -> list[Piece]:
+        """Return everything taken in, in the order in which it becomes durable.
+
+        ``covered_only``: records that no state of their stream covers stay here.
+        """
         before: list[Piece] = []
         after: list[Piece] = []
+        uncovered: set[str] = set()
         for name, rows in self._rows.items():
             stream = self._stream_of(name)
             partition = {STREAM: stream}
-            marked, rest = rows.take()
+            marked, rest = rows.take(covered_only=covered_only)
             if marked:
                 offset = self._offset(stream, self._before)
                 before += [piece(partition, offset) for piece in marked]
             if rest:
+                uncovered.add(stream)
                 offset = self._offset(stream, self._after)
                 after += [piece(partition, offset) for piece in rest]
             self._say_unknown(rows)
@@ -131,11 +143,20 @@ class Intake:
             empty_batch({STREAM: one}, self._offset(one, self._after), topic_of(self._topic, one))
             for one in sorted(self._moved)
         ]
-        self.covered = next(reversed([*before, *moves]), None) if self._marked else None
-        self._marked = False
+        last = next(reversed([*before, *moves]), None)
+        self._uncovered -= self._covered
+        self.covered = None if self._uncovered else last
+        self.withheld = self.covered is None and (self.withheld or last is not None)
+        self._uncovered |= uncovered
+        self._covered.clear()
         self._moved.clear()
         self._before = dict(self._after)
         return [*before, *moves, *after]
+
+    def settle(self) -> None:
+        """Count everything that was returned as covered: the run is over, or its records were dropped."""
+        self._uncovered.clear()
+        self.withheld = False
 
     def _offset(self, stream: str, states: Mapping[str, Offset]) -> Offset:
         return {**states[stream], **self._schemas.get(stream, {})}

@@ -16,7 +16,7 @@ from typing import ClassVar
 import orjson
 
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
-from spark_connect_rt.api.task import SourceTask
+from spark_connect_rt.api.task import SourceTask, TransactionContext
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.connectors.programs.child import Child, ChildFailedError
 from spark_connect_rt.connectors.programs.intake import STREAM, Intake
@@ -25,6 +25,8 @@ from spark_connect_rt.connectors.programs.program_settings import TASK_STREAMS
 from spark_connect_rt.errors import DataError, ExternalError
 
 POLL_BYTES = 4 << 20
+HELD_BYTES = 64 << 20
+"""Of output without a state of its stream that is kept back so that transactions may end at states of other streams."""
 WAIT_S = 0.1
 _IDLE_MS = 100
 _SHOWN = 200
@@ -58,6 +60,7 @@ class ProgramSourceTask(SourceTask):
         self._due_s = 0.0
         self._failures = 0
         self._has_failed = False  # since transactions were bounded last
+        self._held_bytes = 0  # of output since a transaction could end last
         self._fatal: Exception | None = None
         self._over = False
 
@@ -72,25 +75,39 @@ class ProgramSourceTask(SourceTask):
             ended_well = self._listen()
         except ChildFailedError as error:
             self._fail(error)
-        polled = self._intake.take()
-        self._bound(ended_well)
+        transactions = self.context.transaction_context
+        is_over = ended_well or self._has_failed
+        keeps = transactions is not None and not is_over and self._held_bytes < HELD_BYTES
+        polled = self._intake.take(covered_only=keeps)
+        if transactions is not None:
+            self._bound(transactions, ended_well)
         return polled or None
 
-    def _bound(self, ended_well: bool) -> None:
+    def _bound(self, transactions: TransactionContext, ended_well: bool) -> None:
         """Say where transactions end (connector-defined ones): behind states, and behind a run that is over.
 
-        What a failed run said after its last state comes again, so it is dropped. A run that ended well may have said
-        no state at all; then all of it counts.
+        A transaction ends behind a state only if every record in it is covered by a state of its own stream: others
+        would be committed, and come again. What a failed run said after its last state comes again, so it is dropped.
+        A run that ended well may have said no state at all; then all of it counts.
+
+        Raises ExternalError: a run failed, and what is to be dropped cannot be told from what is to be committed.
         """
-        transactions = self.context.transaction_context
-        if transactions is None:
-            return
         if self._intake.covered is not None:
             transactions.commit_transaction(self._intake.covered)
+            self._held_bytes = 0
         if ended_well:
             transactions.commit_transaction()
         elif self._has_failed:
+            if self._intake.withheld:  # an abort keeps the offsets behind what it drops
+                self._fatal = ExternalError(
+                    f"a run failed in a transaction that holds records behind a state and more than {HELD_BYTES} bytes "
+                    "that no state covers; start the task again, and nothing of it is lost or comes twice"
+                )
+                raise self._fatal
             transactions.abort_transaction()
+        if ended_well or self._has_failed:
+            self._intake.settle()
+            self._held_bytes = 0
         self._has_failed = False
 
     def idle_wait_ms(self) -> int:
@@ -151,6 +168,7 @@ class ProgramSourceTask(SourceTask):
             if not lines:
                 break
             taken += sum(map(len, lines))
+            self._held_bytes += sum(map(len, lines))
             if self._discovering is not None:
                 self._discovering += lines
                 continue

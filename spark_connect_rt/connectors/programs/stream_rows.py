@@ -123,12 +123,15 @@ class StreamRows:
         """Divide what came from what will come; only the last mark counts."""
         self._marked_objects, self._marked_pieces = len(self._objects), len(self._pieces)
 
-    def take(self) -> tuple[list[Placed], list[Placed]]:
-        """Return what was taken in before the last mark and after it; then there is nothing, and no mark."""
+    def take(self, *, covered_only: bool = False) -> tuple[list[Placed], list[Placed]]:
+        """Return what was taken in before the last mark and after it; then there is nothing, and no mark.
+
+        ``covered_only``: what is after the mark stays here, in its order, and an empty list is returned for it.
+        """
         self._close()
-        pieces, marked = self._pieces, self._marked_pieces
-        self._pieces, self._marked_pieces = [], 0
-        return pieces[:marked], pieces[marked:]
+        covered, rest = self._pieces[: self._marked_pieces], self._pieces[self._marked_pieces :]
+        self._pieces, self._marked_pieces = rest if covered_only else [], 0
+        return covered, [] if covered_only else rest
 
     def _known(self) -> StreamSchema:
         if self.schema is None:

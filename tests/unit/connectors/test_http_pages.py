@@ -9,20 +9,21 @@ import pytest
 from spark_connect_rt.connectors.http.http_connection import (
     PassingFailure,
     Patience,
-    retry_after_ms,
+    page_address,
     same_origin,
     shown,
 )
+from spark_connect_rt.connectors.http.http_headers import retry_after_ms
 from spark_connect_rt.connectors.http.http_pages import (
     PagePosition,
+    cursor_at,
     filled,
-    next_of_link,
     pointed,
     records_at,
     standing_of,
     taken,
 )
-from spark_connect_rt.errors import ConnectError, DataError
+from spark_connect_rt.errors import ConnectError, DataError, ExternalError
 
 
 def test_an_offset_says_where_a_pass_stands() -> None:
@@ -61,10 +62,40 @@ def test_records_of_a_page() -> None:
     assert records_at({"a": None}, "/a") == []
 
 
-def test_the_next_of_a_link_header() -> None:
-    header = '<https://x/1>; rel="prev", </items?p=2>; rel="next"'
-    assert next_of_link(header, "https://x/items?p=1") == "https://x/items?p=2"
-    assert next_of_link("</3>; rel=last", "https://x/") is None
+@pytest.mark.parametrize(
+    "page",
+    [
+        "{",
+        "5",
+        "[]",
+        '{"next": 3}',
+        '{"next": null, "newest": {}}',
+        '{"next": true, "newest": {}}',
+        '{"next": 3, "newest": []}',
+        '{"next": 3, "newest": {}, "count": "x"}',
+    ],
+)
+def test_an_offset_whose_page_is_none_is_refused(page: str) -> None:
+    with pytest.raises(ConnectError, match="page"):
+        standing_of({"page": page}, {})
+
+
+def test_how_full_a_numbered_page_was_is_part_of_the_offset() -> None:
+    within = PagePosition({"since": 1}, {"since": 1}).after_page({"since": 5}, 3, 7)
+    assert standing_of(within.offset(), {}) == within
+    assert standing_of({"page": '{"next": 3, "newest": {}}'}, {}).count == 0  # of an earlier version
+
+
+@pytest.mark.parametrize("end", [{}, {"n": None}, {"n": False}, {"n": ""}, {"n": 0}, {"n": {}}, {"n": []}, [], None])
+def test_no_next_page(end: Any) -> None:
+    assert cursor_at(end, "/n") is None
+
+
+def test_a_next_page_and_what_is_not_understood() -> None:
+    assert [cursor_at({"n": one}, "/n") for one in ("abc", 7, 1.5)] == ["abc", 7, "1.5"]
+    for one in (True, {"href": "/2"}, ["/2"]):
+        with pytest.raises(DataError, match="/n"):
+            cursor_at({"n": one}, "/n")
 
 
 def test_what_is_taken_of_records() -> None:
@@ -79,23 +110,58 @@ def test_what_is_taken_of_records() -> None:
 
 def test_addresses_are_shown_without_what_may_be_secret() -> None:
     assert shown("https://ann:pw@x.org:8443/a/b?key=1#f") == "https://x.org:8443/a/b"
-    assert same_origin("https://x/a", "https://x/b?c")
-    assert not same_origin("https://x/a", "http://x/a")
+    assert shown("https://x.org:99999/a") == "https://x.org:?/a"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("https://x/a", "https://x/b?c", True),
+        ("https://x/a", "https://x:443/b", True),
+        ("http://x:80/a", "http://X/b", True),
+        ("https://ann:pw@x/a", "https://x/b", True),
+        ("http://[::1]:80/a", "http://[::1]/b", True),
+        ("https://x/a", "http://x/a", False),
+        ("https://x/a", "https://x:444/a", False),
+        ("http://x/a", "http://x:443/a", False),
+        ("https://x/a", "https://x.evil/a", False),
+        ("https://x/a", "https://x@evil/a", False),
+        ("https://x/a", "/a", False),
+        ("https://x/a", "https://x:99999999/a", False),
+    ],
+)
+def test_origins(one: str, other: str, same: bool) -> None:
+    assert same_origin(one, other) is same
+
+
+def test_a_next_page_is_on_the_same_server() -> None:
+    assert page_address("https://x/items?p=1", "?p=2") == "https://x/items?p=2"
+    assert page_address("https://x/items", "https://x:443/b") == "https://x/b"
+    for other in ("//evil/b", "http://x/b", "https://evil/", "https://x:bad/"):
+        with pytest.raises(ConnectError, match=r"another server|not an address"):
+            page_address("https://x/items", other)
+
+
+PATIENCE = {
+    "http.retries.max": 4,
+    "http.retry.backoff.ms": 100,
+    "http.retry.backoff.max.ms": 300,
+    "http.retry.after.max.ms": 6_000,
+}
 
 
 def test_waits_grow_until_patience_ends() -> None:
-    patience = Patience({"http.retries.max": 4, "http.retry.backoff.ms": 100, "http.retry.backoff.max.ms": 300})
+    patience = Patience(PATIENCE)
     waits = [patience.wait_ms(PassingFailure("x", wish)) for wish in (None, None, 5_000, None)]
     assert waits == [100, 200, 5_000, 300]
-    with pytest.raises(ConnectError, match="5 failures"):
+    with pytest.raises(ExternalError, match="5 failures"):
         patience.wait_ms(PassingFailure("x"))
-    patience.succeeded()
     assert patience.wait_ms(PassingFailure("x")) == 100
 
 
-def test_retry_after_is_seconds_or_a_date() -> None:
-    assert retry_after_ms("3", 0.0) == 3_000
-    assert retry_after_ms("Thu, 01 Jan 1970 00:01:00 GMT", 55.0) == 5_000
-    assert retry_after_ms("Thu, 01 Jan 1970 00:01:00 GMT", 90.0) == 0
-    assert retry_after_ms("soon", 0.0) is None
-    assert retry_after_ms(None, 0.0) is None
+def test_a_server_cannot_ask_for_a_wait_without_end(caplog: pytest.LogCaptureFixture) -> None:
+    wish = retry_after_ms("99999999999", 0.0)
+    assert wish == 99_999_999_999_000
+    assert Patience(PATIENCE).wait_ms(PassingFailure("x", wish)) == 6_000
+    assert "http.retry.after.max.ms=6000" in caplog.text
+    assert Patience({**PATIENCE, "http.retry.after.max.ms": 0}).wait_ms(PassingFailure("x", 10)) == 0

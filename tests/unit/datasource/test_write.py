@@ -51,7 +51,7 @@ class Keeps(SinkTask):
             self.again[0] -= 1
             raise RetriableError("later")
         if any(record.value == self._config.get("bad", "nothing") for record in records):
-            raise ValueError("not this one")
+            raise DataError("not this one")
         self.seen.extend(records)
 
     def pre_commit(self, offsets: Mapping[Any, int]) -> Mapping[Any, int]:
@@ -164,7 +164,7 @@ def test_rows_in_record_form_go_through_the_converters() -> None:
 
 
 def test_refused_rows_are_found_and_counted_where_they_are_tolerated() -> None:
-    with pytest.raises(ValueError, match="not this one"):
+    with pytest.raises(DataError, match="not this one"):
         SinkWrite(sink(TEXTS, bad="b"), 0, 0).write([texts("a", "b", "c")])
     assert Keeps.calls[-2:] == ["close", "stop"]
     Keeps.seen.clear()

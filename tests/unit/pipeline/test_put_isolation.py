@@ -9,10 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_connect_rt.api.records import SinkRecord
-from spark_connect_rt.errors import BadConfigError, ConnectError, FencedError, RetriableError
-from spark_connect_rt.pipeline.put_isolation import PutIsolation
+from spark_connect_rt.errors import (
+    BadConfigError,
+    ConnectError,
+    DataError,
+    ExternalError,
+    FencedError,
+    RetriableError,
+    TimedOutError,
+)
+from spark_connect_rt.pipeline.put_isolation import PutIsolation, blames_records
 
-FIRST = ValueError("the whole batch")
+FIRST = DataError("the whole batch")
 
 
 def records(count: int) -> list[SinkRecord]:
@@ -31,7 +39,7 @@ class Target:
         self.puts += 1
         for record in given:
             if self.bad(record.offset):
-                raise ValueError(f"bad {record.offset}")
+                raise DataError(f"bad {record.offset}")
         self.taken += [record.offset for record in given]
 
 
@@ -90,7 +98,32 @@ def test_what_asks_for_the_same_again_goes_on_where_it_stopped() -> None:
     assert [one.record.offset for one in isolation.refused] == [3]
 
 
-@pytest.mark.parametrize("error", [BadConfigError({"a": ["b"]}), FencedError("newer")])
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "blames"),
+    [
+        (DataError("too long for the column"), True),
+        (caused(DataError("not bytes"), ValueError("x")), True),
+        (RetriableError("later"), False),
+        (TimedOutError("later"), False),
+        (ExternalError("given up after 10 tries"), False),
+        (caused(DataError("given up"), RetriableError("away")), False),
+        (caused(DataError("given up"), caused(OSError("x"), ExternalError("away"))), False),
+        (ConnectError("a delivery failed"), False),
+        (ConnectionError("refused"), False),
+        (ValueError("no JSON: <html>502 Bad Gateway"), False),
+        (KeyError("a fault of the sink"), False),
+    ],
+)
+def test_only_a_data_error_that_stands_for_nothing_passing_blames_records(error: Exception, blames: bool) -> None:
+    assert blames_records(error) is blames
+
+
+@pytest.mark.parametrize("error", [BadConfigError({"a": ["b"]}), FencedError("newer"), OSError("away"), ValueError()])
 def test_what_is_no_records_fault_is_raised_at_once(error: Exception) -> None:
     def put(given: Sequence[SinkRecord]) -> None:
         raise error

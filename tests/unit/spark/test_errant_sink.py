@@ -13,7 +13,7 @@ from spark_connect_rt.api.data.schema import SchemaAndValue
 from spark_connect_rt.api.records import SinkRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.converters.string import StringConverter
-from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
+from spark_connect_rt.errors import ConnectError, DataError, ExternalError, RetriableError, TimedOutError
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.executor.control_wire import decode_offsets
@@ -31,7 +31,7 @@ class Halved(SinkTask):
     """Refuses batches with a value ``bad``; what it took is in ``taken``."""
 
     taken: list[str] = []
-    raises: Callable[[], Exception] = ValueError
+    raises: Callable[[], Exception] = lambda: DataError("bad")
     halves = True
     reporters: list[Any] = []
 
@@ -52,7 +52,8 @@ class Halved(SinkTask):
 
 @pytest.fixture(autouse=True)
 def _anew() -> None:
-    Halved.taken, Halved.reporters, Halved.halves, Halved.raises = [], [], True, ValueError
+    Halved.taken, Halved.reporters, Halved.halves = [], [], True
+    Halved.raises = lambda: DataError("bad")
 
 
 class _Queue:
@@ -186,12 +187,30 @@ def test_a_retriable_error_is_no_refusal() -> None:
     assert (Halved.taken, lane.committed(), lane.failure()) == ([], [], "")
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        ExternalError("the service is away: given up after 11 failures in a row"),  # HttpSink, SqlSink: retries used up
+        ConnectError("a delivery failed: _MSG_TIMED_OUT"),  # KafkaSink
+        ConnectionRefusedError("nobody listens"),  # a third party's sink, its client's own error
+        KeyError("a fault of the sink"),
+    ],
+)
+def test_only_an_error_that_blames_a_record_makes_dead_letters(error: Exception) -> None:
+    Halved.raises = staticmethod(lambda: error)  # type: ignore[assignment]
+    clients = _Clients()
+    lane = Lane(clients, tolerance="all", dlq="dead").run("a", "bad")
+    wait_until(lambda: bool(lane.failure()))
+    lane.end()
+    assert (Halved.taken, lane.committed(), clients.queue.rows) == ([], [], [])
+
+
 def test_an_end_does_not_wait_for_the_search() -> None:
     lane = Lane(_Clients(), tolerance="all")
 
     def end() -> Exception:
         lane.lane.give(Row(5, RowKind.ENDED))
-        return ValueError("bad")
+        return DataError("bad")
 
     Halved.raises = staticmethod(end)  # type: ignore[assignment]
     lane.run("a", "bad", "b", "c")

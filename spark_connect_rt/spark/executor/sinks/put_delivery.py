@@ -12,7 +12,7 @@ from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.pipeline.backed_off_tries import BackedOffTries
 from spark_connect_rt.pipeline.errant_records import Errant, errant_put
-from spark_connect_rt.pipeline.put_isolation import NOT_THE_RECORDS_FAULT, PutIsolation
+from spark_connect_rt.pipeline.put_isolation import PutIsolation, blames_records
 from spark_connect_rt.pipeline.sink_pipeline import SinkConverted, SinkPipeline, place_of, place_of_record
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.spark.executor.errant_reports import ErrantReports
@@ -98,10 +98,8 @@ class PutDelivery:
         except RetriableError as error:
             self._say_again(error)
             return Outcome.AGAIN
-        except NOT_THE_RECORDS_FAULT:
-            raise
-        except Exception:
-            if not self._isolates or not self._task.may_put_halves():
+        except Exception as error:
+            if not self._may_isolate(error):
                 raise
             self._column_tries.failed()
             return Outcome.BY_RECORDS  # the record to blame is found there
@@ -134,10 +132,8 @@ class PutDelivery:
         if self._isolation is None:
             try:
                 self._put_metered(records)
-            except NOT_THE_RECORDS_FAULT:
-                raise
             except Exception as error:
-                if not self._isolates or not records or not self._task.may_put_halves():
+                if not records or not self._may_isolate(error):
                     raise
                 self._isolation = self._begin(records, error)
             else:
@@ -149,6 +145,20 @@ class PutDelivery:
         self._refused_in_a_row = isolation.in_a_row
         self.refused = len(isolation.refused)
         self._reports.tell(self._errant(one.record, one.error) for one in isolation.refused)
+
+    def _may_isolate(self, error: Exception) -> bool:
+        """Return whether the records to blame for an error of a put are looked for."""
+        if not self._isolates or isinstance(error, RetriableError):
+            return False
+        if not blames_records(error):
+            log.warning(
+                "task=%s: put raised %s, which blames no record: no record is dead-lettered, the task fails. A sink "
+                "raises DataError for a record that it cannot take.",
+                self._task_id,
+                type(error).__name__,
+            )
+            return False
+        return self._task.may_put_halves()
 
     def _put_half(self, records: Sequence[SinkRecord]) -> None:
         if self._interrupted():

@@ -1,0 +1,112 @@
+"""Settings that the HTTP source and sink share: address, headers, credentials, patience; and their checks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Type
+from spark_connect_rt.config.keys import HIGH, LOW, MEDIUM, json_object, number, text
+from spark_connect_rt.config.validators import one_of
+from spark_connect_rt.connectors.http.http_oauth import BASIC, POST
+
+OAUTH2 = "oauth2"
+_NEEDED = {
+    "basic": ("http.auth.user", "http.auth.password"),
+    "bearer": ("http.auth.token",),
+    OAUTH2: ("http.oauth.token.url", "http.oauth.client.id", "http.oauth.client.secret"),
+}
+
+
+def json_texts(value: Any) -> str | None:
+    """Complain about text that is no JSON object of texts."""
+    complaint = json_object(value)
+    if value is None or complaint is not None:
+        return complaint
+    fits = all(isinstance(one, str) for one in json.loads(getattr(value, "value", value)).values())
+    return None if fits else 'must be a JSON object of texts: {"name": "text"}'
+
+
+def web_address(value: Any) -> str | None:
+    """Complain about what is no address of the web."""
+    try:
+        parts = urlsplit(str(value or ""))
+        fits = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError as error:
+        return f"is not an address: {error}"
+    return None if fits else "must begin with http:// or https:// and name a host"
+
+
+def _optional_address(value: Any) -> str | None:
+    return None if value is None else web_address(value)
+
+
+CONNECTION = ConfigDef(
+    [
+        text(
+            "http.headers",
+            'Headers of every request, as JSON: {"Accept": "application/json"}.',
+            None,
+            MEDIUM,
+            json_texts,
+        ),
+        ConfigKey("http.secret.headers", Type.PASSWORD, None, MEDIUM, "More of them, kept secret.", json_texts),
+        text(
+            "http.auth.type",
+            "none, basic (user, password), bearer (token), or oauth2 (client credentials, http.oauth.*).",
+            "none",
+            MEDIUM,
+            one_of("none", "basic", "bearer", OAUTH2),
+        ),
+        text("http.auth.user", "User of basic."),
+        ConfigKey("http.auth.password", Type.PASSWORD, None, MEDIUM, "Password of basic."),
+        ConfigKey("http.auth.token", Type.PASSWORD, None, MEDIUM, "Token of bearer."),
+        text("http.oauth.token.url", "Token endpoint of oauth2.", None, MEDIUM, _optional_address),
+        text("http.oauth.client.id", "Client id of oauth2."),
+        ConfigKey("http.oauth.client.secret", Type.PASSWORD, None, MEDIUM, "Client secret of oauth2."),
+        text("http.oauth.scope", "Scopes of oauth2, with blanks between; not set: none are asked for."),
+        text("http.oauth.audience", "Audience of oauth2; not set: none is asked for."),
+        text(
+            "http.oauth.client.auth",
+            "How the client shows its secret to the token endpoint. basic: in a header; post: in the form.",
+            BASIC,
+            LOW,
+            one_of(BASIC, POST),
+        ),
+        number("http.connect.timeout.ms", "How long a connection is waited for, ms.", 10_000, 1),
+        number("http.timeout.ms", "How long an answer is waited for, ms.", 30_000, 1),
+        number(
+            "http.retries.max",
+            "Failures in a row (no answer, 408, 425, 429, 5xx) before the task fails.",
+            10,
+            0,
+            MEDIUM,
+        ),
+        number(
+            "http.retry.backoff.ms", "First wait after a failure, ms; doubled each time. Retry-After wins.", 1_000, 1
+        ),
+        number("http.retry.backoff.max.ms", "Longest such wait, ms.", 60_000, 1),
+        number(
+            "http.retry.after.max.ms",
+            "Longest wait that a server may ask for by Retry-After, ms; a longer one is cut, with a warning.",
+            3_600_000,
+            0,
+        ),
+        text("http.proxy.url", "A proxy; those of the environment are not used.", None, LOW),
+        text(
+            "http.ssl.ca.location",
+            "PEM file of certificates that sign the server's; not set: those of the system.",
+            None,
+            LOW,
+        ),
+    ]
+)
+URL = text("http.url", "Address.", REQUIRED, HIGH, web_address)
+
+
+def auth_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return what is wrong with the credentials: setting -> complaints."""
+    kind = config.get("http.auth.type") or "none"
+    return {name: [f"is needed with http.auth.type={kind}"] for name in _NEEDED.get(kind, ()) if not config.get(name)}

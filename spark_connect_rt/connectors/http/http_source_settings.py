@@ -1,0 +1,122 @@
+"""Settings of the HTTP source: what is asked for, what of it becomes records, how its pages follow one another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.keys import number, text
+from spark_connect_rt.config.validators import non_empty, one_of
+from spark_connect_rt.connectors.http.http_settings import CONNECTION, URL, json_texts
+
+NONE, LINK, NEXT, CURSOR, NUMBER = "none", "link", "next", "cursor", "page"
+FOLLOWING = (LINK, NEXT)
+NEXT_TYPES: Mapping[str, Any] = {NONE: (), LINK: str, NEXT: str, CURSOR: (str, int), NUMBER: int}
+"""What a stored next page of each kind of pagination is."""
+
+
+def _pointer(value: Any) -> str | None:
+    return None if not value or str(value).startswith("/") else "must be empty or begin with /"
+
+
+def _statuses(value: Any) -> str | None:
+    fits = all(one.isascii() and one.isdigit() and 400 <= int(one) <= 499 for one in value or ())
+    return None if fits else "must be HTTP statuses from 400 to 499, with commas between"
+
+
+CONFIG = (
+    ConfigDef(
+        [
+            URL,
+            text("topic", "Topic the records go to.", REQUIRED, Importance.HIGH, non_empty),
+            text("http.method", "GET or POST.", "GET", Importance.MEDIUM, one_of("GET", "POST")),
+            text(
+                "http.params",
+                'Query, as JSON: {"since": "${offset.since}"}; an empty text is left out.',
+                None,
+                Importance.HIGH,
+                json_texts,
+            ),
+            ConfigKey(
+                "http.post.safe",
+                Type.BOOLEAN,
+                False,
+                Importance.LOW,
+                "Whether the POST only reads: then previews and checks send it, too.",
+            ),
+            text("http.body", "Body of a POST; ${offset.name} as in http.params."),
+            text(
+                "http.records.pointer",
+                "JSON pointer to the array of records, or the one record.",
+                "",
+                Importance.HIGH,
+                _pointer,
+            ),
+            text("http.key.pointer", "JSON pointer, within a record, to its key.", None, Importance.MEDIUM, _pointer),
+            text(
+                "http.value",
+                "tree: JSON values without a schema. text: the record's JSON as text.",
+                "tree",
+                Importance.MEDIUM,
+                one_of("tree", "text"),
+            ),
+            text(
+                "http.offset.fields",
+                'What is kept of records, as JSON: {"since": "/updated_at"}.',
+                None,
+                Importance.HIGH,
+                json_texts,
+            ),
+            text(
+                "http.offset.initial",
+                "The same before the first record, as JSON.",
+                None,
+                Importance.MEDIUM,
+                json_texts,
+            ),
+            text(
+                "http.offset.take",
+                "last: of the last record. max: the largest.",
+                "last",
+                Importance.LOW,
+                one_of("last", "max"),
+            ),
+            text(
+                "http.pagination",
+                "none, link (Link header), next (address in the body), cursor, page (number).",
+                NONE,
+                Importance.HIGH,
+                one_of(NONE, LINK, NEXT, CURSOR, NUMBER),
+            ),
+            text(
+                "http.next.pointer",
+                "JSON pointer to the next page's address or cursor.",
+                "/next",
+                Importance.MEDIUM,
+                _pointer,
+            ),
+            text("http.page.param", "Query parameter of the cursor or the page's number.", "page"),
+            ConfigKey(
+                "http.pagination.end.statuses",
+                Type.LIST,
+                ("404", "416"),
+                Importance.LOW,
+                "Statuses by which the service says that there is no such page: behind the first page they end the "
+                "pass, as an answer without records does.",
+                _statuses,
+            ),
+            ConfigKey("http.page.start", Type.INT, 1, Importance.LOW, "Number of the first page."),
+            number("http.poll.interval.ms", "Wait between two passes, ms.", 60_000, 0, Importance.HIGH),
+            number("http.request.interval.ms", "Least time between two requests, ms.", 0, 0),
+        ]
+    )
+    + CONNECTION
+)
+
+
+def preview_obstacle(values: Mapping[str, Any]) -> str | None:
+    """Return why parsed settings allow no request that is not meant; None: what they ask for only reads."""
+    if values["http.method"] != "POST" or values["http.post.safe"]:
+        return None
+    return "its POST may change something at the service; set http.post.safe=true if it only reads"
