@@ -94,7 +94,7 @@ def test_each_branch_of_an_avro_union_is_read_as_itself_and_written_back(
         datum = read_datum(payload, 0, Reading(schema, wire, b"", convert, False))
         value = datum if convert is None or datum is None else convert(datum)
         if value is None:
-            assert layout == "whole" and name is None
+            assert (layout, name) == ("whole", None)
             continue
         if len(others) > 1 and name is not None:
             found = union_in(layout, value)
@@ -199,7 +199,7 @@ def test_an_enum_of_a_choice_takes_only_its_own_symbols() -> None:
 
 def test_a_refused_json_schema_names_its_place() -> None:
     tree = json_object("a", b=json_object(c={"oneOf": [{"type": "string"}, {"type": "cube"}]}))
-    with pytest.raises(DataError, match="^property b: property c: choice 2: a JSON Schema of type 'cube'"):
+    with pytest.raises(DataError, match=r"^property b: property c: choice 2: a JSON Schema of type 'cube'"):
         connect_schema_of(tree, DRAFT)
 
 
