@@ -67,6 +67,7 @@ STATIC: Lane = (
 )
 UNIT: Lane = (_pytest("unit", *PURE),)
 SIMULATION: Lane = (_pytest("simulation", "tests/simulation"),)
+CHAINS: Lane = (_pytest("columns against rows", "tests/property/test_chains_by_columns.py"),)
 GROUPS: Lane = (_pytest("worker groups", *GROUP_STORIES, tries_again=True),)
 SEVERAL: Lane = (_pytest("several workers", *SEVERAL_WORKERS, tries_again=True),)
 JVMS: Lane = (_pytest("many JVMs", *HEAVY, tries_again=True),)
@@ -117,7 +118,7 @@ RUNS: dict[str, Run] = {
         (((*STATIC, *SIMULATION, *OLDEST_SPARK, *BROWSER), JVMS), (SEVERAL, UNIT), (GROUPS, REAL_PROCESSES)), JVM
     ),
     "quick": Run(((STATIC, UNIT),), JVM),
-    "long": Run((((*SIMULATION, *REAL_PROGRAMS),),), {**JVM, SCHEDULES: LONG_SCHEDULES}),
+    "long": Run((((*SIMULATION, *CHAINS, *REAL_PROGRAMS),),), {**JVM, SCHEDULES: LONG_SCHEDULES}),
     "java": Run(((JAVA_PROOFS,),), {**JVM, JAVA_SIZES: "whole"}),
 }
 
