@@ -98,11 +98,14 @@ def java_trim(text: str) -> str:
     return text.strip(_TRIMMED)
 
 
-def parse_value(kind: Type, raw: Any) -> Any:
-    """Turn text into the typed value; a typed one is kept. Raises ValueError with the reason."""
+def parse_value(kind: Type, raw: Any, *, trimmed: bool = True) -> Any:
+    """Turn text into the typed value; a typed one is kept. Raises ValueError with the reason.
+
+    ``trimmed``: without blanks and control characters at both ends, as Java does with every setting.
+    """
     if raw is None or not isinstance(raw, str):
         return raw
-    text = java_trim(raw)
+    text = java_trim(raw) if trimmed else raw
     if kind is Type.BOOLEAN:
         return _parse_boolean(text)
     if kind in _PARSERS:
@@ -144,6 +147,7 @@ class ConfigKey:
     display_name: str | None = None
     dependents: tuple[str, ...] = ()
     recommended: tuple[str, ...] = ()
+    trimmed: bool = True  # False: a tab or a blank is a value of a setting that Java does not have
     checked_as: str | None = None  # the name its check says: in a chain, as in Java, the one without the prefix
 
     @property
@@ -157,11 +161,11 @@ class ConfigKey:
             if self.default is REQUIRED:
                 missing = f'Missing required configuration "{self.name}" which has no default value.'
                 return None, [missing, *self._complaints(None, complaint_of_nothing(self.check))]
-            return parse_value(self.type, self.default), []
+            return parse_value(self.type, self.default, trimmed=self.trimmed), []
         given = raw[self.name]
         shown = "[hidden]" if self.type is Type.PASSWORD else given
         try:
-            value = parse_value(self.type, given)
+            value = parse_value(self.type, given, trimmed=self.trimmed)
         except ValueError as error:
             wrong = f"Invalid value {shown} for configuration {self.name}: {error}"
             return None, [wrong, *self._complaints(None, complaint_of_nothing(self.check))]

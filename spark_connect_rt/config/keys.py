@@ -12,10 +12,16 @@ HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 
 
 def text(
-    name: str, doc: str, default: Any = None, importance: Importance = MEDIUM, check: Check = anything
+    name: str,
+    doc: str,
+    default: Any = None,
+    importance: Importance = MEDIUM,
+    check: Check = anything,
+    *,
+    trimmed: bool = True,
 ) -> ConfigKey:
-    """Return a setting that is text."""
-    return ConfigKey(name, Type.STRING, default, importance, doc, check)
+    """Return a setting that is text; not ``trimmed``, blanks and line ends around it belong to it."""
+    return ConfigKey(name, Type.STRING, default, importance, doc, check, trimmed=trimmed)
 
 
 def number(name: str, doc: str, default: int, least: int, importance: Importance = LOW) -> ConfigKey:

@@ -29,6 +29,7 @@ from spark_connect_rt.converters.avro_names import (
     split_name,
 )
 from spark_connect_rt.converters.avro_schema import AvroTree
+from spark_connect_rt.converters.schema_place import in_place
 from spark_connect_rt.errors import DataError
 
 _PRIMITIVES = {
@@ -118,7 +119,13 @@ class _Reading:
         fields: list[Field] = []
         for at, one in enumerate(others):
             schema = self.schema(one, around, optional=True)
-            fields.append(Field(self.member_name(one, around), at, schema))
+            name = self.member_name(one, around)
+            if any(name == field.name for field in fields):
+                raise DataError(
+                    f"a union has two members that are called {name} in Connect: give them different names, or set "
+                    "enhanced.avro.schema.support=true, which calls records and enums by their full names"
+                )
+            fields.append(Field(name, at, schema))
         may_be_null = optional or len(others) < len(members)
         return Schema(Type.STRUCT, optional=may_be_null, name=UNION, fields=tuple(fields))
 
@@ -180,7 +187,8 @@ class _Reading:
             if self._settings.meta_data and one.get("doc") is not None:
                 parameters[FIELD_DOC + one["name"]] = one["doc"]
             default = one.get("default")
-            schema = self.schema(one["type"], namespace, default=_NONE if default is None else default)
+            with in_place(f"field {one['name']}"):
+                schema = self.schema(one["type"], namespace, default=_NONE if default is None else default)
             fields.append(Field(one["name"], at, schema))
         return Schema(Type.STRUCT, fields=tuple(fields), parameters=tuple(parameters.items()))
 

@@ -1,17 +1,19 @@
 """Connect values <-> what fastavro writes and reads, by functions that are put together once a schema.
 
 fastavro gets schemas of shapes only (``wire_schema``), without logical types and ``connect.*``: those are Connect's,
-and their values are converted here. A union's branch is named, never guessed, wherever it is not plain.
+and their values are converted here. A union's branch is named by who writes it and by the payload, never guessed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.data.struct import Struct, check_value
+from spark_connect_rt.converters.avro_connect_schema import full_name
 from spark_connect_rt.converters.avro_names import KEY, UNION, VALUE, AvroSettings, avro_name
 from spark_connect_rt.converters.avro_schema import AvroTree, has_text_keys, is_enum
 from spark_connect_rt.errors import DataError
@@ -19,31 +21,57 @@ from spark_connect_rt.errors import DataError
 Convert = Callable[[Any], Any]
 
 _SHAPE = ("type", "name", "namespace", "aliases", "fields", "items", "values", "symbols", "size", "default")
+_BRANCH = "branch"
 _PLAIN = {Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64, Type.BOOLEAN, Type.STRING}
 
 
-def wire_schema(tree: AvroTree) -> AvroTree:
-    """Return an Avro schema without what does not change the bytes."""
+def wire_schema(tree: AvroTree, branches: Iterator[int] | None = None) -> AvroTree:
+    """Return an Avro schema without what does not change the bytes.
+
+    Given ``branches``, a union of more than null and one type has each of its types in a record of one field,
+    ``branchN``, where N is the type's place among those that are not null. The bytes stay the same, and a reader
+    learns which branch was written. The records' names are numbered by ``branches``.
+    """
     if isinstance(tree, list):
-        return [wire_schema(one) for one in tree]
+        members = [wire_schema(one, branches) for one in tree]
+        return members if branches is None or is_nullable(tree) else _marked(members, branches)
     if not isinstance(tree, dict):
         return tree
     if isinstance(tree["type"], dict | list):
-        return wire_schema(tree["type"])
+        return wire_schema(tree["type"], branches)
     shape = {name: tree[name] for name in _SHAPE if name in tree}
     if shape.keys() == {"type"}:
         return shape["type"]
     if "fields" in shape:
-        shape["fields"] = [_wire_field(one) for one in tree["fields"]]
+        shape["fields"] = [_wire_field(one, branches) for one in tree["fields"]]
     for part in ("items", "values"):
         if part in shape:
-            shape[part] = wire_schema(tree[part])
+            shape[part] = wire_schema(tree[part], branches)
     return shape
 
 
-def _wire_field(field: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {name: field[name] for name in ("name", "default", "aliases") if name in field}
-    return {**kept, "type": wire_schema(field["type"])}
+def is_nullable(tree: AvroTree) -> bool:
+    """Tell whether a schema is a union of null and one type."""
+    return isinstance(tree, list) and len(tree) == 2 and "null" in tree
+
+
+def _marked(members: list[AvroTree], branches: Iterator[int]) -> list[AvroTree]:
+    places = itertools.count()
+    return [
+        one
+        if one == "null"
+        else {
+            "type": "record",
+            "name": f"connectrt_branch_{next(branches)}",  # no namespace: names inside keep theirs
+            "fields": [{"name": f"{_BRANCH}{next(places)}", "type": one}],
+        }
+        for one in members
+    ]
+
+
+def _wire_field(field: Mapping[str, Any], branches: Iterator[int] | None) -> dict[str, Any]:
+    used = ("name", "aliases") if branches else ("name", "default", "aliases")  # a default has the unmarked form
+    return {**{name: field[name] for name in used if name in field}, "type": wire_schema(field["type"], branches)}
 
 
 def datum_writer(schema: Schema | None, tree: AvroTree, settings: AvroSettings) -> Convert:
@@ -84,10 +112,7 @@ def _branch(tree: AvroTree, around: str | None) -> str:
     """Return the word by which fastavro knows a type in a union."""
     if not isinstance(tree, dict):
         return str(tree)
-    if "name" not in tree:
-        return str(tree["type"])
-    namespace = tree.get("namespace", around)
-    return f"{namespace}.{tree['name']}" if namespace else str(tree["name"])
+    return full_name(tree, around) if "name" in tree else str(tree["type"])
 
 
 class _Writers:
@@ -206,8 +231,8 @@ def _each(convert: Convert | None) -> Convert | None:
 def value_reader(schema: Schema | None, settings: AvroSettings) -> Convert | None:
     """Return the function from what fastavro read to Connect values, null excepted; None: it is what it is.
 
-    Unions of more than null and one type must have been read with the names of their branches
-    (fastavro ``return_named_type``). The function raises DataError: outside of what a logical type holds.
+    Unions must have been read with ``branches`` of ``wire_schema``. The function raises DataError: outside of what a
+    logical type holds.
     """
     if schema is None:
         return _of_anything
@@ -218,14 +243,6 @@ def value_reader(schema: Schema | None, settings: AvroSettings) -> Convert | Non
     if schema.type is Type.MAP:
         return _map_reader(schema, settings)
     return (lambda value: logical.from_primitive(schema, value)) if schema.name in logical.PYTHON_TYPES else None
-
-
-def has_union(schema: Schema) -> bool:
-    """Whether a union of several types is anywhere inside."""
-    if schema.name == UNION:
-        return True
-    parts = [schema.key_schema, schema.value_schema, *(one.schema for one in schema.fields)]
-    return any(part is not None and has_union(part) for part in parts)
 
 
 def _of_anything(datum: Mapping[str, Any]) -> Any:
@@ -266,37 +283,15 @@ def _map_reader(schema: Schema, settings: AvroSettings) -> Convert | None:
     return lambda datum: {key_of(one[KEY]): one_of(one[VALUE]) for one in datum}
 
 
-_WORDS: tuple[tuple[type[Any], tuple[str, ...]], ...] = (
-    (bool, ("boolean",)),
-    (int, ("int", "long", "float", "double")),
-    (float, ("double", "float")),
-    (str, ("string",)),
-    (bytes, ("bytes", "fixed")),
-    (list, ("array",)),
-    (dict, ("map",)),
-)
-_INT32 = range(-(1 << 31), 1 << 31)
-
-
 def _union_reader(schema: Schema, settings: AvroSettings) -> Convert:
-    by_name = {one.name: (one, value_reader(one.schema, settings)) for one in schema.fields}
+    readers = [value_reader(one.schema, settings) for one in schema.fields]
 
-    def find(datum: Any) -> tuple[str, Any]:
-        if isinstance(datum, tuple):
-            name, value = datum
-            return (name if name in by_name else name.rpartition(".")[2]), value
-        words = next((words for kind, words in _WORDS if isinstance(datum, kind)), ())
-        if isinstance(datum, int) and datum not in _INT32:
-            words = words[1:]
-        return next((word for word in words if word in by_name), ""), datum
-
-    def read(datum: Any) -> Struct:
-        name, value = find(datum)
-        if name not in by_name:
-            raise DataError(f"Did not find matching union field for data: {datum!r:.80}")
-        member, convert = by_name[name]
-        values: list[Any] = [None] * len(schema.fields)
-        values[member.index] = value if convert is None else convert(value)
+    def read(datum: Mapping[str, Any]) -> Struct:
+        ((branch, value),) = datum.items()
+        at = int(branch.removeprefix(_BRANCH))
+        convert = readers[at]
+        values: list[Any] = [None] * len(readers)
+        values[at] = value if convert is None else convert(value)
         return Struct.of_checked(schema, values)
 
     return read

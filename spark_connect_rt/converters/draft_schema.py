@@ -9,12 +9,11 @@ from typing import Any
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import Field, Schema, Type
 from spark_connect_rt.converters.enum_parameters import enum_members
+from spark_connect_rt.converters.json_choice import ENUM, NAMESPACE, ONE_OF
 from spark_connect_rt.converters.json_values import JsonSettings, from_tree, to_tree
+from spark_connect_rt.converters.schema_place import in_place
 from spark_connect_rt.errors import DataError
 
-NAMESPACE = "io.confluent.connect.json"
-ONE_OF = f"{NAMESPACE}.OneOf"
-ENUM = f"{NAMESPACE}.Enum"
 _KEY, _VALUE = "key", "value"
 _NULL_SYMBOL = "<NULL>"
 _NUMBERS = {
@@ -146,8 +145,12 @@ class _Reading:
         others = [one for one in members if not (isinstance(one, dict) and one.get("type") == "null")]
         if len(others) == 1:
             return self.schema(others[0], version, optional or len(members) > 1)
-        fields = tuple(Field(f"{ONE_OF}.field.{at}", at, self.schema(one, None, True)) for at, one in enumerate(others))
-        union = Schema(Type.STRUCT, optional=optional or len(others) < len(members), name=ONE_OF, fields=fields)
+        fields = []
+        for at, one in enumerate(others):
+            with in_place(f"choice {at + 1}"):
+                fields.append(Field(f"{ONE_OF}.field.{at}", at, self.schema(one, None, True)))
+        may_be_null = optional or len(others) < len(members)
+        union = Schema(Type.STRUCT, optional=may_be_null, name=ONE_OF, fields=tuple(fields))
         return union if version is None else replace(union, version=tree.get("connect.version", version))
 
     def _shape(self, tree: Mapping[str, Any]) -> Schema:
@@ -190,7 +193,8 @@ class _Reading:
         fields = []
         for at, (_, (name, member)) in enumerate(placed):
             optional = self._settings.optional_unless_required and name not in required
-            fields.append(Field(name, at, self.schema(member, None, optional)))
+            with in_place(f"property {name}"):
+                fields.append(Field(name, at, self.schema(member, None, optional)))
         return Schema(Type.STRUCT, fields=tuple(fields))
 
     def _described(self, base: Schema, tree: Mapping[str, Any], version: int | None, optional: bool) -> Schema:

@@ -7,6 +7,7 @@ import binascii
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from operator import itemgetter
 from typing import Any
 
 from spark_connect_rt.api.data import logical
@@ -14,6 +15,7 @@ from spark_connect_rt.api.data.java_numbers import to_single
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.converters.json_bytes import decimal_tree, java_float_tree, java_single_tree
+from spark_connect_rt.converters.json_choice import unexplained
 from spark_connect_rt.errors import DataError
 
 _INTEGER_BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
@@ -212,14 +214,22 @@ def _is_entry(tree: Any) -> bool:
 
 
 def _read_union(schema: Schema, tree: Any, settings: JsonSettings) -> Struct:
+    """Return the value in the member that explains most of it, the first of equals."""
+    fits: list[tuple[int, int, Any]] = []
     for member in schema.fields:
-        values: list[Any] = [None] * len(schema.fields)
         try:
-            values[member.index] = from_tree(member.schema, tree, settings)
+            value = from_tree(member.schema, tree, settings)
         except DataError:
             continue
-        return Struct.of_checked(schema, values)
-    raise DataError(f"Did not find matching oneof field for data: {tree!r:.80}")
+        fits.append((unexplained(member.schema, tree), member.index, value))
+        if not fits[-1][0]:
+            break
+    if not fits:
+        raise DataError(f"Did not find matching oneof field for data: {tree!r:.80}")
+    _, at, value = min(fits, key=itemgetter(0, 1))
+    values: list[Any] = [None] * len(schema.fields)
+    values[at] = value
+    return Struct.of_checked(schema, values)
 
 
 def _read_struct(schema: Schema, tree: Any, settings: JsonSettings) -> Struct:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -35,20 +36,20 @@ class Reading:
     schema: Schema | None
     wire: Any
     branch: bytes  # what stands before a value that may be null; empty: the wire schema says all
-    target: Any  # the schema to read as, None: as it was written
     convert: Convert | None
     raw: bool
-    options: Mapping[str, bool]
+    resolved: tuple[Any, Any] | None = None  # the schema to read as: plain, and with marked branches; None: as written
 
 
-def parsed(tree: AvroTree, named: Mapping[str, AvroTree] | None = None) -> Any:
-    """Return fastavro's schema. Raises DataError: it is none."""
+def parsed(tree: AvroTree, named: Mapping[str, AvroTree] | None = None, *, marked: bool = False) -> Any:
+    """Return fastavro's schema; ``marked`` makes it tell the branches of unions. Raises DataError: it is none."""
     schemas = library("fastavro.schema")
     known: dict[str, Any] = {}
+    branches = itertools.count() if marked else None
     try:
         for one in (named or {}).values():
-            schemas.parse_schema(wire_schema(one), named_schemas=known)
-        return schemas.parse_schema(wire_schema(tree), named_schemas=known)
+            schemas.parse_schema(wire_schema(one, branches), named_schemas=known)
+        return schemas.parse_schema(wire_schema(tree, branches), named_schemas=known)
     except (schemas.SchemaParseException, schemas.UnknownType, KeyError, TypeError, ValueError) as error:
         raise DataError(f"no Avro schema: {error}") from error
 
@@ -72,6 +73,18 @@ def read_datum(data: bytes, start: int, plan: Reading) -> Any:
     payload = io.BytesIO(data)
     payload.seek(start)
     try:
-        return library("fastavro").schemaless_reader(payload, plan.wire, plan.target, **plan.options)
+        if plan.resolved is None:
+            return library("fastavro").schemaless_reader(payload, plan.wire)
+        return _resolved(payload, plan.wire, *plan.resolved)
     except _UNREADABLE as error:
         raise DataError(f"the payload does not fit its Avro schema: {type(error).__name__}: {error}") from error
+
+
+def _resolved(payload: io.BytesIO, wire: Any, target: Any, marked: Any) -> Any:
+    """Return a payload as another schema than its own. Records with marked branches cannot be resolved: two steps."""
+    fastavro = library("fastavro")
+    datum = fastavro.schemaless_reader(payload, wire, target, return_named_type=True)
+    again = io.BytesIO()
+    fastavro.schemaless_writer(again, target, datum)
+    again.seek(0)
+    return fastavro.schemaless_reader(again, marked)

@@ -12,7 +12,7 @@ from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.converters.avro_connect_schema import connect_schema, full_name
 from spark_connect_rt.converters.avro_names import ANYTHING, AvroSettings
 from spark_connect_rt.converters.avro_schema import AvroTree, avro_schema
-from spark_connect_rt.converters.avro_values import datum_writer, has_union, value_reader, wire_schema
+from spark_connect_rt.converters.avro_values import datum_writer, is_nullable, value_reader, wire_schema
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.schema_registry.avro_codec import NULLABLE, Reading, Writing, parsed, read_datum, write_datum
 from spark_connect_rt.schema_registry.framing import LENGTH, framed, schema_id_of
@@ -37,7 +37,6 @@ CONFIG = BASE + _OWN
 
 
 _ANYTHING = wire_schema(ANYTHING)
-_BRANCH_NAMES = {"return_named_type": True, "return_named_type_override": True}
 
 
 class AvroConverter(RegistryConverter[Writing, Reading]):
@@ -76,20 +75,19 @@ class AvroConverter(RegistryConverter[Writing, Reading]):
         stored = self.registry.by_id(schema_id)
         tree, named = self._trees(stored)
         plain, branch = _without_null(tree)
-        wire, target = parsed(plain, named), None
+        wire, resolved = parsed(plain, named, marked=not self.uses_latest()), None
         subject = self.subject(topic, _record_name(tree))
         if self.uses_latest():
             stored = self.registry.latest(subject)
             wire, branch = parsed(tree, named), b""
             tree, named = self._trees(stored)
-            target = parsed(tree, named)
+            resolved = parsed(tree, named), parsed(tree, named, marked=True)
         if wire_schema(tree) == _ANYTHING:
-            return Reading(None, wire, branch, target, value_reader(None, self._avro), False, {})
+            return Reading(None, wire, branch, value_reader(None, self._avro), False, resolved)
         version = stored.version or self.registry.version_of(subject, stored)
         schema = connect_schema(tree, self._avro, version, named)
-        options = _BRANCH_NAMES if has_union(schema) else {}
         raw = wire_schema(tree) == "bytes"
-        return Reading(schema, wire, branch, target, value_reader(schema, self._avro), raw, options)
+        return Reading(schema, wire, branch, value_reader(schema, self._avro), raw, resolved)
 
     def _trees(self, stored: StoredSchema) -> tuple[AvroTree, dict[str, AvroTree]]:
         """Return a schema's tree, and the types that it refers to by their full names."""
@@ -160,7 +158,7 @@ class AvroConverter(RegistryConverter[Writing, Reading]):
 
 def _without_null(tree: AvroTree) -> tuple[AvroTree, bytes]:
     """Return the one type of a union with null, and the bytes that name it there; others as they are."""
-    if not isinstance(tree, list) or len(tree) != 2 or "null" not in tree:
+    if not is_nullable(tree):
         return tree, b""
     at = 1 - tree.index("null")
     return tree[at], NULLABLE[at]

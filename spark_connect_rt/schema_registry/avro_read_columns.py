@@ -158,7 +158,7 @@ def column_reader(schema_id_frame: bytes, plan: Reading) -> ColumnReader | None:
     """Return the reader of a plan's payloads, which begin with ``schema_id_frame``; None: they have no column form."""
     schema = plan.schema
     is_record = isinstance(plan.wire, dict) and plan.wire.get("type") == "record"
-    if schema is None or schema.type is not Type.STRUCT or plan.target is not None or plan.raw or not is_record:
+    if schema is None or schema.type is not Type.STRUCT or plan.resolved is not None or plan.raw or not is_record:
         return None
     members = plan.wire["fields"]
     if not members or [one["name"] for one in members] != [one.name for one in schema.fields]:

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_connect_rt.api.data.schema import Schema
-from spark_connect_rt.converters.draft_schema import ONE_OF
+from spark_connect_rt.converters.json_choice import ONE_OF
 from spark_connect_rt.converters.json_columns import column_json
 from spark_connect_rt.converters.json_value_columns import value_column
 

@@ -14,8 +14,9 @@ from spark_connect_rt.api.data.schema import Schema, SchemaAndValue
 from spark_connect_rt.config.config_def import ConfigDef, Importance
 from spark_connect_rt.config.keys import text
 from spark_connect_rt.config.validators import one_of
-from spark_connect_rt.converters.draft_schema import ONE_OF, DraftSettings, connect_schema_of, draft_schema
+from spark_connect_rt.converters.draft_schema import DraftSettings, connect_schema_of, draft_schema
 from spark_connect_rt.converters.json_bytes import dump_json, load_json, load_json_with_decimals
+from spark_connect_rt.converters.json_choice import ONE_OF
 from spark_connect_rt.converters.json_rows import structs_of
 from spark_connect_rt.converters.json_values import JsonSettings, from_tree, to_tree
 from spark_connect_rt.errors import ConnectError, DataError

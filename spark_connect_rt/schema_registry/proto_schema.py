@@ -9,6 +9,7 @@ from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import Field, Schema, Type
 from spark_connect_rt.converters.avro_names import scrubbed
 from spark_connect_rt.converters.enum_parameters import enum_members
+from spark_connect_rt.converters.schema_place import in_place
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.schema_registry.registry_client import library
 
@@ -246,7 +247,8 @@ class _Reading:
         return Schema(Type.STRUCT, optional=True, name=UNION + self._name(oneof), fields=fields)
 
     def _field(self, one: Any) -> Schema:
-        schema = self._type(one)
+        with in_place(f"field {one.name}"):
+            schema = self._type(one)
         if one.is_repeated and schema.type is not Type.MAP:
             schema = Schema(Type.ARRAY, optional=True, value_schema=schema.as_optional())
         if self.settings.optional_for_nullables:

@@ -59,7 +59,7 @@ def records(draw: st.DrawFn) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 def plan_of(tree: dict[str, Any]) -> Reading:
     schema = connect_schema(tree, AvroSettings())
-    return Reading(schema, parsed(tree), b"", None, value_reader(schema, AvroSettings()), False, {})
+    return Reading(schema, parsed(tree), b"", value_reader(schema, AvroSettings()), False)
 
 
 def payload(plan: Reading, row: dict[str, Any]) -> bytes:

@@ -75,7 +75,7 @@ def batches(draw: st.DrawFn, flat: bool = True) -> SourceBatch:
     keys = whole if draw(st.booleans()) else None
     return SourceBatch(
         {}, {"at": 1}, "topic-1", whole, schema if with_schema else None, keys, schema if with_schema else None, times,
-        headers=draw(headers(count)),
+        draw(st.none() | st.integers(0, 9)), draw(headers(count)),
     )  # fmt: skip
 
 
@@ -100,7 +100,7 @@ def rows_of(batch: SourceBatch) -> list[SourceRecord]:
     ]
     return [
         SourceRecord(
-            {}, {}, batch.topic, value, batch.value_schema, key, batch.key_schema, None, time,
+            {}, {}, batch.topic, value, batch.value_schema, key, batch.key_schema, batch.partition, time,
             (
                 *(Header(one["key"], one["value"], BYTES) for one in own[at] or ()),
                 *(Header(one.key, part[at], one.schema) for one, part in zip(batch.more_headers, more, strict=True)),
@@ -129,7 +129,7 @@ def plain(value: Any) -> Any:
 def shown(record: SourceRecord) -> Any:
     return (
         record.topic, record.key_schema, plain(record.key), record.value_schema, plain(record.value),
-        record.timestamp_ms, [(one.key, one.schema, plain(one.value)) for one in record.headers],
+        record.timestamp_ms, record.partition, [(one.key, one.schema, plain(one.value)) for one in record.headers],
     )  # fmt: skip
 
 
@@ -186,7 +186,8 @@ def test_cast_of_whole_values(column: tuple[str, list[Any]], kind: str, with_sch
 @slow_machine
 @given(batches(), SIDES, st.sampled_from([
     {"exclude": "a"}, {"include": "a,b"}, {"renames": "a:z"}, {"renames": "a:b"}, {"renames": "a:b,b:a"}, {"renames": "a:x,b:x"},
-    {"include": "b", "renames": "b:a"}, {"exclude": "a,b,c"}, {},
+    {"include": "b", "renames": "b:a"}, {"exclude": "a,b,c"}, {}, {"exclude": "a", "renames": "a:b"},
+    {"include": "b,c", "renames": "a:b"}, {"exclude": "b", "renames": "a:b"},
 ]))  # fmt: skip
 def test_replace_field(batch: SourceBatch, side: str, config: dict[str, str]) -> None:
     check(configured(f"ReplaceField{side}", config), batch)
@@ -195,10 +196,16 @@ def test_replace_field(batch: SourceBatch, side: str, config: dict[str, str]) ->
 @slow_machine
 @given(batches(), SIDES, st.sampled_from([
     {"topic.field": "t"}, {"topic.field": "t!"}, {"partition.field": "p"}, {"timestamp.field": "ts"}, {"timestamp.field": "ts!"},
-    {"static.field": "s", "static.value": "v"}, {"topic.field": "a"}, {"topic.field": "x", "static.field": "x", "static.value": "v"},
+    {"static.field": "s", "static.value": "v"}, {"partition.field": "p!"}, {"topic.field": "a"}, {"topic.field": "x", "static.field": "x", "static.value": "v"},
 ]))  # fmt: skip
 def test_insert_field(batch: SourceBatch, side: str, config: dict[str, str]) -> None:
     check(configured(f"InsertField{side}", config), batch)
+
+
+@settings(deadline=None, max_examples=30)
+@given(batches(), SIDES, st.sampled_from(["p", "p?", "p!"]), st.integers(0, 9))
+def test_insert_field_of_the_partition(batch: SourceBatch, side: str, field: str, partition: int) -> None:
+    check(configured(f"InsertField{side}", {"partition.field": field}), replace(batch, partition=partition))
 
 
 @slow_machine

@@ -74,6 +74,7 @@ JAVA_PROOFS: Lane = (_pytest("java connectors", "tests/java_proofs"),)
 ELSEWHERE = (*GROUP_STORIES, *SEVERAL_WORKERS, *HEAVY)
 BESIDE = ("-p", "tests.suite.longest_first", "-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder")
 UNIT: Lane = (_pytest("unit", *BESIDE, *PURE),)
+PROPERTIES: Lane = (_pytest("properties", *BESIDE, "tests/property"),)
 BENCH_SMOKE: Lane = (_pytest("benchmarks", "tests/integration/test_bench_smoke.py", tries_again=True),)
 REAL_PROCESSES: Lane = (
     _pytest("real processes", *BESIDE, *(f"--ignore={story}" for story in ELSEWHERE), *REAL, tries_again=True),
@@ -119,7 +120,10 @@ RUNS: dict[str, Run] = {
         (((*STATIC, *SIMULATION, *OLDEST_SPARK, *BROWSER), (*SEVERAL, *JVMS)), (UNIT,), (GROUPS, REAL_PROCESSES)), JVM
     ),
     "quick": Run(((STATIC, UNIT),), JVM),
-    "long": Run((((*SIMULATION, *REAL_PROGRAMS, *BENCH_SMOKE),),), {**JVM, SCHEDULES: LONG_SCHEDULES, BENCHES: "all"}),
+    "long": Run(
+        (((*SIMULATION, *PROPERTIES, *REAL_PROGRAMS, *BENCH_SMOKE),),),
+        {**JVM, SCHEDULES: LONG_SCHEDULES, BENCHES: "all"},
+    ),
     "java": Run(((JAVA_PROOFS,),), {**JVM, JAVA_SIZES: "whole"}),
 }
 

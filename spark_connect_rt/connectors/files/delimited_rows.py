@@ -14,7 +14,9 @@ import pyarrow as pa
 
 from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.task import IdleLook
+from spark_connect_rt.connectors.files.compressed_input import CompressedInput, compression_of, whole_input
 from spark_connect_rt.connectors.files.file_input import FileInput
+from spark_connect_rt.connectors.files.file_text import FileText, file_text
 from spark_connect_rt.connectors.files.row_formats import (
     CsvFormat,
     JsonLinesFormat,
@@ -29,6 +31,7 @@ from spark_connect_rt.errors import ConnectError, DataError
 
 CHUNK_BYTES = 1 << 20
 ROW_LIMIT_BYTES = 16 << 20
+LETTER_BYTES = 64 << 10  # of a row that has no end
 
 ReportErrant = Callable[[str, Exception, bytes | None], None]
 """(place, error, the unreadable bytes); raises DataError where errors are not tolerated."""
@@ -47,12 +50,14 @@ class DelimitedRows:
         *,
         whole: bool = False,
     ) -> None:
-        """Go to byte ``position``, behind ``line`` lines."""
+        """Go to byte ``position``, behind ``line`` lines. Raises ConnectError: a whole file is of no use."""
         self.line = line
+        self.given_up = 0  # rows that were reported
         self.schema: Schema | None = None  # of a row, known with the first batch
-        self._input = FileInput(path, position)
+        self._input: FileInput | CompressedInput = whole_input(path, position) if whole else FileInput(path, position)
+        self._text: FileText | None = None
         self._values = values
-        self._report_errant = report_errant
+        self._report = report_errant
         self._whole = whole
         self._format: CsvFormat | JsonLinesFormat | None = None
         self._restarts = 0
@@ -94,30 +99,58 @@ class DelimitedRows:
         """Return the whole records of the next chunk, empty when there are none; None: a row was given up."""
         available = self._input.available()
         if self._input.restarts != self._restarts:
-            self._restarts, self.line, self._format = self._input.restarts, 0, None
-        if not available or not self._has_format(available):
+            self._restarts, self.line, self._format, self._text = self._input.restarts, 0, None, None
+        if not available or not self._has_text() or not self._has_format(available):
             return b""
         assert self._format is not None
         size_bytes = CHUNK_BYTES
         while True:
-            chunk = self._input.read(size_bytes)
-            at_end = len(chunk) < size_bytes
-            self._pending_end = self.position + len(chunk)
-            if self._whole and at_end and chunk and not chunk.endswith(b"\n"):
-                chunk += b"\n"
+            chunk, raw_bytes = self._read(size_bytes)
+            at_end = raw_bytes < size_bytes
             end = self._format.complete_end(chunk)
             if end or (at_end and not self._whole) or not chunk:
-                self._input.incomplete_bytes = 0 if end else len(chunk)
+                self._input.incomplete_bytes = 0 if end else raw_bytes
                 return chunk[:end]
             if size_bytes >= ROW_LIMIT_BYTES or at_end:
                 self._give_up_endless(chunk)
                 return None
             size_bytes *= 4  # one row is longer than the chunk, or a quote is never closed
 
+    def _has_text(self) -> bool:
+        """Learn encoding and line ends, again until there is a line; False: there is nothing behind the mark."""
+        if self._text is None or not self.line:
+            start = self._input.read(CHUNK_BYTES, ahead_bytes=-self.position)
+            if not self._whole and compression_of(start, self._input.path) is not None:
+                raise ConnectError(
+                    f"file {self._input.path} is compressed, so no rows can be appended to it: read it with "
+                    "DirectorySource"
+                )
+            self._text = file_text(self._input.path, start, self._values["file.encoding"])
+            if self.position < self._text.mark_bytes:
+                self._input.advance(self._text.mark_bytes - self.position)
+        return self._input.available() > 0
+
+    def _read(self, size_bytes: int, ahead_bytes: int = 0) -> tuple[bytes, int]:
+        """Return the text that follows, which in a whole file ends with a line end, and its size in the file."""
+        assert self._text is not None
+        raw = self._input.read(size_bytes, ahead_bytes)
+        is_last = self._whole and len(raw) < size_bytes
+        position = self.position + ahead_bytes
+        text = self._text.utf8(raw, position, whole=is_last)
+        self._pending_end = position + len(raw)
+        return text + b"\n" if is_last and text and not text.endswith(b"\n") else text, len(raw)
+
+    def _report_errant(self, place: str, error: Exception, data: bytes) -> None:
+        self._report(place, error, data)
+        self.given_up += 1
+
     def _give_up_endless(self, chunk: bytes) -> None:
-        error = DataError(f"no row end within {len(chunk)} bytes; is a quote never closed?")
-        self._report_errant(self._place(), error, None)
-        self._advance(chunk[: chunk.find(b"\n") + 1] or chunk)
+        row = chunk[: chunk.find(b"\n") + 1] or chunk
+        shown = row[:LETTER_BYTES]
+        cut = "" if shown == row else f"; the first {LETTER_BYTES} of its {len(row)} bytes are shown"
+        error = DataError(f"no row end within {len(chunk)} bytes; is a quote never closed?{cut}")
+        self._report_errant(self._place(), error, shown)
+        self._advance(row)
 
     def _has_format(self, available: int) -> bool:
         """Learn the columns, from the header if there is one; False while the header is not complete."""
@@ -151,8 +184,7 @@ class DelimitedRows:
         """Return ``columns`` and, where that is wanted, those that only the next rows show."""
         if not self._values["schema.infer"]:
             return dict(columns)
-        chunk = self._input.read(CHUNK_BYTES)
-        chunk += b"\n" if self._whole and not chunk.endswith(b"\n") else b""
+        chunk, _ = self._read(CHUNK_BYTES)
         try:
             found = inferred_types(rows, chunk[: rows.complete_end(chunk)])
         except DataError as error:
@@ -164,14 +196,17 @@ class DelimitedRows:
 
     def _read_header(self) -> list[str] | None:
         """Return the column names, also when reading goes on further down; None: the first row is not complete."""
-        start = self._input.read(CHUNK_BYTES, ahead_bytes=-self._input.position)
-        self._pending_end = len(start)
-        if self._whole and not start.endswith(b"\n"):
-            start += b"\n"
+        assert self._text is not None
+        mark_bytes = self._text.mark_bytes
+        start, raw_bytes = self._read(CHUNK_BYTES, ahead_bytes=mark_bytes - self.position)
         found = csv_record(self._values["delimiter"]).match(start)
         if found is None:
+            if self._whole or raw_bytes == CHUNK_BYTES:
+                raise ConnectError(
+                    f"file {self._input.path}: the header has no end within {raw_bytes} bytes. Close its quotes"
+                )
             return None
-        if not self._input.position:
+        if self.position == mark_bytes:
             self._advance(found.group())
         try:
             return header_names(found.group(), self._values["delimiter"])
@@ -200,5 +235,6 @@ class DelimitedRows:
         return f"file {self._input.path} line {self.line + 1} offset {self._input.position}"
 
     def _advance(self, text: bytes) -> None:
-        self._input.advance(min(len(text), self._pending_end - self.position))
+        assert self._text is not None
+        self._input.advance(min(self._text.raw_size(text), self._pending_end - self.position))
         self.line += text.count(b"\n")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.connectors.files.file_text import encoding_problem
 from spark_connect_rt.connectors.files.row_formats import parse_types
 from spark_connect_rt.errors import BadConfigError
 
@@ -18,9 +19,15 @@ def _types_problem(text: Any) -> str | None:
     return None
 
 
+def delimiter_of(text: str) -> str:
+    """Return the character that a text stands for: a tab may be written as a backslash and a t."""
+    return "\t" if text == "\\t" else text
+
+
 def _delimiter_problem(text: Any) -> str | None:
-    good = isinstance(text, str) and len(text) == 1 and text.isascii() and text not in '"\r\n'
-    return None if good else "must be one ASCII character, no quote and no line break"
+    character = delimiter_of(text) if isinstance(text, str) else ""
+    good = len(character) == 1 and character.isascii() and character not in '"\r\n\0'
+    return None if good else "must be one ASCII character or \\t for a tab, no quote and no line break"
 
 
 ROWS = ConfigDef(
@@ -40,11 +47,26 @@ ROWS = ConfigDef(
             False,
             Importance.MEDIUM,
             "Tell the types of columns that schema leaves out from the file's first rows: int64, float64, boolean, "
-            "else string.",
+            "else string. Numbers with leading zeros, or with more digits than these types hold, are strings.",
         ),
         ConfigKey("header", Type.BOOLEAN, True, Importance.MEDIUM, "The first CSV row holds the column names."),
         ConfigKey(
-            "delimiter", Type.STRING, ",", Importance.MEDIUM, "Character between CSV columns.", _delimiter_problem
+            "delimiter",
+            Type.STRING,
+            ",",
+            Importance.MEDIUM,
+            "Character between CSV columns; \\t, a tab and a blank are ones, too.",
+            _delimiter_problem,
+            trimmed=False,
+        ),
+        ConfigKey(
+            "file.encoding",
+            Type.STRING,
+            "UTF-8",
+            Importance.MEDIUM,
+            "Encoding of the text, such as ISO-8859-1, windows-1252 or UTF-16LE. A byte order mark in the file "
+            "overrides it. Parquet has none.",
+            encoding_problem,
         ),
         ConfigKey(
             "null.values",
@@ -65,10 +87,8 @@ def checked_rows(definition: ConfigDef, config: Mapping[str, str]) -> dict[str, 
 
     Raises BadConfigError.
     """
-    # A tab is a delimiter that trimming would eat.
-    delimiter = {"\\t": "\t"}.get(config.get("delimiter", ","), config.get("delimiter", ","))
-    values = definition.parse({**config, "delimiter": "," if delimiter in ("\t", " ") else delimiter})
-    values["delimiter"] = delimiter
+    values = definition.parse(config)
+    values["delimiter"] = delimiter_of(values["delimiter"])
     values["columns"] = parse_types(values["schema"])
     values["format"] = values["format"].lower()
     named = bool(values["columns"])
@@ -84,7 +104,7 @@ def checked_rows(definition: ConfigDef, config: Mapping[str, str]) -> dict[str, 
 
 def row_problems(definition: ConfigDef, config: Mapping[str, str]) -> dict[str, list[str]]:
     """Return problems of settings against each other; what a single setting shows is reported by itself."""
-    if any(value.errors for value in definition.validate({**config, "delimiter": ","})):
+    if any(value.errors for value in definition.validate(config)):
         return {}
     try:
         checked_rows(definition, config)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from spark_connect_rt.connectors.files.file_problems import file_problem
 from spark_connect_rt.errors import ConnectError
 
 HIDDEN = (".", "_")  # half-written or not data, by the custom of Hadoop and of many writers
@@ -68,7 +69,7 @@ class DirectoryFiles:
             raise self._refused(error) from error
 
     def _refused(self, error: OSError) -> ConnectError:
-        return ConnectError(f"directory {self._directory} cannot be listed: {error.strerror or error}")
+        return file_problem(self._directory, "cannot be listed", error, kind="directory")
 
 
 def is_as_found(found: FoundFile) -> bool:
@@ -92,7 +93,7 @@ def move_into(path: str, directory: str) -> str:
         os.makedirs(directory, exist_ok=True)
         return _move(path, os.path.join(directory, os.path.basename(path)))
     except OSError as error:
-        raise ConnectError(f"file {path} cannot be moved to {directory}: {error.strerror or error}") from error
+        raise file_problem(path, f"cannot be moved to {directory}", error) from error
 
 
 def rename(path: str, suffix: str) -> str:
@@ -100,7 +101,7 @@ def rename(path: str, suffix: str) -> str:
     try:
         return _move(path, path + suffix, suffix)
     except OSError as error:
-        raise ConnectError(f"file {path} cannot be renamed: {error.strerror or error}") from error
+        raise file_problem(path, "cannot be renamed", error) from error
 
 
 def delete(path: str) -> None:
@@ -108,7 +109,7 @@ def delete(path: str) -> None:
     try:
         Path(path).unlink(missing_ok=True)
     except OSError as error:
-        raise ConnectError(f"file {path} cannot be deleted: {error.strerror or error}") from error
+        raise file_problem(path, "cannot be deleted", error) from error
 
 
 def _move(path: str, wanted: str, suffix: str = "") -> str:

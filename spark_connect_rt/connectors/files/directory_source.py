@@ -30,7 +30,7 @@ from spark_connect_rt.connectors.files.directory_files import (
     rename,
 )
 from spark_connect_rt.connectors.files.parquet_rows import ParquetRows
-from spark_connect_rt.errors import ConnectError, DataError
+from spark_connect_rt.errors import ConnectError, DataError, RetriableError
 from spark_connect_rt.pipeline.arrow_schema import has_maps, python_values
 from spark_connect_rt.protocol.json_text import tellable
 
@@ -103,6 +103,10 @@ class DirectorySourceTask(SourceTask):
         found = self._reading.found
         try:
             pieces = self._reading.next()
+        except RetriableError:
+            self._waiting.appendleft((found, self._reading.reached))
+            self._close()
+            raise
         except (DataError, ConnectError) as error:
             self._give_up(found, error)
             return None
@@ -132,6 +136,9 @@ class DirectorySourceTask(SourceTask):
             found, offset = self._waiting.popleft()
             try:
                 self._reading = _Reading(found, self._values, offset, self.context.report_errant)
+            except RetriableError:
+                self._waiting.appendleft((found, offset))
+                raise
             except (DataError, ConnectError) as error:
                 self._give_up(found, error)
         return self._reading is not None
@@ -155,7 +162,14 @@ class DirectorySourceTask(SourceTask):
         reading, self._reading = self._reading, None
         if reading is not None:
             reading.close()
-        if reading is None or reading.last_offset is None:  # nothing was: there is nothing to wait for
+        if not bad and reading is not None and reading.gave_nothing:
+            log.warning(
+                "file %s has %d bytes and gave no row: it stays where it is, and is not read again before it changes",
+                found.path,
+                found.size_bytes,
+            )
+            self._done[found.path] = found
+        elif reading is None or reading.last_offset is None:  # nothing was: there is nothing to wait for
             self._finish(found, bad)
         else:
             self._unstored[found.path] = (found, reading.last_offset, bad)
@@ -169,8 +183,8 @@ class DirectorySourceTask(SourceTask):
         offsets = self.context.offset_reader.offsets([{FILE: tellable(found.path)} for found, *_ in read])
         for (found, last_offset, bad), stored in zip(read, offsets, strict=True):
             if stored == last_offset:
-                del self._unstored[found.path]
                 self._finish(found, bad)
+                del self._unstored[found.path]
 
     def _finish(self, found: FoundFile, bad: bool) -> None:
         done, path = self._values["file.done"], found.path
@@ -219,6 +233,7 @@ class _Reading:
         if offset is not None and not _is_of(offset, found):
             log.warning("file %s is another one than its offset is of: it is read from its beginning", found.path)
             offset = None
+        self.reached = offset  # what a new start of the file goes on from
         self._rows: ParquetRows | DelimitedRows
         if values["format"] == "parquet":
             self._rows = ParquetRows(found.path, _count(offset, ROW))
@@ -235,11 +250,21 @@ class _Reading:
         key = self._values["key.field"]
         if key is not None and rows.type.get_field_index(key) < 0:
             raise ConnectError(f"file {self.found.path}: there is no column {key} (setting 'key.field')")
-        self.last_offset = self._offset()
+        self.last_offset = self.reached = self._offset()
         schema = self._rows.schema
         assert schema is not None
         batch = rows_batch(self._values, {FILE: tellable(self.found.path)}, self.last_offset, schema, rows)
         return list(self._records(batch, schema, before)) if has_maps(schema) else [batch]
+
+    @property
+    def gave_nothing(self) -> bool:
+        """Whether the file has bytes, and neither this nor an earlier run had a row of it, good or unreadable.
+
+        A Parquet file says itself that it has none.
+        """
+        rows = self._rows
+        unread = self.found.size_bytes > 0 and self.reached is None
+        return isinstance(rows, DelimitedRows) and unread and not rows.given_up
 
     def close(self) -> None:
         self._rows.close()

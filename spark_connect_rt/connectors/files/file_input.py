@@ -9,12 +9,14 @@ its beginning if it is shorter than the position, else it goes on at the positio
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from collections.abc import Mapping, Sequence
 
 from spark_connect_rt.api.connector import SourceOffset
 from spark_connect_rt.api.task import IdleLook
+from spark_connect_rt.connectors.files.file_problems import file_problem
 from spark_connect_rt.errors import ConnectError
 
 FileState = tuple[int, int, int]  # device, inode, size
@@ -86,6 +88,8 @@ class FileInput:
         try:
             return os.pread(self._descriptor, size_bytes, self.position + ahead_bytes)
         except OSError as error:
+            if error.errno == errno.ESTALE:
+                self.close()  # the server forgot what is open: it is opened again by its name
             raise self._refused(error) from error
 
     def advance(self, size_bytes: int) -> None:
@@ -122,7 +126,7 @@ class FileInput:
         return max(0, os.fstat(self._descriptor).st_size - self.position) if self._descriptor >= 0 else 0
 
     def _refused(self, error: OSError) -> ConnectError:
-        return ConnectError(f"file {self.path} cannot be read: {error.strerror or error}")
+        return file_problem(self.path, "cannot be read", error)
 
 
 def _state_of(path: str) -> FileState | None:

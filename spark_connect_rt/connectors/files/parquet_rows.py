@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_connect_rt.api.data.schema import Schema
-from spark_connect_rt.errors import ConnectError, DataError
+from spark_connect_rt.connectors.files.file_problems import file_problem
+from spark_connect_rt.errors import DataError
 from spark_connect_rt.pipeline.arrow_schema import RowColumns
 
 BATCH_ROWS = 8_192
@@ -19,16 +20,17 @@ class ParquetRows:
     """Reads one file that no one changes. ``row`` counts the rows handed on."""
 
     def __init__(self, path: str, row: int = 0) -> None:
-        """Open it. Raises DataError: it is no Parquet file, or a column has no Connect form."""
+        """Open it. Raises DataError: it is no Parquet file, or a column has no Connect form;
+        RetriableError: it cannot be read just now."""
         self.row = row
         self._path = path
         try:
             self._file: Any = pq.ParquetFile(path)
             self._columns = RowColumns(self._file.schema_arrow)
+        except OSError as error:
+            raise file_problem(path, "cannot be read", error) from error
         except (pa.ArrowException, DataError) as error:
             raise DataError(f"file {path}: {error}") from None
-        except OSError as error:
-            raise ConnectError(f"file {path} cannot be read: {error.strerror or error}") from error
         self._batches = self._from(row)
 
     @property
@@ -41,7 +43,9 @@ class ParquetRows:
         try:
             batch = next(self._batches, None)
             rows = None if batch is None else self._columns.structs(batch)
-        except (pa.ArrowException, OSError) as error:
+        except OSError as error:
+            raise file_problem(self._path, f"behind row {self.row} cannot be read", error) from error
+        except pa.ArrowException as error:
             raise DataError(f"file {self._path} behind row {self.row}: {error}") from None
         if rows is not None:
             self.row += len(rows)

@@ -6,12 +6,17 @@ by halving, so that good rows keep their columns and a bad one is named alone.
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 
@@ -29,6 +34,8 @@ TYPES: dict[str, tuple[pa.DataType, Schema]] = {
     "boolean": (pa.bool_(), schemas.OPTIONAL_BOOLEAN),
     "string": (pa.string(), schemas.OPTIONAL_STRING),
 }
+_NO_NAME = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")  # controls, other line ends
+_MANY_DIGITS = re.compile(rb"[0-9](?:[.]?[0-9]){15}")  # more than every float64 holds
 _CSV_COLUMN = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?")
 
 
@@ -118,8 +125,38 @@ def inferred_types(rows: CsvFormat | JsonLinesFormat, records: bytes) -> dict[st
         if isinstance(rows, CsvFormat):
             return {}
         raise DataError("there is no row to tell the columns from")
-    table = rows.read(records, {})
-    return {field.name: _kind_of(field) for field in table.schema}
+    found = {field.name: _kind_of(field) for field in rows.read(records, {}).schema}
+    if isinstance(rows, CsvFormat):
+        texts = rows.read(records, dict.fromkeys(rows.columns, "string"))
+        return {name: kind if _keeps_digits(texts.column(name), kind) else "string" for name, kind in found.items()}
+    floats = [name for name, kind in found.items() if kind == "float64"]
+    if floats and (name := _rounded_member(records, floats)):
+        raise DataError(f"column {name} holds a number of more digits than a float64 keeps: name its type in schema")
+    return found
+
+
+def _keeps_digits(texts: pa.ChunkedArray, kind: str) -> bool:
+    """Tell whether a column would be printed again as it is: no leading zeros, no more digits than its type holds."""
+    if kind not in ("int64", "float64"):
+        return True
+    if pc.any(pc.match_substring_regex(texts, "^[+-]?0[0-9]")).as_py():
+        return False
+    long = texts.filter(pc.match_substring_regex(texts, _MANY_DIGITS.pattern.decode()))
+    return kind == "int64" or not any(map(_is_rounded, long.to_pylist()))
+
+
+def _is_rounded(text: str) -> bool:
+    """Tell whether a float64 holds another number than the text says."""
+    return Decimal(repr(float(text))) != Decimal(text.strip())
+
+
+def _rounded_member(records: bytes, names: Sequence[str]) -> str | None:
+    for line in records.splitlines():
+        tree = json.loads(line, parse_int=str, parse_float=str) if _MANY_DIGITS.search(line) else {}
+        for name in names:
+            if isinstance(tree.get(name), str) and _is_rounded(tree[name]):
+                return name
+    return None
 
 
 def _kind_of(field: pa.Field) -> str:
@@ -147,17 +184,20 @@ def csv_record(delimiter: str) -> re.Pattern[bytes]:
 def header_names(record: bytes, delimiter: str) -> list[str]:
     """Return the column names of a header record. Raises DataError: unreadable, empty or double names."""
     try:
-        rows = pyarrow.csv.read_csv(
-            pa.BufferReader(record.removeprefix(b"\xef\xbb\xbf")),
-            read_options=pyarrow.csv.ReadOptions(autogenerate_column_names=True, use_threads=False),
-            parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            convert_options=pyarrow.csv.ConvertOptions(strings_can_be_null=False, null_values=[]),
-        )
-    except pa.ArrowInvalid as error:
+        text = record.decode()
+        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
+    except UnicodeDecodeError as error:
+        raise DataError(f"header: {error}. Set file.encoding to the encoding that the file has") from None
+    except csv.Error as error:
         raise DataError(f"header: {error}") from None
-    names = [str(column[0].as_py()).strip() for column in rows.columns]
-    if "" in names or len(set(names)) != len(names):
+    names = [name.strip() for name in rows[0]] if rows else []
+    if not names or "" in names or len(set(names)) != len(names):
         raise DataError(f"header: column names must be there and differ, got {names}")
+    if strange := _NO_NAME.search("".join(names)):
+        raise DataError(
+            f"header: a column name holds {strange.group()!r}. The file has another encoding (file.encoding) or line "
+            "ends that are not LF, CRLF or CR"
+        )
     return names
 
 

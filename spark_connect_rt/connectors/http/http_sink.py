@@ -59,9 +59,9 @@ CONFIG = (
             ),
             text("http.content.type", "Content-Type of the body.", "application/json"),
             number("http.batch.records", "Most records of one request.", 1, 1, Importance.HIGH),
-            text("http.batch.prefix", "What stands before the records of a batch.", "["),
-            text("http.batch.separator", "What stands between them.", ","),
-            text("http.batch.suffix", "What stands behind them.", "]"),
+            text("http.batch.prefix", "What stands before the records of a batch.", "[", trimmed=False),
+            text("http.batch.separator", "What stands between them.", ",", trimmed=False),
+            text("http.batch.suffix", "What stands behind them.", "]", trimmed=False),
             text(
                 "http.null.values",
                 "Records without a value: ignore; delete: DELETE the address; refuse: errant.",

@@ -45,9 +45,11 @@ def replace_batch(replacing: ReplaceField, batch: B) -> B | None:
     columns = flat_columns(schema, column)
     if columns is None:
         return None
-    kept = [(replacing.renamed(name), array) for name, array in columns if replacing.keeps(name)]
-    unclear = any(replacing.renamed(replacing.original(name)) != name for name, _ in kept)
-    made = None if unclear else struct_column(kept)
+    kept = [(name, array) for name, array in columns if replacing.keeps(name)]
+    # As in Java, a new name stands for the field that is renamed to it, also where another field has that name.
+    if any(replacing.original(replacing.renamed(name)) != name for name, _ in kept):
+        return None
+    made = struct_column([(replacing.renamed(name), array) for name, array in kept])
     return None if made is None else replacing.changed_batch(batch, schema and replacing.updated_schema(schema), made)
 
 
@@ -78,8 +80,10 @@ def _inserted(one: Insertion, inserting: InsertField, batch: B, schema: Schema |
             return times
         as_time = pc.cast(times, TIMESTAMP_TYPE)
         return as_time if _within_years(times) else None
-    if isinstance(batch, SinkBatch) and one.source in ("partition", "offset"):
-        return batch.offsets if one.source == "offset" else pa.repeat(pa.scalar(batch.partition, pa.int32()), count)
+    if one.source == "offset":
+        return batch.offsets if isinstance(batch, SinkBatch) else None
+    if one.source == "partition" and batch.partition is not None:
+        return pa.repeat(pa.scalar(batch.partition, pa.int32()), count)
     missing = one.source == "partition" or (one.source == "timestamp" and times is None)
     if missing and schema is not None and one.schema.optional:
         return pa.nulls(count, arrow_type(one.schema))

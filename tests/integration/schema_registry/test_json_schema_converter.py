@@ -15,8 +15,9 @@ from spark_connect_rt.api.data import schema as s
 from spark_connect_rt.api.data.schema import Schema, SchemaAndValue, Type
 from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.converters.draft_schema import ONE_OF, DraftSettings, connect_schema_of, draft_schema
+from spark_connect_rt.converters.draft_schema import DraftSettings, connect_schema_of, draft_schema
 from spark_connect_rt.converters.json_bytes import dump_json, load_json
+from spark_connect_rt.converters.json_choice import ONE_OF
 from spark_connect_rt.converters.json_values import JsonSettings, from_tree, to_tree
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.schema_registry.framing import framed

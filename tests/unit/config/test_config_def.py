@@ -137,3 +137,12 @@ def test_unknown_names_prefixes_and_text() -> None:
 
 def test_required_stays_itself_through_pickling() -> None:
     assert pickle.loads(pickle.dumps(REQUIRED)) is REQUIRED
+
+
+@pytest.mark.parametrize("name", ["http.batch.prefix", "http.batch.separator", "http.batch.suffix", "delimiter"])
+def test_a_setting_whose_value_is_a_line_end_or_a_tab_keeps_it(name: str) -> None:
+    from spark_connect_rt.connectors.files.delimited_settings import ROWS
+    from spark_connect_rt.connectors.http.http_sink import CONFIG
+
+    key = (ROWS if name == "delimiter" else CONFIG)[name]
+    assert key.parse({name: "\t"}) == ("\t", [])

@@ -142,9 +142,9 @@ def test_a_file_is_read_when_it_did_not_change_for_the_time_to_settle(tmp_path: 
     ("done", "left"),
     [
         ("leave", ["a.csv", "b.csv"]),
-        ("delete", []),
-        ("move", ["done/a.csv", "done/a.csv.1", "done/b.csv"]),
-        ("rename", ["a.csv.done", "b.csv.done"]),
+        ("delete", ["b.csv"]),  # b has bytes and no row
+        ("move", ["b.csv", "done/a.csv", "done/a.csv.1"]),
+        ("rename", ["a.csv.done", "b.csv"]),
     ],
 )
 def test_what_becomes_of_a_file_waits_for_its_offset_to_be_stored(tmp_path: Path, done: str, left: list[str]) -> None:

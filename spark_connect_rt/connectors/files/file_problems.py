@@ -1,0 +1,30 @@
+"""What an operating system's error about a file means for the reader: a file that is bad, or a call to repeat."""
+
+from __future__ import annotations
+
+import errno
+
+from spark_connect_rt.errors import ConnectError, DataError, RetriableError
+
+_PASSING = {
+    getattr(errno, name)
+    for name in (
+        *("EIO", "ESTALE", "ETIMEDOUT", "EHOSTDOWN", "EHOSTUNREACH", "ENETDOWN", "ENETUNREACH", "ENOTCONN"),
+        *("ENOSPC", "EDQUOT", "EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "EINTR", "EBUSY", "EREMOTEIO"),
+    )
+    if hasattr(errno, name)
+}
+"""Errors of the machine or of a mounted disk: the same file is good once they are over."""
+
+
+def file_problem(path: str, what: str, error: OSError, kind: str = "file") -> ConnectError:
+    """Return the error to raise: retriable for one that passes, DataError for content, ConnectError for others.
+
+    Args:
+        what: what did not work, such as ``cannot be read``.
+        error: pyarrow's have no ``errno`` when the content is to blame.
+    """
+    words = f"{kind} {path} {what}: {error.strerror or error}"
+    if error.errno in _PASSING:
+        return RetriableError(words)
+    return DataError(words) if error.errno is None else ConnectError(words)
