@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from spark_connect_rt.errors import ConnectError, RetriableError
+from spark_connect_rt.planning.slot_losses import LossLimits
 from spark_connect_rt.planning.slot_packing import Isolation, PackingLimits
 from spark_connect_rt.ports.java_code import JavaCode
 from spark_connect_rt.ports.task_runner import Assign, BatchDurable, Start, TaskEnded, TaskFailed, TaskKind, TaskLaunch
@@ -58,7 +59,7 @@ class TestMemoryTaskRunner(TaskRunnerContract):
 
     @pytest.fixture
     def worker(self, tmp_path: Path) -> Iterator[Worker]:
-        settings = EngineSettings(housekeeping_ms=20, loss_backoff_ms=10, neighbour_grace_ms=100)
+        settings = EngineSettings(housekeeping_ms=20, losses=LossLimits(backoff_ms=10), neighbour_grace_ms=100)
         worker = new_worker(tmp_path, settings)
         yield worker
         worker.runner.close(2_000)
@@ -73,7 +74,7 @@ class TestFusedTasks(TestMemoryTaskRunner):
 
     @pytest.fixture
     def worker(self, tmp_path: Path) -> Iterator[Worker]:
-        settings = EngineSettings(housekeeping_ms=20, loss_backoff_ms=10, neighbour_grace_ms=100)
+        settings = EngineSettings(housekeeping_ms=20, losses=LossLimits(backoff_ms=10), neighbour_grace_ms=100)
         worker = new_worker(tmp_path, settings)
         worker.fused = True
         yield worker
@@ -174,7 +175,7 @@ def test_a_task_that_asks_hears_where_its_records_went(tmp_path: Path) -> None:
 
 
 def test_losses_without_progress_fail_the_task(tmp_path: Path) -> None:
-    settings = EngineSettings(housekeeping_ms=20, loss_backoff_ms=1, losses_max=2)
+    settings = EngineSettings(housekeeping_ms=20, losses=LossLimits(backoff_ms=1, guilty_after_ms=0, guilty_losses=3))
     worker = new_worker(tmp_path, settings)
     launch = worker.start("a", count="0")
     assert isinstance(worker.runner, MemoryTaskRunner)
