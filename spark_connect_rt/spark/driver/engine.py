@@ -298,7 +298,7 @@ class Engine:
             return
         self._partitions.release_all(run)
         if lost:
-            self._recover(run, "the Java host", lost, run.lost_with)
+            self._recover(run, "the Java host" if run.launch.java else "its place", lost, run.lost_with)
         else:
             self._place_again(run)
 

@@ -113,6 +113,6 @@ def test_a_task_whose_host_is_lost_again_and_again_fails_and_says_why(worker: Wo
     launch = start(worker)
     worker.until(lambda: worker.of(launch, TaskFailed))
     trace = worker.of(launch, TaskFailed)[0].trace
-    assert "the Java host was lost" in trace
+    assert "its place was lost" in trace
     assert trace.endswith("without progress; last: exit code -9")
     assert not worker.ended(launch).drained
