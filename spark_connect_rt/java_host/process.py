@@ -14,6 +14,7 @@ import socket
 import subprocess
 import tempfile
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -138,10 +139,15 @@ class JavaProcess:
                     list(command(path)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
                 )
                 threading.Thread(target=self._read_output, name="java-output", daemon=True).start()
-                self._connection = self._accepted(listening)
-        loggers = {**(levels or {}), **JAVA_LOG_LEVELS.current()}
-        self.send(ToJava.HELLO, 0, {"worker": dict(worker_config), "loggers": loggers})
-        self._expect_ready()
+                until_s = time.monotonic() + START_LIMIT_S
+                self._connection = self._accepted(listening, until_s)
+        try:
+            loggers = {**(levels or {}), **JAVA_LOG_LEVELS.current()}
+            self._greet({"worker": dict(worker_config), "loggers": loggers}, until_s)
+        except BaseException:
+            self._connection.close()
+            self._child.kill()
+            raise
         JAVA_LOG_LEVELS.listen(self._set_levels)
         self._signs = SignsOfLife(self.pid, self._on_silent, silence_limit_s)
         self._thread = threading.Thread(target=self._read_frames, name="java-frames", daemon=True)
@@ -184,31 +190,37 @@ class JavaProcess:
             self._child.kill()
             self._child.wait()
 
-    def _accepted(self, listening: socket.socket) -> socket.socket:
+    def _accepted(self, listening: socket.socket, until_s: float) -> socket.socket:
         listening.settimeout(0.25)
-        waited_s = 0.0
-        while waited_s < START_LIMIT_S:
+        while time.monotonic() < until_s:
             with contextlib.suppress(TimeoutError):
                 connection, _ = listening.accept()
-                connection.settimeout(None)
                 return connection
-            waited_s += 0.25
             if self._child.poll() is not None:
                 break
         self._child.kill()
         self._child.wait()
         raise JavaHostGoneError(f"no Java host could be started: {self._reason()}")
 
-    def _expect_ready(self) -> None:
+    def _greet(self, hello: Mapping[str, Any], until_s: float) -> None:
+        """Say hello and wait until the JVM is ready, until ``until_s`` at most. Raises JavaHostGoneError."""
+        self._connection.settimeout(max(0.01, until_s - time.monotonic()))
+        self.send(ToJava.HELLO, 0, hello)
         while True:
+            self._connection.settimeout(max(0.01, until_s - time.monotonic()))
             try:
                 frame = read_frame(self._connection)
+            except TimeoutError as error:
+                self._killed = f"it connected and was not ready within {START_LIMIT_S:g} s"
+                self._child.kill()
+                raise JavaHostGoneError(f"no Java host could be started: {self._reason()}") from error
             except (OSError, WireError) as error:
                 raise JavaHostGoneError(f"the Java host spoke wrongly: {error}") from error
             if frame is None:
                 raise JavaHostGoneError(f"the Java host ended at its start: {self._reason()}")
             if frame.kind is FromJava.READY:
                 log.info("Java host pid=%d java=%s is up", self.pid, frame.head["java"])
+                self._connection.settimeout(None)
                 return
             self._own(frame)
 

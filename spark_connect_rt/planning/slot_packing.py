@@ -34,6 +34,7 @@ class SlotFacts:
     slot: int
     tasks: int
     exclusive: bool = False  # made for one task
+    suspects: bool = False  # holds tasks that may be the one that ends their process
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ class PackingLimits:
     shared_slots: int | None = None  # so many serve tasks that share; more would wait for the same cores. None: any
     busy_bytes_per_s: float = 2 * 1024 * 1024
     busy_records_per_s: float = 20_000
+    apart_slots: int = 8  # so many are used to find out which task ends its process: each costs memory
     calm_share: float = 0.25  # of what makes a task busy: one that moves less may share again
 
 
@@ -82,19 +84,35 @@ def choose_slot(
         crowds: whether the task may make a shared slot fuller than ``tasks_per_slot``.
     """
     empty = [one.slot for one in slots if one.tasks == 0]
+    open_to_all = [one for one in slots if not (one.exclusive or one.suspects)]
     if isolation is Isolation.PROCESS:
         fitting = empty
     else:
-        shared = [one for one in slots if not one.exclusive and 0 < one.tasks < limits.tasks_per_slot]
+        shared = [one for one in open_to_all if 0 < one.tasks < limits.tasks_per_slot]
         fitting = [one.slot for one in sorted(shared, key=lambda one: (-one.tasks, one.slot))] + empty
     if fitting:
         return fitting[0]
-    sharing = [] if isolation is Isolation.PROCESS or not crowds else [one for one in slots if not one.exclusive]
+    sharing = [] if isolation is Isolation.PROCESS or not crowds else open_to_all
     if limits.shared_slots is not None and len(sharing) >= limits.shared_slots:
         return min(sharing, key=lambda one: (one.tasks, one.slot)).slot
     if slots and (len(slots) if slots_open is None else slots_open) >= limits.slots_max:
-        return min(slots, key=lambda one: (one.tasks, one.slot)).slot
+        return min(slots, key=lambda one: (one.suspects, one.tasks, one.slot)).slot
     return None
+
+
+def choose_apart(slots: Sequence[SlotFacts], limits: PackingLimits, slots_open: int) -> int | None:
+    """Return the slot for a task that may be the one that ends its process, None to open a new one.
+
+    An empty or a new slot, while few are used so; then the emptiest of those: which of several tasks it is shows in
+    rounds. Never one of a task that is above suspicion, unless there is no other.
+    """
+    apart = [one for one in slots if one.suspects]
+    if len(apart) < limits.apart_slots:
+        empty = next((one.slot for one in slots if one.tasks == 0), None)
+        if empty is not None or slots_open < limits.slots_max:
+            return empty
+    among = apart or slots
+    return min(among, key=lambda one: (one.tasks, one.slot)).slot if among else None
 
 
 def tasks_to_move(loads: Sequence[TaskLoad], limits: PackingLimits, slots_open: int) -> tuple[ConnectorTaskId, ...]:

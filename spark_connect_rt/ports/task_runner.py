@@ -64,7 +64,7 @@ class Start:
 
     Lost infrastructure (executor, Python process, control channel) is the runner's to replace: the run's task is
     started again elsewhere under the same run, from the committed offsets, once the lost side is certainly dead;
-    after repeated losses without progress it becomes TaskFailed.
+    after minutes of losses alone in its process and without progress it becomes TaskFailed.
     """
 
     launch: TaskLaunch

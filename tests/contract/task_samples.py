@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -91,6 +92,18 @@ class CommittedSource(CountingSource):
         note(self.folder, f"committed {self.name}-{record.source_offset['next'] - 1} {where}")
         if self.config.get("fail") == "commit":
             raise ValueError("nobody asked for this")
+
+
+class KillingSource(CountingSource):
+    """Ends its process at its second poll, as a fault of a native library would."""
+
+    _polls = 0
+
+    def poll(self) -> list[SourceRecord]:
+        self._polls += 1
+        if self._polls == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return []
 
 
 class ToldSource(CountingSource):

@@ -7,9 +7,10 @@ reports of hostings that are over find no run and are refused (E2). Transport is
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
+from spark_connect_rt.planning.slot_losses import judge_loss, named, verdict_text
 from spark_connect_rt.planning.slot_packing import Isolation
 from spark_connect_rt.ports.clock import SYSTEM_CLOCK, Clock
 from spark_connect_rt.ports.supervision import Report, report_nowhere
@@ -266,7 +267,7 @@ class Engine:
 
     def _on_durable(self, run: Run, message: Message) -> None:
         durable = reports.batch_durable(run.launch, message)
-        run.losses = 0
+        run.losses = run.losses.progressed()
         run.records += durable.records
         run.begin_at(durable.sink_offsets)
         reports.remember_moved(run, self._now_ms(), durable.data_bytes, durable.records)
@@ -284,7 +285,7 @@ class Engine:
                 if run.phase is not Phase.STOPPING:
                     self._stop(run, _FAILED_LINGER_MS)
             case "lost":
-                run.lost = message["why"]
+                run.lost, run.lost_with = message["why"], self._slots.shared_jvm(run)
                 self._move(run, None, 0.0)
             case _:
                 self._on_ended(run)
@@ -296,36 +297,46 @@ class Engine:
             self._finish(run, drained=not lost)
             return
         self._partitions.release_all(run)
-        self._recover(run, "the Java host", lost) if lost else self._place_again(run)
+        if lost:
+            self._recover(run, "the Java host" if run.launch.java else "its place", lost, run.lost_with)
+        else:
+            self._place_again(run)
 
     def _on_gone(self, number: int, error: str | None) -> None:
-        found = self._slots.gone(number)
+        hosted = [] if (slot := self._slots.get(number)) is None else list(slot.hosts.values())
+        found = self._slots.gone(number, error)
         if found is None:
             return
         slot, runs = found
-        if error is not None and not slot.killed:
-            log.error("slot=%d was lost: %s", number, error)
+        if error is not None and not slot.killed and slot.connected:
+            here = named([run.task for run in hosted])
+            log.error("slot=%d was lost%s: %s", number, f" with tasks {here}" if here else "", error)
         for run in runs:
             self._partitions.release_all(run)
             if run.phase is Phase.STOPPING or self._closing:
                 self._finish(run, drained=False)
-            elif slot.killed and not run.failed:  # it was its neighbour's fault
+            elif run not in hosted or (slot.killed and not run.failed):  # it never ran there, or a neighbour was stuck
                 self._place_again(run)
             else:
-                self._recover(run, f"slot {slot.number}", error or "the slice ended under its tasks")
+                with_it = [one.task for one in hosted if one is not run]
+                self._recover(run, f"slot {slot.number}", error or "the slice ended under its tasks", with_it)
         self._check_closed()
 
-    def _recover(self, run: Run, what: str, error: str) -> None:
-        """Host a run again after a loss, from what is committed; give up after losses without progress."""
-        delay_ms = run.count_loss(self._now_ms(), self._settings)
-        if delay_ms is None:
-            why = f"task {run.task}: {what} was lost {run.losses} times without progress; last: {error}"
-            self._fail(run, why)
+    def _recover(self, run: Run, what: str, error: str, neighbours: Sequence[ConnectorTaskId]) -> None:
+        """Host a run again after a loss, from what is committed; apart, or never, if the losses say so."""
+        now_ms = self._now_ms()
+        judged = judge_loss(run.losses, now_ms, now_ms - run.hosted_at_ms, neighbours, self._settings.losses)
+        run.losses = judged.record
+        if judged.guilty:
+            self._fail(run, verdict_text(run.task, what, run.losses, now_ms, error))
             self._finish(run, drained=False)
             return
-        log.warning("task=%s run=%d is started again in %d ms: %s", run.task, run.launch.run, delay_ms, error)
+        if judged.apart and not run.suspected:
+            log.warning("task=%s is hosted apart: its process was lost %d times", run.task, len(run.losses.lost_at_ms))
+        run.suspected = judged.apart
+        log.warning("task=%s run=%d is started again in %d ms: %s", run.task, run.launch.run, judged.delay_ms, error)
         run.phase = Phase.WAITING
-        self._loop.later(delay_ms, lambda: self._place(run))
+        self._loop.later(judged.delay_ms, lambda: self._place(run))
 
     def _place_again(self, run: Run) -> None:
         run.phase = Phase.WAITING
@@ -334,10 +345,10 @@ class Engine:
     def _place(self, run: Run) -> None:
         if self._runs.get(run.task) is not run or run.slot is not None or run.phase is not Phase.WAITING:
             return
-        if self._holds_lease():
-            self._slots.place(run)
-        else:  # E5: contact to the group comes back, or the run is stopped
-            self._loop.later(_CONTACT_PATIENCE_MS, lambda: self._place(run))
+        # E5: else contact to the group comes back, or the run is stopped.
+        wait_ms = self._slots.place(run) if self._holds_lease() else _CONTACT_PATIENCE_MS
+        if wait_ms:
+            self._loop.later(int(wait_ms) + 1, lambda: self._place(run))
 
     def _look_up(self, run: Run, slot: Slot, message: Message) -> None:
         def wanted() -> bool:
@@ -363,9 +374,18 @@ class Engine:
             self._move(run, None)
         for run in reports.calm_tasks(runs, limits, now_ms, self._settings.calm_ms):
             run.alone = False
-            if (shared := self._slots.shared_beside(run)) is not None:
-                log.info("task=%s is not busy any more: it shares a slot again", run.task)
-                self._move(run, shared)
+            self._share_again(run, "not busy any more")
+        for run in reports.cleared_tasks(runs, self._settings.losses, now_ms):
+            run.suspected = False
+            self._share_again(run, "cleared: its process lives")
+
+    def _share_again(self, run: Run, why: str) -> None:
+        """Move a run to a slot that is shared, if nothing else keeps it apart. Java's stay: a start costs them much."""
+        if run.suspected or run.alone or run.isolation is Isolation.PROCESS or run.launch.java is not None:
+            return
+        if (shared := self._slots.shared_beside(run)) is not None:
+            log.info("task=%s is %s: it shares a slot again", run.task, why)
+            self._move(run, shared)
 
     def _close(self, timeout_ms: int) -> None:
         self._closing = True

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from spark_connect_rt.config.worker.own_settings import ENGINE
+from spark_connect_rt.planning.slot_losses import LossLimits, LossRecord
 from spark_connect_rt.planning.slot_packing import Isolation, PackingLimits
+from spark_connect_rt.ports.java_code import JavaCode
 from spark_connect_rt.ports.sink_group import GroupGeneration
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
@@ -28,9 +30,8 @@ class EngineSettings:
     idle_linger_ms: int = 30_000  # an empty slot is kept this long for the next task
     calm_ms: int = 45_000  # then a task that was busy shares a slot again, a pair of processes less
     neighbour_grace_ms: int = 1_500  # to drain neighbours before a slot with a stuck task is killed
-    losses_max: int = 3  # losses in a row without progress; the next one fails the task
-    loss_forgotten_ms: int = 60_000  # a run hosted longer than this starts counting from 0
-    loss_backoff_ms: int = 200  # doubled with each loss
+    losses: LossLimits = field(default_factory=LossLimits)
+    apart_patience_ms: int = 20_000  # for a slot that one task has to itself; then it shares one that is up
     housekeeping_ms: int = 1_000
     slot_patience_ms: int = 60_000  # then the log says that Spark gives a slot no core
     waiting_patience_ms: int = ENGINE["connectrt.executor.wait.ms"].default  # then its tasks wait too long
@@ -92,8 +93,10 @@ class Run:
     failed: bool = False
     wants_commits: bool = False
     records: int = 0
-    losses: int = 0
+    losses: LossRecord = field(default_factory=LossRecord)
+    suspected: bool = False  # its process was lost twice lately: it is hosted apart until it is cleared
     lost: str = ""  # why this hosting is over, though its slot is not: what hosted it beside the slot is gone
+    lost_with: Sequence[ConnectorTaskId] = ()  # who shared that with it
     positions: dict[TopicPartition, int] = field(default_factory=dict)  # sinks: next offset per partition
     revocations: Revocations = field(default_factory=Revocations)  # not answered yet
     group_generation: GroupGeneration | None = None  # sinks: of the task's group member, as far as it is known
@@ -114,13 +117,6 @@ class Run:
             if partition in self.positions and offset is not None:
                 self.positions[partition] = offset
 
-    def count_loss(self, now_ms: float, settings: EngineSettings) -> int | None:
-        """Count one more loss; return after how many ms to host it again, None: never, it lost too often in a row."""
-        if self.hosted_at_ms and now_ms - self.hosted_at_ms > settings.loss_forgotten_ms:
-            self.losses = 0
-        self.losses += 1
-        return None if self.losses > settings.losses_max else settings.loss_backoff_ms * 2 ** (self.losses - 1)
-
 
 @dataclass(slots=True, eq=False)
 class Slot:
@@ -140,6 +136,7 @@ class Slot:
     starved: bool = False  # it was said that it waits for a core
     ending: bool = False  # asked to end, or killed
     killed: bool = False
+    lost_jvm: tuple[float, JavaCode | None, tuple[ConnectorTaskId, ...]] = (0.0, None, ())  # the last: when, of whom
 
     def takes_tasks(self) -> bool:
         """Tell whether another task may be placed here."""
@@ -148,3 +145,11 @@ class Slot:
     def load(self) -> int:
         """Return how many tasks are here or on their way."""
         return len(self.hosts) + len(self.waiting)
+
+    def runs(self) -> list[Run]:
+        """Return the runs that are here or on their way."""
+        return [*self.hosts.values(), *self.waiting]
+
+    def has_suspects(self) -> bool:
+        """Tell whether a run is here that may be the one that ends its process."""
+        return any(run.suspected for run in self.runs())

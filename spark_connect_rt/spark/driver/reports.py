@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from spark_connect_rt.planning.slot_losses import LossLimits, is_cleared
 from spark_connect_rt.planning.slot_packing import PackingLimits, TaskLoad, is_calm, tasks_to_move
 from spark_connect_rt.ports.task_runner import BatchDurable, TaskLaunch, TaskMeasured, TaskWaiting
 from spark_connect_rt.protocol.ids import ConnectorTaskId
@@ -96,6 +97,11 @@ def calm_tasks(runs: Iterable[Run], limits: PackingLimits, now_ms: float, calm_m
             run.calm_since_ms = now_ms
         elif now_ms - run.calm_since_ms >= calm_ms * 2 ** min(run.outings - 1, CALM_DOUBLED_MAX):
             yield run
+
+
+def cleared_tasks(runs: Iterable[Run], limits: LossLimits, now_ms: float) -> Iterator[Run]:
+    """Yield the runs that were hosted apart for losses, for so long that they should share again."""
+    return (run for run in runs if run.suspected and is_cleared(run.losses, now_ms - run.hosted_at_ms, limits))
 
 
 def _settled(run: Run, now_ms: float) -> bool:

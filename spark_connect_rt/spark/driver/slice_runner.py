@@ -85,7 +85,10 @@ class SparkSliceLauncher:
     def launch(self, slice_id: int) -> SliceHandle:
         """Start a slice on a thread of its own; it waits there for Spark and for its turn to be planned."""
         one = SparkSlice(self, slice_id)
-        threading.Thread(target=one.run_job, name=f"slice-{slice_id}", daemon=True).start()
+        try:
+            threading.Thread(target=one.run_job, name=f"slice-{slice_id}", daemon=True).start()
+        except RuntimeError as error:  # no thread is left: a slice that could not be opened, as for want of a file
+            one.never_began(str(error))
         return one
 
     def channel(self) -> ControlChannel:
@@ -167,6 +170,10 @@ class SparkSlice:
             self._launcher.session.get().sparkContext.cancelJobGroup(self._group)
 
     # -- the job's thread
+
+    def never_began(self, error: str) -> None:
+        """Say that the slice is over, as it has no thread to begin on."""
+        self._on_job_done(error)
 
     def run_job(self) -> None:
         """Plan and run the job; returns when the slice is over."""

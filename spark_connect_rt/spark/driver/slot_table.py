@@ -11,13 +11,17 @@ import logging
 from collections.abc import Callable
 from dataclasses import asdict
 
-from spark_connect_rt.planning.slot_packing import Isolation, SlotFacts, choose_slot
+from spark_connect_rt.planning.slot_losses import named, opening_delay_ms
+from spark_connect_rt.planning.slot_packing import Isolation, SlotFacts, choose_apart, choose_slot
 from spark_connect_rt.ports.task_runner import Expect
+from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.spark.driver.loop import Loop
 from spark_connect_rt.spark.driver.model import EngineSettings, Phase, Run, Slot
 from spark_connect_rt.spark.driver.slices import SliceLauncher
 from spark_connect_rt.spark.executor.control_wire import encode_expected, encode_launch, encode_offsets
 
+OPENING_LOOK_MS = 500  # while one slot shows whether any can be opened again
+JVM_REPORTS_WITHIN_MS = 5_000
 log = logging.getLogger(__name__)
 
 
@@ -40,6 +44,8 @@ class SlotTable:
         self._slots: dict[int, Slot] = {}
         self._slot_numbers = itertools.count(1)
         self._host_numbers = itertools.count(1)
+        self._failed_openings = 0  # in a row
+        self._opens_from_ms = 0.0  # not before
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -64,10 +70,17 @@ class SlotTable:
 
     # -- where runs go
 
-    def place(self, run: Run) -> None:
-        """Host a run, now or as soon as its slot is connected."""
+    def place(self, run: Run) -> float:
+        """Host a run, now or as soon as its slot is connected; else return in how many ms to try again.
+
+        A slot that cannot be opened (no descriptor, memory, disk, process or core is left, Spark refuses the job) is
+        no loss of any task: opening one is tried again, and what fits into an open slot does not wait for that.
+        """
         slot, run.target = run.target, None
         if slot is None or slot.number not in self._slots or not slot.takes_tasks():
+            if (wait_ms := self._opening_wait_ms()) and self._chosen(run) is None:
+                run.waits_since_ms = self._now_ms() if run.waits_since_ms is None else run.waits_since_ms
+                return wait_ms
             slot = self._choose(run)
         run.slot, run.phase = slot, Phase.WAITING
         if slot.connected:
@@ -75,6 +88,27 @@ class SlotTable:
         else:
             slot.waiting.append(run)
             run.waits_since_ms = self._now_ms() if run.waits_since_ms is None else run.waits_since_ms
+        return 0.0
+
+    def _opening_wait_ms(self) -> float:
+        """Return how long no slot is opened, 0: one may be. After a failure one at a time is tried."""
+        trying = any(not (slot.connected or slot.ending) for slot in self._slots.values())
+        if self._failed_openings and trying:
+            return OPENING_LOOK_MS
+        return max(0.0, self._opens_from_ms - self._now_ms())
+
+    def _opening_failed(self, slot: Slot, error: str) -> None:
+        self._failed_openings += 1
+        delay_ms = opening_delay_ms(self._failed_openings)
+        self._opens_from_ms = self._now_ms() + delay_ms
+        waiting = named([run.task for run in slot.waiting]) or "none"
+        log.warning(
+            "slot=%d could not be opened, which is tried again in %d ms; tasks that wait for it: %s; %s",
+            slot.number,
+            delay_ms,
+            waiting,
+            error,
+        )
 
     def expect(self, expected: Expect) -> None:
         """Tell the slot that a task would get now, if there is one, to get ready for it."""
@@ -87,25 +121,47 @@ class SlotTable:
         assert run.slot is not None
         run.slot.exclusive = False
         number = self._fitting(run.isolation, without=run.slot)
-        return None if number is None or self._slots[number].load() == 0 else self._slots[number]
+        found, here = None if number is None else self._slots[number], run.slot
+        if found is None or found.load() == 0 or (-found.load(), found.number) > (-here.load(), here.number):
+            return None  # of two that could change places one stays
+        return found
+
+    def shared_jvm(self, run: Run) -> list[ConnectorTaskId]:
+        """Return the tasks that were in the JVM of a run which reports that it is gone: each of them reports it."""
+        slot, java, now = run.slot, run.launch.java, self._now_ms()
+        assert slot is not None
+        lost_at_ms, code, tasks = slot.lost_jvm
+        if code != java or not tasks or now - lost_at_ms > JVM_REPORTS_WITHIN_MS:
+            tasks = tuple(one.task for one in slot.hosts.values() if one.launch.java == java)
+            slot.lost_jvm = (now, java, tasks)
+        return [task for task in tasks if task != run.task]
 
     def _fitting(
         self, isolation: Isolation, *, alone: bool = False, crowds: bool = True, without: Slot | None = None
     ) -> int | None:
         """Return the slot for one more task, None: a new one."""
-        facts = [
-            SlotFacts(slot.number, slot.load(), slot.exclusive)
-            for slot in self._slots.values()
-            if slot.takes_tasks() and slot is not without
-        ]
+        facts = self._facts(without)
         if alone:
             facts = [one for one in facts if one.tasks == 0]
         return choose_slot(facts, isolation, self._settings.limits, len(self._slots), crowds=crowds)
 
+    def _facts(self, without: Slot | None = None) -> list[SlotFacts]:
+        return [
+            SlotFacts(slot.number, slot.load(), slot.exclusive, slot.has_suspects())
+            for slot in self._slots.values()
+            if slot.takes_tasks() and slot is not without
+        ]
+
+    def _chosen(self, run: Run) -> int | None:
+        """Return the slot that a run would get, None: a new one."""
+        if run.suspected and run.isolation is not Isolation.PROCESS:
+            return choose_apart(self._facts(), self._settings.limits, len(self._slots))
+        crowds = not run.alone and run.launch.java is None  # a JVM's heap is for as many as the setting says
+        return self._fitting(run.isolation, alone=run.alone, crowds=crowds)
+
     def _choose(self, run: Run) -> Slot:
         alone = run.alone
-        crowds = not alone and run.launch.java is None  # a JVM's heap is for as many as the setting says
-        number = self._fitting(run.isolation, alone=alone, crowds=crowds)
+        number = self._chosen(run)
         chosen = self.open_slot() if number is None else self._slots[number]
         chosen.exclusive = chosen.exclusive or (chosen.load() == 0 and (alone or run.isolation.value == "process"))
         return chosen
@@ -184,6 +240,7 @@ class SlotTable:
         if slot is None or slot.ending:
             return
         slot.connected = True
+        self._failed_openings, self._opens_from_ms = 0, 0.0
         waiting, slot.waiting = slot.waiting, []
         for run in waiting:
             self._host(run, slot)
@@ -197,12 +254,14 @@ class SlotTable:
         if retiring.load() == 0:
             self.end(retiring)
 
-    def gone(self, number: int) -> tuple[Slot, list[Run]] | None:
-        """Forget a slice that is certainly dead; return it and the runs it had."""
+    def gone(self, number: int, error: str | None) -> tuple[Slot, list[Run]] | None:
+        """Forget a slice that is certainly dead; return it and the runs it had. ``error``: why it ended unasked."""
         slot = self._slots.pop(number, None)
         if slot is None:
             return None
-        runs = [*slot.hosts.values(), *slot.waiting]
+        if not (slot.connected or slot.ending):
+            self._opening_failed(slot, error or "the slice ended before it was up")
+        runs = slot.runs()
         for run in runs:
             run.slot = run.host = None
         for retiring in self._slots.values():
@@ -217,9 +276,12 @@ class SlotTable:
         now = self._now_ms()
         for slot in list(self._slots.values()):
             self._warn_when_starved(slot, now)
+            self._share_when_starved(slot, now)
             if not slot.takes_tasks() or not slot.connected:
                 continue
             if slot.hosts and now - slot.opened_at_ms >= self._settings.slice_length_ms and not closing:
+                if self._opening_wait_ms():
+                    continue
                 slot.successor = self.open_slot(exclusive=slot.exclusive)
             elif slot.load() == 0 and self._may_go(slot, now):
                 self.end(slot)
@@ -237,6 +299,19 @@ class SlotTable:
                 slot.number,
                 tasks,
             )
+
+    def _share_when_starved(self, slot: Slot, now_ms: float) -> None:
+        """Have suspects that get no slot for themselves, for lack of a core, share one that is up: late beats never."""
+        up = [one for one in self._slots.values() if one.connected and one.takes_tasks()]
+        late = now_ms - slot.opened_at_ms >= self._settings.apart_patience_ms
+        if slot.connected or not (late and up and slot.has_suspects()):
+            return
+        for run in list(slot.waiting):
+            self.leave(run)
+            run.target = min(up, key=lambda one: (not one.has_suspects(), one.load(), one.number))
+            self.place(run)
+        if not slot.ending:
+            self.end(slot)
 
     def _may_go(self, slot: Slot, now_ms: float) -> bool:
         """Tell whether an empty slot lingered long enough; the last one stays warm, but not for ever."""

@@ -163,6 +163,21 @@ class ControlClient:
             log.exception("what the driver said failed")
             self._lost(f"what the driver said failed: {type(error).__name__}: {error}")
 
+    def _take(self, message: Message) -> bool:
+        """Take a message; False: that failed, and a half that ignores its driver must end (E3)."""
+        try:
+            if message["op"] == "levels":
+                JAVA_LOG_LEVELS.replace(message["levels"])
+            elif message["op"] == "log_level":
+                take_logs(message["level"])
+            else:
+                self._on_message(message)
+        except BaseException as error:
+            log.exception("what the driver said failed")
+            self._lost(f"{message['op']} of the driver failed: {type(error).__name__}: {error}")
+            return False
+        return True
+
     def _receive_until_lost(self) -> None:
         splitter = MessageSplitter()
         incoming = select.poll()
@@ -179,12 +194,8 @@ class ControlClient:
                 for message in splitter.feed(data):
                     if message["op"] == "ping":  # E5: these alone say that the work goes on
                         received_s = time.monotonic()
-                    if message["op"] == "levels":
-                        JAVA_LOG_LEVELS.replace(message["levels"])
-                    elif message["op"] == "log_level":
-                        take_logs(message["level"])
-                    else:
-                        self._on_message(message)
+                    if not self._take(message):
+                        return
             self._on_turn()
             now = time.monotonic()
             if now - received_s >= self._session_s:

@@ -6,6 +6,7 @@ the driver decides, a host obeys.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import logging
 import threading
@@ -24,6 +25,7 @@ from spark_connect_rt.protocol.json_text import tellable
 if TYPE_CHECKING:
     from spark_connect_rt.ports.executor_clients import ExecutorClients
 
+_SHORTAGES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC, errno.EDQUOT))
 END_MARGIN_MS, END_MARGIN_SHARE = 1_500, 0.3  # of a stop's time: for the last flush, and what is under way
 log = logging.getLogger(__name__)
 
@@ -134,6 +136,13 @@ def load_class(name: str) -> type[Any]:
 def text_of(error: BaseException) -> str:
     """Return what an error says, as ``trace_of`` shows it."""
     return tellable(without_secrets(str(error)))
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Tell whether this machine is short of threads, descriptors, memory or disk now, which is no fault of a task's."""
+    if isinstance(error, RuntimeError):
+        return "can't start new thread" in str(error)
+    return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _SHORTAGES)
 
 
 def trace_of(error: BaseException) -> str:

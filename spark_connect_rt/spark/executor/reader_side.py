@@ -30,7 +30,7 @@ from spark_connect_rt.spark.executor.control_wire import (
     encode_launch,
 )
 from spark_connect_rt.spark.executor.frames import MARKER_ROW, BatchHead, Row, RowKind
-from spark_connect_rt.spark.executor.hosting import get_ready, tell_or_log, trace_of
+from spark_connect_rt.spark.executor.hosting import get_ready, is_shortage, tell_or_log, text_of, trace_of
 from spark_connect_rt.spark.executor.log_masking import hide_secrets
 from spark_connect_rt.spark.executor.process.freed_memory import FreedMemory
 from spark_connect_rt.spark.executor.process.idle_looks import IDLE_LOOKS
@@ -41,7 +41,7 @@ from spark_connect_rt.spark.executor.sinks.sink_feed import SinkFeed
 from spark_connect_rt.spark.executor.sources.hosted_source import LookUpEndedError
 from spark_connect_rt.spark.executor.sources.source_host import SourceHost
 from spark_connect_rt.spark.executor.task_meter import TELL_EACH_S
-from spark_connect_rt.spark.executor.writer_side import LaneTable
+from spark_connect_rt.spark.executor.writer_side import LaneTable, not_hosted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -214,7 +214,35 @@ class ReaderSide:
         self._rows.close()
 
     def handle(self, message: Message) -> None:
-        """Obey one message of the driver (channel thread); never blocks for long."""
+        """Obey one message of the driver (channel thread); never blocks for long.
+
+        What goes wrong with one task is the end of that task alone: this thread is every task's link to the driver.
+        """
+        try:
+            self._obey(message)
+        except ShuttingDownError:
+            log.info("the slice is over: %s is not obeyed", message["op"])
+        except BaseException as error:  # a plug-in's own settings are read here, too
+            log.exception("host=%s: %s could not be obeyed", message.get("host"), message["op"])
+            if "host" in message:
+                self._give_up(message["host"], error)
+
+    def _give_up(self, number: int, error: BaseException) -> None:
+        """End a host that cannot go on, or never came to be."""
+        host = self._hosts.get(number)
+        if host is None:  # no row of it was given to anyone: nothing of it is to be drained
+            self._send(not_hosted(number, error))
+            self._send({"op": "ended", "host": number})
+            return
+        rows = self._fused if number in self._lanes.totals else self._rows
+        if is_shortage(error):
+            rows.put(Row(number, RowKind.LOST, text_of(error).encode()))
+        else:
+            rows.put(Row(number, RowKind.FAILED, trace_of(error).encode()))
+        if not host.is_alive():
+            rows.put(Row(number, RowKind.ENDED))
+
+    def _obey(self, message: Message) -> None:
         match message["op"]:
             case "start":
                 self._start(message["host"], decode_launch(message["launch"]))
@@ -260,22 +288,11 @@ class ReaderSide:
         else:
             host = SinkFeed(number, launch, rows, self._clients)
         if launch.fused:
-            try:
-                self._lanes.open(number, launch, fused=True)
-            except RuntimeError as error:  # no more threads: the task's trouble, not its neighbours'
-                log.exception("task=%s run=%d FAILED", launch.task, launch.run)
-                self._send({"op": "failed", "host": number, "trace": trace_of(error)})
-                self._send({"op": "ended", "host": number})
-                return
+            self._lanes.open(number, launch, fused=True)
         else:
             self._rows.put(Row(number, RowKind.LAUNCH, orjson.dumps(encode_launch(launch))))
         self._hosts[number] = host
-        try:
-            host.start()
-        except RuntimeError as error:  # as above
-            log.exception("task=%s run=%d FAILED", launch.task, launch.run)
-            rows.put(Row(number, RowKind.FAILED, trace_of(error).encode()))
-            rows.put(Row(number, RowKind.ENDED))
+        host.start()
 
     def wants_commits(self, host: int) -> None:
         """Ask the driver for "durable" messages; only where the task listens, as they cost a message a batch."""

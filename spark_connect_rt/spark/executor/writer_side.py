@@ -6,6 +6,7 @@ begins and ends, the driver is sent what became of them.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -16,8 +17,9 @@ from spark_connect_rt.errors import FencedError, ShuttingDownError
 from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.spark.executor.control_wire import decode_launch
+from spark_connect_rt.spark.executor.control_wire import Message, decode_launch
 from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind
+from spark_connect_rt.spark.executor.hosting import is_shortage, text_of, trace_of
 from spark_connect_rt.spark.executor.lane import Lane, Report, Totals
 from spark_connect_rt.spark.executor.log_masking import hide_secrets
 from spark_connect_rt.spark.executor.process.freed_memory import FreedMemory
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+log = logging.getLogger(__name__)
+
+
 class LaneTable:
     """The lanes of one process, by host; wherever their rows come from."""
 
@@ -41,6 +46,7 @@ class LaneTable:
         self._clients = clients
         self._report = report
         self._lanes: dict[int, Lane] = {}
+        self._refused: set[int] = set()  # hosts that got no lane, until they end
         self._ended: set[int] = set()  # hosts whose ENDED row was seen; the lane may still drain
         self.abandoned = False
         self.totals: dict[int, Totals] = {}
@@ -48,7 +54,7 @@ class LaneTable:
     def open(self, host: int, launch: TaskLaunch, *, fused: bool = False) -> None:
         """Begin a lane. ``fused``: what reads is in this process and says nothing of running out.
 
-        Raises ShuttingDownError: the slice is over. RuntimeError: there are no more threads.
+        Raises ShuttingDownError: the slice is over. Whatever else: there is no lane.
         """
         if self.abandoned:
             raise ShuttingDownError("the slice is over; nothing begins")
@@ -60,15 +66,24 @@ class LaneTable:
         self._lanes[host] = lane
         try:
             lane.start()
-        except RuntimeError:
+        except BaseException:
             del self._lanes[host]
             raise
         self.totals[host] = lane.totals
+
+    def refuse(self, host: int, error: BaseException) -> None:
+        """Say why a host got no lane, and that it ended once its rows do; the others go on."""
+        log.error("host=%d got no lane", host, exc_info=error)
+        self._refused.add(host)
+        self._report(not_hosted(host, error))
 
     def give(self, row: Row) -> None:
         """Hand a row to its host's lane; none: it is dropped."""
         lane = self._lanes.get(row.host)
         if lane is None:
+            if row.kind is RowKind.ENDED and row.host in self._refused:
+                self._refused.discard(row.host)
+                self._report({"op": "ended", "host": row.host})
             return
         if row.kind is RowKind.ENDED:  # not joined here: a slow drain must not hold up the neighbours
             self._ended.add(row.host)
@@ -95,7 +110,7 @@ class LaneTable:
 
     def unended(self) -> list[int]:
         """Return the hosts that have not ended."""
-        return sorted(set(self._lanes) - self._ended)
+        return sorted(self._refused | set(self._lanes) - self._ended)
 
     def join(self) -> None:
         """Wait for the lanes to end; not if they are abandoned: one may be stuck in its task, its process is to die."""
@@ -169,9 +184,14 @@ class WriterSide:
     def _serve(self, row: Row) -> None:
         match row.kind:
             case RowKind.LAUNCH:
-                launch = decode_launch(orjson.loads(row.head))
-                hide_secrets(launch)
-                self._lanes.open(row.host, launch)
+                try:
+                    launch = decode_launch(orjson.loads(row.head))
+                    hide_secrets(launch)
+                    self._lanes.open(row.host, launch)
+                except ShuttingDownError:
+                    raise
+                except BaseException as error:  # noqa: BLE001 - the task's own settings: its failure, not its neighbours'
+                    self._lanes.refuse(row.host, error)
             case RowKind.TOTALS:
                 self._fused = {host: Totals(*counts) for host, *counts in orjson.loads(row.head)}
             case _:
@@ -184,6 +204,13 @@ class WriterSide:
     def abandon(self) -> None:
         """The slice is over: no lane may report any more."""
         self._lanes.abandon()
+
+
+def not_hosted(host: int, error: BaseException) -> Message:
+    """Return the report of a host that could not begin: its task failed, or, for want of resources, is tried again."""
+    if is_shortage(error):
+        return {"op": "lost", "host": host, "why": text_of(error)}
+    return {"op": "failed", "host": host, "trace": trace_of(error)}
 
 
 def _lane_of(launch: TaskLaunch) -> type[SourceLane] | type[TransactionalLane] | type[SinkLane]:

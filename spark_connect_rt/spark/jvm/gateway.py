@@ -27,7 +27,24 @@ from spark_connect_rt.spark.spark_version import folder_of
 CONNECTION = "_PYSPARK_DRIVER_CONN_INFO_PATH"  # the JVM writes its port and secret there
 LOOK_S = 0.005
 END_LIMIT_S = 5.0
+START_LIMIT_S = 180.0  # for Spark's JVM to say where it listens: some seconds, on a machine that has room
 log = logging.getLogger(__name__)
+
+
+class _Patience:
+    """In place of the module ``time``, where a JVM is waited for: its sleeps end at a limit."""
+
+    def __init__(self) -> None:
+        self._until_s = time.monotonic() + START_LIMIT_S
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep. Raises TimeoutError: the limit has passed."""
+        if time.monotonic() >= self._until_s:
+            raise TimeoutError(
+                f"Spark's JVM was started and did not say within {START_LIMIT_S:g} s where it listens. Look at its "
+                "output above, and whether the machine has memory and processor time left"
+            )
+        time.sleep(seconds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +58,12 @@ class StartingJvm:
     java_home: str | None
 
     def connection(self) -> tuple[int, str]:
-        """Wait until it can be connected to; return its port and secret. Raises OSError: it ended before."""
-        said = self.folder / "connection"
+        """Wait until it can be connected to; return its port and secret. Raises OSError: it ended before, or hangs."""
+        said, patience = self.folder / "connection", _Patience()
         while not said.is_file():
             if self.process.poll() is not None:
                 raise ChildProcessError(f"it ended with code {self.process.returncode}")
-            time.sleep(LOOK_S)
+            patience.sleep(LOOK_S)
         data = said.read_bytes()
         port, length = struct.unpack_from(">ii", data)
         return port, data[8 : 8 + length].decode()
@@ -94,7 +111,6 @@ def open_gateway(conf: Mapping[str, str]) -> Any:
     """Start the JVM, unless that was done early; return pyspark's gateway. Blocks for a second."""
     from pyspark import SparkConf  # where the JVM is started early, it comes up while this is imported
     from pyspark.errors import PySparkException
-    from pyspark.java_gateway import launch_gateway
 
     if started := _early_of(conf) or _start_kept(conf):
         try:
@@ -103,7 +119,7 @@ def open_gateway(conf: Mapping[str, str]) -> Any:
             log.warning("Spark's JVM did not start by its kept command: spark-submit is asked", exc_info=True)
             started.end()
             started.record.unlink(missing_ok=True)
-    gateway = launch_gateway(SparkConf().setAll(list(conf.items())), {"start_new_session": True})
+    gateway = _launched(SparkConf().setAll(list(conf.items())))
     if (record := record_of(conf)) is not None:
         keep_command(gateway.proc.pid, conf, record)
     return gateway
@@ -154,18 +170,37 @@ class _Surroundings:
 
 def _connected(started: StartingJvm) -> Any:
     """Wait for the JVM; return pyspark's gateway to it. Raises OSError: it ended; what pyspark raises."""
-    from pyspark.java_gateway import launch_gateway
-
     port, secret = started.connection()
     started.forget()
     # pyspark connects to a JVM that is there by two variables of the environment. They would tell the rest of this
     # process, and what it starts meanwhile, that spark-submit made the JVM: so pyspark alone sees them.
     surroundings = _Surroundings({"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret})
-    connect = FunctionType(
-        launch_gateway.__code__,
-        {**launch_gateway.__globals__, "os": surroundings},
-        argdefs=launch_gateway.__defaults__,
-    )
-    gateway = connect()
+    gateway = _pyspark_launch(os=surroundings)()
     gateway.proc = started.process
     return gateway
+
+
+def _launched(conf: Any) -> Any:
+    """Have pyspark start the JVM and return its gateway. Raises TimeoutError: pyspark itself would wait for ever."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*arguments: Any, **more: Any) -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen(*arguments, **more))
+        return started[-1]
+
+    try:
+        return _pyspark_launch(Popen=start, time=_Patience())(conf, {"start_new_session": True})
+    except TimeoutError:
+        for process in started:
+            process.kill()
+            process.wait(END_LIMIT_S)
+        raise
+
+
+def _pyspark_launch(**names: Any) -> FunctionType:
+    """Return pyspark's ``launch_gateway``, for which these names of its module mean something else."""
+    from pyspark.java_gateway import launch_gateway
+
+    return FunctionType(
+        launch_gateway.__code__, {**launch_gateway.__globals__, **names}, argdefs=launch_gateway.__defaults__
+    )

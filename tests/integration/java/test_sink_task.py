@@ -18,6 +18,7 @@ from spark_connect_rt.errors import DataError
 from spark_connect_rt.java_host.sink_calls import SinkCalls
 from spark_connect_rt.java_host.slot_hosts import slot_hosts
 from spark_connect_rt.java_host.wire import ToJava
+from spark_connect_rt.planning.slot_losses import LossLimits
 from spark_connect_rt.ports.java_code import JavaCode
 from spark_connect_rt.ports.sink_group import GroupGeneration
 from spark_connect_rt.ports.task_runner import (
@@ -65,7 +66,9 @@ class Sinks:
 
     def __init__(self, folder: Path) -> None:
         self.clients = clients = Clients()
-        settings = EngineSettings(housekeeping_ms=20, loss_backoff_ms=10, neighbour_grace_ms=100)
+        settings = EngineSettings(
+            housekeeping_ms=20, losses=LossLimits(backoff_ms=10, guilty_after_ms=60), neighbour_grace_ms=100
+        )
         self.worker = Worker(MemoryTaskRunner(clients, settings), clients.topics, folder, limit_s=LIMIT_S)
         self.worker.runner.open(self.worker.on_event, self.worker.read_offsets)
         self.file = folder / "notes"

@@ -19,6 +19,7 @@ from spark_connect_rt.app.worker_plugins import plugins_in
 from spark_connect_rt.config.worker.worker_config import FlushSettings
 from spark_connect_rt.java_host import slot_hosts as jvms
 from spark_connect_rt.java_host.sources import held_offsets
+from spark_connect_rt.planning.slot_losses import LossLimits
 from spark_connect_rt.ports.java_code import JavaCode
 from spark_connect_rt.ports.task_runner import (
     BatchDurable,
@@ -84,7 +85,9 @@ class Sources:
 
     def __init__(self, folder: Path) -> None:
         self.clients = clients = MemoryExecutorClients(find_plugin=plugin)
-        settings = EngineSettings(housekeeping_ms=20, loss_backoff_ms=10, neighbour_grace_ms=100)
+        settings = EngineSettings(
+            housekeeping_ms=20, losses=LossLimits(backoff_ms=10, guilty_after_ms=60), neighbour_grace_ms=100
+        )
         self.topics: MemoryTopics = clients.topics
         self.worker = Offsets(MemoryTaskRunner(clients, settings), clients.topics, folder, limit_s=LIMIT_S)  # type: ignore[arg-type]
         self.worker.runner.open(self.worker.on_event, self.worker.read_offsets)
@@ -283,7 +286,7 @@ def test_a_task_starts_again_in_the_jvm_that_it_had_whatever_its_end_raised(sour
 def test_a_plugin_that_ends_its_jvm_again_and_again_fails_with_what_is_known(sources: Sources) -> None:
     launch = sources.misbehaving("print:print,poll:exit")
     trace = sources.failed(launch)
-    assert "the Java host was lost 4 times without progress" in trace
+    assert "the Java host was lost, the 4. time in a row" in trace
     assert "exit code 7" in trace
     assert "called System.exit" in trace
     assert "MisbehavingSourceTask.poll" in trace

@@ -14,6 +14,7 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_connect_rt.planning.slot_losses import LossLimits
 from spark_connect_rt.ports.task_runner import BatchDurable, TaskFailed
 from spark_connect_rt.spark.driver.control_channel import Connection
 from spark_connect_rt.spark.driver.model import EngineSettings
@@ -25,7 +26,7 @@ from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.task_runner_contract import TaskRunnerContract, Worker
 
 CLIENTS = "spark_connect_rt.testing.file_executor_clients:factory"
-SETTINGS = EngineSettings(housekeeping_ms=100, loss_backoff_ms=50)
+SETTINGS = EngineSettings(housekeeping_ms=100, losses=LossLimits(backoff_ms=50))
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +81,21 @@ def test_a_killed_writer_process_is_mended(session: SparkSession, tmp_path: Path
     repeated = len(sent) - 200
     # At least once: only what was polled and not yet reported durable comes again.
     assert repeated < 60
+    worker.runner.close(5_000)
+
+
+def test_a_task_that_ends_its_process_again_and_again_fails_alone(session: SparkSession, tmp_path: Path) -> None:
+    losses = LossLimits(backoff_ms=50, guilty_after_ms=500, guilty_losses=2)
+    worker = new_worker(session, tmp_path, EngineSettings(housekeeping_ms=100, losses=losses))
+    quiet = [worker.start(name, count="0") for name in ("a", "b")]
+    worker.until(lambda: all(pids(worker, name) for name in ("a", "b")))
+    killer = worker.start("k", "KillingSource", count="0")
+    worker.until(lambda: worker.of(killer, TaskFailed))
+    trace = worker.of(killer, TaskFailed)[0].trace
+    assert "task k-0 ends its process" in trace
+    assert "shared a process with a-0, b-0" in trace
+    assert not [one for launch in quiet for one in worker.of(launch, TaskFailed)]
+    assert [worker.end(launch).drained for launch in quiet] == [True, True]
     worker.runner.close(5_000)
 
 

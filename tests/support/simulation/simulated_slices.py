@@ -32,6 +32,7 @@ class SliceTimes:
     way_ms: int = 5  # of one control message
 
 
+KILLER_MS = 2_000
 BUSY_BATCH_BYTES = 64 * 1024 * 1024
 
 
@@ -46,6 +47,9 @@ class SimulatedSliceLauncher:
         self.busy_share = busy_share
         self.slow_batch_ms = 0  # the next batch of whoever writes one takes this long
         self.slow_connect_ms = 0  # so does the next slice until it is up
+        self.killers: set[str] = set()  # tasks that end their process KILLER_MS after they began
+        self.quiet: set[str] = set()  # tasks that have nothing to do
+        self.short_until_ms = 0  # no slice can be started before
         self.slices: list[SimulatedSlice] = []  # that are not over
         self._holds_lease: Callable[[], bool] = lambda: True
 
@@ -155,6 +159,9 @@ class SimulatedSlice:
             return
         if not driver.alive:
             self._end("no driver")
+            return
+        if self.scheduler.at_ms < self.launcher.short_until_ms:
+            self._end("[Errno 24] Too many open files")
             return
         self.up = True
         self._pinged_ms = self.scheduler.at_ms
@@ -286,6 +293,8 @@ class HostedTask:
             return
         self.alive = True
         self._truth.began(self._live)
+        if str(self.task) in self._place.launcher.killers:
+            self._scheduler.later(KILLER_MS, lambda: self.alive and self._place.lose("the reader process died"))
         self._go_on()
 
     def _go_on(self) -> None:
@@ -295,7 +304,8 @@ class HostedTask:
             self._place.ask_offset(self)
         else:
             self._place.report("running", self)
-            self._next_batch()
+            if str(self.task) not in self._place.launcher.quiet:
+                self._next_batch()
 
     def _next_batch(self) -> None:
         self._busy = True

@@ -13,6 +13,7 @@ from spark_connect_rt.planning.slot_packing import (
     PackingLimits,
     SlotFacts,
     TaskLoad,
+    choose_apart,
     choose_slot,
     is_calm,
     tasks_to_move,
@@ -100,3 +101,23 @@ def test_packing_never_overfills_while_slots_may_be_opened(tasks: list[Isolation
     assert all(slot.tasks <= (1 if slot.exclusive else 5) for slot in slots.values())
     shared = [isolation for isolation in tasks if isolation is not Isolation.PROCESS]
     assert sum(not slot.exclusive for slot in slots.values()) == -(-len(shared) // 5)
+
+
+def test_a_suspect_gets_a_slot_for_itself_while_there_is_room() -> None:
+    assert choose_apart([SlotFacts(1, 2)], LIMITS, 1) is None
+    assert choose_apart([SlotFacts(1, 2), SlotFacts(2, 0)], LIMITS, 2) == 2
+    assert choose_apart([SlotFacts(1, 2), SlotFacts(2, 1, suspects=True)], LIMITS, 2) is None
+
+
+def test_a_suspect_shares_with_suspects_before_it_shares_with_others() -> None:
+    slots = [SlotFacts(1, 1), SlotFacts(2, 3, suspects=True), SlotFacts(3, 2, suspects=True), SlotFacts(4, 1)]
+    assert choose_apart(slots, LIMITS, 4) == 3
+    assert choose_apart([SlotFacts(1, 2), SlotFacts(2, 1)], LIMITS, 4) == 2
+    few = replace(LIMITS, apart_slots=2)
+    assert choose_apart(slots[1:3], few, 2) == 3
+
+
+def test_no_other_task_is_placed_among_suspects_while_there_is_room() -> None:
+    assert choose_slot([SlotFacts(1, 1, suspects=True)], Isolation.AUTO, LIMITS) is None
+    full = [SlotFacts(1, 1, suspects=True), SlotFacts(2, 3), SlotFacts(3, 3), SlotFacts(4, 3)]
+    assert choose_slot(full, Isolation.AUTO, LIMITS) == 2

@@ -117,7 +117,7 @@ def test_a_full_lane_rests_its_host_without_the_driver(tmp_path: Path, monkeypat
     assert half.clients.topics.values("numbers") == [b"a-%d" % number for number in range(200)]
 
 
-def test_a_lane_without_a_thread_fails_its_task_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_whose_lane_gets_no_thread_is_to_be_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_threads(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -125,7 +125,7 @@ def test_a_lane_without_a_thread_fails_its_task_alone(tmp_path: Path, monkeypatc
     with monkeypatch.context() as patched:
         patched.setattr(lane.Lane, "start", no_threads)
         half.side.handle({"op": "start", "host": 1, "launch": _launch(tmp_path)})
-    assert [one["op"] for one in half.reports if one["op"] != "measures"] == ["failed", "ended"]
+    assert [one["op"] for one in half.reports if one["op"] != "measures"] == ["lost", "ended"]
     half.start(2, tmp_path, count="3")
     wait_until(lambda: len(half.clients.topics.values("numbers")) == 3)
     half.side.handle({"op": "stop", "host": 2, "within_ms": None})

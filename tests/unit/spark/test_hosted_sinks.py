@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from spark_connect_rt.planning.slot_losses import LossLimits
 from spark_connect_rt.ports.task_runner import Assign, BatchDurable, Start, TaskFailed, TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.driver.model import EngineSettings
@@ -72,7 +73,7 @@ class Elsewhere(HostedSink):
 def worker(tmp_path: Path) -> Iterator[Worker]:
     Elsewhere.calls, Elsewhere.losses = [], 0
     clients = MemoryExecutorClients(find_plugin=load_class)
-    settings = EngineSettings(housekeeping_ms=20, loss_backoff_ms=10)
+    settings = EngineSettings(housekeeping_ms=20, losses=LossLimits(backoff_ms=10, guilty_after_ms=60))
     worker = Worker(MemoryTaskRunner(clients, settings), clients.topics, tmp_path)
     worker.runner.open(worker.on_event, worker.read_offsets)
     yield worker
@@ -112,6 +113,6 @@ def test_a_task_whose_host_is_lost_again_and_again_fails_and_says_why(worker: Wo
     launch = start(worker)
     worker.until(lambda: worker.of(launch, TaskFailed))
     trace = worker.of(launch, TaskFailed)[0].trace
-    assert "the Java host was lost" in trace
+    assert "its place was lost" in trace
     assert trace.endswith("without progress; last: exit code -9")
     assert not worker.ended(launch).drained

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from spark_connect_rt.errors import ConnectError, RetriableError
+from spark_connect_rt.planning.slot_losses import LossLimits
 from spark_connect_rt.planning.slot_packing import Isolation, PackingLimits
 from spark_connect_rt.ports.java_code import JavaCode
 from spark_connect_rt.ports.task_runner import Assign, BatchDurable, Start, TaskEnded, TaskFailed, TaskKind, TaskLaunch
@@ -20,6 +21,7 @@ from spark_connect_rt.spark.driver.reports import calm_tasks, remember_moved
 from spark_connect_rt.spark.executor.control_wire import MessageSplitter, encode_message
 from spark_connect_rt.spark.executor.hosting import load_class
 from spark_connect_rt.spark.executor.plugin_metrics import MeteredPluginMetrics
+from spark_connect_rt.spark.executor.sources.source_host import SourceHost
 from spark_connect_rt.spark.executor.task_meter import TaskMeter
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
@@ -58,7 +60,7 @@ class TestMemoryTaskRunner(TaskRunnerContract):
 
     @pytest.fixture
     def worker(self, tmp_path: Path) -> Iterator[Worker]:
-        settings = EngineSettings(housekeeping_ms=20, loss_backoff_ms=10, neighbour_grace_ms=100)
+        settings = EngineSettings(housekeeping_ms=20, losses=LossLimits(backoff_ms=10), neighbour_grace_ms=100)
         worker = new_worker(tmp_path, settings)
         yield worker
         worker.runner.close(2_000)
@@ -73,7 +75,7 @@ class TestFusedTasks(TestMemoryTaskRunner):
 
     @pytest.fixture
     def worker(self, tmp_path: Path) -> Iterator[Worker]:
-        settings = EngineSettings(housekeeping_ms=20, loss_backoff_ms=10, neighbour_grace_ms=100)
+        settings = EngineSettings(housekeeping_ms=20, losses=LossLimits(backoff_ms=10), neighbour_grace_ms=100)
         worker = new_worker(tmp_path, settings)
         worker.fused = True
         yield worker
@@ -174,7 +176,7 @@ def test_a_task_that_asks_hears_where_its_records_went(tmp_path: Path) -> None:
 
 
 def test_losses_without_progress_fail_the_task(tmp_path: Path) -> None:
-    settings = EngineSettings(housekeeping_ms=20, loss_backoff_ms=1, losses_max=2)
+    settings = EngineSettings(housekeeping_ms=20, losses=LossLimits(backoff_ms=1, guilty_after_ms=0, guilty_losses=3))
     worker = new_worker(tmp_path, settings)
     launch = worker.start("a", count="0")
     assert isinstance(worker.runner, MemoryTaskRunner)
@@ -258,20 +260,71 @@ def test_a_configuration_that_cannot_be_sent_fails_its_task(tmp_path: Path) -> N
     worker.runner.close(2_000)
 
 
-def test_a_task_whose_thread_cannot_start_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
+def test_a_task_whose_thread_cannot_start_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20, losses=LossLimits(backoff_ms=5)))
     good = worker.start("good", count="3")
     worker.wait_sent("good", 3)
+    begun, refused = SourceHost.start, iter(range(3))
 
-    def no_thread(_: Any) -> None:
-        raise RuntimeError("can't start new thread")
+    def no_thread(host: SourceHost) -> None:
+        if next(refused, None) is not None:
+            raise RuntimeError("can't start new thread")
+        begun(host)
 
-    monkeypatch.setattr("spark_connect_rt.spark.executor.sources.source_host.SourceHost.start", no_thread)
-    bad = worker.start("bad", count="1")
-    trace = failure(worker, bad)
-    assert "can't start new thread" in trace
-    worker.ended(bad)
+    monkeypatch.setattr(SourceHost, "start", no_thread)
+    late = worker.start("late", count="1")
+    worker.wait_sent("late", 1)
+    assert [*worker.of(good, TaskFailed), *worker.of(late, TaskFailed)] == []
+    assert [worker.end(launch).drained for launch in (good, late)] == [True, True]
+    worker.runner.close(2_000)
+
+
+HOSTED = "spark_connect_rt.spark.executor"
+BUILT = {
+    "a launch that cannot be read": ("reader_side.decode_launch", TaskKind.SOURCE),
+    "its secrets": ("reader_side.hide_secrets", TaskKind.SOURCE),
+    "a source's host": ("sources.source_host.SourceHost.__init__", TaskKind.SOURCE),
+    "a source's lane": ("sources.source_lane.SourceLane.__init__", TaskKind.SOURCE),
+    "a source's new topics": ("sources.source_lane.NewTopics.__init__", TaskKind.SOURCE),
+    "a sink's feed": ("sinks.sink_feed.SinkFeed.__init__", TaskKind.SINK),
+    "a sink's lane": ("sinks.sink_lane.SinkLane.__init__", TaskKind.SINK),
+    "the writer's launch": ("writer_side.decode_launch", TaskKind.SOURCE),
+}
+
+
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "two processes"])
+@pytest.mark.parametrize("error", [ValueError("invalid literal for int()"), SystemExit(3)], ids=["error", "exit"])
+@pytest.mark.parametrize(("name", "kind"), BUILT.values(), ids=BUILT)
+def test_whatever_is_built_for_a_task_its_failure_is_that_tasks_alone(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    kind: TaskKind,
+    error: BaseException,
+    fused: bool,
+) -> None:
+    worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
+    worker.fused = fused
+    good = worker.start("good", count="1000000", per_poll="1", pause_s="0.002")
+    worker.wait_sent("good", 3)
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise error
+
+    with monkeypatch.context() as broken:
+        broken.setattr(f"{HOSTED}.{name}", fails)
+        bad = replace(worker.launch("bad", "CollectingSink" if kind is TaskKind.SINK else "CountingSource", kind))
+        worker.runner.do(Start(bad))
+        if fused and name == "writer_side.decode_launch":
+            worker.wait_sent("bad", 1)  # there is one launch, and it was read
+        else:
+            assert str(error) in failure(worker, bad)
+            worker.ended(bad)
+    here = len(worker.sent("good"))
+    worker.wait_sent("good", here + 3)
     assert worker.of(good, TaskFailed) == []
+    assert isinstance(worker.runner, MemoryTaskRunner)
+    assert len(worker.runner.launcher.slices) == 1  # nobody's process ended
     assert worker.end(good).drained
     worker.runner.close(2_000)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import cast
@@ -62,3 +63,14 @@ def test_a_slice_is_gone_only_when_the_first_attempts_halves_are_dead(slice_: Sp
     for connection in first:
         slice_.on_dead(connection)
     assert launcher.events[-1] == SliceGone(1, "Spark started a second reader: is spark.speculation on?")
+
+
+def test_a_slice_without_a_thread_is_one_that_could_not_be_opened(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    SparkSliceLauncher.launch(cast(SparkSliceLauncher, launcher), 1)
+    assert launcher.events == [SliceGone(1, "can't start new thread")]

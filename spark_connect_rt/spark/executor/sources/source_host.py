@@ -21,7 +21,14 @@ from spark_connect_rt.ports.executor_clients import DeliveryReports, ExecutorCli
 from spark_connect_rt.ports.management.log_subjects import working_for
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.frames import EXACT, BatchHead, Row, RowKind, encode_records
-from spark_connect_rt.spark.executor.hosting import HostLostError, Switches, load_class, monotonic_ms, text_of, trace_of
+from spark_connect_rt.spark.executor.hosting import (
+    HostLostError,
+    Switches,
+    load_class,
+    monotonic_ms,
+    text_of,
+    trace_of,
+)
 from spark_connect_rt.spark.executor.row_queue import Rows
 from spark_connect_rt.spark.executor.sources.hosted_source import (
     DriverLink,
