@@ -98,3 +98,41 @@ def test_no_folder_is_large() -> None:
     folders = {path.parent for path in PACKAGE.rglob("*.py")}
     counts = {str(folder.relative_to(PACKAGE)): len(list(folder.glob("*.py"))) for folder in folders}
     assert {folder: count for folder, count in counts.items() if count > 25} == {}
+
+
+# What carries data: a value of an unknown class must be refused there, and not written as Python shows it.
+DATA_PATHS = ("api", "connectors", "converters", "pipeline", "schema_registry", "transforms")
+
+
+def python_words_as_data(source: str) -> list[int]:
+    """Return the lines that encode whatever comes by ``str`` or ``repr``: json's default=str, repr(...).encode()."""
+    lines = []
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call):
+            continue
+        encoders = [word.value for word in node.keywords if word.arg == "default"]
+        if any(isinstance(one, ast.Name) and one.id in ("str", "repr") for one in encoders):
+            lines.append(node.lineno)
+        written = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr == "encode" else None
+        if isinstance(written, ast.Call) and isinstance(written.func, ast.Name) and written.func.id == "repr":
+            lines.append(node.lineno)
+    return lines
+
+
+def test_no_data_is_written_as_python_shows_it() -> None:
+    # A dead letter's body that has no JSON form is marked as text for a person to read.
+    allowed = {"pipeline/dead_letters.py": 1}
+    found = {
+        str(path.relative_to(PACKAGE)): len(lines)
+        for folder in DATA_PATHS
+        for path in sorted((PACKAGE / folder).rglob("*.py"))
+        if (lines := python_words_as_data(path.read_text(encoding="utf-8")))
+    }
+    assert found == allowed
+
+
+def test_the_check_finds_both_forms() -> None:
+    source = (
+        "orjson.dumps(x, default=str)\njson.dumps(x, default=repr)\nrepr(x).encode()\norjson.dumps(x, default=form)\n"
+    )
+    assert python_words_as_data(source) == [1, 2, 3]

@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+from spark_connect_rt.api.data.json_text import readable_json
 from spark_connect_rt.connectors.python_world.lakeflow_values import arrow_schema, batch_of
 from spark_connect_rt.connectors.python_world.page_columns import Row
 from spark_connect_rt.connectors.python_world.pass_times import PassTimes
@@ -217,8 +218,7 @@ class LakeflowTable:
         try:
             batch_of([row], self._schema)
         except ValueError as error:
-            data = orjson.dumps(dict(row), default=str, option=orjson.OPT_NON_STR_KEYS)
-            self._give_up(f"a row of {self.table}", DataError(str(error)), data)
+            self._give_up(f"a row of {self.table}", DataError(str(error)), readable_json(dict(row)))
             return False
         return True
 

@@ -9,17 +9,21 @@ from __future__ import annotations
 import base64
 import binascii
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_type
 
-from spark_connect_rt.connectors.python_world.page_columns import Row, json_text
+from spark_connect_rt.api.data.json_text import json_text
+from spark_connect_rt.connectors.python_world.page_columns import Row
+from spark_connect_rt.errors import DataError
 
-_UNFIT = (pa.ArrowException, TypeError, ValueError, OverflowError, ArithmeticError, AttributeError)
+_UNFIT = (pa.ArrowException, TypeError, ValueError, OverflowError, ArithmeticError, AttributeError, DataError)
+_TEXTS = (bool, int, float, Decimal, dt.date, dt.time, UUID)  # written as Databricks does, true as True
 _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 _DATES = ("%Y-%m-%d", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d")
 _TIMES = ("%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M:%S")
@@ -88,9 +92,11 @@ def converted(value: Any, kind: pa.DataType) -> Any:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, Mapping | list | tuple):
-        return json_text(value)
-    return value.decode() if isinstance(value, bytes) else str(value)
+    if isinstance(value, str | bytes):
+        return value if isinstance(value, str) else value.decode()
+    if isinstance(value, _TEXTS):
+        return str(value)
+    return json_text(value)
 
 
 def _whole(value: Any) -> int:

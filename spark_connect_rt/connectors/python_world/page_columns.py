@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import orjson
 import pyarrow as pa
+
+from spark_connect_rt.api.data.json_text import json_text
+from spark_connect_rt.errors import DataError
 
 Row = Mapping[str, Any]
 _UNFIT = (pa.ArrowException, TypeError, ValueError, OverflowError)
@@ -84,15 +86,12 @@ def _column(values: Sequence[Any]) -> pa.Array:
 
 
 def texts(values: Sequence[Any]) -> pa.Array:
-    """Return values as a column of text: text as it is, else JSON."""
-    return pa.array(
-        [None if one is None else one if isinstance(one, str) else json_text(one) for one in values], pa.string()
-    )
-
-
-def json_text(value: Any) -> str:
-    """Return a value as JSON; what JSON has no form for, as Python writes it."""
-    return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+    """Return values as a column of text: text as it is, else JSON. Raises ValueError: one has no JSON form."""
+    try:
+        found = [None if one is None else one if isinstance(one, str) else json_text(one) for one in values]
+    except DataError as error:
+        raise ValueError(str(error)) from error
+    return pa.array(found, pa.string())
 
 
 def wider(known: pa.DataType | None, new: pa.DataType) -> pa.DataType:

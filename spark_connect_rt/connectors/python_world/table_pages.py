@@ -10,6 +10,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_connect_rt.api.data.json_text import json_bytes, readable_json
 from spark_connect_rt.api.data.schema import Schema, struct_of
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.connectors.python_world.page_columns import GrowingColumns, Row
@@ -77,7 +78,7 @@ class TablePages:
         try:
             self._columns.of_rows([row])
         except ValueError as error:
-            self._give_up(f"a row of {self._table}", DataError(str(error)), orjson.dumps(dict(row), default=str))
+            self._give_up(f"a row of {self._table}", DataError(str(error)), readable_json(dict(row)))
             return False
         return True
 
@@ -140,7 +141,7 @@ class TablePages:
         absent = [name for name in self.hints.keys if row.get(name) is None]
         if absent:
             reason = DataError(f"{', '.join(absent)} of the primary key is null")
-            self._give_up(f"a row of {self._table}", reason, orjson.dumps(dict(row), default=str))
+            self._give_up(f"a row of {self._table}", reason, readable_json(dict(row)))
         return not absent
 
     def _deletions(self, batch: pa.RecordBatch) -> pa.BooleanArray | None:
@@ -156,7 +157,12 @@ class TablePages:
     ) -> list[Piece]:
         rows = page.to_pylist() if isinstance(page, pa.RecordBatch | pa.Table) else page
         records: list[Piece] = []
-        for row in plain_rows(rows):
+        for given in rows:
+            try:
+                row: Row = plain_row(given)
+            except DataError as error:
+                self._give_up(f"a row of {self._table}", error, readable_json(dict(given)))
+                continue
             if self.hints.keys and not self._has_key(row):
                 continue
             key = {name: row[name] for name in self.hints.keys} or None
@@ -169,10 +175,10 @@ class TablePages:
         return mark is not None and mark is not False
 
 
-def plain_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return rows as JSON would have them: times as ISO text, what JSON has no form for as Python writes it."""
-    made = orjson.dumps(list(map(dict, rows)), default=str, option=orjson.OPT_NON_STR_KEYS)
-    return list(orjson.loads(made))
+def plain_row(row: Row) -> dict[str, Any]:
+    """Return a row as JSON would have it: times as ISO text, bytes as base64. Raises DataError: a value has no form."""
+    found: dict[str, Any] = orjson.loads(json_bytes(dict(row)))
+    return found
 
 
 def _runs(gone: pa.BooleanArray | None, length: int) -> list[tuple[int, int, bool]]:

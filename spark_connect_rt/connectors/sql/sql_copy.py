@@ -1,36 +1,93 @@
-"""PostgreSQL's COPY for upserts, updates and deletes: the SQL of a straight one, and of one by a temporary table.
+"""PostgreSQL's COPY: which tables it may feed, the SQL of a straight one and of one by a temporary table.
 
-Pure. An upsert of keys that are not in the table yet is a plain COPY, which is two to three times as fast as COPY into
+Pure. COPY is quicker than statements and must leave the same rows. Where it would not, a table has statements: COPY
+passes by rules, fills GENERATED ALWAYS columns, and fires triggers FOR EACH STATEMENT once and AFTER triggers late; a
+view, a foreign table or row security takes none. The temporary table's keys have the types that a parameter of a
+condition has: without length and precision, so a key that is too long for its column is no key there either.
+
+An upsert of keys that are not in the table yet is a plain COPY, which is two to three times as fast as COPY into
 a temporary table and INSERT ... ON CONFLICT from there. So that is tried, behind a savepoint; a key that is in the
 table after all makes it fail, and the rows go the long way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 from zlib import crc32
+
+import sqlalchemy as sa
 
 from spark_connect_rt.connectors.sql.sql_rows import Shape
 from spark_connect_rt.connectors.sql.sql_sink_config import UPDATE, UPSERT
 from spark_connect_rt.connectors.sql.sql_tables import TableId
 
+_ROW_BEFORE = 3  # bits of pg_trigger.tgtype: TRIGGER_TYPE_ROW, TRIGGER_TYPE_BEFORE
+# One row for each column of a table that COPY may feed; none of any other table.
+COPIED_COLUMNS = sa.text(f"""
+SELECT a.attname, format_type(a.atttypid, a.atttypmod),
+  format_type(CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE a.atttypid END, -1),
+  a.attidentity = 'a' OR a.attgenerated <> '' OR coalesce(b.typtype = 'd', false)
+    OR a.atttypmod <> -1 AND CAST('interval' AS regtype) IN (t.oid, t.typelem, b.oid)
+FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid JOIN pg_type t ON t.oid = a.atttypid
+  LEFT JOIN pg_type b ON t.typtype = 'd' AND b.oid = t.typbasetype
+WHERE c.oid = to_regclass(:name) AND a.attnum > 0 AND NOT a.attisdropped
+  AND c.relkind IN ('r', 'p') AND NOT c.relhasrules AND NOT row_security_active(c.oid)
+  AND NOT EXISTS (SELECT FROM pg_trigger g WHERE NOT g.tgisinternal AND g.tgenabled <> 'D'
+    AND (g.tgtype & {_ROW_BEFORE}) <> {_ROW_BEFORE}
+    AND (g.tgrelid = c.oid OR g.tgrelid IN (SELECT relid FROM pg_partition_tree(c.oid))))""")
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedTable:
+    """What COPY needs to know of a table that it may feed."""
+
+    types: Mapping[str, str]
+    """Each column's type."""
+    key_types: Mapping[str, str]
+    """Each column's type in a condition: without length and precision, of a domain its base type."""
+    barred: frozenset[str]
+    """Columns that COPY treats otherwise than INSERT: generated, intervals of some fields, domains over domains."""
+
+
+def copied_table(rows: Iterable[Sequence[Any]]) -> CopiedTable | None:
+    """Return what the rows of COPIED_COLUMNS say; None: statements have to write that table."""
+    found = [tuple(row) for row in rows]
+    if not found:
+        return None
+    types, key_types = ({row[0]: row[place] for row in found} for place in (1, 2))
+    return CopiedTable(types, key_types, frozenset(row[0] for row in found if row[3]))
+
+
+def quoted_name(table: TableId) -> str:
+    """Return a table's name as SQL writes it."""
+    return ".".join(_quoted(part) for part in table if part)
+
 
 class CopyWords:
     """The SQL of one shape's way through a temporary table. PostgreSQL only; every name is quoted."""
 
-    def __init__(self, table: TableId, shape: Shape) -> None:
+    def __init__(self, table: TableId, shape: Shape, copied: CopiedTable) -> None:
         """Take where the rows go."""
         self._shape = shape
-        self._table = ".".join(_quoted(part) for part in table if part)
+        types = {**copied.types, **{name: copied.key_types[name] for name in shape.keys}}
+        self._typed = ", ".join(f"{_quoted(name)} {types[name]}" for name in shape.columns)
+        self._table = quoted_name(table)
         self._columns = _listed(shape.columns)
         # One for each table and set of columns, kept for the session: making one costs catalog rows.
-        self.stage = f"connectrt_stage_{crc32(f'{self._table}({self._columns})'.encode()):08x}"
+        self.stage = f"connectrt_stage_{crc32(f'{self._table}({self._typed})'.encode()):08x}"
 
-    def make_stage(self) -> str:
-        """Return the statement that makes the temporary table; it is there already but for the first time."""
+    def make_stage(self, unique: bool) -> str:
+        """Return the statements that make the temporary table; it is there already but for the first time.
+
+        ``unique``: it refuses a key that comes twice, of which UPDATE would take any.
+        """
+        make = f"CREATE TEMPORARY TABLE IF NOT EXISTS {self.stage} ({self._typed}) ON COMMIT DELETE ROWS"
+        if not unique:
+            return make
         return (
-            f"CREATE TEMPORARY TABLE IF NOT EXISTS {self.stage} ON COMMIT DELETE ROWS "
-            f"AS SELECT {self._columns} FROM {self._table} WITH NO DATA"
+            f"{make}; CREATE UNIQUE INDEX IF NOT EXISTS {self.stage}_keys ON {self.stage} ({_listed(self._shape.keys)})"
         )
 
     def copy(self, direct: bool) -> str:

@@ -11,10 +11,13 @@ import sqlalchemy as sa
 
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import Schema, Type
+from spark_connect_rt.connectors.sql.sql_copy import COPIED_COLUMNS, CopiedTable, copied_table, quoted_name
 from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
 from spark_connect_rt.connectors.sql.sql_queries import as_written
 from spark_connect_rt.connectors.sql.sql_rows import Shape
 from spark_connect_rt.connectors.sql.sql_tables import TableId
+from spark_connect_rt.connectors.sql.sql_urls import POSTGRESQL
+from spark_connect_rt.connectors.sql.sql_values import VARIABLE_SCALE_DECIMAL
 from spark_connect_rt.errors import DataError, ExternalError
 
 _NAME_PART = re.compile(r'"((?:[^"]|"")+)"|([^."]+)')
@@ -50,6 +53,7 @@ def column_type(schema: Schema) -> sa.types.TypeEngine[Any]:
         logical.DATE: sa.Date(),
         logical.TIME: sa.Time(),
         logical.TIMESTAMP: sa.DateTime(),
+        VARIABLE_SCALE_DECIMAL: sa.Numeric(),
     }
     return named.get(schema.name or "", _TYPES.get(schema.type, sa.Text()))
 
@@ -60,6 +64,8 @@ class Target:
 
     table: TableId
     columns: Mapping[str, sa.types.TypeEngine[Any]]
+    copied: CopiedTable | None = None
+    """How COPY feeds it; None: statements write it."""
 
 
 class Targets:
@@ -103,11 +109,14 @@ class Targets:
             connection = self._database.connection()
             try:
                 found = sa.inspect(connection).get_columns(table.name, schema=table.schema)
+                copied = None
+                if self._database.dialect == POSTGRESQL:
+                    copied = copied_table(connection.execute(COPIED_COLUMNS, {"name": quoted_name(table)}))
             except sa.exc.NoSuchTableError:
                 return None
             finally:
                 connection.rollback()
-        return Target(table, {one["name"]: one["type"] for one in found})
+        return Target(table, {one["name"]: one["type"] for one in found}, copied)
 
     def _create(self, table: TableId, shape: Shape) -> Target:
         if not self._creates:

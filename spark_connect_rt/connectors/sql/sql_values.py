@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import datetime as dt
+import decimal
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import sqlalchemy as sa
 
 from spark_connect_rt.api.data import logical
+from spark_connect_rt.api.data.json_text import json_text
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.connectors.sql.sql_urls import SQLITE
+from spark_connect_rt.errors import DataError
 
 _CSV_ROWS = 4_096  # of a piece: some 200 kB, what a socket takes at once
 Convert = Callable[[Any], Any]
@@ -33,21 +34,32 @@ _PLAIN_ARROW = (
     pa.types.is_union,  # of numbers, some whole, some not
 )
 _SQLITE_TIME = "%Y-%m-%d %H:%M:%S.%f"
+_EXACT = decimal.Context(prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
+VARIABLE_SCALE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 
 
 def conversion(schema: Schema | None, column: sa.types.TypeEngine[Any], zone: ZoneInfo, dialect: str) -> Convert | None:
-    """Return what a field's values go through on their way to a column; None: nothing, they are fine as they are."""
+    """Return what a field's values go through on their way to a column; None: nothing, they are fine as they are.
+
+    It raises DataError: a nested value has no JSON form; ValueError, OverflowError: a time is outside of Python's.
+    """
     if schema is not None and schema.name not in logical.PYTHON_TYPES and schema.type in _AS_THEY_ARE:
         return None
     zoned = bool(getattr(column, "timezone", False))
-    is_array = isinstance(column, sa.ARRAY)
+    if isinstance(column, sa.ARRAY):
+        of_part = conversion(None, column.item_type, zone, dialect)
+        assert of_part is not None
+        return _of_arrays(of_part)
+    variable = schema is not None and schema.name == VARIABLE_SCALE_DECIMAL and not isinstance(column, sa.JSON)
 
     def convert(value: Any) -> Any:
         if isinstance(value, dt.datetime):
             value = _moment(value, zone, zoned)
             return value.strftime(_SQLITE_TIME) if dialect == SQLITE else value
-        if isinstance(value, Struct | Mapping) or (isinstance(value, list | tuple) and not is_array):
-            return orjson.dumps(_tree(value), option=orjson.OPT_NON_STR_KEYS, default=str).decode()
+        if variable:
+            value = variable_scale_decimal(value)
+        if isinstance(value, Struct | Mapping | list | tuple):
+            return json_text(value)
         if dialect == SQLITE and isinstance(value, dt.date | dt.time | Decimal):
             return str(value)
         return bytes(value) if isinstance(value, bytearray | memoryview) else value
@@ -55,18 +67,28 @@ def conversion(schema: Schema | None, column: sa.types.TypeEngine[Any], zone: Zo
     return convert
 
 
+def _of_arrays(of_part: Convert) -> Convert:
+    def convert(value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return [None if one is None else convert(one) for one in value]
+        return of_part(value)
+
+    return convert
+
+
+def variable_scale_decimal(value: Any) -> Decimal:
+    """Return the number that a Debezium struct of scale and unscaled bytes stands for. Raises DataError: it is none."""
+    try:
+        digits = int.from_bytes(value["value"], "big", signed=True)
+        return Decimal(digits).scaleb(-value["scale"], _EXACT)
+    except (KeyError, TypeError, ValueError, ArithmeticError, DataError) as error:
+        raise DataError(f"a {VARIABLE_SCALE_DECIMAL} needs an integer 'scale' and bytes 'value'") from error
+
+
 def _moment(value: dt.datetime, zone: ZoneInfo, zoned: bool) -> dt.datetime:
     """Return a moment for a column with a time zone, or the wall clock's time in ``zone`` for one without."""
     aware = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
     return aware if zoned else aware.astimezone(zone).replace(tzinfo=None)
-
-
-def _tree(value: Any) -> Any:
-    if isinstance(value, Struct):
-        return {name: _tree(part) for name, part in value.to_dict().items()}
-    if isinstance(value, Mapping):
-        return {name: _tree(part) for name, part in value.items()}
-    return [_tree(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def converted_columns(rows: Sequence[Sequence[Any]], conversions: Sequence[Convert | None]) -> list[Sequence[Any]]:
@@ -97,7 +119,7 @@ class CsvRows:
     """Rows as CSV that PostgreSQL's COPY reads, nothing for null: made piece by piece while the database reads."""
 
     def __init__(self, columns: Sequence[pa.Array]) -> None:
-        """Take columns in a form that has CSV: ``csv_rows``."""
+        """Take columns of numbers, booleans and text: ``sql_texts``."""
         self._table = pa.Table.from_arrays(columns, names=[f"c{index}" for index in range(len(columns))])
 
     def __iter__(self) -> Iterator[bytes]:
@@ -107,23 +129,3 @@ class CsvRows:
             sink = io.BytesIO()
             pyarrow.csv.write_csv(self._table.slice(start, _CSV_ROWS), sink, options)
             yield sink.getvalue()
-
-
-def csv_rows(columns: Sequence[pa.Array | Sequence[Any]]) -> CsvRows | None:
-    """Return columns as CSV; None: some values have no such form."""
-    try:
-        return CsvRows([_csv_column(values) for values in columns])
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        return None
-
-
-def _csv_column(values: pa.Array | Sequence[Any]) -> pa.Array:
-    array = values if isinstance(values, pa.Array) else pa.array(values)
-    if pa.types.is_union(array.type):  # as Arrow makes one column of such a list
-        whole, fractions = array.field(0), array.field(1)
-        array = whole if fractions.null_count == len(array) else pc.coalesce(fractions, whole.cast(pa.float64()))
-    if pa.types.is_nested(array.type):
-        raise TypeError("arrays have no CSV form")
-    if pa.types.is_binary(array.type):
-        return pa.array([None if value is None else "\\x" + value.hex() for value in values], pa.string())
-    return array.cast(pa.string()) if pa.types.is_null(array.type) or pa.types.is_decimal(array.type) else array

@@ -12,11 +12,11 @@ from sqlalchemy.dialects import postgresql, sqlite
 from spark_connect_rt.connectors.sql.sql_batches import ShapeColumns
 from spark_connect_rt.connectors.sql.sql_copy import CopyWords
 from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
-from spark_connect_rt.connectors.sql.sql_queries import as_written
 from spark_connect_rt.connectors.sql.sql_rows import Rows, Shape
 from spark_connect_rt.connectors.sql.sql_sink_config import INSERT, UPDATE, UPSERT
 from spark_connect_rt.connectors.sql.sql_tables import TableId
 from spark_connect_rt.connectors.sql.sql_target import Target
+from spark_connect_rt.connectors.sql.sql_texts import text_column
 from spark_connect_rt.connectors.sql.sql_urls import POSTGRESQL
 from spark_connect_rt.connectors.sql.sql_values import (
     Convert,
@@ -24,11 +24,13 @@ from spark_connect_rt.connectors.sql.sql_values import (
     conversion,
     converted_arrays,
     converted_columns,
-    csv_rows,
 )
+from spark_connect_rt.errors import DataError
 from spark_connect_rt.pipeline.backed_off_tries import BackedOffTries
 
 _SAVEPOINT = "connectrt_copy"
+# A row would be written twice: two keys that Python tells apart are one for the column's type.
+_ONE_KEY_TWICE = ("21000", "23505")
 Columns = Sequence[pa.Array | Sequence[Any]]
 UPSERTS: dict[str, Any] = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
 """Dialects that can replace a row by its key, and how."""
@@ -53,33 +55,37 @@ class Writer:
         self._has_savepoint = False
 
     def write(self, target: Target, run: Rows) -> None:
-        """Write a run of rows, ``batch.size`` at a time. Raises the driver's errors."""
+        """Write a run of rows, ``batch.size`` at a time. Raises the driver's errors, DataError: a value has no form."""
         conversions = self._conversions(target, run.shape)
         for start in range(0, len(run.rows), self._batch_size):
             rows = run.rows[start : start + self._batch_size]
-            self._write(target.table, run.shape, converted_columns(rows, conversions), len(rows))
+            self._write(target, run.shape, converted_columns(rows, conversions), len(rows))
 
     def write_columns(self, target: Target, run: ShapeColumns) -> None:
-        """Write rows that are columns, as ``write``. Raises the driver's errors."""
+        """Write rows that are columns, as ``write``. Raises as ``write``."""
         conversions = self._conversions(target, run.shape)
         count = len(run.columns[0])
         for start in range(0, count, self._batch_size):
             columns = [column.slice(start, self._batch_size) for column in run.columns]
             some = min(self._batch_size, count - start)
-            self._write(target.table, run.shape, converted_arrays(columns, conversions), some)
+            self._write(target, run.shape, converted_arrays(columns, conversions), some)
 
     def _conversions(self, target: Target, shape: Shape) -> list[Convert | None]:
         database = self._database
         return [
-            conversion(schema, target.columns[name], database.zone, database.dialect)
+            _named(target, name, conversion(schema, target.columns[name], database.zone, database.dialect))
             for name, schema in zip(shape.columns, shape.schemas, strict=True)
         ]
 
-    def _write(self, table: TableId, shape: Shape, columns: Columns, count: int) -> None:
-        copies = self._copy_from_rows is not None and count >= self._copy_from_rows
-        if not (copies and self._copy(table, shape, columns)):
+    def _write(self, target: Target, shape: Shape, columns: Columns, count: int) -> None:
+        if self._database.dialect != POSTGRESQL:
             lists = [column.to_pylist() if isinstance(column, pa.Array) else column for column in columns]
-            self._execute(table, shape, lists)
+            self._execute(target.table, shape, lists)
+            return
+        texts = [_texts(target, name, column) for name, column in zip(shape.columns, columns, strict=True)]
+        copies = self._copy_from_rows is not None and count >= self._copy_from_rows
+        if not (copies and self._copy(target, shape, texts)):
+            self._execute(target.table, shape, [column.cast(pa.string()).to_pylist() for column in texts])
 
     def _execute(self, table: TableId, shape: Shape, columns: Sequence[Sequence[Any]]) -> None:
         names = [f"v{index}" for index in range(len(columns))]
@@ -87,20 +93,19 @@ class Writer:
         statement = write_statement(self._database.dialect, table, shape, self._mode)
         self._database.connection().execute(statement, parameters)
 
-    def _copy(self, table: TableId, shape: Shape, columns: Columns) -> bool:
-        """Write by COPY; False: some value has no form for that, nothing was written."""
-        data = csv_rows(columns)
-        if data is None:
+    def _copy(self, target: Target, shape: Shape, columns: Sequence[pa.Array]) -> bool:
+        """Write by COPY; False: it would do something else than statements, or cannot; nothing was written."""
+        if target.copied is None or target.copied.barred.intersection(shape.columns):
             return False
+        data = CsvRows(columns)
         connection = self._database.connection()
         if not connection.in_transaction():
             connection.begin()  # it does not see what goes through the driver's own cursor
-        words = CopyWords(table, shape)
+        words = CopyWords(target.table, shape, target.copied)
         if self._mode == INSERT and not shape.deletes:
             self._copy_into(words.copy(direct=True), data)
-        elif not self._went_straight(words, shape, data):
-            self._go_by_stage(words, data)
-        return True
+            return True
+        return self._went_straight(words, shape, data) or self._went_by_stage(words, shape, data)
 
     def _copy_into(self, copy_words: str, data: CsvRows) -> None:
         driver: Any = self._database.connection().connection
@@ -108,24 +113,29 @@ class Writer:
             for piece in data:
                 copy.write(piece)
 
-    def _go_by_stage(self, words: CopyWords, data: CsvRows) -> None:
-        connection = self._database.connection()
-        connection.execute(as_written(words.make_stage()))
-        if words.stage in self._filled:
-            connection.execute(as_written(words.empty_stage()))
+    def _went_by_stage(self, words: CopyWords, shape: Shape, data: CsvRows) -> bool:
+        """Write by way of the temporary table; False: some key would be twice in one statement, so nothing was."""
+        driver: Any = self._database.engine.dialect.dbapi
+        empty = f"; {words.empty_stage()}" if words.stage in self._filled else ""
+        unique = self._mode == UPDATE and not shape.deletes
+        self._execute_all(f"{self._savepoint()}; {words.make_stage(unique)}{empty}")
         self._filled.add(words.stage)
-        self._copy_into(words.copy(direct=False), data)
-        connection.execute(as_written(words.from_stage(self._mode)))
+        try:
+            self._copy_into(words.copy(direct=False), data)
+            self._execute_all(words.from_stage(self._mode))
+        except driver.Error as error:
+            if shape.deletes or error.sqlstate not in _ONE_KEY_TWICE:
+                raise
+            self._execute_all(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
+            return False
+        return True
 
     def _went_straight(self, words: CopyWords, shape: Shape, data: CsvRows) -> bool:
         """Upsert by a plain COPY, as no key is in the table; False: it is not to be tried, or one was."""
         tries = self._tries.setdefault(words.stage, BackedOffTries())
         if self._mode != UPSERT or shape.deletes or not tries.due():
             return False
-        # All of it in one round trip; the last savepoint of a transaction goes with its end.
-        release = f"RELEASE SAVEPOINT {_SAVEPOINT}; " if self._has_savepoint else ""
-        self._execute_all(f"{release}{words.check_upsert()}; SAVEPOINT {_SAVEPOINT}")
-        self._has_savepoint = True
+        self._execute_all(f"{words.check_upsert()}; {self._savepoint()}")
         driver: Any = self._database.engine.dialect.dbapi
         try:
             self._copy_into(words.copy(direct=True), data)
@@ -136,10 +146,38 @@ class Writer:
         tries.worked()
         return True
 
+    def _savepoint(self) -> str:
+        """Return the statements that make the savepoint; the last one of a transaction goes with its end."""
+        release = f"RELEASE SAVEPOINT {_SAVEPOINT}; " if self._has_savepoint else ""
+        self._has_savepoint = True
+        return f"{release}SAVEPOINT {_SAVEPOINT}"
+
     def _execute_all(self, statements: str) -> None:
+        """Execute all in one round trip."""
         driver: Any = self._database.connection().connection
         with driver.cursor() as cursor:
             cursor.execute(statements, prepare=False)  # several at once cannot be prepared
+
+
+def _named(target: Target, name: str, convert: Convert | None) -> Convert | None:
+    """Return a conversion that names table and column of what it refuses."""
+    if convert is None:
+        return None
+
+    def converted(value: Any) -> Any:
+        try:
+            return convert(value)
+        except (DataError, ValueError, OverflowError) as error:
+            raise DataError(f"column {name} of table {target.table}: {error}") from error
+
+    return converted
+
+
+def _texts(target: Target, name: str, column: pa.Array | Sequence[Any]) -> pa.Array:
+    try:
+        return text_column(column, target.columns[name])
+    except DataError as error:
+        raise DataError(f"column {name} of table {target.table}: {error}") from error
 
 
 def write_statement(dialect: str, table: TableId, shape: Shape, mode: str) -> Any:

@@ -18,7 +18,8 @@ from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SinkBatch, SinkRecord
 from spark_connect_rt.connectors.sql.sql_batches import last_of_each_key, runs_of_batch
 from spark_connect_rt.connectors.sql.sql_rows import RowReader, Shape, runs_of
-from spark_connect_rt.connectors.sql.sql_values import conversion, converted_arrays, converted_columns, csv_rows
+from spark_connect_rt.connectors.sql.sql_texts import text_column
+from spark_connect_rt.connectors.sql.sql_values import CsvRows, conversion, converted_arrays, converted_columns
 from spark_connect_rt.converters.json import JsonConverter
 from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline
 from tests.unit.pipeline.test_sink_columns import consumed
@@ -38,9 +39,8 @@ KEYS = [b'{"k":1}', b'{"k":2}', b'{"k":null}', b"1", b'"x"', None]
 FEW = st.sampled_from([0, 1, 2, 2**53, 2**53 + 1, 2**60])  # keys come twice; some are no exact float
 
 
-def text_of_rows(columns: Any) -> bytes | None:
-    rows = csv_rows(columns)
-    return None if rows is None else b"".join(rows)
+def text_of_rows(columns: Any) -> bytes:
+    return b"".join(CsvRows([text_column(column, sa.types.NullType()) for column in columns]))
 
 
 def by_records(records: list[SinkRecord], reader: RowReader, replaces: bool, dialect: str) -> list[tuple[Shape, Any]]:

@@ -1,0 +1,210 @@
+"""Columns of values -> what PostgreSQL reads as text, the same for INSERT and for COPY. Pure.
+
+A typed parameter of a statement is cast by the database (1.75 into bigint is 2), a text of COPY is parsed (1.75 is
+refused). So that a row has one result however many come with it, both get the same text, and a value of a kind that
+the column's type is not for is refused here: a number is no boolean, no JSON, no bytes.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
+
+from spark_connect_rt.errors import DataError
+
+SqlType = sa.types.TypeEngine[Any]
+ToText = Callable[[Any, "Family"], str]
+_EXACT_WHOLE = 2**53  # above it a float stands for several whole numbers
+_LONGEST_DIGITS = 1_000  # of a Decimal written out; a longer one keeps its exponent
+_LONG_DIGITS = 20
+
+
+class Family(enum.Enum):
+    """What kind of values a column's type is for."""
+
+    BOOLEAN = enum.auto()
+    WHOLE = enum.auto()
+    NUMBER = enum.auto()
+    MONEY = enum.auto()
+    BYTES = enum.auto()
+    DATE = enum.auto()
+    TIME = enum.auto()
+    MOMENT = enum.auto()
+    INTERVAL = enum.auto()
+    TEXT = enum.auto()
+    UNKNOWN = enum.auto()  # a type that SQLAlchemy has no class for: the database decides
+    TEXT_ONLY = enum.auto()  # json, uuid, enums, ranges ...: whatever comes must be their text
+
+
+_FAMILIES: tuple[tuple[tuple[type[Any], ...], Family], ...] = (
+    ((sa.Boolean,), Family.BOOLEAN),
+    ((sa.Integer, postgresql.OID), Family.WHOLE),
+    ((sa.Float, sa.Numeric), Family.NUMBER),
+    ((postgresql.MONEY,), Family.MONEY),
+    ((sa.types._Binary,), Family.BYTES),
+    ((sa.DateTime,), Family.MOMENT),
+    ((sa.Date,), Family.DATE),
+    ((sa.Time,), Family.TIME),
+    ((postgresql.INTERVAL, sa.Interval), Family.INTERVAL),
+    ((sa.Enum,), Family.TEXT_ONLY),
+    ((sa.String,), Family.TEXT),
+    ((sa.types.NullType,), Family.UNKNOWN),
+)
+_OF_ARROW = (
+    (pa.types.is_signed_integer, int),
+    (pa.types.is_floating, float),
+    (pa.types.is_boolean, bool),
+    (pa.types.is_string, str),
+)
+
+
+def family_of(kind: SqlType) -> Family:
+    """Return what values a type is for; of a domain, its base type's."""
+    if isinstance(kind, postgresql.DOMAIN):
+        return family_of(kind.data_type)
+    return next((family for kinds, family in _FAMILIES if isinstance(kind, kinds)), Family.TEXT_ONLY)
+
+
+def text_column(values: pa.Array | Sequence[Any], kind: SqlType) -> pa.Array:
+    """Return a column of numbers, booleans or text whose text form (Arrow's cast to string) the database reads.
+
+    Raises DataError: a value is of a kind that the column's type is not for, or has no text form.
+    """
+    if isinstance(values, pa.Array) and pa.types.is_null(values.type):
+        return values
+    if isinstance(values, pa.Array) and pa.types.is_union(values.type):
+        return _of_union(values, kind)
+    found = values if isinstance(values, pa.Array) else _plain(values)
+    if found is not None:
+        of = next((one for is_kind, one in _OF_ARROW if is_kind(found.type)), None)
+        if of is not None:
+            family = family_of(kind)
+            _check(of, kind, family)
+            return _wholes(found) if of is float and family is Family.WHOLE else found
+    return pa.array([_text(one, kind) for one in _listed(values)], pa.string())
+
+
+def _of_union(values: pa.Array, kind: SqlType) -> pa.Array:
+    """Return numbers of which some are whole, in Arrow's form of such a list: a child for each kind."""
+    whole, fractions = (values.field(index) for index in (0, 1))
+    for one, other in ((whole, fractions), (fractions, whole)):
+        if other.null_count == len(values):
+            return text_column(one, kind)
+    parts = [text_column(one, kind).cast(pa.string()) for one in (fractions, whole)]
+    return pc.coalesce(*parts)
+
+
+def _listed(values: pa.Array | Sequence[Any]) -> Sequence[Any]:
+    return values.to_pylist() if isinstance(values, pa.Array) else values
+
+
+def _plain(values: Sequence[Any]) -> pa.Array | None:
+    """Return values of one plain class as an array, None for any others."""
+    classes = set(map(type, values)) - {type(None)}
+    if not classes:
+        return pa.nulls(len(values), pa.string())
+    if len(classes) > 1 or not classes <= {int, float, bool, str}:
+        return None
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, ValueError, OverflowError):  # a longer integer, text that is no Unicode
+        return None
+
+
+def _wholes(column: pa.Array) -> pa.Array:
+    """Return floats for a column of integers: a whole number without its point, a fraction as it is, to be refused."""
+    try:
+        made = column.cast(pa.int64())
+        if not pc.any(pc.greater(pc.abs_checked(made), _EXACT_WHOLE)).as_py():
+            return made
+    except pa.ArrowException:
+        pass
+    return pa.array([_text(one, sa.Integer()) for one in column.to_pylist()], pa.string())
+
+
+def _check(of: type[Any], kind: SqlType, family: Family) -> ToText:
+    """Return how values of a class are written. Raises DataError: not into this column."""
+    for one, name, families, to_text in _KINDS:
+        if issubclass(of, one):
+            if family in families:
+                return to_text
+            raise DataError(f"{name} cannot be written into a column of type {type_name(kind)}")
+    raise DataError(f"a value of class {of.__name__} cannot be written into a column of type {type_name(kind)}")
+
+
+def type_name(kind: SqlType) -> str:
+    """Return a type's name for messages, such as BIGINT."""
+    return str(getattr(kind, "__visit_name__", type(kind).__name__)).upper()
+
+
+def _text(value: Any, kind: SqlType) -> str | None:
+    if value is None:
+        return None
+    if isinstance(kind, sa.ARRAY) and isinstance(value, list | tuple):
+        return _array_text(value, kind)
+    family = family_of(kind)
+    return _check(type(value), kind, family)(value, family)
+
+
+def _array_text(values: Sequence[Any], kind: sa.ARRAY[Any]) -> str:
+    parts = []
+    for one in values:
+        if isinstance(one, list | tuple):
+            parts.append(_array_text(one, kind))
+            continue
+        text = _text(one, kind.item_type)
+        parts.append("NULL" if text is None else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"')
+    return "{" + ",".join(parts) + "}"
+
+
+def _text_of_text(value: str, _: Family) -> str:
+    if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise DataError("the text has a character that no database text has (NUL or half of a surrogate pair)")
+    return str(value)
+
+
+def _text_of_float(value: float, family: Family) -> str:
+    if family is Family.WHOLE and abs(value) <= _EXACT_WHOLE and value.is_integer():
+        return str(int(value))
+    return str(pa.scalar(value, pa.float64()).cast(pa.string()).as_py())  # the text that COPY's CSV has
+
+
+def _text_of_decimal(value: Decimal, family: Family) -> str:
+    if not value.is_finite() or abs(value.adjusted()) > _LONGEST_DIGITS:
+        return str(value)
+    if family is Family.WHOLE and value.adjusted() < _LONG_DIGITS and value == int(value):
+        return str(int(value))
+    return f"{value:f}"
+
+
+def _precision(value: dt.datetime | dt.time) -> str:
+    return "milliseconds" if value.microsecond and not value.microsecond % 1_000 else "auto"
+
+
+_NUMBERS = frozenset({Family.WHOLE, Family.NUMBER, Family.TEXT, Family.UNKNOWN})
+_BOOLEANS = frozenset({Family.BOOLEAN, Family.TEXT, Family.UNKNOWN})
+_BYTES = frozenset({Family.BYTES, Family.TEXT, Family.UNKNOWN})
+_DATES = frozenset({Family.DATE, Family.MOMENT, Family.TEXT, Family.UNKNOWN})
+_TIMES = frozenset({Family.TIME, Family.INTERVAL, Family.TEXT, Family.UNKNOWN})
+_UUIDS = frozenset({Family.TEXT_ONLY, Family.TEXT, Family.UNKNOWN})
+_KINDS: tuple[tuple[type[Any], str, frozenset[Family], ToText], ...] = (  # a subclass before its class
+    (str, "text", frozenset(Family), _text_of_text),
+    (bool, "a boolean", _BOOLEANS, lambda value, _: "true" if value else "false"),
+    (int, "an integer", _NUMBERS | {Family.MONEY}, lambda value, _: str(value)),
+    (float, "a float", _NUMBERS, _text_of_float),
+    (Decimal, "a decimal", _NUMBERS | {Family.MONEY}, _text_of_decimal),
+    (bytes, "bytes", _BYTES, lambda value, _: "\\x" + value.hex()),
+    (dt.datetime, "a timestamp", _DATES | {Family.TIME}, lambda value, _: value.isoformat(" ", _precision(value))),
+    (dt.date, "a date", _DATES, lambda value, _: value.isoformat()),
+    (dt.time, "a time", _TIMES, lambda value, _: value.isoformat(_precision(value))),
+    (UUID, "a UUID", _UUIDS, lambda value, _: str(value)),
+)
