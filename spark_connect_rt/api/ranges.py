@@ -36,6 +36,13 @@ class RangeSourceConnector(SourceConnector):
         Raises ConnectError: the source cannot be asked.
         """
 
+    def absent(self) -> list[str]:
+        """Return what the configuration names and the source does not have, as texts for a message. None by default.
+
+        A batch read is refused with them. A task or a stream waits for them. Called while the connector is started.
+        """
+        return []
+
     @abstractmethod
     def range_tasks(self, ranges: Sequence[SourceRange], max_tasks: int) -> list[dict[str, str]]:
         """Split ranges into at most ``max_tasks`` task configurations.

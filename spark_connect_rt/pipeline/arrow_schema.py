@@ -5,8 +5,6 @@ For code that reads Arrow from elsewhere (Parquet, Spark, a database) and hands 
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 
 from spark_connect_rt.api.data import logical
@@ -112,14 +110,3 @@ class RowColumns:
 
 def _exact(field: pa.Field) -> bool:
     return not pa.types.is_temporal(field.type) and not pa.types.is_nested(field.type)
-
-
-def has_maps(schema: Schema) -> bool:
-    """Tell whether a MAP is somewhere in a schema: Arrow gives its values as pairs, so such rows go one by one."""
-    parts = [schema.value_schema, *(member.schema for member in schema.fields)]
-    return schema.type is Type.MAP or any(part is not None and has_maps(part) for part in parts)
-
-
-def python_values(values: pa.Array) -> list[Any]:
-    """Return the elements as Connect values in row form: maps as dicts, structs as mappings."""
-    return list(values.to_pylist(maps_as_pydicts="strict"))

@@ -16,10 +16,10 @@ from spark_connect_rt.api.converter import Converter
 from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.records import ConsumedRecord, ConsumeRow, Header, SinkBatch, SinkRecord
 from spark_connect_rt.converters.byte_array import ByteArrayConverter
-from spark_connect_rt.errors import ExternalError
+from spark_connect_rt.errors import DataError, ExternalError
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
-from spark_connect_rt.pipeline.errant_records import Errant, Stage, StageError
+from spark_connect_rt.pipeline.errant_records import JAVA_SINK_TASK, Errant, Stage, StageError
 from spark_connect_rt.pipeline.record_builder import build_sink_records
 from spark_connect_rt.pipeline.retry_tolerance import RetryTolerance, Waiting
 from spark_connect_rt.pipeline.transformation_chain import TransformationChain
@@ -177,18 +177,25 @@ class SinkPipeline:
         places = pc.cumulative_sum(column.is_valid().cast(pa.int64()))
         return found[0], found[1].take(pc.if_else(column.is_valid(), pc.subtract(places, 1), None))
 
-    def transform(self, records: Iterable[SinkRecord]) -> SinkConverted:
-        """Return records that need no converter, transformed. Raises DataError as ``convert``."""
+    def transform(self, records: Iterable[tuple[SinkRecord, DataError | None]]) -> SinkConverted:
+        """Return records that need no converter, transformed; those with an error are errant.
+
+        Raises DataError as ``convert``.
+        """
         if self._chain.parts:
             records = list(records)
-            self._chain.prepare(records)
+            self._chain.prepare([record for record, unreadable in records if unreadable is None])
         kept: list[SinkRecord] = []
         offsets: dict[TopicPartition, int] = {}
-        for record in records:
+        for record, unreadable in records:
             origin: ConsumeRow = (record.topic, record.partition, record.offset, record.timestamp_ms, None, None, None)
-            passed = self._tolerance.run(lambda _, one=record: self._chain.apply(one), origin)  # type: ignore[misc]
-            if passed is not None:
-                kept.append(passed)
+            if unreadable is None:
+                passed = self._tolerance.run(lambda _, one=record: self._chain.apply(one), origin)  # type: ignore[misc]
+                if passed is not None:
+                    kept.append(passed)
+            else:
+                errant = Errant(place_of(origin), Stage.VALUE_CONVERTER, unreadable, JAVA_SINK_TASK, origin)
+                self._tolerance.give_up(errant)
             offsets[TopicPartition(record.topic, record.partition)] = record.offset + 1
         errants = self._tolerance.take_errants()
         return SinkConverted(kept, offsets, len(errants), errants)

@@ -17,8 +17,9 @@ import pyarrow as pa
 from spark_connect_rt.api.data.schema import BYTES
 from spark_connect_rt.api.records import Header, Polled, SourceBatch, SourceRecord, Written
 from spark_connect_rt.converters.byte_array import ByteArrayConverter
-from spark_connect_rt.errors import ExternalError
+from spark_connect_rt.errors import DataError, ExternalError
 from spark_connect_rt.pipeline.columns import TOPIC
+from spark_connect_rt.pipeline.connect_values import row_values
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.pipeline.dead_letters import DeadLetters
 from spark_connect_rt.pipeline.errant_records import JAVA_SOURCE_TASK, Errant, Stage, StageError
@@ -33,8 +34,8 @@ SourceOffsets = tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]
 RowPlace = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 """(source partition, source offset) of one record."""
 
-_Row = tuple[SourceRecord, Mapping[str, Any] | None]
-"""A record, and the offset to take after it."""
+_Row = tuple[SourceRecord, Mapping[str, Any] | None, DataError | None]
+"""A record, the offset to take after it, and why its key or value cannot be read where that is so."""
 
 BATCH_BYTES = 2 << 20  # rows are handed on when they are this large
 JOINED_BYTES = 256 << 10  # batches below it cost more on their way than their bytes do
@@ -162,8 +163,8 @@ class SourcePipeline:
             rows = rows_of_piece(piece)
             if self._many and isinstance(piece, SourceBatch):
                 rows = self._prepared(rows)
-            for record, offset in rows:
-                count += self._convert_row(record, offset)
+            for record, offset, unreadable in rows:
+                count += self._convert_row(record, offset, unreadable)
                 if self._rows.bytes >= BATCH_BYTES:
                     converted.extend(self._take_rows())
             rows_of_each.append(count)
@@ -172,7 +173,7 @@ class SourcePipeline:
 
     def _prepared(self, rows: Iterator[_Row]) -> Iterator[_Row]:
         listed = list(rows)
-        self._prepare([record for record, _ in listed])
+        self._prepare([record for record, _, unreadable in listed if unreadable is None])
         return iter(listed)
 
     def _prepare(self, records: Sequence[SourceRecord]) -> None:
@@ -253,9 +254,15 @@ class SourcePipeline:
             return None
         return columns_batch(piece.topic, values, keys, piece.timestamps_ms, piece.partition, headers)
 
-    def _convert_row(self, record: SourceRecord, offset: Mapping[str, Any] | None) -> bool:
+    def _convert_row(
+        self, record: SourceRecord, offset: Mapping[str, Any] | None, unreadable: DataError | None = None
+    ) -> bool:
         """Append a record's row; return whether there is one."""
-        row = self._tolerance.run(self._path, record)
+        row = None
+        if unreadable is None:
+            row = self._tolerance.run(self._path, record)
+        else:
+            self._tolerance.give_up(errant_polled(record, unreadable))
         if row is not None:
             self._rows.append(row)
         if offset is not None:
@@ -289,6 +296,11 @@ def place_of(record: SourceRecord) -> str:
     partition = "" if record.partition is None else f"-{record.partition}"
     source = f"source partition {dict(record.source_partition or {})} offset {dict(record.source_offset or {})}"
     return f"record for topic {record.topic}{partition} of {source}"
+
+
+def errant_polled(record: SourceRecord, unreadable: DataError) -> Errant:
+    """Return a record of a batch whose key or value has no Python value."""
+    return Errant(place_of(record), Stage.TASK_POLL, unreadable, JAVA_SOURCE_TASK, record)
 
 
 def _fewer(converted: Sequence[ConvertedBatch]) -> Iterator[ConvertedBatch]:
@@ -325,26 +337,30 @@ def _topics_of(batch: pa.RecordBatch) -> tuple[str, ...]:
 
 
 def rows_of_piece(piece: Polled) -> Iterator[_Row]:
-    """Yield (record, offset to take after it); of a SourceBatch only the last record ends at its offset."""
+    """Yield the rows of what was polled; of a SourceBatch only the last record ends at its offset.
+
+    A key or value that cannot be read is None in its record.
+    """
     if isinstance(piece, SourceRecord):
-        yield piece, piece.source_offset
+        yield piece, piece.source_offset, None
     if not isinstance(piece, SourceBatch):
         return
     count = len(piece.values)
-    keys = [None] * count if piece.keys is None else piece.keys.to_pylist()
+    keys = [None] * count if piece.keys is None else row_values(piece.keys, piece.key_schema, "key")
     times = [None] * count if piece.timestamps_ms is None else piece.timestamps_ms.to_pylist()
     headers = [None] * count if piece.headers is None else piece.headers.to_pylist()
-    for index, value in enumerate(piece.values.to_pylist()):
+    for index, value in enumerate(row_values(piece.values, piece.value_schema)):
+        unreadable = next((part for part in (keys[index], value) if isinstance(part, DataError)), None)
         record = SourceRecord(
             piece.source_partition,
             piece.source_offset,
             piece.topic,
-            value=value,
+            value=None if isinstance(value, DataError) else value,
             value_schema=piece.value_schema,
-            key=keys[index],
+            key=None if isinstance(keys[index], DataError) else keys[index],
             key_schema=piece.key_schema,
             partition=piece.partition,
             timestamp_ms=times[index],
             headers=tuple(Header(one["key"], one["value"], BYTES) for one in headers[index] or ()),
         )
-        yield record, piece.source_offset if index == count - 1 else None
+        yield record, piece.source_offset if index == count - 1 else None, unreadable

@@ -16,6 +16,7 @@ from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import Schema, SchemaAndValue, Type
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.errors import DataError
+from spark_connect_rt.pipeline.connect_values import connect_values
 from spark_connect_rt.transforms.columns.struct_columns import ARROW_TYPES
 
 MOMENT = pa.timestamp("us", "UTC")
@@ -91,7 +92,7 @@ def cast_column(values: pa.Array, kind: pa.DataType) -> pa.Array:
     try:
         return values.cast(kind)
     except pa.ArrowException:
-        return typed_column(values.to_pylist(maps_as_pydicts="strict"), kind)
+        return typed_column(connect_values(values, None), kind)
 
 
 def _fitted(value: Any, kind: pa.DataType) -> Any:

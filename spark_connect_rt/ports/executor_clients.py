@@ -6,7 +6,7 @@ an ExecutorClients. In-memory twin: testing.memory_executor_clients.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, Protocol, runtime_checkable
 
@@ -127,6 +127,12 @@ class BatchConsumer(Protocol):
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the log end of each partition (the last stable offset under read_committed)."""
+
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        """Return the ids of topics (KIP-516), another one after a topic was deleted and created again.
+
+        A topic that does not exist, or whose id this consumer cannot learn, has none. Raises ConnectError.
+        """
 
     def close(self) -> None:
         """Close the consumer and its connections."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import fcntl
 import itertools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +162,9 @@ class _FileConsumer:
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {partition: self._topics.end(partition) for partition in partitions}
+
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        return {}
 
     def close(self) -> None:
         self._positions = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +53,7 @@ class MemoryTopics:
     changed: threading.Condition = field(default_factory=threading.Condition)
     fail_produce: Callable[[Row], Exception | None] = lambda row: None
     epochs: dict[str, int] = field(default_factory=dict)  # transactional id -> its newest producer
+    topic_ids: dict[str, str] = field(default_factory=dict)  # of topics that have one
 
     def claim(self, transactional_id: str) -> int:
         """Shut out earlier producers of an id; return the number of the new one."""
@@ -208,6 +209,9 @@ class _MemoryConsumer:
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {partition: self._topics.end(partition) for partition in partitions}
+
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        return {topic: known for topic, known in self._topics.topic_ids.items() if topic in topics}
 
     def close(self) -> None:
         self._positions = {}

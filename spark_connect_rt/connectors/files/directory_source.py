@@ -10,12 +10,11 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from spark_connect_rt.api.connector import ExactlyOnceSupport, SourceConnector, SourceOffset
-from spark_connect_rt.api.data.schema import Schema
-from spark_connect_rt.api.records import SourceBatch, SourceRecord
+from spark_connect_rt.api.records import SourceBatch
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.connectors.files import directory_settings as settings
@@ -31,7 +30,6 @@ from spark_connect_rt.connectors.files.directory_files import (
 )
 from spark_connect_rt.connectors.files.parquet_rows import ParquetRows
 from spark_connect_rt.errors import ConnectError, DataError, RetriableError
-from spark_connect_rt.pipeline.arrow_schema import has_maps, python_values
 from spark_connect_rt.protocol.json_text import tellable
 
 FILE, ROW, LINE, POSITION, SIZE, MODIFIED = "file", "row", "line", "position", "size", "modified"
@@ -94,7 +92,7 @@ class DirectorySourceTask(SourceTask):
         self._done: dict[str, FoundFile] = {}  # read, and left where they are
         self._look_at_ms = self._check_at_ms = self.clock()
 
-    def poll(self) -> Sequence[SourceRecord | SourceBatch] | None:
+    def poll(self) -> Sequence[SourceBatch] | None:
         """Return the next rows of the next file, None when there are none."""
         self._finish_stored()
         if self._reading is None and not self._open_next():
@@ -241,9 +239,8 @@ class _Reading:
             place = _count(offset, POSITION), _count(offset, LINE)
             self._rows = DelimitedRows(found.path, values, *place, report_errant, whole=True)
 
-    def next(self) -> Sequence[SourceRecord | SourceBatch] | None:
+    def next(self) -> Sequence[SourceBatch] | None:
         """Return the next rows, empty where they were unreadable; None: that was all."""
-        before = self._rows.row if isinstance(self._rows, ParquetRows) else 0
         rows = self._rows.next()
         if rows is None or not len(rows):
             return None if rows is None else ()
@@ -253,8 +250,7 @@ class _Reading:
         self.last_offset = self.reached = self._offset()
         schema = self._rows.schema
         assert schema is not None
-        batch = rows_batch(self._values, {FILE: tellable(self.found.path)}, self.last_offset, schema, rows)
-        return list(self._records(batch, schema, before)) if has_maps(schema) else [batch]
+        return [rows_batch(self._values, {FILE: tellable(self.found.path)}, self.last_offset, schema, rows)]
 
     @property
     def gave_nothing(self) -> bool:
@@ -273,13 +269,6 @@ class _Reading:
         rows = self._rows
         place = {ROW: rows.row} if isinstance(rows, ParquetRows) else {LINE: rows.line, POSITION: rows.position}
         return {**place, SIZE: self.found.size_bytes, MODIFIED: self.found.modified_ms}
-
-    def _records(self, batch: SourceBatch, schema: Schema, before: int) -> Iterator[SourceRecord]:
-        """Yield the rows of a batch one by one: maps have no column form."""
-        keys: list[Any] = [None] * len(batch.values) if batch.keys is None else batch.keys.to_pylist()
-        for index, (key, value) in enumerate(zip(keys, python_values(batch.values), strict=True), before + 1):
-            offset = {**batch.source_offset, ROW: index}
-            yield SourceRecord(batch.source_partition, offset, batch.topic, value, schema, key, batch.key_schema)
 
 
 def _is_of(offset: Mapping[str, Any], found: FoundFile) -> bool:

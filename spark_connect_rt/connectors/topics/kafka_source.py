@@ -116,6 +116,12 @@ class KafkaSourceConnector(RangeSourceConnector):
             found.append(SourceRange(place, first, end, settings.target_topic(form, one.topic), number))
         return found
 
+    def absent(self) -> list[str]:
+        """Return the topics of ``topics`` that the cluster lacks; a pattern names none."""
+        servers, found = self._values["source.bootstrap.servers"], {one.topic for one in self._partitions}
+        absent = [name for name in self._values["topics"] if name not in found]
+        return [f'topics: topic "{name}" does not exist at {servers}' for name in absent]
+
     def range_tasks(self, ranges: Sequence[SourceRange], max_tasks: int) -> list[dict[str, str]]:
         """See RangeSourceConnector."""
         shares = [ranges[first::max_tasks] for first in range(min(max_tasks, len(ranges)))]

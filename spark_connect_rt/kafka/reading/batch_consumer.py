@@ -7,7 +7,7 @@ takes up to 1 s to look them up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -107,6 +107,10 @@ class KafkaBatchConsumer:
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """See ``ports.executor_clients.BatchConsumer.end_offsets``."""
         return look_up_offsets(self._consumer, dict.fromkeys(partitions, NEXT), LOOKUP_TIMEOUT_S)
+
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        """See ``ports.executor_clients.BatchConsumer.topic_ids``: librdkafka's consumer tells none."""
+        return {}
 
     def close(self) -> None:
         """See ``ports.executor_clients.BatchConsumer.close``."""

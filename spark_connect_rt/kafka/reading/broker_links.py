@@ -20,7 +20,7 @@ from spark_connect_rt.kafka.connection_problem import refusal_of_error
 from spark_connect_rt.kafka.group_connection import connect
 from spark_connect_rt.kafka.membership.group_link import NETWORK_ERRORS
 from spark_connect_rt.kafka.reading.fetch_settings import FetchSettings
-from spark_connect_rt.kafka.reading.leader_epochs import LeadersRequest, leader_epochs
+from spark_connect_rt.kafka.reading.leaders_request import LeadersRequest, topic_leaders
 from spark_connect_rt.protocol.ids import TopicPartition
 
 FETCH, ASK = "fetch", "ask"  # a broker answers one connection in order, and a fetch may wait
@@ -46,6 +46,7 @@ class BrokerLinks:
         self._let_in = False
         self.leaders: dict[TopicPartition, int] = {}
         self.epochs: dict[TopicPartition, int] = {}  # of these leaders, where brokers tell
+        self.topic_ids: dict[str, str] = {}  # of topics asked about, where brokers tell
         self._known: set[TopicPartition] = set()
         self._topic_errors: dict[str, int] = {}
 
@@ -101,16 +102,17 @@ class BrokerLinks:
         if not metadata.brokers:
             return
         self._brokers = {broker[0]: (broker[1], broker[2]) for broker in metadata.brokers}
+        found = list(topic_leaders(metadata))
         errors = {topic: code for topic, code in self._topic_errors.items() if topic not in topics}
-        self._topic_errors = errors | {topic[1]: topic[0] for topic in metadata.topics if topic[0]}
-        led_by = {
-            TopicPartition(topic[1], partition[1]): partition[2] for topic in metadata.topics for partition in topic[3]
-        }
+        self._topic_errors = errors | {one.topic: one.error_code for one in found if one.error_code}
+        self.topic_ids = {topic: known for topic, known in self.topic_ids.items() if topic not in topics}
+        self.topic_ids |= {one.topic: one.topic_id for one in found if one.topic_id is not None}
+        led_by = {partition: leader for one in found for partition, leader in one.leaders.items()}
         self._known = {one for one in self._known if one.topic not in topics} | led_by.keys()
         led_by = {one: broker for one, broker in self.leaders.items() if one.topic not in topics} | led_by
         self.leaders = {partition: broker for partition, broker in led_by.items() if broker in self._brokers}
         epochs = {one: epoch for one, epoch in self.epochs.items() if one.topic not in topics}
-        self.epochs = epochs | dict(leader_epochs(metadata))
+        self.epochs = epochs | {partition: epoch for one in found for partition, epoch in one.epochs.items()}
 
     async def _send(self, address: Address, purpose: str, request: Any) -> Any:
         async with self._opening[address, purpose]:

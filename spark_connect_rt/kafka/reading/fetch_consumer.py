@@ -10,7 +10,7 @@ import asyncio
 import math
 import selectors
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ from spark_connect_rt.kafka.reading.broker_links import BrokerLinks
 from spark_connect_rt.kafka.reading.fetch_settings import fetch_settings
 from spark_connect_rt.kafka.reading.fetched_rows import as_one, fetched_rows
 from spark_connect_rt.kafka.reading.fetcher import TICK_S, Fetcher, PartitionAnswer, PartitionReading, has_steps_left
+from spark_connect_rt.kafka.reading.log_moves import LogWatch
 from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT
 from spark_connect_rt.protocol.ids import TopicPartition
 
@@ -36,15 +37,18 @@ _T = TypeVar("_T")
 class FetchConsumer:
     """A BatchConsumer on connections that receive into buffers of its own. One thread."""
 
-    def __init__(self, config: Mapping[str, str]) -> None:
-        """Take Java's properties, all of which ``fetch_settings`` honours. Raises BadConfigError."""
+    def __init__(self, config: Mapping[str, str], watch: LogWatch | None = None) -> None:
+        """Take Java's properties, all of which ``fetch_settings`` honours, and who decides about moved logs.
+
+        Raises BadConfigError.
+        """
         self._settings = fetch_settings(config)
         self._selector = selectors.DefaultSelector()
         self._loop = asyncio.SelectorEventLoop(self._selector)
         self._ran_s = 0.0
         self._pool = BufferPool()
         opened = partial(connect_buffered, self._pool)
-        self._fetcher = Fetcher(self._settings, BrokerLinks(self._settings, opened))
+        self._fetcher = Fetcher(self._settings, BrokerLinks(self._settings, opened), watch)
         self._rows: _Rows | None = None  # of the answer that is being returned
 
     def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -88,6 +92,10 @@ class FetchConsumer:
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """See ``ports.executor_clients.BatchConsumer.end_offsets``."""
         return self._run(self._fetcher.look_up(dict.fromkeys(partitions, NEXT), LOOKUP_TIMEOUT_S))
+
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        """See ``ports.executor_clients.BatchConsumer.topic_ids``."""
+        return self._run(self._fetcher.ask_topic_ids(topics))
 
     def close(self) -> None:
         """See ``ports.executor_clients.BatchConsumer.close``."""

@@ -15,13 +15,13 @@ import contextlib
 import logging
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import KafkaError
 
-from spark_connect_rt.errors import NotFoundError, RetriableError
+from spark_connect_rt.errors import ConnectError, NotFoundError, RetriableError
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.reading.broker_links import FETCH, BrokerLinks
 from spark_connect_rt.kafka.reading.fetch_settings import FetchSettings, backoff_s
@@ -32,6 +32,7 @@ from spark_connect_rt.kafka.reading.leader_epochs import (
     FencedFetchRequest,
     epoch_ends,
 )
+from spark_connect_rt.kafka.reading.log_moves import LogMove, LogWatch
 from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT
 from spark_connect_rt.kafka.reading.offset_requests import look_up
 from spark_connect_rt.kafka.records.record_batches import last_batch
@@ -76,9 +77,12 @@ class PartitionAnswer:
 class Fetcher:
     """See the module. Times s of the monotonic clock."""
 
-    def __init__(self, settings: FetchSettings, links: BrokerLinks | None = None) -> None:
-        """Take the settings, and the way to the brokers if it is another than usual."""
+    def __init__(
+        self, settings: FetchSettings, links: BrokerLinks | None = None, watch: LogWatch | None = None
+    ) -> None:
+        """Take the settings, and the way to the brokers and who decides about moved logs if they are not the usual."""
         self._settings = settings
+        self.watch = watch or LogWatch()
         self._links = links or BrokerLinks(settings)
         self._under_way: dict[int, asyncio.Task[Any]] = {}
         self._asked: dict[int, dict[TopicPartition, PartitionReading]] = {}
@@ -128,6 +132,11 @@ class Fetcher:
     async def look_up(self, ends: dict[TopicPartition, int], limit_s: float) -> dict[TopicPartition, int]:
         """See ``offset_requests.look_up``."""
         return await look_up(self._links, ends, self._settings.committed_only, limit_s)
+
+    async def ask_topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        """Return the ids of topics that have one. Raises RetriableError: no broker answers; ConnectError."""
+        await self._links.refresh(topics)
+        return {topic: self._links.topic_ids[topic] for topic in topics if topic in self._links.topic_ids}
 
     async def close(self) -> None:
         """End what is under way."""
@@ -213,6 +222,7 @@ class Fetcher:
             task, self._refreshing = self._refreshing, None
             if self._succeeded(task, None):
                 self._refreshed_s = time.monotonic()
+                await self._compare_topics()
                 self._look_for_lost()
         for broker in [broker for broker, (task, _) in self._checks.items() if task.done()]:
             task, doubted = self._checks.pop(broker)
@@ -294,24 +304,62 @@ class Fetcher:
         log.warning("%s: %s, going on at %d", place, text, position)
         self.readings[place] = PartitionReading(position, position, epoch=end.leader_epoch, leader_epoch=leader_epoch)
 
+    async def _compare_topics(self) -> None:
+        """Read topics from their beginning that were deleted and created again behind their positions (KIP-516)."""
+        for topic in {place.topic for place in self.readings}:
+            topic_id = self._links.topic_ids.get(topic)
+            if topic_id is None or not self.watch.is_another(topic, topic_id):
+                continue
+            places = {place: reading for place, reading in self.readings.items() if place.topic == topic}
+            try:
+                found = await self.look_up(dict.fromkeys(places, FIRST), _RESET_LIMIT_S)
+            except (RetriableError, NotFoundError):
+                self._forget_leaders(places)  # nothing is asked of it at positions of the other topic
+                continue
+            for place, reading in places.items():
+                self._decide(LogMove(place, reading.position, found[place], recreated=True))
+            self.watch.take(topic, topic_id)
+            self.readings.update({place: PartitionReading(found[place], found[place]) for place in places})
+
+    def _forget_leaders(self, places: Iterable[TopicPartition]) -> None:
+        for place in places:
+            self._links.leaders.pop(place, None)
+
+    def _decide(self, move: LogMove) -> None:
+        """Ask whether to go on behind a move. Raises ConnectError: not so; it is met again then."""
+        try:
+            if self._settings.reset == "none":
+                raise connect_error(KafkaError(KafkaError._AUTO_OFFSET_RESET, str(move)), f"reading {move.partition}")
+            self.watch.decide(move)
+        except ConnectError:
+            self._outdated = True
+            self._forget_leaders([move.partition])
+            raise
+
     async def _reset(self, partition: TopicPartition, reading: PartitionReading) -> None:
         """Go on where auto.offset.reset says: what was to be read is gone."""
-        if self._settings.reset == "none":
-            error = KafkaError(KafkaError._AUTO_OFFSET_RESET, f"no record at offset {reading.fetch_at}")
-            raise connect_error(error, f"reading {partition}")
-        end = FIRST if self._settings.reset == "earliest" else NEXT
+        wanted = reading.fetch_at
+        assert wanted is not None, partition
         try:
-            found = await self.look_up({partition: end}, _RESET_LIMIT_S)
+            await self._links.refresh({partition.topic})
+            await self._compare_topics()
+            if self.readings.get(partition) is not reading or partition not in self._links.leaders:
+                return
+            found = (await self.look_up({partition: FIRST}, _RESET_LIMIT_S))[partition]
+            if self._settings.reset == "latest":
+                found = (await self.look_up({partition: NEXT}, _RESET_LIMIT_S))[partition]
         except (RetriableError, NotFoundError):
             self._wait(reading)
-        else:
-            self.readings[partition] = PartitionReading(found[partition], found[partition])
+            return
+        self._decide(LogMove(partition, wanted, found, recreated=False))
+        self.readings[partition] = PartitionReading(found, found)
 
     def _refused(self, partition: TopicPartition, reading: PartitionReading, code: int) -> None:
         """Ask for the leader again and wait a little; raise what that does not resolve."""
         problem = connect_error(KafkaError(code), f"reading {partition}")
         now_s = time.monotonic()
         if isinstance(problem, NotFoundError):
+            self._forget_leaders([partition])  # a topic of that name may be another one when it is there again
             reading.unknown_s = reading.unknown_s or now_s
             if now_s - reading.unknown_s > UNKNOWN_LIMIT_S:
                 self._outdated = True
@@ -328,9 +376,9 @@ class Fetcher:
 
 
 def has_steps_left(loop: asyncio.AbstractEventLoop) -> bool:
-    """Tell whether a loop that is not running has more to do at once: what it took from a socket at its last step.
+    """Tell whether a loop that is not running has more to do at once, which no selector shows any more.
 
-    No selector shows that any more. CPython's own list: there is no public way to ask.
+    CPython's own list: there is no public way to ask.
     """
     return bool(getattr(loop, "_ready", ()))
 

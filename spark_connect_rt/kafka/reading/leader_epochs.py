@@ -1,24 +1,22 @@
 """Leader epochs: how a reader learns that an unclean election cut the log it reads (KIP-320).
 
-Owns: Metadata 8, OffsetForLeaderEpoch 3 and the epochs in Fetch from 9 on, where aiokafka's own end or leave them out.
+Owns: OffsetForLeaderEpoch 3 and the epochs in Fetch from 9 on, where aiokafka's own end or leave them out.
 Brokers older than Kafka 2.3 tell no epochs; then nothing is compared.
-Source: Kafka's ``MetadataResponse.json``, ``OffsetForLeaderEpochRequest.json``, their counterparts.
+Source: Kafka's ``OffsetForLeaderEpochRequest.json`` and its counterpart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from spark_connect_rt.kafka.aiokafka_parts import (
     Array,
-    Boolean,
     FetchRequest,
     Int16,
     Int32,
     Int64,
-    MetadataRequest,
     Request,
     RequestStruct,
     Response,
@@ -38,70 +36,6 @@ class EpochEnd(NamedTuple):
     error_code: int
     leader_epoch: int
     end_offset: int
-
-
-class MetadataResponse_v8(Response):  # type: ignore[misc]  # noqa: N801 - as the library names them
-    """Metadata's answer, as of version 5 but for a partition's leader epoch and who may do what."""
-
-    API_KEY, API_VERSION = 3, 8
-    SCHEMA = Schema(
-        ("throttle_time_ms", Int32),
-        ("brokers", Array(("node_id", Int32), ("host", _TEXT), ("port", Int32), ("rack", _TEXT))),
-        ("cluster_id", _TEXT),
-        ("controller_id", Int32),
-        (
-            "topics",
-            Array(
-                ("error_code", Int16),
-                ("topic", _TEXT),
-                ("is_internal", Boolean),
-                (
-                    "partitions",
-                    Array(
-                        ("error_code", Int16),
-                        ("partition", Int32),
-                        ("leader", Int32),
-                        ("leader_epoch", Int32),
-                        ("replicas", Array(Int32)),
-                        ("isr", Array(Int32)),
-                        ("offline_replicas", Array(Int32)),
-                    ),
-                ),
-                ("topic_authorized_operations", Int32),
-            ),
-        ),
-        ("cluster_authorized_operations", Int32),
-    )
-
-
-class MetadataRequest_v8(RequestStruct):  # type: ignore[misc]  # noqa: N801
-    """Metadata of topics by name."""
-
-    API_KEY, API_VERSION, RESPONSE_TYPE = 3, 8, MetadataResponse_v8
-    SCHEMA = Schema(
-        ("topics", Array(_TEXT)),
-        ("allow_auto_topic_creation", Boolean),
-        ("include_cluster_authorized_operations", Boolean),
-        ("include_topic_authorized_operations", Boolean),
-    )
-
-
-class LeadersRequest(MetadataRequest):  # type: ignore[misc]
-    """Who leads the partitions of topics, and since which epoch. Creates no topics, unless it may."""
-
-    def __init__(self, topics: list[str], creates: bool = False) -> None:
-        super().__init__(topics, creates)
-        self._creates = creates
-
-    def build(self, request_struct_class: Any) -> Any:
-        """See Request."""
-        if request_struct_class is MetadataRequest_v8:
-            return MetadataRequest_v8(self._topics, self._creates, False, False)
-        return super().build(request_struct_class)
-
-
-# The library takes a request's versions from its type argument, which a subclass cannot extend.
-LeadersRequest._CLASSES = (*MetadataRequest._CLASSES, MetadataRequest_v8)
 
 
 class OffsetForLeaderEpochResponse_v3(Response):  # type: ignore[misc]  # noqa: N801
@@ -170,15 +104,6 @@ class FencedFetchRequest(FetchRequest):  # type: ignore[misc]
                 for topic, places in built.topics
             ]
         return built
-
-
-def leader_epochs(metadata: Any) -> Iterator[tuple[TopicPartition, int]]:
-    """Yield the leader epoch of each partition that an answer to LeadersRequest tells."""
-    if metadata.API_VERSION < MetadataRequest_v8.API_VERSION:
-        return
-    for _, topic, _, partitions, _ in metadata.topics:
-        for _, number, _, epoch, *_ in partitions:
-            yield TopicPartition(topic, number), epoch
 
 
 def epoch_ends(answer: Any) -> dict[TopicPartition, EpochEnd]:

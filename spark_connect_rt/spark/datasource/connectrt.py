@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.spark.datasource.named_connector import NamedConnector
 from spark_connect_rt.spark.datasource.pushed_filters import Comparison, kept_rows, since_ms, taken
 from spark_connect_rt.spark.datasource.range_plan import non_empty, wanted
@@ -185,6 +185,8 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
             return self._connector.tasks(starting, self._kinds)
         source = self._connector.started()
         try:
+            if absent := source.absent():
+                raise NotFoundError(f"{', '.join(absent)}. Create what is missing, or correct the name.")
             known = () if self._connector.transforms else self._conditions
             ranges = wanted(source.ranges(starting, since_ms(known)), known)
             ranges = non_empty(ranges) if limits.until == LATEST else [replace(one, end=None) for one in ranges]

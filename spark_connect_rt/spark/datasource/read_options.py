@@ -23,17 +23,17 @@ CONNECT = "connect"
 OWN = (
     "config",
     "until",
-    "idlems",
-    "maxrecords",
-    "maxbytes",
-    "startingoffsets",
-    "commitoffsets",
+    "idleMs",
+    "maxRecords",
+    "maxBytes",
+    "startingOffsets",
+    "commitOffsets",
     "connector",
     "connect.url",
     "decode",
-    "decodekey",
-    "valuetype",
-    "keytype",
+    "decodeKey",
+    "valueType",
+    "keyType",
     "columns",
 )
 COLUMNS = {
@@ -115,11 +115,11 @@ class GivenOptions:
         self.problems: dict[str, list[str]] = {}
 
     def take(self, name: str, parse: Callable[[str], Any], default: Any) -> Any:
-        """Return an option parsed, ``default`` when it is not there or wrong."""
-        if name not in self.given:
+        """Return an option parsed, ``default`` when it is not there or wrong; ``name`` as its users write it."""
+        if name.lower() not in self.given:
             return default
         try:
-            return parse(self.given[name])
+            return parse(self.given[name.lower()])
         except (ValueError, DataError) as error:
             self.problems[name] = [str(error)]
             return default
@@ -139,12 +139,12 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
 
     limits = ReadLimits(
         take("until", _until, IDLE),
-        take("idlems", count_of, IDLE_MS),
-        take("maxrecords", count_of, None),
-        take("maxbytes", count_of, None),
+        take("idleMs", count_of, IDLE_MS),
+        take("maxRecords", count_of, None),
+        take("maxBytes", count_of, None),
     )
-    starting = take("startingoffsets", _starting, ())
-    commit_offsets = take("commitoffsets", _commit, False)
+    starting = take("startingOffsets", _starting, ())
+    commit_offsets = take("commitOffsets", _commit, False)
     whole = take("config", whole_config, {})
     decodes = _decodes(given, problems)
     columns = take("columns", _columns, tuple(COLUMNS))
@@ -157,7 +157,8 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
 
 
 def _is_own(name: str) -> bool:
-    return name in OWN or name == "path" or any(name.startswith(f"{option.lower()}.") for option, _ in DECODES.values())
+    own = {option.lower() for option in OWN}
+    return name in own or name == "path" or any(name.startswith(f"{option.lower()}.") for option, _ in DECODES.values())
 
 
 def _decodes(given: Mapping[str, str], problems: dict[str, list[str]]) -> tuple[Decode, ...]:
@@ -168,7 +169,7 @@ def _decodes(given: Mapping[str, str], problems: dict[str, list[str]]) -> tuple[
         if asked:
             found.append(Decode(column, asked.lower() if "." not in asked else asked, settings, ddl))
         elif ddl is not None or settings:
-            problems[option.lower()] = [f"is missing: it says what the {column} is written in"]
+            problems[option] = [f"is missing: it says what the {column} is written in"]
     return tuple(found)
 
 

@@ -6,7 +6,7 @@ and a ``value`` of bytes or text are records. Any other row is the value of a re
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,17 +14,17 @@ import pyarrow.compute as pc
 from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.records import SinkRecord, SourceBatch
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.pipeline.arrow_schema import RowColumns, python_values
+from spark_connect_rt.pipeline.arrow_schema import RowColumns
 from spark_connect_rt.pipeline.columns import CONSUME_FIELDS, PRODUCE_FIELDS
+from spark_connect_rt.pipeline.connect_values import row_values
 
 RECORD_COLUMNS = (*PRODUCE_FIELDS, "source_partition", "source_offset")  # the last two are of a read, and left out
 _TEXTS = (pa.types.is_binary, pa.types.is_string, pa.types.is_large_binary, pa.types.is_large_string)
 
 
-def is_record_form(columns: pa.Schema) -> bool:
-    """Tell whether rows of these columns are records as they stand."""
-    own = all(name in RECORD_COLUMNS for name in columns.names)
-    return own and "value" in columns.names and any(test(columns.field("value").type) for test in _TEXTS)
+def is_record_form(names: Collection[str], texts: Collection[str]) -> bool:
+    """Tell whether rows are records as they stand; ``texts``: the columns of text or bytes among ``names``."""
+    return "value" in texts and set(names) <= set(RECORD_COLUMNS)
 
 
 class RecordForm:
@@ -93,13 +93,20 @@ class ValueForm:
         """Return rows as what a source polls. Raises DataError: a value does not fit."""
         return SourceBatch({}, {}, self._topic, self._columns.structs(batch), self.schema)
 
-    def as_records(self, batch: pa.RecordBatch, partition: int, first_offset: int) -> Iterator[SinkRecord]:
-        """Yield rows as records of ``partition`` from ``first_offset`` on. Raises DataError: a value does not fit."""
-        values = python_values(self._columns.structs(batch))
-        for number, value in enumerate(values):
-            yield SinkRecord(self._topic, partition, first_offset + number, value, self.schema)
+    def as_records(
+        self, batch: pa.RecordBatch, partition: int, first_offset: int
+    ) -> Iterator[tuple[SinkRecord, DataError | None]]:
+        """Yield rows as records of ``partition`` from ``first_offset`` on, as a sink task in a worker gets them.
+
+        The second part says why a row has no value, where Python cannot hold it. Raises DataError: a value does not fit
+        its column's Connect type.
+        """
+        for offset, value in enumerate(row_values(self._columns.structs(batch), self.schema), first_offset):
+            unreadable = value if isinstance(value, DataError) else None
+            yield SinkRecord(self._topic, partition, offset, None if unreadable else value, self.schema), unreadable
 
 
 def form_of(columns: pa.Schema, topic: str | None) -> RecordForm | ValueForm:
     """Return the form of rows. Raises DataError: no topic, or a column that has no Connect form."""
-    return RecordForm(columns, topic) if is_record_form(columns) else ValueForm(columns, topic)
+    texts = [field.name for field in columns if any(is_text(field.type) for is_text in _TEXTS)]
+    return RecordForm(columns, topic) if is_record_form(columns.names, texts) else ValueForm(columns, topic)

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.types import BinaryType, StringType, StructType
 
 from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.config.connectors.connector_config import SINK
@@ -29,7 +29,7 @@ from spark_connect_rt.spark.datasource.read_options import (
     count_of,
     whole_config,
 )
-from spark_connect_rt.spark.datasource.row_form import RECORD_COLUMNS
+from spark_connect_rt.spark.datasource.row_form import is_record_form
 from spark_connect_rt.spark.datasource.sink_write import SinkPlan, SinkWrite
 from spark_connect_rt.spark.executor.hosting import load_clients
 from spark_connect_rt.spark.spark_version import STREAM_ARROW_WRITERS, has
@@ -45,7 +45,7 @@ else:
 
 log = logging.getLogger(__name__)
 
-OWN = ("config", "topic", "patiencems", "path")
+OWN = ("config", "topic", "patienceMs", "path")
 PATIENCE_MS = 120_000
 OFFSETS_OF_A_BATCH = 2**32
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -64,32 +64,29 @@ def write_plan(options: Mapping[str, str], schema: StructType, clients: str) -> 
     """Return what the options name. Raises BadConfigError naming every wrong one, NotFoundError."""
     reading = GivenOptions(options)
     given, problems, take = reading.given, reading.problems, reading.take
-    patience_ms = take("patiencems", count_of, PATIENCE_MS)
+    patience_ms = take("patienceMs", count_of, PATIENCE_MS)
     whole = take("config", whole_config, {})
     topic = given.get("topic")
-    if topic is None and "topic" not in schema.names:
-        problems["topic"] = ["is missing: name one by this option, or in a column topic"]
-    config = {name: value for name, value in given.items() if name not in OWN} | whole
+    texts = [one.name for one in schema if isinstance(one.dataType, StringType | BinaryType)]
+    are_records = is_record_form(schema.names, texts)
+    if topic is None and not (are_records and "topic" in schema.names):
+        problems["topic"] = ["is missing: name one by this option" + (", or in a column topic" if are_records else "")]
+    own = {name.lower() for name in OWN}
+    config = {name: value for name, value in given.items() if name not in own} | whole
     if "connector.class" not in config and "kafka.bootstrap.servers" not in config:
         problems["connector.class"] = [
             "is missing: name a sink connector, or kafka.bootstrap.servers to write to Kafka"
         ]
     reading.refuse()
-    config = _converters(schema) | config
+    if are_records:  # read as they stand; of values JsonConverter is the default
+        config = {
+            f"{name}.converter": STRING if isinstance(schema[name].dataType, StringType) else BYTES
+            for name in ("key", "value")
+            if name in schema.names
+        } | config
     if "connector.class" not in config:
         return KafkaPlan({**DEFAULTS, "name": "connectrt", **config}, clients, topic, patience_ms)
     return _sink_plan(config, clients, topic, patience_ms)
-
-
-def _converters(schema: StructType) -> dict[str, str]:
-    """Return the converters of rows in record form, by the types of their columns; for values there is JSON's."""
-    if "value" not in schema.names or not set(schema.names) <= set(RECORD_COLUMNS):
-        return {}
-    return {
-        f"{name}.converter": STRING if isinstance(schema[name].dataType, StringType) else BYTES
-        for name in ("key", "value")
-        if name in schema.names
-    }
 
 
 def _sink_plan(config: Mapping[str, str], clients: str, topic: str | None, patience_ms: int) -> SinkPlan:

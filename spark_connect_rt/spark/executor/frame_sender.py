@@ -14,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 
 from spark_connect_rt.api.data.schema import Schema, struct_of
-from spark_connect_rt.api.records import SourceBatch, SourceRecord
+from spark_connect_rt.api.records import SourceBatch
 from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.errors import ConnectError, DataError
-from spark_connect_rt.pipeline.arrow_schema import RowColumns, has_maps, python_values
+from spark_connect_rt.pipeline.arrow_schema import RowColumns
 from spark_connect_rt.pipeline.dead_letters import DeadLetters, ReportSettings
 from spark_connect_rt.pipeline.retry_tolerance import Waiting
 from spark_connect_rt.pipeline.source_pipeline import ConvertedBatch, SourcePipeline
@@ -84,9 +84,11 @@ class _Sender:
     def send(self, batch: pa.RecordBatch) -> None:
         """Convert and produce one batch."""
         self._rows = self._rows or RowColumns(batch.schema)
-        pieces = self._pieces(self._rows.structs(batch), self._rows.schema)
+        job, values, schema = self._job, self._rows.structs(batch), self._rows.schema
+        keys, key_schema = key_column(values, schema, job.key_columns)
+        piece = SourceBatch(job.partition, job.offset, job.topic, values, schema, keys, key_schema)
         try:
-            converted = self._pipeline.convert(pieces)
+            converted = self._pipeline.convert([piece])
         except DataError:
             last = self._pipeline.give_up()
             if last is not None:  # as Java: also the record that fails the task is reported
@@ -95,17 +97,6 @@ class _Sender:
             raise
         for one in converted:
             self._produce(one)
-
-    def _pieces(self, values: pa.StructArray, schema: Schema) -> Sequence[SourceRecord | SourceBatch]:
-        job = self._job
-        keys, key_schema = key_column(values, schema, job.key_columns)
-        if not has_maps(schema):
-            return [SourceBatch(job.partition, job.offset, job.topic, values, schema, keys, key_schema)]
-        key_values: list[Any] = [None] * len(values) if keys is None else python_values(keys)
-        return [
-            SourceRecord(job.partition, job.offset, job.topic, value, schema, key, key_schema)
-            for key, value in zip(key_values, python_values(values), strict=True)
-        ]
 
     def _produce(self, converted: ConvertedBatch) -> None:
         self._errant_log.write(converted.errants)

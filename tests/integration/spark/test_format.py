@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from chispa import assert_df_equality
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -16,6 +17,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.spark.spark_version import PUSHED_FILTERS, has
 from tests.integration.kafka.stored_group import Group
+from tests.support.postgres_server import PostgresServer, jdbc_url
 from tests.support.worker_process import worker_properties
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -68,7 +70,7 @@ def test_only_the_columns_asked_for_cross(spark: SparkSession, lines: Path) -> N
 
 
 def test_every_wrong_option_is_named(spark: SparkSession, lines: Path) -> None:
-    with pytest.raises(AnalysisException, match="until: 'noon' is none of idle, latest; maxrecords: 'x'"):
+    with pytest.raises(AnalysisException, match="until: 'noon' is none of idle, latest; maxRecords: 'x'"):
         read(spark, lines, until="noon", maxRecords="x").count()
     with pytest.raises(AnalysisException, match="columns: there is no column 'offset', only topic, partition, key"):
         read(spark, lines, columns="value,offset")
@@ -122,6 +124,48 @@ def test_values_are_decoded_into_typed_columns(spark: SparkSession, lines: Path)
         read(spark, lines, decode="xml")
     with pytest.raises(AnalysisException, match="the columns are topic, partition"):
         spark.read.format("connectrt").schema("id int").options(**FILE, file=str(lines)).load().count()
+
+
+def test_sql_sink_writes_a_batch_each_batch_of_a_stream_and_a_stream(
+    spark: SparkSession, lines: Path, tmp_path: Path
+) -> None:
+    with PostgresServer(fsync="off") as server:
+        url = server.create_database()
+        options = {"connector.class": "SqlSink", "connection.url": jdbc_url(url), "auto.create": "true"}
+
+        def write(frame: DataFrame, topic: str) -> None:
+            frame.write.format("connectrt").mode("append").options(**options, topic=topic).save()
+
+        write(spark.range(6).selectExpr("id", "cast(id as decimal(9, 2)) price"), "batch")
+        stream = (
+            spark.readStream.format("connectrt").options(**FILE, file=str(lines)).load().selectExpr("string(value) v")
+        )
+        for topic, writer in (
+            ("each", stream.selectExpr("v as line").writeStream.foreachBatch(lambda frame, _: write(frame, "each"))),
+            (
+                "stream",
+                stream.selectExpr("v as line").writeStream.format("connectrt").options(**options, topic="stream"),
+            ),
+        ):
+            query = writer.option("checkpointLocation", str(tmp_path / topic)).trigger(availableNow=True).start()
+            assert query.awaitTermination(120)
+        engine = sa.create_engine(url, poolclass=sa.NullPool)
+        with engine.connect() as connection:
+            batch = connection.execute(sa.text("select id, price from batch order by id")).all()
+            assert [(row.id, str(row.price)) for row in batch] == [(n, f"{n}.00") for n in range(6)]
+            for topic in ("each", "stream"):
+                found = connection.execute(sa.text(f"select line from {topic} order by line")).scalars().all()
+                assert found == ["one", "three", "two"]
+
+
+def test_a_topic_that_does_not_exist_is_refused(spark: SparkSession, broker: EmbeddedKafka) -> None:
+    options = {
+        "connector.class": "KafkaSource",
+        "source.bootstrap.servers": broker.bootstrap_servers,
+        "topics": "no-such",
+    }
+    with pytest.raises(AnalysisException, match='topics: topic "no-such" does not exist'):
+        spark.read.format("connectrt").options(**options).load().count()
 
 
 def test_a_spark_connect_client_reads_streams_and_writes(spark: SparkSession, tmp_path: Path) -> None:

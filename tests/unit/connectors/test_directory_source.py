@@ -14,10 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_connect_rt.api.data import schema as s
-from spark_connect_rt.api.records import SourceBatch, SourceRecord
+from spark_connect_rt.api.records import SourceBatch
 from spark_connect_rt.connectors.files import delimited_rows
 from spark_connect_rt.connectors.files.directory_source import DirectorySourceConnector, DirectorySourceTask
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError
+from spark_connect_rt.pipeline.source_pipeline import rows_of_piece
 from tests.unit.connectors.task_context import Context
 
 
@@ -306,12 +307,12 @@ def test_parquet_rows_have_the_files_own_types_and_a_restart_goes_on_by_the_row(
     assert [row["id"] for _, row in rest] == list(range(here, 20_000))
 
 
-def test_rows_with_maps_go_one_by_one_each_with_its_own_offset(tmp_path: Path) -> None:
+def test_rows_with_maps_are_dicts_in_their_records(tmp_path: Path) -> None:
     maps = pa.array([[("a", 1)], [("b", 2)]], pa.map_(pa.string(), pa.int32()))
     pq.write_table(pa.table({"m": maps}), tmp_path / "a.parquet")
-    polled = Run(tmp_path, format="parquet").task.poll() or ()
-    records = [piece for piece in polled if isinstance(piece, SourceRecord)]
-    assert [(one.value, one.source_offset["row"]) for one in records] == [({"m": {"a": 1}}, 1), ({"m": {"b": 2}}, 2)]
+    (batch,) = Run(tmp_path, format="parquet").task.poll() or ()
+    assert [record.value["m"] for record, *_ in rows_of_piece(batch)] == [{"a": 1}, {"b": 2}]
+    assert batch.source_offset["row"] == 2
 
 
 def test_types_are_told_from_the_first_rows_when_wanted(tmp_path: Path) -> None:

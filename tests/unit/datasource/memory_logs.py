@@ -19,6 +19,7 @@ class MemoryLogs(RangeSourceConnector):
     """``logs``: name -> number -> value. Each log is a source partition, and the topic of its records."""
 
     logs: ClassVar[dict[str, dict[int, str]]] = {}
+    gone: ClassVar[list[str]] = []
     started: ClassVar[list[MemoryLogs]] = []
 
     @classmethod
@@ -55,6 +56,10 @@ class MemoryLogs(RangeSourceConnector):
             first = max(numbers.get(name, 0), min(log, default=0), since_ms or 0)
             found.append(SourceRange({"log": name}, first, max(log, default=-1) + 1, name))
         return found
+
+    def absent(self) -> list[str]:
+        """Return what a test says."""
+        return self.gone
 
     def range_tasks(self, ranges: Sequence[SourceRange], max_tasks: int) -> list[dict[str, str]]:
         """See RangeSourceConnector."""

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_connectrt import DefaultSource
 from spark_connect_rt.api.ranges import SourceRange
-from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.spark.datasource.pushed_filters import Comparison
 from spark_connect_rt.spark.datasource.range_plan import shared
 from spark_connect_rt.spark.datasource.read_options import COLUMNS
@@ -41,6 +41,12 @@ def filtered(options: Mapping[str, str], conditions: Sequence[Comparison]) -> li
     reader._conditions = list(conditions)  # type: ignore[attr-defined]
     found = [batch for part in reader.partitions() for batch in reader.read(part)]
     return sorted(value for batch in found for value in batch.column("value").to_pylist())
+
+
+def test_a_batch_read_of_what_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MemoryLogs, "gone", ['topic "nope" does not exist'])
+    with pytest.raises(NotFoundError, match='topic "nope" does not exist'):
+        read()
 
 
 @pytest.mark.parametrize("more", [{}, {"maxBytes": "100"}, {"decode": "string", "valueType": "string"}])

@@ -102,7 +102,7 @@ def test_shares_of_all_tasks_keep_to_the_limits() -> None:
 def test_a_wrong_option_is_named(option: str, value: str, said: str) -> None:
     with pytest.raises(BadConfigError, match=said) as caught:
         parse_options({option: value})
-    assert list(caught.value.problems) == [option.lower()]
+    assert list(caught.value.problems) == [option]
 
 
 def test_columns_are_those_of_the_read_in_their_order() -> None:
@@ -115,7 +115,7 @@ def test_columns_are_those_of_the_read_in_their_order() -> None:
 def test_every_wrong_option_is_named_at_once() -> None:
     with pytest.raises(BadConfigError) as caught:
         parse_options({"until": "x", "maxRecords": "y", "valueType": "bigint", "decodeKey.a": "1"})
-    assert set(caught.value.problems) == {"until", "maxrecords", "decode", "decodekey"}
+    assert set(caught.value.problems) == {"until", "maxRecords", "decode", "decodeKey"}
 
 
 @pytest.mark.parametrize(("options", "named"), [({"topic": ""}, "topic"), ({"batch.size": "many"}, "batch.size")])

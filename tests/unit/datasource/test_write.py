@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
 import pickle
+import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import closing
+from decimal import Decimal
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -12,16 +18,20 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
 from pyspark_connectrt import DefaultSource
 from spark_connect_rt.api.connector import SinkConnector
+from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SinkRecord
 from spark_connect_rt.api.task import SinkTask, Task
 from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, RetriableError, TimedOutError
+from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.datasource.kafka_write import KafkaPlan, write_to_kafka
 from spark_connect_rt.spark.datasource.row_writer import OFFSETS_OF_A_BATCH, write_plan
 from spark_connect_rt.spark.datasource.sink_write import SinkPlan, SinkWrite
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
+from spark_connect_rt.testing.sink_harness import SinkHarness
 
+JSON = "org.apache.kafka.connect.json.JsonConverter"
 CLIENTS = "tests.unit.datasource.test_write:clients"
 ROWS = pa.RecordBatch.from_pydict({"id": [1, 2, 3], "name": ["a", None, "c"]})
 TYPED = StructType().add("id", LongType()).add("name", StringType())
@@ -121,14 +131,14 @@ def texts(*values: str | None, topic: str | None = "t") -> pa.RecordBatch:
 def test_rows_are_structs_with_the_offsets_of_their_batch() -> None:
     write = SinkWrite(sink(TYPED), 3, 5 * OFFSETS_OF_A_BATCH)
     assert write.write([ROWS, ROWS.slice(0, 0), ROWS.slice(2)]) == 4
-    assert [(r.topic, r.partition, r.offset - 5 * OFFSETS_OF_A_BATCH, r.value) for r in Keeps.seen] == [
-        ("t", 3, 0, {"id": 1, "name": "a"}),
-        ("t", 3, 1, {"id": 2, "name": None}),
-        ("t", 3, 2, {"id": 3, "name": "c"}),
-        ("t", 3, 3, {"id": 3, "name": "c"}),
-    ]
     schema = Keeps.seen[0].value_schema
     assert schema is not None
+    assert [(r.topic, r.partition, r.offset - 5 * OFFSETS_OF_A_BATCH, r.value) for r in Keeps.seen] == [
+        ("t", 3, 0, Struct(schema, {"id": 1, "name": "a"})),
+        ("t", 3, 1, Struct(schema, {"id": 2})),
+        ("t", 3, 2, Struct(schema, {"id": 3, "name": "c"})),
+        ("t", 3, 3, Struct(schema, {"id": 3, "name": "c"})),
+    ]
     assert [(field.name, field.schema.type.name) for field in schema.fields] == [("id", "INT64"), ("name", "STRING")]
     assert Keeps.calls == ["start", "open [('t', 3)]", "close", "stop"]
 
@@ -161,6 +171,63 @@ def test_rows_in_record_form_go_through_the_converters() -> None:
     assert (first.topic, first.key, first.value, first.timestamp_ms) == ("x", b"k", "one", 1_500)
     assert [(header.key, header.value) for header in first.headers] == [("h", 7)]
     assert (second.topic, second.key, second.value, second.timestamp_ms) == ("t", None, None, None)
+
+
+def test_a_sink_gets_the_records_that_it_would_get_in_a_worker() -> None:
+    """A write by format, against the same rows through Kafka: JsonConverter with schemas there and back."""
+    pair = pa.struct([("n", pa.int64()), ("t", pa.string())])
+    at = dt.datetime(2026, 11, 26, 16, 30, 0, 123_000, dt.UTC)
+    columns = {
+        "flag": pa.array([True, None]),
+        "small": pa.array([-7, None], pa.int16()),
+        "price": pa.array([Decimal("1.50"), None], pa.decimal128(9, 2)),
+        "raw": pa.array([b"\x00\xff", None]),
+        "day": pa.array([at.date(), None]),
+        "at": pa.array([at, None], pa.timestamp("us", "UTC")),
+        "pair": pa.array([{"n": 1, "t": "x"}, None], pair),
+        "pairs": pa.array([[{"n": 2, "t": None}, None], None], pa.list_(pair)),
+        "named": pa.array([[("k", {"n": 3, "t": "y"})], None], pa.map_(pa.string(), pair)),
+    }
+    batch = pa.RecordBatch.from_pydict(columns)
+    insert = "org.apache.kafka.connect.transforms.InsertField$Value"
+    moved = {"transforms": "Mark", "transforms.mark.type": insert, "transforms.mark.static.field": "mark"}
+    options = moved | {"transforms.mark.static.value": "m"}
+    SinkWrite(sink(StructType().add("flag", LongType()), **options), 0, 0).write([batch])
+    direct = list(Keeps.seen)
+
+    plan = write_plan({"kafka.bootstrap.servers": "memory:1", "topic": "t"}, TYPED, CLIENTS)
+    assert isinstance(plan, KafkaPlan)
+    write_to_kafka(plan, [batch])
+    config = {name.replace(".mark.", ".Mark."): text for name, text in options.items()}
+    with SinkHarness(KeepsConnector, {"topics": "t", "value.converter": JSON, **config}) as harness:
+        Keeps.seen.clear()
+        for row in TOPICS.read(TopicPartition("t", 0), 0, 1 << 30):
+            harness.send("t", row["value"])
+        harness.deliver()
+    assert [one.value for one in direct] == [one.value for one in Keeps.seen]
+    assert direct[0].value["mark"] == "m"
+    direct[0].value.check()
+
+
+def test_sql_sink_writes_rows_of_every_kind(tmp_path: Path) -> None:
+    url = f"jdbc:sqlite:{tmp_path / 'x.db'}"
+    plan = sink(TYPED, **{"connector.class": "SqlSink", "connection.url": url, "auto.create": "true"})
+    assert SinkWrite(plan, 0, 0).write([ROWS]) == 3
+    keyed = {"insert.mode": "upsert", "pk.mode": "record_value", "pk.fields": "id", "topic": "u"}
+    plan = sink(TYPED, **{"connector.class": "SqlSink", "connection.url": url, "auto.create": "true", **keyed})
+    SinkWrite(plan, 0, 0).write([ROWS, ROWS])
+    with closing(sqlite3.connect(tmp_path / "x.db")) as found:
+        assert found.execute("select id, name from t order by id").fetchall() == [(1, "a"), (2, None), (3, "c")]
+        assert found.execute("select count(*) from u").fetchone() == (3,)
+
+
+def test_a_row_that_python_cannot_hold_is_left_out_where_that_is_tolerated() -> None:
+    far = pa.RecordBatch.from_pydict({"at": pa.array([0, 4 * 10**17, 1], pa.timestamp("us", "UTC"))})
+    with pytest.raises(DataError, match=r"t-0@1: .*value\.at: a timestamp"):
+        SinkWrite(sink(TYPED), 0, 0).write([far])
+    write = SinkWrite(sink(TYPED, **{"errors.tolerance": "all"}), 0, 0)
+    assert write.write([far]) == 3
+    assert (len(Keeps.seen), write.refused) == (2, 1)
 
 
 def test_refused_rows_are_found_and_counted_where_they_are_tolerated() -> None:
@@ -214,6 +281,19 @@ def test_values_go_to_kafka_through_the_converter() -> None:
     ]
 
 
+@pytest.mark.parametrize("columns", ["value", "value,key", "topic,value"])
+def test_a_column_value_that_is_no_text_is_part_of_a_value(columns: str) -> None:
+    names = columns.split(",")
+    schema = StructType()
+    for name in names:
+        schema = schema.add(name, LongType())
+    rows = pa.RecordBatch.from_pydict({name: [7] for name in names})
+    ((_, _, value),) = to_kafka(schema, [rows], topic="t", **{"value.converter.schemas.enable": "false"})
+    assert json.loads(value) == dict.fromkeys(names, 7)
+    with pytest.raises(BadConfigError, match=r"topic: is missing: name one by this option$"):
+        write_plan({"kafka.bootstrap.servers": "memory:1"}, schema, CLIENTS)
+
+
 def test_a_row_without_a_topic_is_told() -> None:
     with pytest.raises(DataError, match="a row has no topic"):
         to_kafka(TEXTS, [texts("a", topic=None)])
@@ -225,7 +305,7 @@ def test_a_row_without_a_topic_is_told() -> None:
         ({"topic": "t"}, "connector.class: is missing: name a sink connector"),
         ({"connector.class": "Keeps"}, "topic: is missing"),
         ({"connector.class": "FileStreamSource", "topic": "t"}, "is not a sink connector"),
-        ({"connector.class": "Keeps", "topic": "t", "patienceMs": "soon"}, "patiencems: 'soon' is not a number"),
+        ({"connector.class": "Keeps", "topic": "t", "patienceMs": "soon"}, "patienceMs: 'soon' is not a number"),
     ],
 )
 def test_a_wrong_option_of_a_write_is_named(options: Mapping[str, str], said: str) -> None:

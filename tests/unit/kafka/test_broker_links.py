@@ -15,7 +15,7 @@ from spark_connect_rt.kafka.reading import fetcher
 from spark_connect_rt.kafka.reading.broker_links import BrokerLinks
 from spark_connect_rt.kafka.reading.fetch_settings import fetch_settings
 from spark_connect_rt.kafka.reading.fetcher import Fetcher, PartitionReading
-from spark_connect_rt.kafka.reading.leader_epochs import LeadersRequest, MetadataResponse_v8
+from spark_connect_rt.kafka.reading.leaders_request import LeadersRequest, MetadataResponse_v8
 from spark_connect_rt.protocol.ids import TopicPartition
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)

@@ -11,9 +11,10 @@ import pytest
 
 from spark_connect_rt.api.data import schema as s
 from spark_connect_rt.api.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
-from spark_connect_rt.api.data.struct import check_value
+from spark_connect_rt.api.data.struct import Struct, check_value
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.pipeline.arrow_schema import RowColumns, has_maps, python_values
+from spark_connect_rt.pipeline.arrow_schema import RowColumns
+from spark_connect_rt.pipeline.connect_values import connect_values
 
 AT = dt.datetime(2026, 11, 21, 20, 0, 0, 123_456, dt.UTC)
 AT_MS = AT.replace(microsecond=123_000)
@@ -56,11 +57,10 @@ def test_a_column_has_its_schema_and_its_values_fit(kind: pa.DataType, value: An
     batch = pa.RecordBatch.from_arrays([pa.array([value, None], kind)], names=["c"])
     rows = RowColumns(batch.schema)
     assert rows.schema == s.struct_of({"c": schema})
-    values = python_values(rows.structs(batch))
-    assert values == [{"c": read}, {"c": None}]
-    if schema.type is not s.Type.STRUCT:
-        check_value(schema, values[0]["c"])
-    assert has_maps(rows.schema) is pa.types.is_map(kind)
+    values = connect_values(rows.structs(batch), rows.schema)
+    expected = Struct(schema, read) if schema.type is s.Type.STRUCT else read
+    assert values == [Struct(rows.schema, {"c": expected}), Struct(rows.schema)]
+    check_value(rows.schema, values[0])
 
 
 def test_a_column_without_a_connect_form_and_a_number_too_large_are_named() -> None:

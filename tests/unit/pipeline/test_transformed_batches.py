@@ -122,7 +122,7 @@ def test_headers_go_by_columns(schema: Schema | None, converter: str) -> None:
     one = pipeline(**HEADS, **{"header.converter": converter})
     given = replace(batch(schema), headers=HEADERS)
     assert one._columns(given) is not None
-    (fast,), (slow,) = one.convert([given]), one.convert([record for record, _ in rows_of_piece(given)])
+    (fast,), (slow,) = one.convert([given]), one.convert([record for record, *_ in rows_of_piece(given)])
     assert columns(fast) == columns(slow)
     assert fast.topics == ("new-t",)
     own, literal, names, prices = WRITTEN[converter]

@@ -80,16 +80,28 @@ def test_a_batch_whose_declaration_failed_behind_the_rename_is_in_the_table_once
     assert table.rows() == ["0", "1"]
 
 
-def test_a_batch_that_was_not_declared_is_not_held(table: Table) -> None:
-    table.files.before_rename = failing("manifest.json", OSError("no"))
+def test_a_declaration_that_a_kill_kept_from_its_name_counts(table: Table) -> None:
+    """Killed behind the older manifest's deletion, before the rename: neither batch is written twice or lost."""
+    frame = Frame()
+    table.writer().append(frame, "one", {P0: (0, 5)})
+    table.files.before_rename = failing("manifest.json", OSError("killed"))
+    with pytest.raises(OSError, match="killed"):
+        table.writer().append(frame, "two", RANGES)
+    assert table.writer().recover().ranges == RANGES
+    assert len(table.rows()) == 4
+    assert table.writer().holds("two")
+
+
+def test_a_declaration_that_was_not_written_whole_does_not_count(table: Table) -> None:
     writer = table.writer()
-    with pytest.raises(OSError, match="no"):
-        writer.append(Frame(), "one", RANGES)
     assert not writer.holds("one")
-    assert table.rows() == []
+    (table.path / "_connectrt" / "s" / "0").mkdir(parents=True)
+    for half in ("", '{"staging": "one", "ran', "[]"):
+        (table.path / "_connectrt" / "s" / "0" / "manifest.json.new").write_text(half)
+        assert not writer.holds("one")
+        assert writer.recover().ranges == {}
     writer.append(Frame(), "two", RANGES)
     assert writer.holds("two")
-    assert not writer.holds("one")
     assert table.rows() == ["0", "1"]
 
 
@@ -109,7 +121,7 @@ def test_a_move_that_is_refused_keeps_the_staged_file(table: Table) -> None:
     with pytest.raises(OSError, match=r"could not move .*part-1"):
         table.writer().append(Frame(), "one", RANGES)
     refused.clear()
-    assert table.writer().recover() == RANGES
+    assert table.writer().recover().ranges == RANGES
     assert table.rows() == ["0", "1"]
 
 
@@ -127,7 +139,7 @@ def test_a_sibling_may_finish_the_same_batch_at_the_same_time(table: Table) -> N
     def rename(source: str, _: str) -> None:
         if "part-1" in source and not met:
             met.append(source)
-            assert table.writer(task=1).recover() == RANGES
+            assert table.writer(task=1).recover().ranges == RANGES
 
     table.files.before_rename = rename
     table.writer(task=0).append(Frame(), "one", RANGES)
@@ -154,4 +166,4 @@ def test_a_connectors_name_is_no_path(tmp_path: Path, name: str) -> None:
     assert table.rows() == ["0", "0", "1", "1", "kept"]
     assert (tmp_path / "data" / "other").exists()
     assert (tmp_path / "data" / "table" / "0").exists()
-    assert neighbour.recover() == RANGES
+    assert neighbour.recover().ranges == RANGES

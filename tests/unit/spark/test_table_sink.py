@@ -147,14 +147,16 @@ def test_a_batch_that_fails_behind_its_commit_point_is_not_repeated(sink: Sink) 
     assert (left, sink.appended) == ([], 1)
 
 
-def test_a_batch_that_fails_before_is_tried_again(sink: Sink) -> None:
+def test_a_batch_that_fails_before_is_tried_again(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
     left = [OSError("busy"), OSError("busy")]
+    save = Frame.save
 
-    def busy(_: str, target: str) -> None:
-        if target.endswith("manifest.json") and left:
+    def busy(frame: Frame, path: str) -> None:
+        if left:
             raise left.pop()
+        save(frame, path)
 
-    sink.files.before_rename = busy
+    monkeypatch.setattr(Frame, "save", busy)
     sink.start(0)
     sink.until(BatchDurable)
     assert (left, sink.appended) == ([], 1)
@@ -191,6 +193,25 @@ def test_what_the_group_did_not_commit_is_remembered_behind_an_orderly_stop(sink
     assert ended.on_committed is not None
     ended.on_committed()
     assert not sink.remembered
+
+
+def test_offsets_of_a_topic_that_was_created_again_are_not_those_of_the_present_one(sink: Sink) -> None:
+    CLIENTS.topics.topic_ids["t"] = "first"
+    sink.start(0)
+    sink.until(BatchDurable)
+    sink.stop()
+    CLIENTS.topics.topic_ids["t"] = "second"  # as long as the first was: the ends of the logs do not tell
+    sink.start(-1)
+    sink.until(BatchDurable)
+    sink.stop()
+    assert sink.appended == 2
+    CLIENTS.topics.topic_ids.clear()  # a broker that tells no ids
+    CLIENTS.topics.partitions.clear()
+    CLIENTS.topics.append([{"topic": "t", "value": b'{"id": 1}'}])
+    sink.start(-1)
+    assert sink.until(BatchDurable).sink_offsets == ((P0, 1),)
+    sink.stop()
+    assert sink.appended == 3
 
 
 def test_a_run_that_was_given_nothing_forgets_nothing(sink: Sink) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from spark_connect_rt.config.connectors.table_sink_config import TableFlushSettings
@@ -47,7 +48,7 @@ class SparkSinkTaskHost(DriverTask):
         self._too_late = False  # a batch ran when its partitions had to go
         self._batches: TableBatches | None = None
         self._consumer: Any = None
-        self._given = False  # whether it ever had a partition
+        self._given: set[TopicPartition] = set()  # all partitions that it ever had
 
     def _assign(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Take these partitions too."""
@@ -119,7 +120,7 @@ class SparkSinkTaskHost(DriverTask):
 
     def _take(self, offsets: Mapping[TopicPartition, int]) -> None:
         assert self._batches is not None
-        self._given = True
+        self._given |= offsets.keys()
         started = self._batches.starts(offsets)
         self._positions.update(started)
         beyond = {p: o for p, o in started.items() if 0 <= offsets[p] < o}
@@ -147,7 +148,7 @@ class SparkSinkTaskHost(DriverTask):
 
     def _when_committed(self) -> Callable[[], None] | None:
         # A run that was given nothing has reported nothing to the group of what a crash left in the table.
-        return self._batches.forget if self._batches is not None and self._given else None
+        return partial(self._batches.forget, self._given) if self._batches is not None and self._given else None
 
 
 class SparkSinkRunner(DriverTasks):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,20 +51,24 @@ class TableBatches:
         self._cancelled = False
         # Offsets this run wrote that the group may not have committed yet, per partition: [first start, last end).
         self._held: dict[TopicPartition, tuple[int, int]] = {}
+        self._topic_ids: dict[TopicPartition, str] = {}  # whose offsets these are, where brokers tell
         self._schema: pa.Schema | None = None
         set_active(spark)
         self._writer: TableWriter = writer_for(spark, config, launch.task)
 
     def recover(self) -> None:
         """Finish a batch that a crash left declared but not moved."""
-        self._held = dict(self._writer.recover())
+        found = self._writer.recover()
+        self._held, self._topic_ids = dict(found.ranges), dict(found.topic_ids)
 
     def starts(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return where to begin each partition: behind what the table holds when its commit was lost.
 
         An offset inside the range that this run (or the crashed one before it) wrote means "written, not
-        committed"; one outside was set by a user and is obeyed.
+        committed"; one outside was set by a user and is obeyed. Offsets of a topic that was deleted and created again
+        say nothing of the one that is there.
         """
+        self._drop_other_topics([one for one in offsets if one in self._held])
         starts = {}
         for partition, offset in offsets.items():
             if offset < 0:
@@ -93,9 +97,28 @@ class TableBatches:
         self._cancelled = True
         self._spark.sparkContext.cancelJobGroup(self._job_group)
 
-    def forget(self) -> None:
-        """All offsets are committed: the table need not remember the last batch."""
-        self._writer.forget()
+    def forget(self, partitions: Collection[TopicPartition]) -> None:
+        """All offsets of these are committed, and only these are this run's: the table need not remember them."""
+        self._writer.forget({one: held for one, held in self._held.items() if one in partitions})
+
+    def _drop_other_topics(self, partitions: Collection[TopicPartition]) -> None:
+        if not partitions:
+            return
+        topic_ids = self._consumer.topic_ids({one.topic for one in partitions})
+        ends = self._consumer.end_offsets(list(partitions))
+        for one in partitions:
+            held_end, known = self._held[one][1], self._topic_ids.get(one)
+            is_another = None not in (known, topic_ids.get(one.topic)) and topic_ids[one.topic] != known
+            if is_another or ends[one] < held_end:
+                log.warning(
+                    "%s: the table holds %s up to offset %d of a topic that was deleted and created again; all of the "
+                    "present one is read",
+                    self._job_group,
+                    one,
+                    held_end,
+                )
+                del self._held[one]
+                self._topic_ids.pop(one, None)
 
     def _attempt(self, schema: pa.Schema, ranges: Mapping[TopicPartition, tuple[int, int]]) -> Written:
         context = self._spark.sparkContext
@@ -109,8 +132,11 @@ class TableBatches:
         frame = self._frame(schema, pieces, lambda count, bad: (records.add(count), skipped.add(bad)))
         held = {p: (self._held.get(p, (start, end))[0], end) for p, (start, end) in ranges.items()}
         batch = uuid.uuid4().hex
+        if unknown := {one.topic for one in held if one not in self._topic_ids}:
+            topic_ids = self._consumer.topic_ids(unknown)
+            self._topic_ids |= {one: topic_ids[one.topic] for one in held if one.topic in topic_ids}
         try:
-            self._writer.append(frame, batch, {**self._held, **held})
+            self._writer.append(frame, batch, {**self._held, **held}, self._topic_ids)
         except Exception as error:
             # It may have failed behind the point from which on the batch is the table's: then it must not be repeated.
             if self._cancelled or not self._writer.holds(batch):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
@@ -18,6 +18,7 @@ from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.driver.formats.hadoop_text import read_text
 
 MANIFEST = "manifest.json"
+DRAFT = f"{MANIFEST}.new"
 HIDDEN = "_connectrt"  # Spark and Hive skip names that begin with an underscore
 
 
@@ -27,17 +28,23 @@ class Declared:
 
     staging: str
     ranges: Mapping[TopicPartition, tuple[int, int]]  # start included, end excluded
+    topic_ids: Mapping[TopicPartition, str] = field(default_factory=dict)  # whose offsets these are, where it is known
 
     def to_json(self) -> str:
         """Return the manifest's text."""
-        rows = [[p.topic, p.partition, start, end] for p, (start, end) in sorted(self.ranges.items())]
+        rows = [
+            [p.topic, p.partition, start, end, *([self.topic_ids[p]] if p in self.topic_ids else [])]
+            for p, (start, end) in sorted(self.ranges.items())
+        ]
         return json.dumps({"staging": self.staging, "ranges": rows})
 
     @classmethod
     def from_json(cls, text: str) -> Declared:
-        """Return the manifest in ``text``."""
+        """Return the manifest in ``text``. Raises ValueError, KeyError: it is none."""
         raw = json.loads(text)
-        return cls(raw["staging"], {TopicPartition(t, p): (start, end) for t, p, start, end in raw["ranges"]})
+        rows = [(TopicPartition(topic, number), rest) for topic, number, *rest in raw["ranges"]]
+        ranges = {place: (start, end) for place, (start, end, *_) in rows}
+        return cls(raw["staging"], ranges, {place: rest[2] for place, rest in rows if len(rest) > 2})
 
 
 class TableFiles:
@@ -77,7 +84,7 @@ class TableFiles:
     def _manifest_in(self, home: Any) -> Declared | None:
         manifest = self._path_class(home, MANIFEST)
         if not self._fs.exists(manifest):
-            return None
+            return self._draft_in(home)
         try:
             return Declared.from_json(read_text(self._jvm, self._fs, manifest))
         except Exception:
@@ -85,17 +92,30 @@ class TableFiles:
                 raise
             return None  # its task runs, and is about to declare the next batch
 
+    def _draft_in(self, home: Any) -> Declared | None:
+        """Return a declaration that a crash kept from its name; None: there is none, or it was not written whole."""
+        draft = self._path_class(home, DRAFT)
+        if not self._fs.exists(draft):
+            return None
+        try:
+            return Declared.from_json(read_text(self._jvm, self._fs, draft))
+        except (ValueError, KeyError, TypeError):
+            return None
+        except Exception:
+            if self._fs.exists(draft):
+                raise
+            return None  # its task runs, and has just renamed it
+
     def declare(self, batch: Declared) -> None:
         """Make the batch part of the table: after this its files will be moved, by us or by the next start."""
-        draft, manifest = self._path_class(self._home, f"{MANIFEST}.new"), self._path_class(self._home, MANIFEST)
+        draft, manifest = self._path_class(self._home, DRAFT), self._path_class(self._home, MANIFEST)
         stream = self._fs.create(draft, True)
         try:
             stream.write(bytearray(batch.to_json().encode()))
             stream.hsync()
         finally:
             stream.close()
-        # Not atomic on every file system: a crash in between loses the older manifest, whose batch is in the table
-        # and, but for the last second, committed; this batch is then not declared and its records are read again.
+        # Not every file system renames over a file. A crash in between leaves the draft, which then counts.
         self._fs.delete(manifest, False)
         if not self._fs.rename(draft, manifest):
             raise OSError(f"could not rename {draft.toString()} to {manifest.toString()}")

@@ -15,7 +15,7 @@ from spark_connect_rt.spark.driver.formats.table_writer import Ranges, writer_fo
 
 def held_by_table(session: Any, connector: str, config: Mapping[str, str]) -> Ranges:
     """Finish the batches that a crash left declared; return the (start, end) the table holds of each partition."""
-    return dict(_writer(session, connector, config).recover())
+    return dict(_writer(session, connector, config).recover().ranges)
 
 
 def forget_table(session: Any, connector: str, config: Mapping[str, str]) -> None:

@@ -6,6 +6,7 @@ Owns: the write itself and what the table remembers of offsets. Knows nothing of
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from spark_connect_rt.config.config_def import prefixed
@@ -17,23 +18,29 @@ FILE_FORMATS = ("parquet", "json", "csv", "orc")
 DELTA_WRITER = "connectrt.writer"
 DELTA_BATCH = "connectrt.batch"
 DELTA_FORGOTTEN = "connectrt.forgotten"
+DELTA_COMMITTED = "connectrt.committed"
 Ranges = Mapping[TopicPartition, tuple[int, int]]
+TopicIds = Mapping[TopicPartition, str]
+NO_IDS: TopicIds = MappingProxyType({})
 
 
 class TableWriter(Protocol):
     """Appends batches to one table."""
 
-    def recover(self) -> Ranges:
-        """Finish what a crash left half done; return the offset ranges of the last batch the table holds."""
+    def recover(self) -> Declared:
+        """Finish what a crash left half done; return the ranges the table holds that may not be committed."""
 
-    def append(self, frame: Any, batch: str, ranges: Ranges) -> None:
-        """Write the rows of ``frame``; when it returns they are in the table."""
+    def append(self, frame: Any, batch: str, ranges: Ranges, topic_ids: TopicIds = NO_IDS) -> None:
+        """Write the rows of ``frame``; when it returns they are in the table. ``topic_ids``: of the ranges' topics."""
 
     def holds(self, batch: str) -> bool:
         """Tell whether the table has a batch whose ``append`` raised; one that is half there is finished first."""
 
-    def forget(self) -> None:
-        """The last batch's offsets are committed in the group: its record is no longer needed."""
+    def forget(self, ranges: Ranges | None = None) -> None:
+        """Take note that offsets are committed in the group: what is known of them is no longer needed.
+
+        ``ranges``: those that the group holds; None: all that this writer appended.
+        """
 
     def forget_all(self) -> None:
         """Remember nothing of any task of this connector; after ``recover``, and while no task of it runs."""
@@ -50,23 +57,25 @@ class FileTableWriter:
         self._format = format_name
         self._options = dict(options)
 
-    def recover(self) -> Ranges:
+    def recover(self) -> Declared:
         """Move the files of a declared batch, delete staged ones that never were declared."""
         declared = self._files.declared()
         own = declared.get(self._task)
         self._files.drop_leftovers(own.staging if own else None)
         ranges: dict[TopicPartition, tuple[int, int]] = {}
+        topic_ids: dict[TopicPartition, str] = {}
         for task, batch in declared.items():
             self._files.finish(batch, task)
             ranges.update(batch.ranges)
-        return ranges
+            topic_ids.update(batch.topic_ids)
+        return Declared("", ranges, topic_ids)
 
-    def append(self, frame: Any, batch: str, ranges: Ranges) -> None:
+    def append(self, frame: Any, batch: str, ranges: Ranges, topic_ids: TopicIds = NO_IDS) -> None:
         """Stage the files, declare them in the manifest, then move them to the table."""
         frame.write.format(self._format).options(**self._options).mode("overwrite").save(
             self._files.staging_path(batch)
         )
-        declared = Declared(batch, ranges)
+        declared = Declared(batch, ranges, topic_ids)
         self._files.declare(declared)
         self._files.finish(declared)
 
@@ -78,7 +87,7 @@ class FileTableWriter:
         self._files.finish(declared)
         return True
 
-    def forget(self) -> None:
+    def forget(self, ranges: Ranges | None = None) -> None:
         """Drop this task's manifest."""
         self._files.forget()
 
@@ -96,16 +105,34 @@ class DeltaTableWriter:
     def __init__(self, path: str, connector: str) -> None:
         self._path = path.removeprefix("file://")
         self._writer = connector
+        self._appended = Declared("", {})
 
-    def recover(self) -> Ranges:
-        """Return the ranges that this connector's newest commits name."""
-        ranges: dict[TopicPartition, tuple[int, int]] = {}
-        for batch in self._batches():
-            ranges = {**batch.ranges, **ranges}
-        return ranges
+    def recover(self) -> Declared:
+        """Return the ranges that this connector's newest commits name, without those that the group was seen to hold.
 
-    def _batches(self) -> Iterator[Declared]:
-        """Yield this connector's, newest first, back to where its offsets were altered: older ones do not count."""
+        Another task may have appended before this one was committed, so only what ends there is left out.
+        """
+        found: dict[TopicPartition, tuple[int, int]] = {}
+        topic_ids: dict[TopicPartition, str] = {}
+        committed: dict[TopicPartition, int] = {}
+        for batch, is_committed in self._batches():
+            for place, (start, end) in batch.ranges.items():
+                topic_id = batch.topic_ids.get(place)
+                if place in found or (place in topic_ids and topic_ids[place] != topic_id):
+                    continue  # older than what is known, or of an older topic
+                if topic_id is not None:
+                    topic_ids[place] = topic_id
+                if is_committed:
+                    committed[place] = max(end, committed.get(place, 0))
+                elif end > committed.get(place, 0):
+                    found[place] = max(start, committed.get(place, 0)), end
+        return Declared("", found, {place: topic_ids[place] for place in found if place in topic_ids})
+
+    def _batches(self) -> Iterator[tuple[Declared, bool]]:
+        """Yield this connector's declarations, newest first, and whether each says that its ranges are committed.
+
+        Nothing from before the last time that its offsets were altered: that does not count.
+        """
         from deltalake import DeltaTable
 
         if not DeltaTable.is_deltatable(self._path):
@@ -114,13 +141,15 @@ class DeltaTableWriter:
             if commit.get(DELTA_WRITER) == self._writer:
                 if DELTA_FORGOTTEN in commit:
                     return
-                yield Declared.from_json(commit[DELTA_BATCH])
+                is_committed = DELTA_COMMITTED in commit
+                yield Declared.from_json(commit[DELTA_COMMITTED if is_committed else DELTA_BATCH]), is_committed
 
-    def append(self, frame: Any, batch: str, ranges: Ranges) -> None:
+    def append(self, frame: Any, batch: str, ranges: Ranges, topic_ids: TopicIds = NO_IDS) -> None:
         """Append the batch as one Delta commit that carries the writer's id and the batch's offsets."""
         from deltalake import CommitProperties, write_deltalake
 
-        metadata = {DELTA_WRITER: self._writer, DELTA_BATCH: Declared(batch, ranges).to_json()}
+        declared = Declared(batch, ranges, topic_ids)
+        metadata = {DELTA_WRITER: self._writer, DELTA_BATCH: declared.to_json()}
         write_deltalake(
             self._path,
             frame.toArrow(),
@@ -128,22 +157,30 @@ class DeltaTableWriter:
             schema_mode="merge",
             commit_properties=CommitProperties(custom_metadata=metadata),
         )
+        self._appended = declared
 
     def holds(self, batch: str) -> bool:
         """Whether a commit names it."""
-        return any(one.staging == batch for one in self._batches())
+        return any(one.staging == batch for one, _ in self._batches())
 
-    def forget(self) -> None:
-        """Nothing: the metadata stays in the Delta log."""
+    def forget(self, ranges: Ranges | None = None) -> None:
+        """Commit no rows, and in the metadata which ranges the group holds: a later reset by its owner is obeyed."""
+        committed = self._appended.ranges if ranges is None else ranges
+        if committed:
+            topic_ids = {place: one for place, one in self._appended.topic_ids.items() if place in committed}
+            self._note(DELTA_COMMITTED, Declared("", committed, topic_ids).to_json())
 
     def forget_all(self) -> None:
         """Commit no rows, and in the metadata that older commits' offsets do not count."""
+        self._note(DELTA_FORGOTTEN, "true")
+
+    def _note(self, name: str, text: str) -> None:
         from deltalake import CommitProperties, DeltaTable, write_deltalake
 
         if not DeltaTable.is_deltatable(self._path):
             return
         nothing = DeltaTable(self._path).to_pyarrow_dataset().schema.empty_table()
-        metadata = {DELTA_WRITER: self._writer, DELTA_FORGOTTEN: "true"}
+        metadata = {DELTA_WRITER: self._writer, name: text}
         properties = CommitProperties(custom_metadata=metadata)
         write_deltalake(self._path, nothing, mode="append", commit_properties=properties)
 
@@ -156,11 +193,11 @@ class PlainTableWriter:
         self._target = dict(target)
         self._options = dict(options)
 
-    def recover(self) -> Ranges:
+    def recover(self) -> Declared:
         """Return nothing: such a table does not keep what was written last."""
-        return {}
+        return Declared("", {})
 
-    def append(self, frame: Any, batch: str, ranges: Ranges) -> None:
+    def append(self, frame: Any, batch: str, ranges: Ranges, topic_ids: TopicIds = NO_IDS) -> None:
         """Append through Spark's own writer."""
         writer = frame.write.format(self._format).options(**self._options).mode("append")
         if "table" in self._target:
@@ -174,7 +211,7 @@ class PlainTableWriter:
         """Return False always: this writer cannot know."""
         return False
 
-    def forget(self) -> None:
+    def forget(self, ranges: Ranges | None = None) -> None:
         """Do nothing: the table keeps no offsets of the task."""
 
     def forget_all(self) -> None:

@@ -21,7 +21,7 @@ from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.converters.json import JsonConverter
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.pipeline.errant_records import Errant
-from spark_connect_rt.pipeline.source_pipeline import ConvertedBatch, rows_of_piece
+from spark_connect_rt.pipeline.source_pipeline import ConvertedBatch, errant_polled, rows_of_piece
 from spark_connect_rt.pipeline.transaction_boundaries import End
 from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.management.previews import RECORDS_MAX, Ended
@@ -86,7 +86,10 @@ class PreviewOutput:
         self._polled += errants
         for piece in polled:
             room = max(0, RECORDS_MAX - len(self._polled))
-            self._polled += [record for record, _ in islice(rows_of_piece(piece), room)]
+            self._polled += [
+                record if unreadable is None else errant_polled(record, unreadable)
+                for record, _, unreadable in islice(rows_of_piece(piece), room)
+            ]
 
     def take(self) -> list[SourceRecord | Errant]:
         """Return what was kept, once."""
