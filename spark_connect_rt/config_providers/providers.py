@@ -7,6 +7,7 @@ from typing import Any
 
 from spark_connect_rt.api.config_provider import ConfigData, ConfigProvider
 from spark_connect_rt.config.config_def import Type, parse_value, prefixed
+from spark_connect_rt.config.connectors.connector_config import unknown_class
 from spark_connect_rt.config.indirection import resolve
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.ports import hidden_values
@@ -34,8 +35,8 @@ class ConfigProviders:
                     continue
                 made.configure(prefixed(worker_config, f"config.providers.{alias}.param."))
                 providers[alias] = made
-            except NotFoundError as error:
-                problems[setting] = [str(error)]
+            except NotFoundError:
+                problems[setting] = [f"{unknown_class(setting, str(name))} Put its jar or package on plugin.path"]
             except BadConfigError as error:
                 problems.update({f"config.providers.{alias}.param.{k}": list(v) for k, v in error.problems.items()})
         if problems:

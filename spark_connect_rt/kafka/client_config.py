@@ -202,6 +202,9 @@ _SASL_USED = frozenset(
         "sasl.oauthbearer.token.endpoint.url",
     }
 )
+_NOT_TAKEN = {
+    "ssl.cipher.suites": "not taken over, as Java names suites in its own way: OpenSSL's defaults apply",
+}
 SECURITY_USED = _TLS_USED | _SASL_USED | {"security.protocol"}
 _LEVELS = ("compression.gzip.level", "compression.lz4.level", "compression.zstd.level")
 
@@ -230,7 +233,7 @@ def client_config(properties: Mapping[str, str], role: ClientRole) -> ClientConf
         elif name in NATIVE:
             settings[name] = str(text)
         elif not _used_elsewhere(name, role):
-            unmapped[name] = "librdkafka has no such setting"
+            unmapped[name] = _NOT_TAKEN.get(name, "librdkafka has no such setting")
     if problems:
         raise BadConfigError(problems)
     security, tokens = _security(properties)

@@ -13,6 +13,8 @@ from spark_connect_rt.app.migration.plugin_catalog import MigrationCatalog
 from spark_connect_rt.app.migration.plugin_jars import PluginJars
 from spark_connect_rt.app.stores.internal_topics import InternalTopics
 from spark_connect_rt.app.worker_plugins import distributed_config, plugins_of
+from spark_connect_rt.config.client_settings import client_config_def
+from spark_connect_rt.config.config_def import prefixed
 from spark_connect_rt.config.worker.distributed_config import DISTRIBUTED, PASSED_ON
 from spark_connect_rt.config.worker.own_settings import PluginSettings
 from spark_connect_rt.errors import BadConfigError, ConnectError
@@ -48,8 +50,12 @@ def migrate_check(settings: Mapping[str, str], file: str, as_json: bool) -> int:
 
 
 def migration_report(settings: Mapping[str, str], file: str) -> MigrationReport:
-    """Return everything there is to say about a Java worker's file. What cannot be read is a line of it."""
-    complaints = _complaints(settings)
+    """Return everything there is to say about a Java worker's file. What cannot be read is a line of it.
+
+    Raises BadConfigError: the file is of another kind.
+    """
+    refuse_other_files(settings)
+    complaints = {**client_complaints(settings), **_complaints(settings)}
     accepted = {name: value for name, value in settings.items() if name not in complaints}
     jars = PluginJars(PluginSettings.of(accepted).folders)
     plugins = plugins_of({**accepted, **_NO_JVM})
@@ -103,9 +109,54 @@ def _unread(why: str) -> State:
     return State([Line("internal topics", "", Fate.CHANGE, why)], [], [])
 
 
+def refuse_other_files(settings: Mapping[str, str]) -> None:
+    """Raise BadConfigError for a file that is no distributed worker's, and say which command reads it."""
+    if "clusters" in settings:
+        why = "this is a file of MirrorMaker, not of a Connect worker: `connectrt mirror run FILE` runs it"
+        raise BadConfigError({"clusters": [why]})
+    if "connector.class" in settings:
+        why = "this is a connector's file, not a worker's: `connectrt check -f FILE` judges it"
+        raise BadConfigError({"connector.class": [why]})
+    if "offset.storage.file.filename" in settings and "group.id" not in settings:
+        why = "this is a file of a standalone worker: `connectrt standalone FILE` runs it; nothing has to move"
+        raise BadConfigError({"offset.storage.file.filename": [why]})
+
+
+def client_complaints(settings: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return what the Kafka clients here refuse of a worker's settings: setting as the file has it -> why.
+
+    The worker's own clients and its tasks' producers, consumers and admin clients are judged with the values that each
+    of them would get. What refers to a config provider is left out: its value is not known here.
+    """
+    known = {name: value for name, value in settings.items() if "${" not in (value or "")}
+    servers = {name: value for name, value in known.items() if name == "bootstrap.servers"}
+    own = servers | {name: value for name, value in known.items() if name.startswith(("ssl.", "sasl.", "security."))}
+    found = _refused(own, ClientRole.ADMIN, "", known)
+    for role in ClientRole:
+        prefix = f"{role.value}."
+        found |= _refused(servers | prefixed(known, prefix), role, prefix, known)
+    return found
+
+
+def _refused(
+    properties: Mapping[str, str], role: ClientRole, prefix: str, settings: Mapping[str, str]
+) -> dict[str, list[str]]:
+    try:
+        client_config(properties, role)
+    except BadConfigError as error:
+        of_file = {name: f"{prefix}{name}" if f"{prefix}{name}" in settings else name for name in error.problems}
+        return {of_file[name]: list(why) for name, why in error.problems.items()}
+    except ConnectError as error:
+        return {f"{prefix}security.protocol": [str(error)]}
+    return {}
+
+
 def client_problem(client: str, name: str) -> str | None:
     """Return why a setting of a Kafka client has no effect, None when it has; ``client``: empty for all three."""
     role = ClientRole(client) if client else ClientRole.CONSUMER
+    others = [one for one in ClientRole if one is not role and name in client_config_def(one.value)]
+    if client and others and name not in client_config_def(client):
+        return f"a setting of the {others[0].value}, which the {client} passes over, in Java, too"
     if name.endswith(_JAVA_CLASSES):
         return "the clients here load no Java classes"
     try:

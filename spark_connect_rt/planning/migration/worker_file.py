@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_connect_rt.config.config_def import ConfigDef, Type, parse_value
+from spark_connect_rt.config.nearest_name import nearest_name
 from spark_connect_rt.config.unserved_settings import WITHOUT_EFFECT
 from spark_connect_rt.planning.migration.findings import JAVA, Catalog, Fate, Line
 
@@ -30,7 +31,7 @@ _DIFFERS = {
     "rest.advertised.host.name": "must be this machine's when the worker moves to another one",
     "ssl.client.auth": "the same; a certificate that is wrong is reported at the start (exit code 14)",
 }
-_KEPT = frozenset({"connectrt.", "spark.", "quickstart."})
+_KEPT = frozenset({"spark.", "quickstart."})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,22 @@ class WorkerFile:
 def worker_lines(file: WorkerFile) -> list[Line]:
     """Return a line for each setting of the file, in its order, and one for what it lacks."""
     lines = [_line(file, name) for name in file.settings]
+    lines += _unsecured_clients(file.settings)
     missing = [name for name in file.complaints if name not in file.settings]
     return lines + [Line(name, "", Fate.CHANGE, "; ".join(file.complaints[name])) for name in missing]
+
+
+def _unsecured_clients(settings: Mapping[str, str]) -> list[Line]:
+    """Return a line for each client of tasks that has no security settings although another one has.
+
+    As in Java, these clients do not see the worker's own settings, so such a file fails only when a task starts.
+    """
+    secured = [one for one in ("producer", "consumer") if f"{one}.security.protocol" in settings]
+    if not secured and "security.protocol" not in settings:
+        return []
+    why = "is not set: as in Java, tasks' {}s do not take the worker's own, and connect without security"
+    missing = [one for one in ("producer", "consumer") if one not in secured]
+    return [Line(f"{one}.security.protocol", "", Fate.DIFFERS, why.format(one)) for one in missing]
 
 
 def _line(file: WorkerFile, name: str) -> Line:
@@ -74,7 +89,9 @@ def _fate(file: WorkerFile, name: str) -> tuple[Fate, str]:
         return Fate.DIFFERS, _DIFFERS[name]
     if name in file.definition.names() or name.startswith((*file.prefixes, *_KEPT)):
         return Fate.SAME, ""
-    return Fate.IGNORED, "no setting of Kafka Connect 4.1 and none of this product; a Java worker passes over it, too"
+    nearest = nearest_name(name, file.definition.names())
+    hint = f"; did you mean {nearest}?" if nearest else ""
+    return Fate.IGNORED, f"not a setting of Kafka Connect 4.1 nor of this product: Java workers ignore it, too{hint}"
 
 
 def _class_fate(file: WorkerFile, name: str) -> tuple[Fate, str] | None:

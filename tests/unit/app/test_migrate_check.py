@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from spark_connect_rt.app.cli import cli
-from spark_connect_rt.app.exit_codes import EXIT_MUST_CHANGE
+from spark_connect_rt.app.exit_codes import EXIT_BAD_PROPERTIES, EXIT_MUST_CHANGE
 from spark_connect_rt.app.migration import migrate_check
 from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.planning.store_findings import Finding, TopicShape, topic_findings
@@ -184,3 +184,51 @@ def test_what_the_worker_refuses_of_its_plugins_is_a_line(
     assert code == EXIT_MUST_CHANGE
     line = next(one for one in report["worker"] if one["name"] == setting)
     assert (line["fate"], why in line["why"]) == ("change", True), line
+
+
+def test_values_that_a_client_refuses_are_lines_to_change(file: Path, topics: Topics) -> None:
+    more = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "AWS_MSK_IAM",
+        "producer.security.protocol": "SASL_PLAINTEXT",
+        "producer.sasl.mechanism": "PLAIN",
+        "producer.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required username=a b;",
+        "consumer.max.request.size": "5",
+        "consumer.fetch.max.bytes": "many",
+        "connectrt.engin": "spark",
+    }
+    code, report = checked(file, *(f"--set={name}={value}" for name, value in more.items()))
+    lines = {line["name"]: line for line in report["worker"]}
+    refused = ("sasl.mechanism", "producer.sasl.jaas.config", "consumer.fetch.max.bytes")
+    assert {name: lines[name]["fate"] for name in refused} == dict.fromkeys(refused, "change")
+    assert lines["consumer.max.request.size"]["fate"] == "ignored"
+    assert lines["connectrt.engin"]["fate"] == "ignored"
+    assert lines["consumer.security.protocol"]["fate"] == "differs"
+    assert code == EXIT_MUST_CHANGE
+
+
+def test_a_provider_that_is_not_found_is_not_called_a_connector(file: Path, topics: Topics) -> None:
+    given = ("--set=config.providers=vault", "--set=config.providers.vault.class=com.acme.VaultProvider")
+    _, report = checked(file, *given)
+    (line,) = [one for one in report["worker"] if one["name"] == "config.providers.vault.class"]
+    assert line["fate"] == "change"
+    assert "com.acme.VaultProvider could not be found" in line["why"]
+    assert "implements Connector" not in line["why"]
+
+
+@pytest.mark.parametrize(
+    ("content", "command"),
+    [
+        ("clusters=a,b\na->b.enabled=true\n", "mirror run"),
+        ("name=c\nconnector.class=FileStreamSink\n", "connectrt check"),
+        ("bootstrap.servers=a:1\noffset.storage.file.filename=/x\n", "standalone"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused_with_the_command_that_reads_it(
+    tmp_path: Path, content: str, command: str
+) -> None:
+    file = tmp_path / "other.properties"
+    file.write_text(content)
+    found = CliRunner().invoke(cli, ["migrate", "check", str(file)])
+    assert found.exit_code == EXIT_BAD_PROPERTIES
+    assert command in found.output
