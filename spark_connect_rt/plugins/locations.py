@@ -22,6 +22,7 @@ from zipfile import is_zipfile
 from spark_connect_rt.plugins.jars import holds_java
 
 ENTRY_POINTS = "entry_points.txt"
+_PACKED = (".zip", ".tar.gz", ".tgz", ".tar")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,10 @@ def find_locations(plugin_path: Sequence[str]) -> list[Location]:
             found.append(Location(folder.name, folder, folder, why))
             continue
         for child in children:
+            if child.name.endswith(_PACKED) and not child.is_dir() and not _holds_java(child):
+                why = "an archive is not read as it is: unpack it into a folder, or `connectrt plugins install` it"
+                found.append(Location(child.name, child, child, why))
+                continue
             if child.name.startswith((".", "__")) or not (child.is_dir() or child.suffix in (".whl", ".jar")):
                 continue
             name = _free_name(child, taken)

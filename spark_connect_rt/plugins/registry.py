@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from spark_connect_rt.api.plugin_modules import BROKEN_PLUGIN, RUNTIME_MARK, VER
 from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.plugins.class_scan import WAIT_LIMIT_S, ClassScan, Unscanned
 from spark_connect_rt.plugins.discovery import BrokenPlugin, Discovered
-from spark_connect_rt.plugins.java_plugins import JavaPluginDesc
+from spark_connect_rt.plugins.java_plugins import NO_SERVICES, JavaPluginDesc
 from spark_connect_rt.plugins.plugin_desc import (
     IN_REST,
     SINK,
@@ -35,6 +36,7 @@ __all__ = ["SINK", "SOURCE", "TYPES", "PluginDesc", "Plugins", "bundled", "kind_
 log = logging.getLogger(__name__)
 
 _ORDER = list(TYPES)
+_SHOWN = 5  # places that one line of the log names
 
 
 class Plugins:
@@ -133,8 +135,7 @@ class Plugins:
         """
         self._search_all(patient=patient)
         found = _sorted([*self._bundled, *(self._others or ())])
-        for one in _java_problems(found):
-            self._note(one)
+        self._note_all(_java_problems(found))
         return found
 
     def broken(self) -> Sequence[BrokenPlugin]:
@@ -155,8 +156,7 @@ class Plugins:
             with self._lock:
                 self._take(found)
                 self._broken = {key: one for key, one in self._broken.items() if one.location in places}
-        for one in found.broken:
-            self._note(one)
+        self._note_all(found.broken)
 
     def _search(self) -> None:
         with self._lock:
@@ -164,8 +164,7 @@ class Plugins:
                 return
             found = self._discover()
             self._take(found)
-        for one in found.broken:
-            self._note(one)
+        self._note_all(found.broken)
 
     def _take(self, found: Discovered) -> None:
         self._others = found.plugins
@@ -196,15 +195,29 @@ class Plugins:
                 return
             self._others = [*(self._others or ()), *found.plugins]
             self._all_by_name = _by_name([*self._bundled, *self._others])
-        for one in found.broken:
-            self._note(one)
+        self._note_all(found.broken)
+
+    def _note_all(self, broken: Iterable[BrokenPlugin]) -> None:
+        """Note what is broken. Places without any plug-in, mostly libraries, are one line of the log a folder."""
+        bare: dict[Path, list[str]] = {}
+        for one in broken:
+            if one.error != NO_SERVICES:
+                self._note(one)
+            elif self._is_news(one):
+                bare.setdefault(Path(one.location).parent, []).append(one.name)
+        for folder, names in bare.items():
+            shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+            log.warning("%d of the places in %s hold no plug-in (%s): %s", len(names), folder, shown, NO_SERVICES)
 
     def _note(self, broken: BrokenPlugin) -> None:
+        if self._is_news(broken):
+            log.error("plugin=%s at %s is broken: %s", broken.name, broken.location, broken.error)
+
+    def _is_news(self, broken: BrokenPlugin) -> bool:
         with self._lock:
             known = (broken.name, broken.location) in self._broken
             self._broken[broken.name, broken.location] = broken
-        if not known:
-            log.error("plugin=%s at %s is broken: %s", broken.name, broken.location, broken.error)
+        return not known
 
     def _is_broken(self, one: PluginDesc) -> bool:
         return (one.java_class, one.location) in self._broken
@@ -289,14 +302,15 @@ def _newest(known: Sequence[PluginDesc], accepts: Accepts | None, version: str) 
     newest = max(fitting, key=lambda one: (version_order(one.version), one.location))
     twins = [one.location for one in fitting if one.version == newest.version]
     if len(set(twins)) > 1 and newest.type in (SINK, SOURCE):
-        log.warning(
-            "plugin=%s version=%s is in several places of plugin.path (%s); that of %s is used: remove the others",
-            newest.java_class,
-            newest.version,
-            ", ".join(sorted(twins)),
-            newest.location,
-        )
+        _warn_of_twins(newest.java_class, newest.version, ", ".join(sorted(twins)), newest.location)
     return newest
+
+
+@cache
+def _warn_of_twins(name: str, version: str | None, places: str, used: str) -> None:
+    """Warn once a process: a plug-in is looked up with every request."""
+    text = "plugin=%s version=%s is in several places of plugin.path (%s); that of %s is used: remove the others"
+    log.warning(text, name, version, places, used)
 
 
 def _classes(plugins: Iterable[PluginDesc], kind: str) -> set[str]:

@@ -212,3 +212,33 @@ def test_a_links_circle_ends_and_a_jar_alone_may_be_named(tmp_path: Path) -> Non
     (tmp_path / "a" / "again").symlink_to(tmp_path / "a")
     assert registry(tmp_path, Runtime()).find(ORDERS).location == str(tmp_path / "a")
     assert registry(tmp_path / "a" / "orders.jar", Runtime()).find(ORDERS).location == str(tmp_path / "a/orders.jar")
+
+
+def test_libraries_beside_a_plugin_are_one_line_of_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for number in range(30):
+        jar(tmp_path / f"library-{number:02}.jar", {})
+    jar(tmp_path / "orders" / "orders.jar", {SOURCE: ORDERS})
+    plugins = registry(tmp_path, Runtime())
+    plugins.everything()
+    plugins.everything()
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "30 of the places" in caplog.text
+    assert "library-00.jar" in caplog.text
+    assert len(plugins.broken()) == 30
+
+
+def test_an_archive_that_nobody_unpacked_is_named(tmp_path: Path) -> None:
+    (tmp_path / "debezium-plugin.tar.gz").write_bytes(b"packed")
+    (tmp_path / "notes.txt").write_text("not an archive")
+    (broken,) = registry(tmp_path, Runtime()).broken()
+    assert broken.name == "debezium-plugin.tar.gz"
+    assert "unpack it" in broken.error
+
+
+def test_two_places_of_a_version_are_warned_about_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for place in ("a", "b"):
+        jar(tmp_path / place / "orders.jar", {SOURCE: ORDERS})
+    plugins = registry(tmp_path, Runtime())
+    for _ in range(3):
+        plugins.find(ORDERS)
+    assert sum("is in several places" in record.message for record in caplog.records) == 1
