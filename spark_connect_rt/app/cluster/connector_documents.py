@@ -1,13 +1,15 @@
-"""Connectors as files have them: JSON, YAML, ``.properties``. Pure: text in, documents out.
+"""Connectors as files have them: JSON, YAML, ``.properties``. Text in, documents out.
 
 JSON and YAML: ``{name, config}`` as ``POST /connectors`` takes it (``initial_state``, ``initial_offsets`` too), a plain
 configuration with its ``name``, a list of either, what ``get connectors -o json`` writes, and Strimzi's KafkaConnector.
-YAML may hold several documents. Every value is the text that stands there: ``yes`` and ``007`` stay what they are.
+YAML may hold several documents; Kubernetes documents of other kinds, such as a ConfigMap, are skipped with a warning.
+Every value is the text that stands there: ``yes`` and ``007`` stay what they are.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +17,8 @@ from typing import Any
 
 from spark_connect_rt.config.java_properties import parse_properties
 from spark_connect_rt.errors import BadConfigError
+
+log = logging.getLogger(__name__)
 
 SUFFIXES = (".json", ".yaml", ".yml", ".properties")
 MOST_BYTES = 64 * 1024 * 1024
@@ -42,13 +46,17 @@ def documents_of(text: str, source: str) -> list[Document]:
         raise BadConfigError({source: [f"larger than {MOST_BYTES} bytes"]})
     try:
         values = _values(text, source.lower())
-        found = [_document(one, source) for value in values for one in _flattened(value)]
+        whole = [one for value in values for one in _flattened(value)]
+        found = [_document(one, source) for one in whole if not _kind_elsewhere(one)]
     except BadConfigError as error:
         raise BadConfigError({f"{source} {place}": why for place, why in error.problems.items()}) from error
     except (ValueError, RecursionError) as error:
         raise BadConfigError({source: [" ".join(str(error).split()) or type(error).__name__]}) from error
+    others = [f"document {number} is a {kind}" for number, kind in enumerate(map(_kind_elsewhere, whole), 1) if kind]
     if not found:
-        raise BadConfigError({source: ["holds no connector"]})
+        raise BadConfigError({source: [f"holds no connector{': ' if others else ''}{', '.join(others)}"]})
+    for other in others:
+        log.warning("%s: %s, which is not a connector: skipped", source, other)
     return found
 
 
@@ -108,6 +116,13 @@ def _flattened(value: Any) -> list[Any]:
     if isinstance(value, dict) and isinstance(value.get("items"), list) and "config" not in value:
         return list(value["items"])
     return value if isinstance(value, list) else [value]
+
+
+def _kind_elsewhere(value: Any) -> str:
+    """Return the kind of a Kubernetes document that is not a connector, such as ConfigMap; empty for all others."""
+    if not isinstance(value, dict) or "apiVersion" not in value or value.get("kind") == "KafkaConnector":
+        return ""
+    return str(value.get("kind") or "document without a kind")
 
 
 def _document(value: Any, source: str) -> Document:

@@ -134,3 +134,19 @@ def test_differences_of_offsets_go_by_partition() -> None:
         ('{"n": 1}', '{"n": 2}'),
         ('{"n": 5}', None),
     ]
+
+
+CONFIG_MAP = """apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {a: b}
+---
+"""
+
+
+def test_kubernetes_documents_of_other_kinds_are_skipped_by_name(caplog: pytest.LogCaptureFixture) -> None:
+    text = CONFIG_MAP + "name: one\nconfig:\n  connector.class: FileStreamSource\n"
+    assert [one.name for one in documents_of(text, "all.yaml")] == ["one"]
+    assert "all.yaml: document 1 is a ConfigMap, which is not a connector: skipped" in caplog.text
+    with pytest.raises(BadConfigError, match="document 1 is a ConfigMap"):
+        documents_of(CONFIG_MAP, "all.yaml")
