@@ -13,6 +13,7 @@ from confluent_kafka import TopicPartition as _ClientPartition
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.kafka.client_factory import make_consumer, make_producer
+from spark_connect_rt.kafka.client_lifetime import close_producer
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.logs.log_load import to_records
 from spark_connect_rt.ports.compacted_log import LogRecord
@@ -96,14 +97,17 @@ def write_topic(producer: Mapping[str, str], topic: str, records: Sequence[RawRe
             failures.append(connect_error(error, f"writing to {topic}"))
 
     client = make_producer(producer, {"linger.ms": "5"})
-    for _, _, key, value, timestamp_ms in records:
-        while True:
-            try:
-                client.produce(topic, value, key, timestamp=max(0, timestamp_ms), on_delivery=on_delivery)
-                break
-            except BufferError:
-                client.poll(0.1)
-    left = client.flush(timeout_ms / 1000)
+    try:
+        for _, _, key, value, timestamp_ms in records:
+            while True:
+                try:
+                    client.produce(topic, value, key, timestamp=max(0, timestamp_ms), on_delivery=on_delivery)
+                    break
+                except BufferError:
+                    client.poll(0.1)
+        left = client.flush(timeout_ms / 1000)
+    finally:
+        close_producer(client)
     if failures or left:
         raise RetriableError(f"topic {topic}: {failures[0] if failures else f'{left} records were not written'}")
 
