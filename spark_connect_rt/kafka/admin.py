@@ -54,6 +54,14 @@ class DescribedTopic:
     in_sync: tuple[int, ...]  # of each partition, how many are up to date
 
 
+@dataclass(frozen=True, slots=True)
+class GroupMembers:
+    """Who is in a group, and the protocol that says how to read what they joined with."""
+
+    protocol: str  # the one that the broker chose; empty while the group rebalances
+    metadata: tuple[bytes, ...]  # of each member; empty bytes while the group rebalances
+
+
 class _Refusals:
     """What the brokers said to a login. Of its own: what a client calls back must not refer to the client's owner."""
 
@@ -260,26 +268,29 @@ class KafkaAdmin:
 
     def group_is_active(self, group: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> bool:
         """Return whether a group, of whatever protocol type, has members now."""
-        return bool(self.members_metadata(group, timeout_ms))
+        return bool(self.members(group, timeout_ms).metadata)
 
-    def members_metadata(self, group: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> list[bytes]:
-        """Return what each member of a group joined with; empty bytes while it rebalances."""
+    def members(self, group: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> GroupMembers:
+        """Return the members of a group, of whatever protocol type; none when there is no such group."""
         deadline = time.monotonic() + timeout_ms / 1000
         while True:
             left_s = max(0.1, deadline - time.monotonic())
             try:
-                return self._members_metadata(group, left_s)
+                return self._members(group, left_s)
             except KafkaException as error:
                 if time.monotonic() >= deadline or not is_code(error, *COORDINATOR_UNSETTLED):
                     raise connect_error(error, f"looking for members of group {group}") from error
             time.sleep(RETRY_WAIT_S)
 
-    def _members_metadata(self, group: str, limit_s: float) -> list[bytes]:
+    def _members(self, group: str, limit_s: float) -> GroupMembers:
         with warnings.catch_warnings(), self._admin.use() as admin:
             # The calls that came after this one know groups of consumers only, none of workers.
             warnings.simplefilter("ignore", DeprecationWarning)
             found = admin.list_groups(group, timeout=limit_s)
-        return [member.metadata or b"" for one in found if one.id == group for member in one.members]
+        for one in found:
+            if one.id == group:
+                return GroupMembers(one.protocol or "", tuple(member.metadata or b"" for member in one.members))
+        return GroupMembers("", ())
 
     def client(self) -> AbstractContextManager[Any]:
         """Give the library's admin client to an adapter in this package, for calls of it but offsets and deletions."""

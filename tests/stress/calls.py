@@ -66,7 +66,7 @@ def calls_of_admin(servers: str) -> Calls:
         "delete_records": lambda number: admin.delete_records(topic(number), {0: 1}, limit_ms(number)),
         "delete_topics": lambda number: admin.delete_topics([topic(number)], UNSERVED_MS),
         "group_is_active": lambda number: admin.group_is_active(topic(number), LIMIT_MS),
-        "members_metadata": lambda number: admin.members_metadata(topic(number), LIMIT_MS),
+        "members": lambda number: admin.members(topic(number), LIMIT_MS),
         "client": lambda number: _made(admin, topic(number)),
         "close": close,
     }
