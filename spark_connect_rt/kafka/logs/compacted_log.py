@@ -21,7 +21,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, Message
 from confluent_kafka import TopicPartition as _ClientPartition
 
 from spark_connect_rt.config.client_properties import LogClientProperties
@@ -29,13 +29,14 @@ from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.client_factory import make_consumer, make_producer
 from spark_connect_rt.kafka.client_lifetime import SharedClient, close_producer
-from spark_connect_rt.kafka.logs.append_reports import AppendReports
+from spark_connect_rt.kafka.logs.append_reports import AppendReports, produced
 from spark_connect_rt.kafka.logs.bulk_read import BulkReadEndedError
 from spark_connect_rt.kafka.logs.bulk_read_process import SharedRead
 from spark_connect_rt.kafka.logs.compaction import Latest
 from spark_connect_rt.kafka.logs.end_probe import EndProbe
 from spark_connect_rt.kafka.logs.facts_of_log import FactsOfLog
 from spark_connect_rt.kafka.logs.joint_question import JointQuestion
+from spark_connect_rt.kafka.logs.key_places import KeyPlaces
 from spark_connect_rt.kafka.logs.log_load import LOAD_BATCH_COUNT, LOAD_WAIT_S, LatestLoad, to_records
 from spark_connect_rt.kafka.logs.own_records import OwnRecords
 from spark_connect_rt.ports.compacted_log import LogRecord, OnAppended, OnRecords
@@ -102,6 +103,7 @@ class KafkaCompactedLog:
         self._broken: Exception | None = None  # the reader ended by this
         self._last_error = ""
         self._stopping = False
+        self._places = KeyPlaces(1)
         self._on_records: OnRecords = _ignore
         self._consumer: Any = None
         self._producer: Any = None
@@ -114,7 +116,8 @@ class KafkaCompactedLog:
         count = self._admin.ensure_compacted(self._spec, self._exact_partitions, self._start_timeout_ms)
         partitions = [TopicPartition(self.topic, number) for number in range(count)]
         beginning = self._admin.earliest_offsets(partitions, self._start_timeout_ms)
-        end, self._on_records = self._admin.end_offsets(partitions, self._start_timeout_ms), on_records
+        end, self._places = self._admin.end_offsets(partitions, self._start_timeout_ms), KeyPlaces(count)
+        self._on_records = self._places.reading(on_records)
         self._producer = producer = make_producer(self._clients.producer, {**_PRODUCER, "error_cb": self._note})
         self._held = SharedClient(f"the log of topic {self.topic}", lambda: producer, close_producer)
         own = {**_CONSUMER, **({} if self._is_transactional() else _HELD), "error_cb": self._note}
@@ -144,10 +147,11 @@ class KafkaCompactedLog:
             if not records:
                 self._answer(on_appended, None)
                 return
-            answer = AppendReports(self.topic, len(records), self._own, lambda error: self._answer(on_appended, error))
+            writes = self._places.writes(records)
+            answer = AppendReports(self.topic, len(writes), self._own, lambda error: self._answer(on_appended, error))
             limit_s, has_room = time.monotonic() + BLOCK_LIMIT_S, False
-            for key, value in records:
-                has_room = self._produce(key, value, answer, limit_s if has_room else 0.0)
+            for write in writes:
+                has_room = produced(self._producer, self.topic, write, answer, limit_s if has_room else 0.0)
 
     def flush(self, timeout_ms: int) -> None:
         """See ``ports.compacted_log.CompactedLog.flush``."""
@@ -225,22 +229,6 @@ class KafkaCompactedLog:
             self._producer.purge()
             self._producer.flush(1)  # every append is answered, be it with an error
         self._held.close()
-
-    def _produce(self, key: bytes, value: bytes | None, answer: AppendReports, until_s: float) -> bool:
-        """Hand over one record; False: there was no room until then."""
-        while True:
-            try:
-                self._producer.produce(self.topic, value, key, on_delivery=answer)
-            except BufferError:
-                if time.monotonic() >= until_s:
-                    answer(KafkaError(KafkaError._QUEUE_FULL), None)
-                    return False
-                self._producer.poll(0.05)
-            except KafkaException as error:
-                answer(error, None)
-                return True
-            else:
-                return True
 
     def _answer(self, on_appended: OnAppended | None, error: Exception | None) -> None:
         if on_appended is not None:

@@ -19,6 +19,7 @@ from spark_connect_rt.kafka.logs.log_load import to_records
 from spark_connect_rt.ports.compacted_log import LogRecord
 from spark_connect_rt.protocol.checked_lines import RawRecord
 from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.state.newest_records import in_time_order
 
 STALLED_MS = 30_000
 _BATCH_COUNT = 10_000
@@ -42,9 +43,12 @@ class TopicPart:
 
 
 def read_topic(admin: KafkaAdmin, consumer: Mapping[str, str], topic: str, partitions: int) -> list[LogRecord]:
-    """Return all records that were there at the call, in order per partition. Raises RetriableError, TimedOutError."""
+    """Return all records that were there at the call, partitions in the order of time, each in its own order.
+
+    Raises RetriableError, TimedOutError.
+    """
     part = TopicPart(range(partitions))
-    return [one for found in _messages(admin, consumer, topic, part) for one in to_records(found)]
+    return in_time_order(one for found in _messages(admin, consumer, topic, part) for one in to_records(found))
 
 
 def read_with_headers(

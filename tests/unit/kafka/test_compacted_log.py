@@ -53,7 +53,15 @@ class Producer:
         self.answers_polls = self.closed = False
         self.held: list[tuple[bytes, Callable[[Any, Any], None]]] = []
 
-    def produce(self, topic: str, value: bytes, key: bytes, on_delivery: Callable[[Any, Any], None]) -> None:
+    def produce(
+        self,
+        topic: str,
+        value: bytes,
+        key: bytes,
+        partition: int,
+        on_delivery: Callable[[Any, Any], None],
+        timestamp: int,
+    ) -> None:
         if len(self.held) >= self.room:
             raise BufferError("Local: Queue full")
         self.held.append((key, on_delivery))
