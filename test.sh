@@ -4,6 +4,7 @@
 #                             java: in tests_long.json, tests_java.json)
 #   ./test.sh quick           format, lint, types, import layers; tests without processes: minutes
 #   ./test.sh long            the long forms: 10,000 schedules of the simulation, real Singer taps and Airbyte sources
+#   ./test.sh stress          calls of one object from several threads, a minute for each table of tests/stress
 #   ./test.sh java            real connectors in Java, in full: Debezium, JDBC, Iceberg, Kafka's own; half an hour
 #   ./test.sh conformance     Apache Kafka's own Connect integration tests against our workers; two hours, writes
 #                             docs/reference/conformance.md; a class or CLASS#METHOD behind it runs only that
@@ -17,7 +18,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 python=$(./spark-submit.sh --environment dev)
 export PATH="$(dirname "$python"):$PATH"
 case "${1:-all}" in
-  all | quick | long | java) exec "$python" -m tests.suite "${1:-all}" ;;
+  all | quick | long | java | stress) exec "$python" -m tests.suite "${1:-all}" ;;
   conformance) exec "$python" -m tests.conformance "${@:2}" ;;
   spark)
     line=${2:?which Spark: 4.0, 4.1 or 4.2}

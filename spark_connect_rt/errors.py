@@ -8,6 +8,7 @@ ConnectError
 ├── NotLeaderError                 forward to .leader_url
 ├── NotAssignedError               forward to .owner_url
 ├── NotFoundError                  correct the name
+│   └── UnknownTopicError          ... or call again: it is a RetriableError, too
 ├── AlreadyExistsError             choose another name
 ├── BadRequestError                correct the request
 ├── ConfigConflictError            look at what was changed meanwhile, then decide
@@ -99,6 +100,14 @@ class NotFoundError(ConnectError):
     """No such connector, task, status or plug-in: correct the name."""
 
     code = "CRT-1020"
+
+
+class UnknownTopicError(NotFoundError, RetriableError):
+    """A broker does not know a topic or partition: there is none, or the broker learns of it in a moment.
+
+    Java's ``UnknownTopicOrPartitionException`` is retriable for the same reason: a broker that has just started, and
+    all brokers right after a topic was created, answer so for topics that exist.
+    """
 
 
 class AlreadyExistsError(ConnectError):

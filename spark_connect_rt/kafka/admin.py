@@ -1,47 +1,38 @@
 """Questions to and changes of the cluster: topics, offsets, groups.
 
-Owns: one admin client, its time limits, and what an internal topic must look like.
-Every method blocks up to its limit and raises this package's errors; any thread may call any method.
+Owns: one admin client, one consumer that is asked for offsets, their time limits, and what an internal topic must look
+like. Every method blocks up to its limit and raises this package's errors; any thread may call any method.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import threading
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka import TopicPartition as _ClientPartition
-from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec
+from confluent_kafka.admin import ConfigResource, NewTopic
 
-from spark_connect_rt.errors import BadConfigError, ConnectError, RetriableError
+from spark_connect_rt.errors import BadConfigError, RetriableError, UnknownTopicError
 from spark_connect_rt.kafka.admin_answers import answer_of
-from spark_connect_rt.kafka.client_factory import make_admin
+from spark_connect_rt.kafka.client_factory import make_admin, make_offsets_client
+from spark_connect_rt.kafka.client_lifetime import SharedClient, close_admin
 from spark_connect_rt.kafka.connection_problem import probe_tls
 from spark_connect_rt.kafka.error_mapping import COORDINATOR_UNSETTLED, connect_error, is_code
+from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT, look_up_offsets
+from spark_connect_rt.kafka.record_deletion import delete_records
 from spark_connect_rt.protocol.ids import TopicPartition
 
 _log = logging.getLogger(__name__)
 
 DEFAULT_TIMEOUT_MS = 30_000
 FIRST_TRY_MS = 3_000  # after which the reason of a refusal is looked for
-RETRY_WAIT_S = 0.02  # between attempts to find the leaders of a topic just created
-_LEADER_UNSETTLED = (
-    "_NOENT",
-    "FENCED_LEADER_EPOCH",
-    "LEADER_NOT_AVAILABLE",
-    "NOT_LEADER_FOR_PARTITION",
-    "OFFSET_NOT_AVAILABLE",
-    "REPLICA_NOT_AVAILABLE",
-    "UNKNOWN_LEADER_EPOCH",
-    "UNKNOWN_TOPIC_OR_PART",
-)
+RETRY_WAIT_S = 0.02  # between attempts while a topic or group is not known yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +54,39 @@ class DescribedTopic:
     in_sync: tuple[int, ...]  # of each partition, how many are up to date
 
 
+@dataclass(frozen=True, slots=True)
+class GroupMembers:
+    """Who is in a group, and the protocol that says how to read what they joined with."""
+
+    protocol: str  # the one that the broker chose; empty while the group rebalances
+    metadata: tuple[bytes, ...]  # of each member; empty bytes while the group rebalances
+
+
+class _Refusals:
+    """What the brokers said to a login. Of its own: what a client calls back must not refer to the client's owner."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def note(self, error: KafkaError) -> None:
+        if error.code() == KafkaError._AUTHENTICATION:
+            self.said.append(error.str())
+
+
 class KafkaAdmin:
-    """One admin client of one cluster."""
+    """The admin clients of one cluster. Any thread; ``close`` it when nothing will be asked any more."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
+        """Take Java properties. Raises BadConfigError: no client can be made of them."""
         self.bootstrap_servers = properties["bootstrap.servers"]
-        self._properties = dict(properties)
-        self._refusals: list[str] = []
-        self._admin = make_admin(properties, {"error_cb": self._note})
+        self._properties = own = dict(properties)
+        self._refusals = refusals = _Refusals()
+        made = make_admin(own, {"error_cb": refusals.note})
+        of = f"of {self.bootstrap_servers}"
+        self._admin: SharedClient[Any] = SharedClient(f"the admin client {of}", lambda: made, close_admin)
+        self._offsets_client: SharedClient[Any] = SharedClient(
+            f"the client for offsets {of}", lambda: make_offsets_client(own), lambda client: client.close()
+        )
 
     def check_reachable(self, timeout_ms: int) -> None:
         """Return when a broker answers.
@@ -79,32 +95,29 @@ class KafkaAdmin:
         keeps this client out.
         """
         first_ms = min(timeout_ms, FIRST_TRY_MS)
-        try:
-            self._admin.list_topics(topic=None, timeout=first_ms / 1000)
-        except KafkaException:
-            self._raise_refusal()
-            self._await_broker(max(0, timeout_ms - first_ms), timeout_ms)
+        with self._admin.use() as admin:
+            try:
+                admin.list_topics(topic=None, timeout=first_ms / 1000)
+            except KafkaException:
+                self._raise_refusal(admin)
+                self._await_broker(admin, max(0, timeout_ms - first_ms), timeout_ms)
 
-    def _await_broker(self, left_ms: int, timeout_ms: int) -> None:
+    def _await_broker(self, admin: Any, left_ms: int, timeout_ms: int) -> None:
         try:
-            self._admin.list_topics(topic=None, timeout=left_ms / 1000)
+            admin.list_topics(topic=None, timeout=left_ms / 1000)
         except KafkaException as error:
-            self._raise_refusal()
+            self._raise_refusal(admin)
             raise RetriableError(
                 f"no broker of bootstrap.servers={self.bootstrap_servers} answered in {timeout_ms} ms: "
                 f"check the address, the listener and security.protocol ({connect_error(error, 'last error')})",
                 code="CRT-1004",
             ) from error
 
-    def _note(self, error: KafkaError) -> None:
-        if error.code() == KafkaError._AUTHENTICATION:
-            self._refusals.append(error.str())
-
-    def _raise_refusal(self) -> None:
+    def _raise_refusal(self, admin: Any) -> None:
         """Say what keeps this client out, if anything is known to; librdkafka itself names its own settings."""
-        self._admin.poll(0)  # hands ``_note`` what happened
-        if self._refusals:
-            raise BadConfigError({"sasl.jaas.config": [self._refusals[-1]]})
+        admin.poll(0)  # hands ``_refusals`` what happened
+        if said := self._refusals.said:
+            raise BadConfigError({"sasl.jaas.config": [said[-1]]})
         if "SSL" in self._properties.get("security.protocol", "").upper():
             refusal = probe_tls(self._properties)
             if refusal is not None:
@@ -112,13 +125,16 @@ class KafkaAdmin:
 
     def cluster_id(self, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> str:
         """Return the cluster's id."""
-        answer = self._admin.describe_cluster(request_timeout=timeout_ms / 1000)
-        return str(self._result(answer, "describing the cluster", timeout_ms).cluster_id)
+        return str(self._described_cluster(timeout_ms).cluster_id)
 
     def broker_count(self, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> int:
         """Return how many brokers the cluster has now."""
-        answer = self._admin.describe_cluster(request_timeout=timeout_ms / 1000)
-        return len(self._result(answer, "describing the cluster", timeout_ms).nodes)
+        return len(self._described_cluster(timeout_ms).nodes)
+
+    def _described_cluster(self, timeout_ms: int) -> Any:
+        with self._admin.use() as admin:
+            answer = admin.describe_cluster(request_timeout=timeout_ms / 1000)
+            return self._result(admin, answer, "describing the cluster", timeout_ms)
 
     def partition_count(self, topic: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> int | None:
         """Return how many partitions a topic has, None when there is no such topic. Never creates it."""
@@ -127,30 +143,32 @@ class KafkaAdmin:
 
     def describe_topic(self, topic: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> DescribedTopic | None:
         """Return what there is of a topic, None when there is no such topic. Never creates it."""
-        answers = self._admin.describe_topics(TopicCollection([topic]), request_timeout=timeout_ms / 1000)
-        try:
-            found = answer_of(self._admin, answers[topic], timeout_ms / 1000)
-        except KafkaException as error:
-            if is_code(error, "UNKNOWN_TOPIC_OR_PART"):
-                return None
-            raise connect_error(error, f"describing topic {topic}") from error
+        with self._admin.use() as admin:
+            answers = admin.describe_topics(TopicCollection([topic]), request_timeout=timeout_ms / 1000)
+            try:
+                found = answer_of(admin, answers[topic], timeout_ms / 1000)
+            except KafkaException as error:
+                if is_code(error, "UNKNOWN_TOPIC_OR_PART"):
+                    return None
+                raise connect_error(error, f"describing topic {topic}") from error
         copies = tuple(len(one.replicas) for one in found.partitions)
         return DescribedTopic(str(found.topic_id), copies, tuple(len(one.isr) for one in found.partitions))
 
     def create_topic(self, spec: TopicSpec, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> bool:
         """Create a topic; return False when it existed."""
         new = NewTopic(spec.name, spec.partitions, spec.replication_factor, config=dict(spec.settings))
-        answers = self._admin.create_topics([new], request_timeout=timeout_ms / 1000)
-        try:
-            answer_of(self._admin, answers[spec.name], timeout_ms / 1000)
-        except KafkaException as error:
-            if is_code(error, "TOPIC_ALREADY_EXISTS"):
-                return False
-            if is_code(error, "INVALID_REPLICATION_FACTOR"):
-                raise BadConfigError(
-                    {spec.name: [f"replication factor {spec.replication_factor}: the cluster has fewer brokers"]}
-                ) from error
-            raise connect_error(error, f"creating topic {spec.name}") from error
+        with self._admin.use() as admin:
+            answers = admin.create_topics([new], request_timeout=timeout_ms / 1000)
+            try:
+                answer_of(admin, answers[spec.name], timeout_ms / 1000)
+            except KafkaException as error:
+                if is_code(error, "TOPIC_ALREADY_EXISTS"):
+                    return False
+                if is_code(error, "INVALID_REPLICATION_FACTOR"):
+                    raise BadConfigError(
+                        {spec.name: [f"replication factor {spec.replication_factor}: the cluster has fewer brokers"]}
+                    ) from error
+                raise connect_error(error, f"creating topic {spec.name}") from error
         return True
 
     def cleanup_policy(self, topic: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> str | None:
@@ -161,14 +179,15 @@ class KafkaAdmin:
     def topic_settings(self, topic: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> dict[str, str] | None:
         """Return a topic's settings, the broker's defaults included; None when this client may not know."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-        answers = self._admin.describe_configs([resource], request_timeout=timeout_ms / 1000)
-        try:
-            entries = answer_of(self._admin, answers[resource], timeout_ms / 1000)
-        except KafkaException as error:
-            if is_code(error, "TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED", "UNSUPPORTED_VERSION"):
-                _log.warning("topic %s: cleanup.policy cannot be checked: %s", topic, error)
-                return None
-            raise connect_error(error, f"describing the settings of topic {topic}") from error
+        with self._admin.use() as admin:
+            answers = admin.describe_configs([resource], request_timeout=timeout_ms / 1000)
+            try:
+                entries = answer_of(admin, answers[resource], timeout_ms / 1000)
+            except KafkaException as error:
+                if is_code(error, "TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED", "UNSUPPORTED_VERSION"):
+                    _log.warning("topic %s: cleanup.policy cannot be checked: %s", topic, error)
+                    return None
+                raise connect_error(error, f"describing the settings of topic {topic}") from error
         return {name: str(entry.value) for name, entry in entries.items() if entry.value is not None}
 
     def ensure_compacted(
@@ -206,10 +225,8 @@ class KafkaAdmin:
         while True:
             try:
                 return self.cleanup_policy(topic, timeout_ms)
-            except ConnectError as error:
-                cause = error.__cause__
-                unknown = isinstance(cause, KafkaException) and is_code(cause, "UNKNOWN_TOPIC_OR_PART")
-                if not unknown or time.monotonic() > deadline:
+            except UnknownTopicError:
+                if time.monotonic() > deadline:
                     raise
             time.sleep(RETRY_WAIT_S)
 
@@ -217,115 +234,87 @@ class KafkaAdmin:
         self, partitions: Iterable[TopicPartition], timeout_ms: int = DEFAULT_TIMEOUT_MS
     ) -> dict[TopicPartition, int]:
         """Return the first offset of each partition."""
-        return self._offsets(partitions, OffsetSpec.earliest(), timeout_ms)
+        return self._offsets(partitions, FIRST, timeout_ms)
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: int = DEFAULT_TIMEOUT_MS
     ) -> dict[TopicPartition, int]:
         """Return the log end of each partition, transaction markers and open transactions included."""
-        return self._offsets(partitions, OffsetSpec.latest(), timeout_ms)
+        return self._offsets(partitions, NEXT, timeout_ms)
 
     def offsets_since(
         self, partitions: Iterable[TopicPartition], since_ms: int, timeout_ms: int = DEFAULT_TIMEOUT_MS
     ) -> dict[TopicPartition, int]:
         """Return the offset of the first record of each partition that is of that time or later, -1: there is none."""
-        return self._offsets(partitions, OffsetSpec.for_timestamp(since_ms), timeout_ms)
+        return self._offsets(partitions, max(0, since_ms), timeout_ms)
 
     def delete_records(self, topic: str, before: Mapping[int, int], timeout_ms: int = DEFAULT_TIMEOUT_MS) -> None:
         """Delete what lies before an offset of each partition. Raises ConnectError; some may be deleted then."""
         if not before:
             return
-        asked = [_ClientPartition(topic, number, offset) for number, offset in before.items()]
-        answers = self._admin.delete_records(asked, request_timeout=timeout_ms / 1000)
-        for future in answers.values():
-            self._result(future, f"deleting records of {topic}", timeout_ms)
+        delete_records(self._properties, topic, before, timeout_ms)
 
     def delete_topics(self, topics: Iterable[str], timeout_ms: int = DEFAULT_TIMEOUT_MS) -> None:
         """Delete topics; what is gone or may not be deleted is left as it is, and named in the log."""
-        answers = self._admin.delete_topics(list(topics), operation_timeout=timeout_ms / 1000)
-        for name, future in answers.items():
-            try:
-                answer_of(self._admin, future, timeout_ms / 1000)
-            except KafkaException as error:
-                if not is_code(error, "UNKNOWN_TOPIC_OR_PART"):
-                    _log.warning("topic %s was not deleted: %s", name, error)
+        with self._admin.use() as admin:
+            limit_s = timeout_ms / 1000
+            answers = admin.delete_topics(list(topics), operation_timeout=limit_s, request_timeout=limit_s)
+            for name, future in answers.items():
+                try:
+                    answer_of(admin, future, limit_s)
+                except KafkaException as error:
+                    if not is_code(error, "UNKNOWN_TOPIC_OR_PART"):
+                        _log.warning("topic %s was not deleted: %s", name, error)
 
     def group_is_active(self, group: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> bool:
         """Return whether a group, of whatever protocol type, has members now."""
-        return bool(self.members_metadata(group, timeout_ms))
+        return bool(self.members(group, timeout_ms).metadata)
 
-    def members_metadata(self, group: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> list[bytes]:
-        """Return what each member of a group joined with; empty bytes while it rebalances."""
+    def members(self, group: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> GroupMembers:
+        """Return the members of a group, of whatever protocol type; none when there is no such group."""
         deadline = time.monotonic() + timeout_ms / 1000
         while True:
             left_s = max(0.1, deadline - time.monotonic())
             try:
-                return self._members_metadata(group, left_s)
+                return self._members(group, left_s)
             except KafkaException as error:
                 if time.monotonic() >= deadline or not is_code(error, *COORDINATOR_UNSETTLED):
                     raise connect_error(error, f"looking for members of group {group}") from error
             time.sleep(RETRY_WAIT_S)
 
-    def _members_metadata(self, group: str, limit_s: float) -> list[bytes]:
-        with warnings.catch_warnings():
+    def _members(self, group: str, limit_s: float) -> GroupMembers:
+        with warnings.catch_warnings(), self._admin.use() as admin:
             # The calls that came after this one know groups of consumers only, none of workers.
             warnings.simplefilter("ignore", DeprecationWarning)
-            found = self._admin.list_groups(group, timeout=limit_s)
-        return [member.metadata or b"" for one in found if one.id == group for member in one.members]
+            found = admin.list_groups(group, timeout=limit_s)
+        for one in found:
+            if one.id == group:
+                return GroupMembers(one.protocol or "", tuple(member.metadata or b"" for member in one.members))
+        return GroupMembers("", ())
 
-    @contextlib.contextmanager
-    def client(self) -> Iterator[Any]:
-        """Give the library's client to an adapter beside this one, and drop it afterwards."""
-        try:
-            yield self._admin
-        finally:
-            self.close()
+    def client(self) -> AbstractContextManager[Any]:
+        """Give the library's admin client to an adapter in this package, for calls of it but offsets and deletions."""
+        return self._admin.use()
 
     def close(self) -> None:
-        """Drop the client; librdkafka closes it when nothing refers to it."""
-        self._admin.poll(0)  # hands over what is left of the library's log
+        """Close the clients, or have the calls that are under way close them. May be called twice."""
+        self._admin.close()
+        self._offsets_client.close()
 
     def _checked_count(self, spec: TopicSpec, count: int, exact: int | None) -> int:
         if exact is not None and count != exact:
             raise BadConfigError({spec.name: [f"{count} partitions, must be {exact}: choose another topic"]})
         return count
 
-    def _offsets(
-        self, partitions: Iterable[TopicPartition], spec: OffsetSpec, timeout_ms: int
-    ) -> dict[TopicPartition, int]:
-        asked = {_ClientPartition(one.topic, one.partition): spec for one in partitions}
-        if not asked:
+    def _offsets(self, partitions: Iterable[TopicPartition], what: int, timeout_ms: int) -> dict[TopicPartition, int]:
+        wanted = dict.fromkeys(partitions, what)
+        if not wanted:
             return {}
-        deadline = time.monotonic() + timeout_ms / 1000
-        while True:
-            left_ms = max(1, int((deadline - time.monotonic()) * 1000))
-            answers = self._admin.list_offsets(asked, request_timeout=left_ms / 1000)
-            try:
-                return {
-                    TopicPartition(one.topic, one.partition): answer_of(self._admin, future, left_ms / 1000).offset
-                    for one, future in answers.items()
-                }
-            except KafkaException as error:
-                if time.monotonic() >= deadline or not is_code(error, *_LEADER_UNSETTLED):
-                    raise connect_error(error, self._offsets_of(partitions)) from error
-            self._learn_leaders({one.topic for one in asked}, deadline)
+        with self._offsets_client.use() as client:
+            return look_up_offsets(client, wanted, timeout_ms / 1000)
 
-    def _offsets_of(self, partitions: Iterable[TopicPartition]) -> str:
-        names = ", ".join(sorted({one.topic for one in partitions}))
-        return f"reading the offsets of {names} (bootstrap.servers={self.bootstrap_servers})"
-
-    def _learn_leaders(self, topics: Iterable[str], deadline: float) -> None:
-        """Have the client forget that a topic just created has no leaders: it believes its cache for ever."""
-        threading.Event().wait(RETRY_WAIT_S)
-        left_s = max(0.1, deadline - time.monotonic())
-        with contextlib.suppress(KafkaException):
-            for future in self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=left_s).values():
-                answer_of(self._admin, future, left_s)
-
-    def _result(self, future: Future[Any], doing: str, timeout_ms: int) -> Any:
+    def _result(self, admin: Any, future: Future[Any], doing: str, timeout_ms: int) -> Any:
         try:
-            return answer_of(self._admin, future, timeout_ms / 1000)
+            return answer_of(admin, future, timeout_ms / 1000)
         except KafkaException as error:
             raise connect_error(error, f"{doing} (bootstrap.servers={self.bootstrap_servers})") from error
-        except TimeoutError as error:
-            raise ConnectError(f"{doing}: no answer from the client") from error

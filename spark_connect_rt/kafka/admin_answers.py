@@ -11,7 +11,7 @@ import time
 from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 # An answer that takes longer has the client look which broker is the controller now, later twice as long each time.
 LOOK_AGAIN_S, LOOK_AGAIN_MOST_S = 0.25, 4.0
@@ -19,7 +19,7 @@ GRACE_S = 5.0  # the client's own limit comes first
 
 
 def answer_of(admin: Any, future: Future[Any], limit_s: float) -> Any:
-    """Return what ``admin``, a client of the library, answers. Raises KafkaException, TimeoutError.
+    """Return what ``admin``, a client of the library, answers. Raises KafkaException; no answer is ``_TIMED_OUT``.
 
     Args:
         admin: the client that was asked.
@@ -34,4 +34,7 @@ def answer_of(admin: Any, future: Future[Any], limit_s: float) -> Any:
         with contextlib.suppress(KafkaException):
             admin.list_topics(topic=None, timeout=min(wait_s, left_s))
         wait_s = min(2 * wait_s, LOOK_AGAIN_MOST_S)
-    return future.result(max(0.0, left_s))
+    try:
+        return future.result(max(0.0, left_s))
+    except TimeoutError:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer from the client")) from None

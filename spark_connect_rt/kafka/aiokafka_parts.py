@@ -10,7 +10,7 @@ from typing import Any
 
 from aiokafka import codec
 from aiokafka.client import ConnectionGroup, CoordinationType
-from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator, collect_hosts
+from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator
 from aiokafka.errors import ProducerClosed
 from aiokafka.producer import sender as _sender
 from aiokafka.protocol.admin import DeleteGroupsRequest
@@ -82,7 +82,6 @@ __all__ = [
     "SyncGroupRequest",
     "TaggedFields",
     "codec",
-    "collect_hosts",
     "encode_varint",
     "sends_no_more",
     "withdraw",

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from spark_connect_rt.config.bootstrap_servers import plain_servers
 from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.security.oauth_config import TokenSettings, native_settings, token_settings
@@ -73,7 +74,7 @@ def _assignors(text: str) -> str:
 _Row = tuple[str, Callable[[str], str]]
 
 _SHARED: dict[str, _Row] = {
-    "bootstrap.servers": ("bootstrap.servers", _same),
+    "bootstrap.servers": ("bootstrap.servers", plain_servers),
     "client.id": ("client.id", _same),
     "client.dns.lookup": ("client.dns.lookup", _same),
     "connections.max.idle.ms": ("connections.max.idle.ms", _clamped(0, 2**31 - 1)),

@@ -6,7 +6,9 @@ properties without effect (once per client kind and name). Must not: decide what
 
 from __future__ import annotations
 
+import inspect
 import logging
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,6 +25,7 @@ _library_log = logging.getLogger("spark_connect_rt.kafka.librdkafka")
 _library_log.addFilter(RepeatedLines())
 _warned: set[tuple[ClientRole, str]] = set()
 
+_CALLBACKS = ("error_cb", "on_delivery")
 QUIET = {"log.connection.close": "false"}
 
 
@@ -45,6 +48,15 @@ def make_admin(properties: Mapping[str, str], settings: Mapping[str, Any] | None
     return _make(ClientRole.ADMIN, AdminClient, properties, settings or {})
 
 
+def make_offsets_client(properties: Mapping[str, str]) -> Consumer:
+    """Return a consumer of no group, with an admin client's properties, to ask for offsets. Raises BadConfigError.
+
+    Offsets of open transactions count.
+    """
+    own = {"group.id": "unused", "isolation.level": "read_uncommitted", "enable.auto.commit": "false"}
+    return _make(ClientRole.ADMIN, Consumer, properties, own)
+
+
 def _make(role: ClientRole, client: Callable[..., Any], properties: Mapping[str, str], extra: Mapping[str, Any]) -> Any:
     config = client_config(properties, role)
     _warn(role, config.unmapped)
@@ -54,10 +66,28 @@ def _make(role: ClientRole, client: Callable[..., Any], properties: Mapping[str,
         from spark_connect_rt.security.oauth_tokens import token_callback, token_source
 
         settings["oauth_cb"] = token_callback(token_source(config.tokens))
+    settings.update({name: _not_owning(settings[name]) for name in _CALLBACKS if name in settings})
     try:
         return client(settings, logger=_library_log)
     except KafkaException as error:
         raise BadConfigError({role.value: [kafka_error(error).str()]}) from error
+
+
+def _not_owning(callback: Callable[..., None]) -> Callable[..., None]:
+    """Return a callback that does not keep the owner of a method alive.
+
+    The owner refers to its client, the client to its callbacks: in such a circle a client that was not closed would be
+    destroyed by Python's cyclic collector, in any thread.
+    """
+    if not inspect.ismethod(callback):
+        return callback
+    weak = weakref.WeakMethod(callback)
+
+    def call(*arguments: Any) -> None:
+        if (method := weak()) is not None:
+            method(*arguments)
+
+    return call
 
 
 def _warn(role: ClientRole, unmapped: Mapping[str, str]) -> None:

@@ -6,11 +6,12 @@ Rights are those that brokers tell of a client (KIP-430); a topic that would be 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, NewTopic
 
-from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.kafka.admin_answers import answer_of
 from spark_connect_rt.kafka.error_mapping import connect_error, is_code, kafka_error
@@ -22,18 +23,14 @@ class KafkaClusterLook:
 
     def reach(self, properties: Mapping[str, str], limit_s: float) -> int:
         """See Clusters."""
-        admin = KafkaAdmin(properties)
-        try:
+        with closing(KafkaAdmin(properties)) as admin:
             admin.check_reachable(int(limit_s * 1000))
             return admin.broker_count(int(limit_s * 1000))
-        finally:
-            admin.close()
 
     def topics(self, properties: Mapping[str, str], limit_s: float) -> Mapping[str, int]:
         """See Clusters."""
-        admin = KafkaAdmin(properties)
-        admin.check_reachable(int(limit_s * 1000))  # says what is in the way
-        with admin.client() as client:
+        with closing(KafkaAdmin(properties)) as admin, admin.client() as client:
+            admin.check_reachable(int(limit_s * 1000))  # says what is in the way
             try:
                 found = client.list_topics(timeout=limit_s)
             except KafkaException as error:
@@ -47,7 +44,7 @@ class KafkaClusterLook:
         if not topics:
             return {}
         found: dict[str, TopicRights | None] = {}
-        with KafkaAdmin(properties).client() as client:
+        with closing(KafkaAdmin(properties)) as admin, admin.client() as client:
             answers = client.describe_topics(
                 TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=limit_s
             )
@@ -71,7 +68,7 @@ class KafkaClusterLook:
     def obstacle(self, properties: Mapping[str, str], plan: NewTopicPlan, limit_s: float) -> str:
         """See Clusters."""
         new = NewTopic(plan.name, plan.partitions, plan.replication_factor, config=dict(plan.settings))
-        with KafkaAdmin(properties).client() as client:
+        with closing(KafkaAdmin(properties)) as admin, admin.client() as client:
             answers = client.create_topics([new], validate_only=True, request_timeout=limit_s)
             try:
                 answer_of(client, answers[plan.name], limit_s)
@@ -79,7 +76,7 @@ class KafkaClusterLook:
                 if is_code(error, "TOPIC_ALREADY_EXISTS"):
                     return ""
                 kind = connect_error(error, "")
-                if isinstance(kind, ConnectError) and kafka_error(error).retriable():
+                if isinstance(kind, RetriableError):
                     raise kind from error
                 return str(kafka_error(error).str())
         return ""

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from aiokafka.errors import AuthenticationFailedError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
 
-from spark_connect_rt.kafka.aiokafka_parts import collect_hosts
+from spark_connect_rt.config.bootstrap_servers import bootstrap_addresses
 from spark_connect_rt.kafka.group_security import connection_arguments
 from spark_connect_rt.kafka.refusal import Refusal
 
@@ -73,11 +73,11 @@ def probe_tls(properties: Mapping[str, str]) -> Refusal | None:
     """Shake hands with the bootstrap servers, one after the other; return why none can be talked to by TLS.
 
     librdkafka says only "certificate verify failed", under its own settings' names. None: a handshake succeeded,
-    no one could be reached, or TLS is not wanted. Raises BadConfigError: the stores cannot be read.
+    no one could be reached, or TLS is not wanted. Raises BadConfigError: the stores or the addresses cannot be read.
     """
     context = connection_arguments({**properties, "security.protocol": "SSL"}).get("ssl_context")
     refusal = None
-    for host, port, _ in collect_hosts(properties.get("bootstrap.servers", ""), randomize=False):
+    for host, port in bootstrap_addresses(properties.get("bootstrap.servers", "")):
         with contextlib.suppress(OSError):
             with socket.create_connection((host, port), timeout=_PROBE_LIMIT_S) as plain:
                 try:

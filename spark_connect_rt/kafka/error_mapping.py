@@ -18,10 +18,48 @@ from spark_connect_rt.errors import (
     RebalanceInProgressError,
     RetriableError,
     TimedOutError,
+    UnknownTopicError,
 )
 
-# A broker just started, or one that takes groups over from another.
-COORDINATOR_UNSETTLED = ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
+# The errors of Kafka's protocol whose exception is a RetriableException in Java (``Errors`` of 4.1): name -> code.
+# tests/parity compares them with Java's own list.
+RETRIABLE = {
+    "CORRUPT_MESSAGE": 2,
+    "UNKNOWN_TOPIC_OR_PARTITION": 3,
+    "LEADER_NOT_AVAILABLE": 5,
+    "NOT_LEADER_OR_FOLLOWER": 6,
+    "REQUEST_TIMED_OUT": 7,
+    "REPLICA_NOT_AVAILABLE": 9,
+    "NETWORK_EXCEPTION": 13,
+    "COORDINATOR_LOAD_IN_PROGRESS": 14,
+    "COORDINATOR_NOT_AVAILABLE": 15,
+    "NOT_COORDINATOR": 16,
+    "NOT_ENOUGH_REPLICAS": 19,
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND": 20,
+    "NOT_CONTROLLER": 41,
+    "CONCURRENT_TRANSACTIONS": 51,
+    "KAFKA_STORAGE_ERROR": 56,
+    "FETCH_SESSION_ID_NOT_FOUND": 70,
+    "INVALID_FETCH_SESSION_EPOCH": 71,
+    "LISTENER_NOT_FOUND": 72,
+    "FENCED_LEADER_EPOCH": 74,
+    "UNKNOWN_LEADER_EPOCH": 75,
+    "OFFSET_NOT_AVAILABLE": 78,
+    "PREFERRED_LEADER_NOT_AVAILABLE": 80,
+    "ELIGIBLE_LEADERS_NOT_AVAILABLE": 83,
+    "ELECTION_NOT_NEEDED": 84,
+    "UNSTABLE_OFFSET_COMMIT": 88,
+    "THROTTLING_QUOTA_EXCEEDED": 89,
+    "UNKNOWN_TOPIC_ID": 100,
+    "INCONSISTENT_TOPIC_ID": 103,
+    "FETCH_SESSION_TOPIC_ID_ERROR": 106,
+    "SHARE_SESSION_NOT_FOUND": 122,
+    "INVALID_SHARE_SESSION_EPOCH": 123,
+    "SHARE_SESSION_LIMIT_REACHED": 133,
+}
+_RETRIABLE_CODES = frozenset(RETRIABLE.values())
+# A broker just started, or one that takes groups over from another: those of the table that are about coordinators.
+COORDINATOR_UNSETTLED = tuple(name for name in RETRIABLE if "COORDINATOR" in name)
 
 _KINDS: dict[type[ConnectError], tuple[str, ...]] = {
     FencedError: (
@@ -40,32 +78,24 @@ _KINDS: dict[type[ConnectError], tuple[str, ...]] = {
     DataError: (
         "MSG_SIZE_TOO_LARGE",
         "RECORD_LIST_TOO_LARGE",
-        "INVALID_MSG",
         "INVALID_MSG_SIZE",
         "INVALID_RECORD",
         "INVALID_TIMESTAMP",
         "_UNKNOWN_PARTITION",
     ),
-    NotFoundError: ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "GROUP_ID_NOT_FOUND"),
+    UnknownTopicError: ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC"),
+    NotFoundError: ("GROUP_ID_NOT_FOUND",),
     BadRequestError: ("_INVALID_ARG", "INVALID_REQUEST", "TOPIC_EXCEPTION", "_CONFLICT"),
-    RetriableError: (
+    RetriableError: (  # librdkafka's own: what it reports while brokers or leaders change
         "_TRANSPORT",
         "_ALL_BROKERS_DOWN",
         "_DESTROY_BROKER",  # a broker that is gone from the metadata while it is asked
+        "_UNKNOWN_BROKER",
+        "_NOENT",  # no leader of a partition is known yet
         "_RESOLVE",
         "_WAIT_COORD",
         "_RETRY",
         "_QUEUE_FULL",
-        "NOT_LEADER_FOR_PARTITION",
-        "LEADER_NOT_AVAILABLE",
-        *COORDINATOR_UNSETTLED,
-        "NETWORK_EXCEPTION",
-        "NOT_ENOUGH_REPLICAS",
-        "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
-        "CONCURRENT_TRANSACTIONS",
-        "UNSTABLE_OFFSET_COMMIT",
-        "BROKER_NOT_AVAILABLE",
-        "THROTTLING_QUOTA_EXCEEDED",
     ),
 }
 _KIND_OF = {getattr(KafkaError, name, name): kind for kind, names in _KINDS.items() for name in names}
@@ -73,7 +103,6 @@ _HINTS = {
     KafkaError.MSG_SIZE_TOO_LARGE: "; raise max.request.size (of a connector: producer.override.max.request.size), and "
     "max.message.bytes of the topic where its broker refuses it"
 }
-_SENSELESS_TO_RETRY = (KafkaError._AUTHENTICATION, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 
 def kafka_error(error: Any) -> Any:
@@ -90,10 +119,39 @@ def connect_error(error: Any, doing: str) -> ConnectError:
         return ConnectError(f"{doing}: {inner}")
     message = f"{doing}: {inner.str()} ({inner.name()}){_HINTS.get(inner.code(), '')}"
     kind = _KIND_OF.get(inner.code())
-    if kind is None:
-        retriable = inner.retriable() and inner.code() not in _SENSELESS_TO_RETRY
-        kind = RetriableError if retriable else ConnectError
-    return kind(message)
+    return (kind or (RetriableError if is_retriable(inner) else ConnectError))(message)
+
+
+def gone(error: ConnectError) -> ConnectError:
+    """Return the error to raise when a topic was unknown for long: a NotFoundError that is not retriable.
+
+    Any other error is returned as it is.
+    """
+    return NotFoundError(str(error)) if isinstance(error, UnknownTopicError) else error
+
+
+def is_retriable(error: Any) -> bool:
+    """Return whether the same request may succeed later.
+
+    Args:
+        error: a code of Kafka's protocol; an error of librdkafka or the KafkaException around it; an error of aiokafka.
+            A code of the protocol is retriable exactly where Java's exception is; what only a client knows is decided
+            by that client.
+    """
+    if isinstance(error, int):
+        return error in _RETRIABLE_CODES
+    inner = kafka_error(error)
+    if isinstance(inner, KafkaError):
+        kind = _KIND_OF.get(inner.code())
+        if kind is not None:
+            return issubclass(kind, RetriableError)
+        # A login that was refused is refused again, whatever librdkafka says.
+        native = inner.code() < 0 and inner.code() != KafkaError._AUTHENTICATION and inner.retriable()
+        return native or inner.code() in _RETRIABLE_CODES
+    code = getattr(inner, "errno", None)
+    if isinstance(code, int) and code > 0:
+        return code in _RETRIABLE_CODES
+    return bool(getattr(inner, "retriable", False))
 
 
 def is_code(error: Any, *names: str) -> bool:

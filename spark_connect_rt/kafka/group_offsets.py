@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -70,7 +71,8 @@ class KafkaGroupOffsets:
 
     def is_in_use(self, properties: Mapping[str, str], group: str) -> bool:
         """See ``ports.group_offsets.GroupOffsets.is_in_use``."""
-        return KafkaAdmin(properties).group_is_active(group, self._timeout_ms)
+        with closing(KafkaAdmin(properties)) as admin:
+            return admin.group_is_active(group, self._timeout_ms)
 
     def alter(self, properties: Mapping[str, str], group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """See the port. Raises ValueError: an offset below zero, which a broker would take as it stands."""

@@ -29,6 +29,7 @@ from confluent_kafka.admin import (
 from spark_connect_rt.errors import BadConfigError, ConnectError
 from spark_connect_rt.kafka.admin_answers import answer_of
 from spark_connect_rt.kafka.client_factory import make_admin
+from spark_connect_rt.kafka.client_lifetime import close_admin
 from spark_connect_rt.kafka.error_mapping import connect_error, is_code
 from spark_connect_rt.mirror.topic_sync import TopicAcl, TopicSetting
 
@@ -51,6 +52,7 @@ class MirrorAdmin:
             raise BadConfigError({"bootstrap.servers": [f"{missing} (client {properties.get('client.id', '')})"]})
         self._admin = make_admin(properties)
         self._timeout_s = timeout_ms / 1000
+        self._closed = False
 
     def topics(self) -> dict[str, int]:
         """Return every topic, name -> number of partitions."""
@@ -125,8 +127,10 @@ class MirrorAdmin:
         return {one.group_id: one.state.name for one in self._answer(asked, "listing groups").valid}
 
     def close(self) -> None:
-        """Hand over what is left of the library's log; it closes the client when nothing refers to it."""
-        self._admin.poll(0)
+        """Close the client. No call of it may be under way; none may follow. May be called twice."""
+        if not self._closed:
+            self._closed = True
+            close_admin(self._admin)
 
     def _answer(self, future: Future[Any], doing: str, fine: tuple[str, ...] = ()) -> Any:
         """Return what a call brought; None for an error that is fine. Raises ConnectError."""
@@ -136,8 +140,6 @@ class MirrorAdmin:
             if fine and is_code(error, *fine):
                 return None
             raise connect_error(error, doing) from error
-        except TimeoutError as error:
-            raise ConnectError(f"{doing}: no answer from the client") from error
 
     def _each(self, futures: Mapping[str, Future[Any]], doing: str, fine: tuple[str, ...] = ()) -> None:
         for name, future in futures.items():

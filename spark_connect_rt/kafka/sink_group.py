@@ -23,7 +23,7 @@ from confluent_kafka import TopicPartition as _ClientPartition
 
 from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.config.java_regex import java_pattern
-from spark_connect_rt.errors import BadConfigError, ConnectError, FencedError, RetriableError
+from spark_connect_rt.errors import BadConfigError, ConnectError, FencedError, RetriableError, UnknownTopicError
 from spark_connect_rt.kafka.client_config import ClientRole, client_config
 from spark_connect_rt.kafka.client_factory import make_consumer
 from spark_connect_rt.kafka.error_mapping import connect_error
@@ -137,7 +137,8 @@ class KafkaSinkGroup:
         try:
             return look_up_offsets(self._consumer, dict.fromkeys(partitions, NEXT), LOOKUP_TIMEOUT_S)
         except ConnectError as error:
-            if not isinstance(error, RetriableError):  # first sign of a deleted topic: nothing is fetched here
+            # First sign of a deleted topic: nothing is fetched here.
+            if isinstance(error, UnknownTopicError) or not isinstance(error, RetriableError):
                 self._suspect({one.topic for one in partitions})
             raise
 

@@ -158,6 +158,7 @@ def _tasks_after_commit(name: str, records: Sequence[RawRecord]) -> list[int]:
 
 def _offset_findings(stored: Stored, state: ClusterConfigState) -> Iterator[Finding]:
     topic = stored.names["offsets"]
+    yield from _scattered_findings(topic, stored.offsets)
     spellings: dict[tuple[str, object], set[bytes]] = defaultdict(set)
     deleted: dict[str, list[Change]] = defaultdict(list)
     for partition, offset, key, value, _ in live_records(stored.offsets):
@@ -182,8 +183,23 @@ def _offset_findings(stored: Stored, state: ClusterConfigState) -> Iterator[Find
         yield Finding("offsets-of-deleted", LEFTOVER, topic, name, explanation, tuple(changes))
 
 
+def _scattered_findings(topic: str, records: Sequence[RawRecord]) -> Iterator[Finding]:
+    """Yield the keys that have live records in several partitions. Workers of ours take the newest, Java's any."""
+    places: dict[bytes | None, set[int]] = defaultdict(set)
+    for partition, _, key, _, _ in live_records(records):
+        places[key].add(partition)
+    for key, found in places.items():
+        if key is not None and len(found) > 1:
+            explanation = (
+                f"live records in partitions {sorted(found)} (partitions were added, or another client wrote): Java "
+                f"takes any of them, our workers the newest, and their next writes of the key remove the others"
+            )
+            yield Finding("scattered-key", WARNING, topic, _shown(key), explanation)
+
+
 def _status_findings(stored: Stored, state: ClusterConfigState) -> Iterator[Finding]:
     topic = stored.names["statuses"]
+    yield from _scattered_findings(topic, stored.statuses)
     leftover: dict[str, list[Change]] = defaultdict(list)
     running = 0
     for partition, offset, key, value, _ in live_records(stored.statuses):

@@ -26,6 +26,7 @@ from spark_connect_rt.protocol.subprotocol import (
     Assignment,
     ConnectProtocol,
     WorkerMetadata,
+    decode_metadata,
 )
 
 DIGEST_BYTES = 8
@@ -130,6 +131,14 @@ def decode_claim(blob: bytes) -> Claim:
     return Claim(
         WorkerMetadata(url, config_offset, Assignment("", "", config_offset, connectors, tasks)), knows_leader=hint
     )
+
+
+def metadata_of(protocol_name: str, blob: bytes) -> WorkerMetadata:
+    """Read what a worker joined with, by the protocol that its group chose. Raises DataError.
+
+    What it holds is missing where it sent a digest of it.
+    """
+    return decode_claim(blob).metadata if is_compact(protocol_name) else decode_metadata(blob)
 
 
 def encode_compact(sent: CompactAssignment, member_offset: int) -> bytes:

@@ -31,6 +31,7 @@ WORKERS = 2  # beside the stories of groups: real processes wait as much as they
 SCHEDULES = "CONNECTRT_SCHEDULES"  # how many schedules tests/simulation runs; see tests/simulation/test_schedules.py
 LONG_SCHEDULES = "10000"
 BENCHES = "CONNECTRT_BENCHES"  # which benchmarks tests/integration/test_bench_smoke.py tries: one, or all
+STRESS_SECONDS = "CONNECTRT_STRESS_SECONDS"  # of each table of tests/stress
 JAVA_SIZES = "CONNECTRT_JAVA_PROOFS"  # the sizes of tests/java_proofs; see tests/support/java_beside_ours.py
 # Compiled by the first compiler only a JVM costs half the CPU until it answers: brokers 7.1 -> 4.0 s, Java's worker
 # 13 -> 6, ours 14.5 -> 11.9. No test measures speed.
@@ -70,6 +71,7 @@ SIMULATION: Lane = (_pytest("simulation", "tests/simulation"),)
 GROUPS: Lane = (_pytest("worker groups", *GROUP_STORIES, tries_again=True),)
 SEVERAL: Lane = (_pytest("several workers", *SEVERAL_WORKERS, tries_again=True),)
 JVMS: Lane = (_pytest("many JVMs", *HEAVY, tries_again=True),)
+STRESS: Lane = (_pytest("several threads", "tests/integration/kafka/test_client_stress.py"),)
 JAVA_PROOFS: Lane = (_pytest("java connectors", "tests/java_proofs"),)
 ELSEWHERE = (*GROUP_STORIES, *SEVERAL_WORKERS, *HEAVY)
 BESIDE = ("-p", "tests.suite.longest_first", "-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder")
@@ -124,6 +126,7 @@ RUNS: dict[str, Run] = {
         (((*SIMULATION, *PROPERTIES, *REAL_PROGRAMS, *BENCH_SMOKE),),),
         {**JVM, SCHEDULES: LONG_SCHEDULES, BENCHES: "all"},
     ),
+    "stress": Run(((STRESS,),), {STRESS_SECONDS: "60"}),
     "java": Run(((JAVA_PROOFS,),), {**JVM, JAVA_SIZES: "whole"}),
 }
 

@@ -19,9 +19,9 @@ from spark_connect_rt.kafka.logs.topic_records import read_topic, write_topic
 from spark_connect_rt.planning.store_check import Stored, live_records, record_findings
 from spark_connect_rt.planning.store_findings import Change, Finding, TopicShape, topic_findings
 from spark_connect_rt.protocol.checked_lines import RawRecord
+from spark_connect_rt.protocol.compact_form import metadata_of
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.protocol.store_backup import KINDS, BackedUpTopic, StoreBackup
-from spark_connect_rt.protocol.subprotocol import decode_metadata
 
 REACH_LIMIT_MS = 15_000
 WRITE_LIMIT_MS = 120_000
@@ -59,10 +59,10 @@ class InternalTopics:
 
         Raises RetriableError while the group rebalances: no one's is known then.
         """
-        joined = self._admin.members_metadata(self.config.group.group_id)
-        if joined and not any(joined):
+        found = self._admin.members(self.config.group.group_id)
+        if found.metadata and not any(found.metadata):
             raise RetriableError(f"group {self.config.group.group_id} rebalances: try again")
-        return sorted(decode_metadata(one).url for one in joined if one)
+        return sorted(metadata_of(found.protocol, one).url for one in found.metadata if one)
 
     def stored(self, kinds: Collection[str] = KINDS) -> Stored:
         """Return all records of all three topics, or of some: the others seem to be empty."""

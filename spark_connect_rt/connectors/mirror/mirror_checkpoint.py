@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 from spark_connect_rt.api.connector import SourceConnector, SourceOffset
@@ -46,15 +47,16 @@ class MirrorCheckpointConnector(SourceConnector):
         super().start(config)
         self._values = values = MIRROR_CHECKPOINT.parse(config)
         self._groups: list[str] | None = None
-        self._rounds = Rounds("mirror-checkpoint-rounds")
+        self._source: MirrorAdmin | None = None
+        self._rounds = Rounds("mirror-checkpoint-rounds", self._close_source)
         if not values["enabled"]:
             return
         self._flow = flow = Flow.of(config)
         self._wanted, self._topics = group_filter(config), topic_filter(config)
         limit_ms = values["admin.timeout.ms"]
         target = MirrorAdmin(flow.client(TARGET, "admin", "checkpoint-target-admin"), limit_ms)
-        target.create_compacted(flow.checkpoints_topic(), values["checkpoints.topic.replication.factor"])
-        target.close()
+        with closing(target):
+            target.create_compacted(flow.checkpoints_topic(), values["checkpoints.topic.replication.factor"])
         self._properties = flow.client(SOURCE, "admin", "checkpoint-source-admin")
         self._source = MirrorAdmin(self._properties, limit_ms)
         self._offsets = KafkaGroupOffsets(limit_ms)
@@ -66,6 +68,10 @@ class MirrorCheckpointConnector(SourceConnector):
         """End what is done now and then."""
         if hasattr(self, "_rounds"):
             self._rounds.stop()
+
+    def _close_source(self) -> None:
+        if self._source is not None:
+            self._source.close()
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         """Deal the groups in neighbourhoods. Raises RetriableError: the source has not answered yet."""
@@ -92,6 +98,7 @@ class MirrorCheckpointConnector(SourceConnector):
 
     def _find(self) -> list[str]:
         """Return the wanted groups that have an offset for a wanted topic. Raises ConnectError."""
+        assert self._source is not None
         wanted = [group for group in self._source.groups() if self._wanted.should_replicate_group(group)]
         return sorted(filter(self._reads_a_wanted_topic, wanted))
 

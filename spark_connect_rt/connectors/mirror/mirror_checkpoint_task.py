@@ -73,7 +73,7 @@ class MirrorCheckpointTask(SourceTask):
 
     def stop(self) -> None:
         """Close the clients."""
-        for one in (getattr(self, "_checkpoints", None), getattr(self, "_syncs", None)):
+        for one in (getattr(self, name, None) for name in ("_checkpoints", "_syncs", "_target")):
             if one is not None:
                 one.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 from spark_connect_rt.api.connector import SourceConnector, SourceOffset
@@ -44,8 +45,8 @@ class MirrorHeartbeatConnector(SourceConnector):
         self._values = MIRROR_HEARTBEAT.parse(config)
         flow = Flow.of(config)
         admin = MirrorAdmin(flow.client(TARGET, "admin", "heartbeats-target-admin"), self._values["admin.timeout.ms"])
-        admin.create_compacted(flow.policy.heartbeats_topic(), self._values["heartbeats.topic.replication.factor"])
-        admin.close()
+        with closing(admin):
+            admin.create_compacted(flow.policy.heartbeats_topic(), self._values["heartbeats.topic.replication.factor"])
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         """Return one task's configuration, none where heartbeats are not wanted."""

@@ -24,8 +24,9 @@ class _Job:
 class Rounds:
     """Jobs that are run again and again until ``stop``; a job that fails is logged and tried at its next turn."""
 
-    def __init__(self, name: str) -> None:
-        """Take the thread's name; nothing runs yet."""
+    def __init__(self, name: str, at_end: Callable[[], None] | None = None) -> None:
+        """Take the thread's name, and what is called once when no job runs any more: it may close their clients."""
+        self._at_end = at_end
         self._jobs: list[_Job] = []
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -42,8 +43,12 @@ class Rounds:
             self._thread.start()
 
     def stop(self) -> None:
-        """Begin no other job; the one under way ends by its own time limits."""
+        """Begin no other job; the one under way ends by its own time limits. ``at_end`` is called behind it."""
+        if self._ended.is_set():
+            return
         self._ended.set()
+        if not self._thread.is_alive() and self._at_end is not None:
+            self._at_end()
 
     @property
     def stopped(self) -> bool:
@@ -54,9 +59,11 @@ class Rounds:
         while True:
             job = min(self._jobs, key=lambda one: one.due_s)
             if self._ended.wait(max(0.0, job.due_s - time.monotonic())):
-                return
+                break
             done(job.what, job.run)
             job.due_s = time.monotonic() + job.interval_s
+        if self._at_end is not None:
+            self._at_end()
 
 
 def done(what: str, job: Callable[[], None]) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 from spark_connect_rt.api.connector import ExactlyOnceSupport, SourceConnector, SourceOffset
@@ -51,15 +52,16 @@ class MirrorSourceConnector(SourceConnector):
         super().start(config)
         values = MIRROR_SOURCE.parse(config)
         self._partitions: list[TopicPartition] = []
-        self._rounds = Rounds("mirror-source-rounds")
+        self._topics: FlowTopics | None = None
+        self._rounds = Rounds("mirror-source-rounds", self._close_topics)
         if not values["enabled"]:
             return
-        self._topics = FlowTopics(config, values)
+        self._topics = topics = FlowTopics(config, values)
         if not done("a first look at the topics", self._first_look):
             self._rounds.add("a first look at the topics", self._look_until_seen, FIRST_LOOK_AGAIN_MS)
         acls, configs = interval_ms(values, "sync.topic.acls"), interval_ms(values, "sync.topic.configs")
-        self._rounds.add("copying ACLs", self._topics.sync_acls, acls, at_once=True)
-        self._rounds.add("copying settings of topics", self._topics.sync_settings, configs, at_once=True)
+        self._rounds.add("copying ACLs", topics.sync_acls, acls, at_once=True)
+        self._rounds.add("copying settings of topics", topics.sync_settings, configs, at_once=True)
         self._rounds.add("looking for topics", self._look, interval_ms(values, "refresh.topics"))
         self._rounds.start()
 
@@ -67,6 +69,10 @@ class MirrorSourceConnector(SourceConnector):
         """End what is done now and then."""
         if hasattr(self, "_rounds"):
             self._rounds.stop()
+
+    def _close_topics(self) -> None:
+        if self._topics is not None:
+            self._topics.close()
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         """Deal the partitions one by one; no task without any."""
@@ -82,6 +88,7 @@ class MirrorSourceConnector(SourceConnector):
         return True
 
     def _first_look(self) -> None:
+        assert self._topics is not None
         self._topics.create_offset_syncs_topic()
         self._partitions, _ = self._topics.look()
         self._seen = True
@@ -92,6 +99,7 @@ class MirrorSourceConnector(SourceConnector):
             self.context.request_task_reconfiguration()
 
     def _look(self) -> None:
+        assert self._topics is not None
         found, made = self._topics.look()
         if (made or found != self._partitions) and not self._rounds.stopped:
             log.info("partitions to copy: %d, so far %d", len(found), len(self._partitions))
@@ -120,8 +128,13 @@ class FlowTopics:
         if self._values[EMIT_OFFSET_SYNCS]:
             side, topic = self._flow.offset_syncs()
             admin = MirrorAdmin(self._flow.client(side, "admin", f"offset-syncs-{side}-admin"), self._limit_ms)
-            admin.create_compacted(topic, self._values["offset-syncs.topic.replication.factor"])
-            admin.close()
+            with closing(admin):
+                admin.create_compacted(topic, self._values["offset-syncs.topic.replication.factor"])
+
+    def close(self) -> None:
+        """Close the clients of both clusters."""
+        self._source.close()
+        self._target.close()
 
     def look(self) -> tuple[list[TopicPartition], bool]:
         """Return the partitions to copy, and whether the target lacked any; what it lacked is made.

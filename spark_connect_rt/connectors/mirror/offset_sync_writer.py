@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from spark_connect_rt.kafka.client_factory import make_producer
+from spark_connect_rt.kafka.client_lifetime import close_producer
 from spark_connect_rt.mirror.flow import Flow
 from spark_connect_rt.mirror.offset_sync_rule import OffsetRun, OffsetSyncQueue
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -46,6 +47,7 @@ class OffsetSyncWriter:
         self._queue.promote()
         self._write(SYNCS_IN_FLIGHT + len(self._queue))
         self._producer.flush(LAST_FLUSH_S)
+        close_producer(self._producer)
 
     def _write(self, room: int = SYNCS_IN_FLIGHT) -> None:
         self._producer.poll(0)

@@ -33,6 +33,7 @@ from spark_connect_rt.connectors.topics.kafka_source_task import (
 )
 from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.kafka.client_factory import make_admin, make_consumer
+from spark_connect_rt.kafka.client_lifetime import close_admin
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT, look_up_offsets
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -162,6 +163,8 @@ class KafkaSourceConnector(RangeSourceConnector):
         except KafkaException as error:
             servers = self._values["source.bootstrap.servers"]
             raise RetriableError(str(connect_error(error, f"looking for topics at {servers}"))) from error
+        finally:
+            close_admin(admin)
         found = [
             TopicPartition(name, number) for name in filter(self._wanted, topics) for number in topics[name].partitions
         ]

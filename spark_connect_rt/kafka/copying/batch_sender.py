@@ -21,9 +21,9 @@ from spark_connect_rt.errors import (
     ConnectError,
     DataError,
     ExternalError,
-    NotFoundError,
     RetriableError,
     TimedOutError,
+    UnknownTopicError,
 )
 from spark_connect_rt.kafka.copying.pieces import SMALL_BYTES, CopyRules, Piece, halves, laid_out, taken_apart
 from spark_connect_rt.kafka.copying.produce_batches import Outcome, ProduceBatches
@@ -39,7 +39,6 @@ SAY_STALLED_EACH_S = 10.0
 UNKNOWN_LIMIT_S = 30.0  # until a partition that no broker knows counts as one that does not exist
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 _UNKNOWN = KafkaError.UNKNOWN_TOPIC_OR_PART
-_PASSING = (KafkaError.REQUEST_TIMED_OUT, KafkaError.KAFKA_STORAGE_ERROR, KafkaError.FENCED_LEADER_EPOCH)
 _NO_ANSWER = Outcome(KafkaError.NETWORK_EXCEPTION, -1)
 log = logging.getLogger(__name__)
 OnAcknowledged = Callable[[TopicPartition, Piece, int], None]
@@ -267,8 +266,9 @@ class BatchSender:
                 del self._waiting[place]
             return
         problem = connect_error(KafkaError(outcome.code), f"producing to {place}")
-        passes = isinstance(problem, RetriableError | NotFoundError | TimedOutError) or outcome.code in _PASSING
-        if passes:
+        # Java's producer sends a batch again whose bytes are not those of its checksum. This one was copied: it is sent
+        # as rows, with a checksum of their own.
+        if isinstance(problem, RetriableError) and outcome.code != KafkaError.INVALID_MSG:
             self._rest(place, piece, problem)
         elif piece.head is not None:
             self._send_rows(place, piece, problem)
@@ -304,7 +304,7 @@ class BatchSender:
         if piece.until_s is not None and now_s >= piece.until_s:
             self._fail(TimedOutError(f"producing to {place}: not acknowledged in time; last error: {problem}"))
             return
-        if isinstance(problem, NotFoundError):
+        if isinstance(problem, UnknownTopicError):
             first_s = self._lost.setdefault(place, now_s)
             if now_s - first_s > UNKNOWN_LIMIT_S:
                 self._fail(problem)
@@ -329,8 +329,7 @@ class BatchSender:
         self._make_ready(place)
 
     def _fail(self, error: ConnectError) -> None:
-        passing = isinstance(error, RetriableError | NotFoundError)
-        self.failure = self.failure or (ExternalError(str(error)) if passing else error)
+        self.failure = self.failure or (ExternalError(str(error)) if isinstance(error, RetriableError) else error)
         self._changed.set()
 
     # -- who leads what

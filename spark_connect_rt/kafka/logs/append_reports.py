@@ -1,13 +1,19 @@
-"""The delivery reports of one append to a compacted topic: the last one of them answers it."""
+"""One append to a compacted topic: its records are handed over, and the last of their delivery reports answers it."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
+from confluent_kafka import KafkaError, KafkaException
+
 from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.logs.key_places import Write
 from spark_connect_rt.kafka.logs.own_records import OwnRecords
+
+ROOM_WAIT_S = 0.05
 
 
 class AppendReports:
@@ -34,3 +40,21 @@ class AppendReports:
             self._own.acknowledged(message)
         if is_last:
             self._done(self._error)
+
+
+def produced(producer: Any, topic: str, write: Write, answer: AppendReports, until_s: float) -> bool:
+    """Hand over one record; return False when there was no room until then (s, monotonic): it is answered so."""
+    key, value, partition, at_ms = write
+    while True:
+        try:
+            producer.produce(topic, value, key, partition, on_delivery=answer, timestamp=at_ms)
+        except BufferError:
+            if time.monotonic() >= until_s:
+                answer(KafkaError(KafkaError._QUEUE_FULL), None)
+                return False
+            producer.poll(ROOM_WAIT_S)
+        except KafkaException as error:
+            answer(error, None)
+            return True
+        else:
+            return True

@@ -8,14 +8,16 @@ that is not installed) ends it, and the caller's consumer reads on from where it
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from aiokafka.errors import KafkaError
 
+from spark_connect_rt.config.bootstrap_servers import bootstrap_addresses
 from spark_connect_rt.errors import BadConfigError, DataError
-from spark_connect_rt.kafka.aiokafka_parts import FetchRequest, MetadataRequest, collect_hosts
+from spark_connect_rt.kafka.aiokafka_parts import FetchRequest, MetadataRequest
 from spark_connect_rt.kafka.group_connection import connect
 from spark_connect_rt.kafka.group_security import connection_arguments
 from spark_connect_rt.kafka.logs.compaction import Latest, latest_of
@@ -111,7 +113,8 @@ class BulkRead:
     async def _leaders(self) -> dict[tuple[str, int], list[int]]:
         """Return broker -> the partitions it leads, by what the first bootstrap server that answers says."""
         failure = BulkReadEndedError("there are no bootstrap servers")
-        for host, port, _ in collect_hosts(self._consumer["bootstrap.servers"]):
+        servers = bootstrap_addresses(self._consumer["bootstrap.servers"])
+        for host, port in random.sample(servers, len(servers)):
             try:
                 connection = await self._connect(host, port)
             except BulkReadEndedError as error:

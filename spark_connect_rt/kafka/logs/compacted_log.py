@@ -21,20 +21,22 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, Message
 from confluent_kafka import TopicPartition as _ClientPartition
 
 from spark_connect_rt.config.client_properties import LogClientProperties
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.client_factory import make_consumer, make_producer
-from spark_connect_rt.kafka.logs.append_reports import AppendReports
+from spark_connect_rt.kafka.client_lifetime import SharedClient, close_producer
+from spark_connect_rt.kafka.logs.append_reports import AppendReports, produced
 from spark_connect_rt.kafka.logs.bulk_read import BulkReadEndedError
 from spark_connect_rt.kafka.logs.bulk_read_process import SharedRead
 from spark_connect_rt.kafka.logs.compaction import Latest
 from spark_connect_rt.kafka.logs.end_probe import EndProbe
 from spark_connect_rt.kafka.logs.facts_of_log import FactsOfLog
 from spark_connect_rt.kafka.logs.joint_question import JointQuestion
+from spark_connect_rt.kafka.logs.key_places import KeyPlaces
 from spark_connect_rt.kafka.logs.log_load import LOAD_BATCH_COUNT, LOAD_WAIT_S, LatestLoad, to_records
 from spark_connect_rt.kafka.logs.own_records import OwnRecords
 from spark_connect_rt.ports.compacted_log import LogRecord, OnAppended, OnRecords
@@ -101,9 +103,11 @@ class KafkaCompactedLog:
         self._broken: Exception | None = None  # the reader ended by this
         self._last_error = ""
         self._stopping = False
+        self._places = KeyPlaces(1)
         self._on_records: OnRecords = _ignore
         self._consumer: Any = None
         self._producer: Any = None
+        self._held: Any = None  # the producer, a SharedClient: closed when appends and the reader have left it
         self._thread: threading.Thread | None = None
 
     def start(self, on_records: OnRecords) -> None:
@@ -112,8 +116,10 @@ class KafkaCompactedLog:
         count = self._admin.ensure_compacted(self._spec, self._exact_partitions, self._start_timeout_ms)
         partitions = [TopicPartition(self.topic, number) for number in range(count)]
         beginning = self._admin.earliest_offsets(partitions, self._start_timeout_ms)
-        end, self._on_records = self._admin.end_offsets(partitions, self._start_timeout_ms), on_records
-        self._producer = make_producer(self._clients.producer, {**_PRODUCER, "error_cb": self._note})
+        end, self._places = self._admin.end_offsets(partitions, self._start_timeout_ms), KeyPlaces(count)
+        self._on_records = self._places.reading(on_records)
+        self._producer = producer = make_producer(self._clients.producer, {**_PRODUCER, "error_cb": self._note})
+        self._held = SharedClient(f"the log of topic {self.topic}", lambda: producer, close_producer)
         own = {**_CONSUMER, **({} if self._is_transactional() else _HELD), "error_cb": self._note}
         self._consumer = make_consumer({"group.id": self.topic, **self._clients.consumer}, own)
         self._positions, self._begun_at = {one.partition: offset for one, offset in beginning.items()}, end
@@ -133,23 +139,26 @@ class KafkaCompactedLog:
 
     def append(self, records: Sequence[tuple[bytes, bytes | None]], on_appended: OnAppended | None = None) -> None:
         """See the port. A queue that others have filled refuses at once: the tick and the engine's loop append, too."""
-        if self._stopping or self._producer is None:
+        if self._stopping or self._held is None:
             raise ConnectError(f"topic {self.topic}: the log is stopped")
-        with self._changed:
-            self._unanswered += 1
-        if not records:
-            self._answer(on_appended, None)
-            return
-        answer = AppendReports(self.topic, len(records), self._own, lambda error: self._answer(on_appended, error))
-        limit_s, has_room = time.monotonic() + BLOCK_LIMIT_S, False
-        for key, value in records:
-            has_room = self._produce(key, value, answer, limit_s if has_room else 0.0)
+        with self._held.use():
+            with self._changed:
+                self._unanswered += 1
+            if not records:
+                self._answer(on_appended, None)
+                return
+            writes = self._places.writes(records)
+            answer = AppendReports(self.topic, len(writes), self._own, lambda error: self._answer(on_appended, error))
+            limit_s, has_room = time.monotonic() + BLOCK_LIMIT_S, False
+            for write in writes:
+                has_room = produced(self._producer, self.topic, write, answer, limit_s if has_room else 0.0)
 
     def flush(self, timeout_ms: int) -> None:
         """See ``ports.compacted_log.CompactedLog.flush``."""
         deadline = time.monotonic() + timeout_ms / 1000
-        if self._producer is not None:
-            self._producer.flush(timeout_ms / 1000)
+        if self._held is not None and not self._stopping:
+            with self._held.use() as producer:
+                producer.flush(timeout_ms / 1000)
         with self._changed:
             while self._unanswered:  # reports may still be in the hands of the reader's thread
                 left_s = deadline - time.monotonic()
@@ -173,7 +182,9 @@ class KafkaCompactedLog:
 
     def _ask_end(self, left_s: float) -> Mapping[TopicPartition, int]:
         self._own.end_is_asked()
-        return self._admin.end_offsets(self._partitions(), max(1, int(left_s * 1000)))
+        return self._admin.end_offsets(
+            [TopicPartition(self.topic, one) for one in self._positions], max(1, int(left_s * 1000))
+        )
 
     def read_back(self, timeout_ms: int) -> None:
         """See ``ports.compacted_log.CompactedLog.read_back``."""
@@ -196,8 +207,7 @@ class KafkaCompactedLog:
             return self._changed.wait_for(lambda: self._reached(end), max(0.0, until_s - time.monotonic()))
 
     def _look_ahead(self, probe: EndProbe, end: Mapping[TopicPartition, int], deadline: float) -> None:
-        with self._changed:
-            late = {one.partition: at for one in end if (at := self._positions[one.partition]) < end[one]}
+        late = {one.partition: at for one in end if (at := self._positions[one.partition]) < end[one]}
         silent = probe.silent_until(late, deadline - time.monotonic()) if late else {}
         with self._changed:  # who read on meanwhile, or began again, knows better
             self._positions.update({one: to for one, to in silent.items() if self._positions[one] == late[one] < to})
@@ -205,10 +215,9 @@ class KafkaCompactedLog:
 
     def stop(self) -> None:
         """See ``ports.compacted_log.CompactedLog.stop``."""
-        if self._stopping or self._producer is None:
-            self._stopping = True
+        was_stopping, self._stopping = self._stopping, True
+        if was_stopping or self._held is None:
             return
-        self._stopping = True
         if self._probe is not None:
             self._probe.close()
         self._producer.flush(5)
@@ -219,22 +228,7 @@ class KafkaCompactedLog:
         if self._unanswered:
             self._producer.purge()
             self._producer.flush(1)  # every append is answered, be it with an error
-
-    def _produce(self, key: bytes, value: bytes | None, answer: AppendReports, until_s: float) -> bool:
-        """Hand over one record; False: there was no room until then."""
-        while True:
-            try:
-                self._producer.produce(self.topic, value, key, on_delivery=answer)
-            except BufferError:
-                if time.monotonic() >= until_s:
-                    answer(KafkaError(KafkaError._QUEUE_FULL), None)
-                    return False
-                self._producer.poll(0.05)
-            except KafkaException as error:
-                answer(error, None)
-                return True
-            else:
-                return True
+        self._held.close()
 
     def _answer(self, on_appended: OnAppended | None, error: Exception | None) -> None:
         if on_appended is not None:
@@ -268,9 +262,6 @@ class KafkaCompactedLog:
     def _is_transactional(self) -> bool:
         return self._clients.consumer.get("isolation.level", "").lower() == "read_committed"
 
-    def _partitions(self) -> list[TopicPartition]:
-        return [TopicPartition(self.topic, number) for number in self._positions]
-
     def _late(self, doing: str, timeout_ms: int) -> str:
         why = f"; the client's last error: {self._last_error}" if self._last_error else ""
         return f"topic {self.topic}: could not {doing} in {timeout_ms} ms{why}"
@@ -280,17 +271,8 @@ class KafkaCompactedLog:
 
     def _run(self) -> None:
         try:
-            self._read_in_bulk()
-            self._assign()
-            while not self._stopping:
-                messages = self._next_messages()
-                self._producer.poll(0)
-                if messages:
-                    self._take(messages)
-                if not self._assigned_all and self._reached(self._begun_at):
-                    self._assign()
-            if self._load is not None and not self._loading:
-                self._load.save()
+            with self._held.use():
+                self._read()
         except Exception as error:  # noqa: BLE001 - top of the thread: every waiter is notified
             _log.exception("topic %s: the reader failed", self.topic)
             with self._changed:
@@ -301,6 +283,19 @@ class KafkaCompactedLog:
             self._consumer.close()
             with self._changed:
                 self._changed.notify_all()
+
+    def _read(self) -> None:
+        self._read_in_bulk()
+        self._assign()
+        while not self._stopping:
+            messages = self._next_messages()
+            self._producer.poll(0)
+            if messages:
+                self._take(messages)
+            if not self._assigned_all and self._reached(self._begun_at):
+                self._assign()
+        if self._load is not None and not self._loading:
+            self._load.save()
 
     def _read_in_bulk(self) -> None:
         """Read most of a long topic in whole record batches; what is left, and every other topic, is the consumer's."""
@@ -330,17 +325,16 @@ class KafkaCompactedLog:
             _log.info("%s", error)
 
     def _end_load(self, load: LatestLoad) -> None:
-        # Before the positions move: who waits for the end must find everything there.
-        if records := load.finish():
+        if records := load.finish():  # before the positions move: who waits for the end must find everything there
             self._on_records(records)
         self._loading = {}
 
     def _next_messages(self) -> Sequence[Any]:
         if self._loading:  # full batches: each costs as much as handling a hundred messages
             return cast(Sequence[Any], self._consumer.consume(LOAD_BATCH_COUNT, LOAD_WAIT_S))
-        # Never to wait in ``consume``: where the topic was deleted meanwhile it spoilt the process's memory (2.16).
-        first = self._consumer.poll(PENDING_WAIT_S if self._unanswered else IDLE_WAIT_S)
-        return [] if first is None else [first, *self._consumer.consume(READ_BATCH_COUNT, 0)]
+        # Not poll: it returns to the interpreter every 200 ms, in each of a worker's logs.
+        first = self._consumer.consume(1, PENDING_WAIT_S if self._unanswered else IDLE_WAIT_S)
+        return [*first, *self._consumer.consume(READ_BATCH_COUNT, 0)] if first else []
 
     def _take(self, messages: Sequence[Any]) -> None:
         errors = list(map(Message.error, messages))
@@ -391,5 +385,4 @@ def _reaches(positions: Mapping[int, int], end: Mapping[TopicPartition, int]) ->
     return all(positions[one.partition] >= offset for one, offset in end.items())
 
 
-def _ignore(records: Sequence[LogRecord]) -> None:
-    """Stand in until ``start`` names the reader."""
+def _ignore(records: Sequence[LogRecord]) -> None: ...

@@ -7,6 +7,7 @@ One thread at a time: ``begin`` by the thread that starts the log, all else by t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -29,6 +30,7 @@ WORTH_SAVING_COUNT = 10_000  # records read since the last snapshot
 WORTH_BULK_COUNT = 20_000  # records left to read: the connections it takes cost some 20 ms
 SAVE_EVERY_MS = 600_000  # when there is anything new at all: a killed worker reads no more than this again
 
+_Place = tuple[int, bytes | None]
 _NEW_RECORD = partial(tuple.__new__, LogRecord)
 
 
@@ -61,7 +63,8 @@ class LatestLoad:
         self.bulk_from, self.share_from = bulk_from, share_from
         self._cache = cache
         self._facts: LogFacts | None = None
-        self._latest: dict[bytes | None, Any] = {}  # key -> message, or record of the snapshot or after the load
+        # Partition, key -> message, or record of the snapshot or after the load. A key may be in several partitions.
+        self._latest: dict[_Place, Any] = {}
         self._last: dict[int, Any] = {}  # partition -> the last message or record seen
         self._marks: dict[int, Bookmark] = {}  # where a partition stood before this start read anything of it
         self._unproven: dict[int, Bookmark] = {}
@@ -81,7 +84,7 @@ class LatestLoad:
             self._marks = {number: Bookmark(at) for number, at in facts.beginning.items()}
         else:
             self._marks = dict(snapshot.bookmarks)
-            self._latest = {record[2]: LogRecord(*record) for record in snapshot.records}
+            self._latest = {(record[0], record[2]): LogRecord(*record) for record in snapshot.records}
             self._unproven = {n: mark for n, mark in self._marks.items() if mark.last_offset is not None}
         return {number: mark.resume_at for number, mark in self._marks.items()}
 
@@ -92,7 +95,8 @@ class LatestLoad:
         """
         if self._unproven and not self._prove(messages):
             return False
-        self._latest.update(zip(map(Message.key, messages), messages, strict=True))
+        places = zip(map(Message.partition, messages), map(Message.key, messages), strict=True)
+        self._latest.update(zip(places, messages, strict=True))
         self._last.update(last)
         self._unsaved_count += len(messages)
         return True
@@ -103,7 +107,7 @@ class LatestLoad:
             return True
         if self._unproven and not self._prove([latest.first]):
             return False
-        self._latest.update((record.key, record) for record in latest.records)
+        self._latest.update(((partition, record.key), record) for record in latest.records)
         self._last[partition] = latest.last
         self._unsaved_count += latest.next_offset - latest.first.offset
         return True
@@ -118,16 +122,14 @@ class LatestLoad:
         return dict(self._facts.beginning)
 
     def finish(self) -> list[LogRecord]:
-        """Return the last record of each key, tombstones included, in the order they were written."""
+        """Return the last record of each key in each partition, tombstones included, in the order they were written."""
         found = list(self._latest.values())
         kept = [one for one in found if isinstance(one, LogRecord)]
         records = kept + to_records([one for one in found if not isinstance(one, LogRecord)])
-        # Two spellings of one source partition may lie in two partitions of the topic: only time orders those.
+        # A key, or two spellings of one source partition, may lie in two partitions: only time orders those.
         records.sort(key=lambda record: (record.timestamp_ms, record.partition, record.offset))
-        self._latest = {record.key: record for record in records if record.value is not None}
-        if self._cache is None:
-            self._latest = {}
-        elif self._unsaved_count >= WORTH_SAVING_COUNT:
+        self._latest = {} if self._cache is None else _kept(records)
+        if self._cache is not None and self._unsaved_count >= WORTH_SAVING_COUNT:
             self.save()
         return records
 
@@ -136,14 +138,16 @@ class LatestLoad:
         if self._cache is None:
             return
         for record in records:
-            if record.value is None:
-                self._latest.pop(record.key, None)
-            else:
-                self._latest[record.key] = record
+            self._latest[record.partition, record.key] = record
+            if record.value is None and not self._is_elsewhere(record):
+                del self._latest[record.partition, record.key]
             self._last[record.partition] = record
         self._unsaved_count += len(records)
         if self._cache.now_ms() - self._saved_ms >= SAVE_EVERY_MS:
             self.save()
+
+    def _is_elsewhere(self, record: LogRecord) -> bool:
+        return any((place, record.key) in self._latest for place in self._marks if place != record.partition)
 
     def save(self) -> None:
         """Write the snapshot, if anything was read since the last one. Only after ``finish``."""
@@ -177,3 +181,13 @@ def _record_of(one: Any) -> LogRecord:
 def _bookmark(last: Any) -> Bookmark:
     record = _record_of(last)
     return Bookmark(record.offset + 1, record.offset, checksum(record))
+
+
+def _kept(records: Sequence[LogRecord]) -> dict[_Place, Any]:
+    """Return what a snapshot needs: a tombstone only where the key is in another partition, too."""
+    counts = Counter(record.key for record in records) if len({record.key for record in records}) < len(records) else {}
+    return {
+        (record.partition, record.key): record
+        for record in records
+        if record.value is not None or counts.get(record.key, 1) > 1
+    }

@@ -13,11 +13,13 @@ from confluent_kafka import TopicPartition as _ClientPartition
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.kafka.client_factory import make_consumer, make_producer
+from spark_connect_rt.kafka.client_lifetime import close_producer
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.logs.log_load import to_records
 from spark_connect_rt.ports.compacted_log import LogRecord
 from spark_connect_rt.protocol.checked_lines import RawRecord
 from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.state.newest_records import in_time_order
 
 STALLED_MS = 30_000
 _BATCH_COUNT = 10_000
@@ -41,9 +43,12 @@ class TopicPart:
 
 
 def read_topic(admin: KafkaAdmin, consumer: Mapping[str, str], topic: str, partitions: int) -> list[LogRecord]:
-    """Return all records that were there at the call, in order per partition. Raises RetriableError, TimedOutError."""
+    """Return all records that were there at the call, partitions in the order of time, each in its own order.
+
+    Raises RetriableError, TimedOutError.
+    """
     part = TopicPart(range(partitions))
-    return [one for found in _messages(admin, consumer, topic, part) for one in to_records(found)]
+    return in_time_order(one for found in _messages(admin, consumer, topic, part) for one in to_records(found))
 
 
 def read_with_headers(
@@ -96,14 +101,17 @@ def write_topic(producer: Mapping[str, str], topic: str, records: Sequence[RawRe
             failures.append(connect_error(error, f"writing to {topic}"))
 
     client = make_producer(producer, {"linger.ms": "5"})
-    for _, _, key, value, timestamp_ms in records:
-        while True:
-            try:
-                client.produce(topic, value, key, timestamp=max(0, timestamp_ms), on_delivery=on_delivery)
-                break
-            except BufferError:
-                client.poll(0.1)
-    left = client.flush(timeout_ms / 1000)
+    try:
+        for _, _, key, value, timestamp_ms in records:
+            while True:
+                try:
+                    client.produce(topic, value, key, timestamp=max(0, timestamp_ms), on_delivery=on_delivery)
+                    break
+                except BufferError:
+                    client.poll(0.1)
+        left = client.flush(timeout_ms / 1000)
+    finally:
+        close_producer(client)
     if failures or left:
         raise RetriableError(f"topic {topic}: {failures[0] if failures else f'{left} records were not written'}")
 

@@ -9,13 +9,15 @@ All coroutines belong to the one I/O loop.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from aiokafka.errors import KafkaError
 
-from spark_connect_rt.kafka.aiokafka_parts import AIOKafkaConnection, MetadataRequest, collect_hosts
+from spark_connect_rt.config.bootstrap_servers import bootstrap_addresses
+from spark_connect_rt.kafka.aiokafka_parts import AIOKafkaConnection, MetadataRequest
 from spark_connect_rt.kafka.connection_problem import refusal_of_error
 from spark_connect_rt.kafka.group_connection import connect
 from spark_connect_rt.kafka.membership.group_requests import NONE, find_request, lost_reason, refusal_of
@@ -105,8 +107,8 @@ class CoordinatorSearch:
         Raises CoordinatorRefusesError (every broker failed, and one's answer is final), CoordinatorUnknownError
         (message: why, for each broker asked).
         """
-        bootstrap = [(host, port) for host, port, _ in collect_hosts(self._settings.bootstrap_servers)]
-        waiting = list(dict.fromkeys([*bootstrap, *self._brokers]))
+        bootstrap = bootstrap_addresses(self._settings.bootstrap_servers)
+        waiting = list(dict.fromkeys([*random.sample(bootstrap, len(bootstrap)), *self._brokers]))
         asked: dict[asyncio.Task[CoordinatorLink], str] = {}
         failures: list[str] = []
         refusal: Refusal | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from spark_connect_rt.config.bootstrap_servers import plain_servers
 from spark_connect_rt.config.worker.connection_config import ConnectionSettings
 from spark_connect_rt.config.worker.group_config import GroupSettings
 from spark_connect_rt.errors import BadConfigError
@@ -61,7 +62,7 @@ def member_settings(
         timing=Timing(session_ms, heartbeat_ms, group.rebalance_timeout_ms),
         link=LinkSettings(
             group_id=group.group_id,
-            bootstrap_servers=properties["bootstrap.servers"],
+            bootstrap_servers=plain_servers(properties["bootstrap.servers"]),
             client_id=group.client_id or "connect",
             answer_limit_ms=min(request_ms, session_ms // 2),
             rebalance_limit_ms=max(request_ms, group.rebalance_timeout_ms + REBALANCE_MARGIN_MS),

@@ -15,9 +15,9 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as _ClientPartition
 
-from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.errors import ConnectError, RetriableError, UnknownTopicError
 from spark_connect_rt.kafka.client_factory import make_consumer
-from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.error_mapping import connect_error, gone
 from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT, look_up_offsets
 from spark_connect_rt.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -25,12 +25,6 @@ from spark_connect_rt.protocol.ids import TopicPartition
 LOOKUP_TIMEOUT_S = 30.0
 CHUNK_COUNT = 2_000
 _END_OF = {-1: FIRST, -2: NEXT}  # the port's words for the beginning and the end
-_PASSING = (
-    KafkaError._TRANSPORT,
-    KafkaError._ALL_BROKERS_DOWN,
-    KafkaError._RESOLVE,
-    KafkaError._TIMED_OUT,
-)
 
 _SECOND = itemgetter(1)
 
@@ -137,14 +131,18 @@ class KafkaBatchConsumer:
     def _take_event(self, message: Any) -> None:
         """Note the end of a partition, or an error that waiting does not resolve."""
         error = message.error()
-        if error is None or error.code() in _PASSING:
+        if error is None:
             return
         where = TopicPartition(message.topic(), message.partition())
         if error.code() == KafkaError._PARTITION_EOF:
             if where in self._assigned:  # lies behind markers and compacted records, which are never delivered
                 self._assigned[where] = max(self._assigned[where], message.offset())
-        elif error.fatal() or not error.retriable():
-            self._problems[where] = connect_error(error, f"reading {where}")
+            return
+        problem = connect_error(error, f"reading {where}")
+        waits = isinstance(problem, RetriableError) and not error.fatal()  # the client itself does
+        # As Java's consumer it stops at a corrupt batch; that a topic is gone must be known.
+        if not waits or isinstance(problem, UnknownTopicError) or error.code() == KafkaError.INVALID_MSG:
+            self._problems[where] = gone(problem)
 
 
 class _Rows:

@@ -14,8 +14,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
+from spark_connect_rt.config.bootstrap_servers import bootstrap_addresses
 from spark_connect_rt.errors import ConnectError, RetriableError
-from spark_connect_rt.kafka.aiokafka_parts import collect_hosts
 from spark_connect_rt.kafka.connection_problem import refusal_of_error
 from spark_connect_rt.kafka.group_connection import connect
 from spark_connect_rt.kafka.membership.group_link import NETWORK_ERRORS
@@ -94,9 +94,10 @@ class BrokerLinks:
         known = list(self._brokers.values())
         random.shuffle(known)
         yield from known
-        for host, port, _ in collect_hosts(self._settings.servers):
-            if (host, port) not in known:
-                yield host, port
+        servers = bootstrap_addresses(self._settings.servers)
+        for address in random.sample(servers, len(servers)):
+            if address not in known:
+                yield address
 
     def _take(self, metadata: Any, topics: set[str]) -> None:
         if not metadata.brokers:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from spark_connect_rt.config.bootstrap_servers import plain_servers
 from spark_connect_rt.kafka.client_config import SECURITY_USED, ClientRole, client_config
 from spark_connect_rt.kafka.group_security import connection_arguments
 
@@ -97,7 +98,7 @@ def fetch_settings(properties: Mapping[str, str]) -> FetchSettings:
         return int(said[name])
 
     return FetchSettings(
-        servers=said["bootstrap.servers"],
+        servers=plain_servers(said["bootstrap.servers"]),
         client_id=said["client.id"] or "connect",
         idle_limit_ms=idle_ms if (idle_ms := number("connections.max.idle.ms")) >= 0 else None,
         setup_limit_ms=number("socket.connection.setup.timeout.ms"),

@@ -21,8 +21,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from spark_connect_rt.errors import ConnectError, NotFoundError, RetriableError
-from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.errors import ConnectError, NotFoundError, RetriableError, UnknownTopicError
+from spark_connect_rt.kafka.error_mapping import connect_error, gone
 from spark_connect_rt.kafka.reading.broker_links import FETCH, BrokerLinks
 from spark_connect_rt.kafka.reading.fetch_settings import FetchSettings, backoff_s
 from spark_connect_rt.kafka.reading.leader_epochs import (
@@ -358,15 +358,15 @@ class Fetcher:
         """Ask for the leader again and wait a little; raise what that does not resolve."""
         problem = connect_error(KafkaError(code), f"reading {partition}")
         now_s = time.monotonic()
-        if isinstance(problem, NotFoundError):
+        if isinstance(problem, UnknownTopicError):
             self._forget_leaders([partition])  # a topic of that name may be another one when it is there again
             reading.unknown_s = reading.unknown_s or now_s
             if now_s - reading.unknown_s > UNKNOWN_LIMIT_S:
                 self._outdated = True
                 self._wait(reading)
-                raise problem
-        elif not isinstance(problem, RetriableError) and code not in _PASSING:
-            raise problem
+                raise gone(problem)
+        elif not isinstance(problem, RetriableError) or code == KafkaError.INVALID_MSG:
+            raise problem  # a corrupt batch is retriable for producers; as Java's consumers, this one stops at it
         self._outdated = True
         self._wait(reading)
 
@@ -381,15 +381,6 @@ def has_steps_left(loop: asyncio.AbstractEventLoop) -> bool:
     CPython's own list: there is no public way to ask.
     """
     return bool(getattr(loop, "_ready", ()))
-
-
-_PASSING = {  # of a partition that changes hands
-    KafkaError.REPLICA_NOT_AVAILABLE,
-    KafkaError.KAFKA_STORAGE_ERROR,
-    KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.UNKNOWN_LEADER_EPOCH,
-    KafkaError.OFFSET_NOT_AVAILABLE,
-}
 
 
 def _parts(answer: Any) -> Iterator[tuple[TopicPartition, Any]]:

@@ -1,12 +1,17 @@
-"""The first or next offset of partitions, asked through a consumer that is there anyway.
+"""The first or next offset of partitions, asked through a consumer.
 
-Owns: one batched ListOffsets request, tried again while leaders are moving (a topic just created, a failover), and
-with fresh metadata when this consumer does not know a partition yet (one that was added).
+Owns: one batched ListOffsets request, tried again with fresh metadata while leaders are moving (a topic just created, a
+partition just added, a failover).
+
+Why not through an admin client: librdkafka's admin requests of offsets and deletions look for the leaders on the
+caller's thread and on the client's own at once, and free one operation twice when metadata arrives meanwhile (2.16, see
+docs/contributing/librdkafka_admin_race.md). A consumer waits for its answer on the caller's thread alone.
 """
 
 from __future__ import annotations
 
 import contextlib
+import random
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -15,32 +20,45 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as _ClientPartition
 
-from spark_connect_rt.errors import RetriableError
+from spark_connect_rt.backoff import Backoff
+from spark_connect_rt.errors import ConnectError, RetriableError, UnknownTopicError
 from spark_connect_rt.kafka.error_mapping import connect_error, is_code
 from spark_connect_rt.protocol.ids import TopicPartition
 
 FIRST, NEXT = -2, -1  # the protocol's timestamps for the two ends of a log
-RETRY_WAIT_S = 0.05
+_RETRY_S = Backoff(first=0.02, longest=0.5)
 
 
-def look_up_offsets(consumer: Any, ends: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, int]:
-    """Return the offset at the end asked for (FIRST or NEXT) of each partition.
+def look_up_offsets(consumer: Any, wanted: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, int]:
+    """Return the offset that is ``wanted`` of each partition: FIRST, NEXT, or that of a time (ms since 1970).
 
-    Raises the error's kind; RetriableError kinds only once the time is up.
+    A time that no record reaches gives -1. Any thread.
+
+    Raises:
+        UnknownTopicError: no broker has known a topic or partition for ``timeout_s``.
+        RetriableError: leaders did not settle in ``timeout_s``.
+        ConnectError: of another kind, at once.
     """
-    deadline = time.monotonic() + timeout_s
+    end_s = time.monotonic() + timeout_s
+    doing = "reading the offsets of " + ", ".join(sorted({one.topic for one in wanted}))
+    failures = 0
     while True:
-        left_s = max(0.05, deadline - time.monotonic())
+        left_s = max(0.05, end_s - time.monotonic())
         try:
-            return _ask(consumer, ends, left_s)
+            return _ask(consumer, wanted, left_s)
         except KafkaException as error:
-            mapped = connect_error(error, "looking up offsets of " + ", ".join(map(str, sorted(ends))))
-            outdated = is_code(error, "_UNKNOWN_PARTITION")
-            if not (outdated or isinstance(mapped, RetriableError)) or time.monotonic() >= deadline:
-                raise mapped from error
-        if outdated:
-            renew_metadata(consumer, {one.topic for one in ends}, left_s)
-        threading.Event().wait(RETRY_WAIT_S)
+            problem = _problem(error, doing)
+            if not isinstance(problem, RetriableError) or time.monotonic() >= end_s:
+                raise problem from error
+        failures += 1
+        threading.Event().wait(_RETRY_S.wait(failures, random.random()))
+        renew_metadata(consumer, {one.topic for one in wanted}, left_s)
+
+
+def _problem(error: KafkaException, doing: str) -> ConnectError:
+    """Return what to raise. The client says "unknown partition" also when it knows none of the topics."""
+    problem = connect_error(error, doing)
+    return UnknownTopicError(str(problem)) if is_code(error, "_UNKNOWN_PARTITION") else problem
 
 
 def renew_metadata(consumer: Any, topics: Iterable[str], timeout_s: float) -> None:
@@ -53,8 +71,8 @@ def renew_metadata(consumer: Any, topics: Iterable[str], timeout_s: float) -> No
             consumer.list_topics(topic, timeout=timeout_s)
 
 
-def _ask(consumer: Any, ends: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, int]:
-    asked = [_ClientPartition(one.topic, one.partition, end) for one, end in ends.items()]
+def _ask(consumer: Any, wanted: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, int]:
+    asked = [_ClientPartition(one.topic, one.partition, what) for one, what in wanted.items()]
     if not asked:
         return {}
     found: dict[TopicPartition, int] = {}

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 from confluent_kafka import KafkaError
 
-from spark_connect_rt.errors import ConnectError, NotFoundError, RetriableError
+from spark_connect_rt.errors import ConnectError, RetriableError, UnknownTopicError
 from spark_connect_rt.kafka.aiokafka_parts import OffsetRequest
-from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.error_mapping import connect_error, gone
 from spark_connect_rt.kafka.reading.broker_links import BrokerLinks
 from spark_connect_rt.protocol.ids import TopicPartition
 
@@ -32,9 +32,9 @@ async def look_up(
     while missing := {one: end for one, end in ends.items() if one not in found}:
         try:
             await _ask(links, missing, committed_only, found)
-        except NotFoundError:
+        except UnknownTopicError as error:
             if time.monotonic() - started_s > min(UNKNOWN_LIMIT_S, timeout_s):
-                raise
+                raise gone(error) from error
         except RetriableError:
             if time.monotonic() - started_s > timeout_s:
                 raise

@@ -25,6 +25,7 @@ from spark_connect_rt.api.records import Delivered, RecordMetadata
 from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.errors import ConnectError, TimedOutError
 from spark_connect_rt.kafka.client_factory import make_producer
+from spark_connect_rt.kafka.client_lifetime import close_producer
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
@@ -108,8 +109,7 @@ class KafkaBatchProducer:
 
     def close(self) -> None:
         """See ``ports.executor_clients.BatchProducer.close``."""
-        self._producer.purge()
-        self._producer.flush(1)
+        close_producer(self._producer)
 
     def _send_all(self, send: _Send, rows: Iterator[Any]) -> None:
         try:

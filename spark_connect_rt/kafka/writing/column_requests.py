@@ -12,7 +12,7 @@ from aiokafka.errors import KafkaError
 from confluent_kafka import KafkaError as NamedError
 
 from spark_connect_rt.errors import ConnectError, RetriableError
-from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.error_mapping import connect_error, is_retriable
 
 LAST_WAIT_S = 1.0  # for batches under way when the producer is closed
 
@@ -46,7 +46,7 @@ def client_error(error: KafkaError, doing: str) -> ConnectError:
     code = getattr(error, "errno", None)
     if code is not None and code > 0:
         return connect_error(NamedError(code), doing)
-    kind = RetriableError if error.retriable else ConnectError
+    kind = RetriableError if is_retriable(error) else ConnectError
     return kind(f"{doing}: {error!r}")
 
 

@@ -26,7 +26,7 @@ from confluent_kafka import KafkaError as NamedError
 
 from spark_connect_rt.errors import TimedOutError
 from spark_connect_rt.kafka.aiokafka_parts import ReadyBatch
-from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.error_mapping import connect_error, gone, is_retriable
 from spark_connect_rt.kafka.records.partitioning import TopicPartitioning, rows_by_partition, topics_without_partition
 from spark_connect_rt.kafka.records.record_batch_columns import record_batch, record_bytes
 from spark_connect_rt.kafka.writing.column_inbox import Inbox, Produced, joined
@@ -177,7 +177,7 @@ class ColumnSender:
                 self._under_way.discard(batch)
                 return written
             except KafkaError as error:
-                if not (error.retriable or isinstance(error, KafkaTimeoutError)):
+                if not (is_retriable(error) or isinstance(error, KafkaTimeoutError)):
                     raise
                 self.last_error = repr(error)
             await asyncio.sleep(self._settings.retry_backoff_ms / 1000)
@@ -201,7 +201,7 @@ class ColumnSender:
             except KafkaError as error:
                 unreachable = isinstance(error, UnknownTopicOrPartitionError) and not await self._refreshed(1)
                 if not unreachable:
-                    raise client_error(error, f"producing to {topic}") from error
+                    raise gone(client_error(error, f"producing to {topic}")) from error
 
     async def _refreshed(self, most: int | None = None) -> bool:
         """Ask a broker for the metadata until one answers, or so many times."""

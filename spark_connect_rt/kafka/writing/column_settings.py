@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from spark_connect_rt.config.bootstrap_servers import plain_servers
 from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.kafka.client_config import SECURITY_USED
 from spark_connect_rt.kafka.group_security import connection_arguments
@@ -117,7 +118,7 @@ def settings_of(config: Mapping[str, str]) -> ColumnSettings:
     kind = texts.get("compression.type", "none")
     level = config.get(f"compression.{kind}.level")
     client = {
-        "bootstrap_servers": config.get("bootstrap.servers", ""),
+        "bootstrap_servers": plain_servers(config.get("bootstrap.servers", "")),
         "client_id": config.get("client.id") or None,
         "acks": 1 if texts.get("acks") == "1" else "all",
         "connections_max_idle_ms": numbers["connections.max.idle.ms"],

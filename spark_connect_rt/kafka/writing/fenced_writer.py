@@ -14,6 +14,7 @@ from confluent_kafka import KafkaException
 
 from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.kafka.client_factory import make_producer
+from spark_connect_rt.kafka.client_lifetime import close_producer
 from spark_connect_rt.kafka.error_mapping import connect_error
 
 _SETTINGS = {"linger.ms": "0", "queue.buffering.max.kbytes": "16384"}
@@ -36,6 +37,7 @@ class KafkaFencedWriter:
         try:
             producer.init_transactions(timeout_ms / 1000)
         except KafkaException as error:
+            close_producer(producer)
             raise connect_error(error, f"claiming {self._properties['transactional.id']}") from error
         self._producer = producer
 
@@ -62,13 +64,16 @@ class KafkaFencedWriter:
                 producer.produce(self._topic, value, key, on_delivery=delivered)
             producer.commit_transaction(max(0.001, end_s - time.monotonic()))
         except KafkaException as error:
-            producer.purge()
-            raise _worst(refused) or connect_error(error, f"appending to {self._topic}") from error
+            problem = _worst(refused) or connect_error(error, f"appending to {self._topic}")
+            close_producer(producer)  # refuses what is left, for no reason of its own
+            raise problem from error
         self._producer = producer
 
     def release(self) -> None:
         """See ``ports.compacted_log.FencedWriter.release``."""
-        self._producer = None
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            close_producer(producer)
 
 
 def _worst(refused: Sequence[ConnectError]) -> ConnectError | None:

@@ -22,7 +22,7 @@ from spark_connect_rt.kafka.aiokafka_parts import (
     EndTxnRequest,
     InitProducerIdRequest,
 )
-from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.error_mapping import connect_error, is_retriable
 from spark_connect_rt.kafka.writing.column_requests import client_error
 from spark_connect_rt.kafka.writing.fencing import fenced_error
 from spark_connect_rt.kafka.writing.transaction_wire import RenewProducerIdRequest
@@ -162,7 +162,7 @@ class TransactionCoordinator:
         try:
             return await asked
         except KafkaError as error:
-            if not error.retriable:
+            if not is_retriable(error):
                 raise client_error(error, f"{doing} {self.transactional_id}") from error
             self.last_error = repr(error)
             self._client.force_metadata_update()

@@ -12,6 +12,7 @@ from typing import Any
 
 from aiokafka.errors import KafkaError, LeaderNotAvailableError
 
+from spark_connect_rt.kafka.error_mapping import is_retriable
 from spark_connect_rt.kafka.records.record_batch_columns import LaidOutRecords, laid_out_records, next_sequence
 from spark_connect_rt.kafka.writing.column_rows import Rows, Written
 from spark_connect_rt.kafka.writing.column_sender import ColumnSender, OnDelivered
@@ -117,7 +118,7 @@ class TransactionalSender(ColumnSender):
         code = getattr(error, "errno", None)
         if code in FENCING:
             raise self._coordinator.fenced(int(code), f"producing to {place}") from error
-        if not error.retriable:
+        if not is_retriable(error):
             raise error
         self.last_error = repr(error)
         if getattr(error, "invalid_metadata", False):

@@ -8,9 +8,10 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
+from aiokafka.partitioner import murmur2
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
 
 from spark_connect_rt.config.client_properties import (
     LogClientProperties,
@@ -22,12 +23,18 @@ from spark_connect_rt.errors import BadConfigError, RetriableError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.logs import compacted_log
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
+from spark_connect_rt.kafka.logs.topic_records import read_topic
 from spark_connect_rt.kafka.writing.fenced_writer import KafkaFencedWriter
 from spark_connect_rt.ports.compacted_log import LogRecord
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.compacted_log_contract import LIMIT_MS, CompactedLogContract, Seen, fresh_name, until
 from tests.contract.fenced_writer_contract import FencedWriterContract
+
+
+def partition_of(key: bytes) -> int:
+    """Return where a producer places a key in a topic of four partitions."""
+    return int(murmur2(key) & 0x7FFFFFFF) % 4
 
 
 def clients_of(servers: str, **worker: str) -> LogClientProperties:
@@ -240,6 +247,31 @@ class TestKafkaCompactedLog(CompactedLogContract):
         let_go.set()
         assert ended
         assert "has not ended" in caplog.text
+
+    def test_the_newest_record_counts_after_partitions_were_added_and_writes_remove_the_older(self, topic: str) -> None:
+        key = next(key for key in (b"k%d" % number for number in range(99)) if partition_of(key))  # not in 0
+        log = self.new_log(topic)
+        log.start(Seen())
+        log.append([(key, b"old")])
+        log.flush(LIMIT_MS)
+        log.stop()
+        client = AdminClient({"bootstrap.servers": self.broker.bootstrap_servers})
+        client.create_partitions([NewPartitions(topic, 4)])[topic].result(20)
+        for value, places in ((b"new", {0: b"old"}), (b"newer", {0: None})):
+            log, seen = self.new_log(topic, 4), Seen()
+            log.start(seen)
+            before = seen.pairs()
+            log.append([(key, value)])
+            log.read_back(LIMIT_MS)
+            assert seen.pairs()[-1] == (key, value)
+            log.stop()
+            last = {
+                record.partition: record.value
+                for record in read_topic(self.admin, clients_of(self.broker.bootstrap_servers).consumer, topic, 4)
+            }
+            assert {number: last[number] for number in places} == places
+            assert last[partition_of(key)] == value
+        assert before == [(key, b"old"), (key, b"new")] or before == [(key, b"new")]
 
     def _delete_records_then_compact(self, topic: str, before: int) -> None:
         client = AdminClient({"bootstrap.servers": self.broker.bootstrap_servers})

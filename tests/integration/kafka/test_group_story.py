@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from spark_connect_rt.app.stores.internal_topics import InternalTopics
+from spark_connect_rt.app.tables.cluster_tables import read_table
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from tests.integration.kafka.threads_worker import ThreadsWorkerProcess
 from tests.topics import count_records
@@ -78,6 +80,16 @@ def group(tmp_path: Path, broker: EmbeddedKafka) -> Iterator[Group]:
         worker.rest.close()
 
 
+def outsiders_find_the_workers(group: Group, *names: str) -> None:
+    """Commands and tables that join no group ask one of its workers, or name them all."""
+    urls = sorted(f"http://{group.id(name)}/" for name in names)
+    settings = group.workers[names[0]].properties
+    with InternalTopics(settings) as topics:
+        assert topics.worker_urls() == urls
+        assert topics.group_runs()
+    assert sorted(row[0] for row in read_table("workers", settings)) == urls
+
+
 def until(what: str, good: Any, limit_s: float = 40.0) -> None:
     end_s = time.monotonic() + limit_s
     while not good():
@@ -92,6 +104,7 @@ def test_any_worker_tells_who_what_and_how_long_and_ends_what_a_killed_one_began
         group.asked("a", "PUT", f"/connectors/{name}/config", group.config(name))
     whole = [("RUNNING", ["RUNNING"])] * len(CONNECTORS)
     until("all run", lambda: group.states("b") == whole)
+    outsiders_find_the_workers(group, "a", "b")
     group.start("c")
     joined = {"joined": [group.id("c")], "left": []}
 

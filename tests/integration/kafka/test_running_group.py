@@ -1,4 +1,4 @@
-"""Whether a group of workers runs is seen before this worker joins it (the client's newer calls see no such groups)."""
+"""A group of workers seen from outside (the client's newer calls see no such groups)."""
 
 from __future__ import annotations
 

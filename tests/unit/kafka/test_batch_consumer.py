@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from spark_connect_rt.errors import ConnectError, NotFoundError, TimedOutError
+from spark_connect_rt.errors import ConnectError, NotFoundError
 from spark_connect_rt.kafka.reading import batch_consumer
 from spark_connect_rt.kafka.reading.batch_consumer import KafkaBatchConsumer
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -94,8 +94,15 @@ def test_rows_read_before_and_beside_an_error_come_first_and_then_the_error_once
 
 
 def test_every_error_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    consumer = consumer_of(monkeypatch, Event(0), gone(), gone(KafkaError.REQUEST_TIMED_OUT, partition=1), Event(1))
-    assert polled(consumer, 4) == [[0, 1], NotFoundError, TimedOutError, None]
+    consumer = consumer_of(
+        monkeypatch, Event(0), gone(), gone(KafkaError.TOPIC_AUTHORIZATION_FAILED, partition=1), Event(1)
+    )
+    assert polled(consumer, 4) == [[0, 1], NotFoundError, ConnectError, None]
+
+
+def test_an_error_that_the_client_itself_waits_out_is_not_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    passing = [gone(code) for code in (KafkaError.REQUEST_TIMED_OUT, KafkaError.FENCED_LEADER_EPOCH)]
+    assert polled(consumer_of(monkeypatch, *passing, Event(1)), 2) == [[1], None]
 
 
 def test_an_error_with_nothing_before_it_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,9 +38,6 @@ class Admin:
 class Consumer:
     def assign(self, partitions: Any) -> None: ...
 
-    def poll(self, wait_s: float) -> None:
-        threading.Event().wait(wait_s)
-
     def consume(self, count: int, wait_s: float) -> list[Any]:
         threading.Event().wait(wait_s)
         return []
@@ -53,10 +50,18 @@ class Producer:
 
     def __init__(self, room: int) -> None:
         self.room = room
-        self.answers_polls = False
+        self.answers_polls = self.closed = False
         self.held: list[tuple[bytes, Callable[[Any, Any], None]]] = []
 
-    def produce(self, topic: str, value: bytes, key: bytes, on_delivery: Callable[[Any, Any], None]) -> None:
+    def produce(
+        self,
+        topic: str,
+        value: bytes,
+        key: bytes,
+        partition: int,
+        on_delivery: Callable[[Any, Any], None],
+        timestamp: int,
+    ) -> None:
         if len(self.held) >= self.room:
             raise BufferError("Local: Queue full")
         self.held.append((key, on_delivery))
@@ -72,6 +77,11 @@ class Producer:
 
     def flush(self, wait_s: float) -> None:
         self.answer()
+
+    def purge(self) -> None: ...
+
+    def close(self) -> None:
+        self.closed = True
 
 
 @pytest.fixture

@@ -31,9 +31,7 @@ class Link(CoordinatorLink):
 
 def search(monkeypatch: pytest.MonkeyPatch, **answers: Callable[[], Awaitable[CoordinatorLink]]) -> CoordinatorLink:
     """Find with these brokers, asked in the order of SETTINGS."""
-    monkeypatch.setattr(
-        group_link, "collect_hosts", lambda text: [(*one.split(":"), None) for one in sorted(text.split(","))]
-    )
+    monkeypatch.setattr(group_link.random, "sample", lambda servers, _: list(servers))
     monkeypatch.setattr(group_link, "STAGGER_S", 0.001)
     monkeypatch.setattr(CoordinatorSearch, "_ask", lambda self, host, port: answers[host]())
     return asyncio.run(CoordinatorSearch(SETTINGS).find())

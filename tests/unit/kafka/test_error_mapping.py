@@ -13,6 +13,7 @@ from spark_connect_rt.errors import (
     RebalanceInProgressError,
     RetriableError,
     TimedOutError,
+    UnknownTopicError,
 )
 from spark_connect_rt.kafka.error_mapping import connect_error, is_code
 
@@ -29,7 +30,10 @@ from spark_connect_rt.kafka.error_mapping import connect_error, is_code
         (KafkaError._DESTROY_BROKER, RetriableError),
         (KafkaError.NOT_ENOUGH_REPLICAS, RetriableError),
         (KafkaError.MSG_SIZE_TOO_LARGE, DataError),
-        (KafkaError.UNKNOWN_TOPIC_OR_PART, NotFoundError),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, UnknownTopicError),
+        (KafkaError.GROUP_ID_NOT_FOUND, NotFoundError),
+        (KafkaError.FENCED_LEADER_EPOCH, RetriableError),
+        (KafkaError._NOENT, RetriableError),
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, ConnectError),
     ],
 )

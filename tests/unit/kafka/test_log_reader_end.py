@@ -7,6 +7,7 @@ from typing import Any
 
 from spark_connect_rt.config.client_properties import LogClientProperties
 from spark_connect_rt.kafka.admin import TopicSpec
+from spark_connect_rt.kafka.client_lifetime import SharedClient
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.ports.supervision import Part
 
@@ -21,6 +22,7 @@ def test_a_reader_that_fails_is_told() -> None:
     def fail(_: object) -> None:
         raise MemoryError("nothing left")
 
+    log._held = SharedClient("log", lambda: None, lambda _: None)
     log._consumer = SimpleNamespace(assign=fail, close=lambda: None)
     log._run()
     assert heard == [(Part.LOG, "topic statuses: MemoryError: nothing left")]

@@ -128,6 +128,17 @@ def test_one_source_partition_under_two_keys() -> None:
     assert "2 keys" in found(*HEALTHY, offsets=offsets)["double-offset"].explanation
 
 
+@pytest.mark.parametrize(("kind", "key"), [("offsets", '["a",{"f":1}]'), ("statuses", "status-connector-a")])
+def test_a_key_with_live_records_in_several_partitions_is_named_with_them(kind: str, key: str) -> None:
+    value = {"state": "PAUSED", "trace": None, "worker_id": "w", "generation": 1}
+    (first,) = records((key, value))
+    elsewhere, moved = (2, 0, *first[2:]), (3, 0, first[2], None, first[4])
+    finding = found(*HEALTHY, **{kind: [first, elsewhere, moved]})["scattered-key"]
+    assert finding.subject == key
+    assert "partitions [0, 2]" in finding.explanation
+    assert "scattered-key" not in found(*HEALTHY, **{kind: [first, moved]})
+
+
 def test_statuses_of_workers_that_were_killed_and_of_tasks_that_are_gone() -> None:
     running = {"state": "RUNNING", "trace": None, "worker_id": "w", "generation": 1}
     statuses = records(("status-connector-a", running), ("status-task-a-2", running), ("status-x", {}))

@@ -23,6 +23,7 @@ from spark_connect_rt.protocol.compact_form import (
     encode_compact,
     is_compact,
     leader_hint,
+    metadata_of,
 )
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.packed_work import ByteReader, pack_work, varint
@@ -32,6 +33,7 @@ from spark_connect_rt.protocol.subprotocol import (
     ConnectProtocol,
     WorkerMetadata,
     encode_assignment,
+    encode_metadata,
     is_own_group,
 )
 
@@ -165,3 +167,12 @@ def test_names_say_who_reads_it() -> None:
     assert not is_compact("sessioned")
     assert ConnectProtocol.of_name("connectrt-sessioned-compact") is SESSIONED
     assert 0 <= leader_hint("connect-1") <= 255
+
+
+def test_metadata_is_read_by_the_protocol_that_the_group_chose() -> None:
+    metadata = WorkerMetadata("http://10.0.0.1:8083/", 7)
+    compact, javas = encode_claim(SESSIONED, Claim(metadata)), encode_metadata(SESSIONED, metadata)
+    assert metadata_of(compact_name(SESSIONED), compact) == metadata
+    assert metadata_of("sessioned", javas) == metadata_of("connectrt-sessioned", javas) == metadata
+    with pytest.raises(DataError):
+        metadata_of("sessioned", compact)

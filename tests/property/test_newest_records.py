@@ -1,0 +1,139 @@
+"""An internal topic that others write to and that grows: readers agree, and the newest record of a key counts.
+
+One key, several partitions. Our log writes, another client writes anywhere, partitions are added, readers start again
+in any order of the partitions, from the topic or from a snapshot: what they hold is what was written last.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_connect_rt.kafka.logs.compaction import Latest
+from spark_connect_rt.kafka.logs.key_places import BY_KEY, KeyPlaces, Write, murmur2
+from spark_connect_rt.kafka.logs.log_load import LatestLoad
+from spark_connect_rt.planning.log_snapshot import LogFacts
+from spark_connect_rt.ports.compacted_log import LogRecord
+from spark_connect_rt.state.newest_records import NewestOfKey, in_time_order
+from spark_connect_rt.stores.log_cache import LogCache
+
+EXAMPLES = 1_000 if "CONNECTRT_SCHEDULES" in os.environ else 60  # ./test.sh long sets it
+KEY = b'["c",{"p":1}]'
+TIMES = st.integers(0, 20)
+VALUES = st.sampled_from([b"1", b"2", None])
+
+
+@st.composite
+def topics(draw: st.DrawFn) -> list[LogRecord]:
+    """Return records of three partitions, each partition's in order, whose times may go back."""
+    rows = draw(st.lists(st.tuples(st.integers(0, 2), st.sampled_from([b"k", b"l"]), VALUES, TIMES), max_size=12))
+    return [LogRecord(partition, number, key, value, at) for number, (partition, key, value, at) in enumerate(rows)]
+
+
+def in_some_order(records: Sequence[LogRecord], seed: int) -> list[LogRecord]:
+    """Return a reading of the partitions: each in its own order, between them by chance."""
+    order = random.Random(seed)
+    waiting = [[one for one in records if one.partition == number] for number in range(3)]
+    found = []
+    while any(waiting):
+        found.append(order.choice([one for one in waiting if one]).pop(0))
+    return found
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(topics(), st.integers(), st.integers())
+def test_every_order_of_reading_the_partitions_ends_in_the_same_values(
+    records: list[LogRecord], one: int, other: int
+) -> None:
+    def read(seed: int) -> dict[bytes | None, bytes | None]:
+        return {record.key: record.value for record in NewestOfKey().take(in_some_order(records, seed))}
+
+    assert read(one) == read(other)
+    assert read(one) == {record.key: record.value for record in in_time_order(records)}
+
+
+class Topic:
+    """What a broker keeps of one key, and what a reader of ours makes of it."""
+
+    def __init__(self, cache: LogCache) -> None:
+        self.cache = cache
+        self.partitions = 1
+        self.records: list[LogRecord] = []
+        self.now_ms = 0
+        self.wanted: bytes | None = None
+        self.start(0)
+
+    def write(self, write: Write) -> None:
+        place = (murmur2(write.key) & 0x7FFFFFFF) % self.partitions if write.partition == BY_KEY else write.partition
+        record = LogRecord(place, len(self.records), write.key, write.value, write.timestamp_ms or self.now_ms)
+        self.records.append(record)
+        self.take([record])
+
+    def start(self, seed: int) -> None:
+        """Read everything, as a worker that starts does; partitions in any order, most of it perhaps a snapshot's."""
+        self.value: bytes | None = None
+        self.places = KeyPlaces(self.partitions)
+
+        def on_records(records: Sequence[LogRecord]) -> None:
+            for record in records:
+                self.value = record.value
+
+        self.take = self.places.reading(on_records)
+        ends = {number: len(self.records) for number in range(self.partitions)}
+        load = LatestLoad(self.cache)
+        begins = load.begin(LogFacts("c", "t", "id", dict.fromkeys(ends, 0), ends, 10**9))
+        order = list(range(self.partitions))
+        random.Random(seed).shuffle(order)
+        for number in order:
+            read = [one for one in self.records if one.partition == number and one.offset >= begins.get(number, 0)]
+            if read:
+                load.take_latest(number, Latest([read[-1]], read[0], read[-1], read[-1].offset + 1))
+        self.take(load.finish())
+        load.save()
+
+    def live(self) -> list[int]:
+        """Return the partitions whose last record of the key is no tombstone."""
+        last = {record.partition: record.value for record in self.records}
+        return [number for number, value in last.items() if value is not None]
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["ours", "ours", "other", "grow", "start"]), VALUES, st.integers(0, 5)), max_size=14
+)
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(STEPS)
+def test_what_was_written_last_counts_after_every_start(steps: list[tuple[str, bytes | None, int]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        topic = Topic(LogCache(Path(folder), lambda: 1_000))
+        for kind, value, number in steps:
+            topic.now_ms += 10
+            if kind == "grow":
+                topic.partitions += 1
+                topic.start(number)
+            elif kind == "start":
+                topic.start(number)
+            elif kind == "other":
+                topic.write(Write(KEY, value, number % topic.partitions))
+                topic.wanted = value
+            else:
+                for write in topic.places.writes([(KEY, value)]):
+                    topic.write(write)
+                topic.wanted = value
+            assert topic.value == topic.wanted, kind
+        topic.start(0)
+        assert topic.value == topic.wanted
+        for _ in range(2):  # the second one removes what was the newest before the first
+            topic.now_ms += 10
+            for write in topic.places.writes([(KEY, b"9")]):
+                topic.write(write)
+        topic.start(1)
+        assert topic.value == b"9"
+        assert len(topic.live()) == 1
