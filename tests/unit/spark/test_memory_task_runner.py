@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spark_connect_rt.errors import ConnectError, RetriableError
+from spark_connect_rt.errors import ConnectError, DataError, RetriableError
 from spark_connect_rt.planning.slot_losses import LossLimits
 from spark_connect_rt.planning.slot_packing import Isolation, PackingLimits
 from spark_connect_rt.ports.java_code import JavaCode
@@ -315,6 +315,45 @@ def test_a_stop_waits_for_acknowledgements_only_for_a_part_of_its_time(
     assert worker.ended(launch).drained
     assert time.monotonic() - began_s < 1.0
     assert worker.notes("a")[-1] == "stop a"
+    worker.runner.close(2_000)
+
+
+def refusing(worker: Worker, error: Exception) -> None:
+    """Have Kafka refuse record a-2."""
+    worker.topics.fail_produce = lambda row: error if row["value"] == b"a-2" else None  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "two processes"])
+def test_a_record_that_kafka_refuses_is_skipped_where_errors_are_tolerated(
+    tmp_path: Path, fused: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Java ``WorkerSourceTask.producerSendFailed``; the record is given to commitRecord without a place."""
+    worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
+    worker.fused = fused
+    refusing(worker, DataError("producing to numbers-0: Broker: Message size too large (MSG_SIZE_TOO_LARGE)"))
+    launch = worker.start("a", "CommittedSource", count="6", per_poll="6", tolerance="all")
+    worker.until(lambda: sum(line.startswith("committed") for line in worker.notes("a")) == 6)
+    assert worker.sent("a") == [0, 1, 3, 4, 5]
+    assert "committed a-2 nowhere" in worker.notes("a")
+    assert worker.end(launch).records == 5
+    durable = worker.of(launch, BatchDurable)
+    assert (sum(one.records for one in durable), sum(one.skipped for one in durable)) == (5, 1)
+    assert "stage KAFKA_PRODUCE" in caplog.text
+    assert not worker.of(launch, TaskFailed)
+    worker.runner.close(2_000)
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "error"),
+    [("none", DataError("too large")), ("all", ConnectError("not authorized"))],
+    ids=["not tolerated", "not the record's fault"],
+)
+def test_a_delivery_that_fails_otherwise_fails_the_task(tmp_path: Path, tolerance: str, error: Exception) -> None:
+    worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
+    refusing(worker, error)
+    launch = worker.start("a", count="6", per_poll="6", tolerance=tolerance)
+    assert str(error) in failure(worker, launch)
+    worker.ended(launch)
     worker.runner.close(2_000)
 
 
