@@ -14,16 +14,17 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol
 
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.java_host.process import JavaHostGoneError, JavaProcess, OnFrame, OnGone
 from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava
+from spark_connect_rt.planning.slot_losses import LossLimits, LossRecord, judge_loss
 
 ANSWER_LIMIT_S = 80.0  # of a question about no running connector: Connect's REST waits 90, and shall hear why
 STACK_LIMIT_S = 2.0
@@ -32,8 +33,6 @@ HANG_LIMIT_S = 60.0
 LOOK_EVERY_S = 5.0
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 _JDK = ("java.", "jdk.", "sun.")
-QUICK_LOSSES_MAX = 3  # losses within STABLE_S after which connectors fail instead of being started again
-STABLE_S = 60.0
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +80,7 @@ class Limits:
     idle_s: float = IDLE_LIMIT_S
     hang_s: float = HANG_LIMIT_S
     look_s: float = LOOK_EVERY_S
+    losses: LossLimits = field(default_factory=LossLimits)
 
 
 class DriverHost:
@@ -101,7 +101,8 @@ class DriverHost:
         self._running: dict[str, Running] = {}
         self._stacks: dict[str, Future[Sequence[str]]] = {}  # thread -> where it is
         self._used_s = self._alive_s = time.monotonic()
-        self._losses: list[float] = []
+        self._losses = LossRecord()
+        self._began_s = time.monotonic()  # of the JVM
         self._trouble = ""
 
     @property
@@ -195,7 +196,7 @@ class DriverHost:
                 process = self._start(self._take, self._lost, place)
                 with self._lock:
                     self._process = process
-                    self._used_s = self._alive_s = time.monotonic()
+                    self._used_s = self._alive_s = self._began_s = time.monotonic()
                 log.info("the JVM of Java connectors is up: pid=%d", process.pid)
                 threading.Thread(target=self._watch, args=(process,), name="java-watch", daemon=True).start()
             return self._process
@@ -271,11 +272,9 @@ class DriverHost:
 
     def _lost(self, reason: str) -> None:
         """The JVM ended by itself. Called by the thread that read its socket."""
-        now_s = time.monotonic()
         error = JavaHostGoneError(f"the JVM of Java connectors was lost: {reason}", code="CRT-1132")
         with self._lock:
             self._process = None
-            self._losses = [at for at in self._losses if now_s - at < STABLE_S] + [now_s]
             waiting, self._open = list(self._open.values()), {}
             running = dict(self._running)
             self._trouble = "" if not running else f"The JVM of Java connectors is being started again: {reason}"
@@ -283,28 +282,50 @@ class DriverHost:
         for answer in waiting:
             _fail(answer, error)
         if running:
-            threading.Thread(target=self._restart, args=(running, error), name="java-restart", daemon=True).start()
+            hosted_s = time.monotonic() - self._began_s
+            threading.Thread(
+                target=self._restart, args=(running, error, hosted_s), name="java-restart", daemon=True
+            ).start()
 
-    def _restart(self, running: Mapping[str, Running], error: ConnectError) -> None:
-        """Start the connectors again that ran, but for one that ended the JVM by System.exit."""
-        guilty = {name for name in running if f"thread connector-{name} called System.exit" in str(error)}
-        if len(self._losses) > QUICK_LOSSES_MAX:
-            guilty = set(running)  # which one it is cannot be known
-        for name in guilty:
-            if self.forget(name):
-                running[name].failed(error)
-        left = {name: one for name, one in running.items() if name not in guilty and name in self._running}
-        try:
-            answers = {name: self._ask("start", name, one.question()) for name, one in left.items()}
-        except Exception as wrong:  # noqa: BLE001 - top of a thread: its connectors must not wait for ever
-            for name, one in left.items():
-                if self.forget(name):
-                    one.failed(wrong if isinstance(wrong, ConnectError) else ConnectError(repr(wrong)))
-            self._trouble = f"No JVM of Java connectors can be started: {wrong}"
-            return
+    def _restart(self, running: Mapping[str, Running], error: ConnectError, hosted_s: float) -> None:
+        """Start the connectors again that ran, but for one that ended the JVM by System.exit.
+
+        Which of them ends the JVM otherwise cannot be known. So all of them fail, but only after minutes of losses: a
+        shortage of memory or descriptors ends sooner.
+        """
+        self._fail_all({name for name in running if f"thread connector-{name} called System.exit" in str(error)}, error)
+        while True:
+            now_ms = time.monotonic() * 1000
+            judged = judge_loss(self._losses, now_ms, hosted_s * 1000, (), self._limits.losses)
+            self._losses = judged.record
+            if judged.guilty:
+                self._fail_all(running, error)
+                return
+            time.sleep(judged.delay_ms / 1000)
+            left = {name: one for name, one in running.items() if self._running.get(name) is one}
+            began_s = self._began_s
+            try:
+                answers = {name: self._ask("start", name, one.question()) for name, one in left.items()}
+                break
+            except JavaHostGoneError as wrong:
+                if self._began_s != began_s:
+                    return  # one was up and is lost: who was given its end goes on
+                error, hosted_s = wrong, 0.0
+                self._trouble = f"No JVM of Java connectors can be started: {wrong}"
+                log.warning("the JVM of Java connectors cannot be started, which is tried again: %s", wrong)
+            except BaseException as wrong:  # noqa: BLE001 - top of a thread: its connectors must not wait for ever
+                self._fail_all(left, wrong if isinstance(wrong, ConnectError) else ConnectError(repr(wrong)))
+                self._trouble = f"No JVM of Java connectors can be started: {wrong}"
+                return
         self._trouble = ""
         for name, (number, answer) in answers.items():
             self._finish(name, left[name], number, answer)
+
+    def _fail_all(self, names: Iterable[str], error: ConnectError) -> None:
+        for name in list(names):
+            running = self._running.get(name)
+            if running is not None and self.forget(name):
+                running.failed(error)
 
     def _finish(self, name: str, running: Running, number: int, answer: Future[Any]) -> None:
         def done(answer: Future[Any]) -> None:

@@ -38,7 +38,6 @@ from spark_connect_rt.spark.executor.errant_reports import ErrantLog, ensure_dea
 from spark_connect_rt.spark.executor.hosting import HostLostError, monotonic_ms
 from spark_connect_rt.spark.executor.sources.hosted_source import Durable, HostedSource, LookUpEndedError, SourceParts
 
-LINGER_MS = 2_000  # at a stop, for what was sent to become durable, so that the task's hooks learn of it
 ABANDONED_MS = 5_000  # for the end of a task whose slice is over
 UNDURABLE_BYTES = 16 << 20  # the JVM keeps the records of so much at most, for commitRecord
 FAILED_MS = 30_000  # for the end of a task that failed
@@ -65,7 +64,6 @@ class JavaSourceTask(HostedSource):
         # A transaction holds its own offsets: with those of the one before, its records would come twice.
         self._send = parts.output.send if parts.launch.offsets_topic else self._held.send
         self._errants: list[Frame] = []  # of the batch that comes
-        self._wants_commits = False
         self._boundaries: TransactionBoundaries | None = None
         self._chain: SourceChain | None = None
         self._given_up = False  # what comes is dropped: a record before it was
@@ -124,7 +122,7 @@ class JavaSourceTask(HostedSource):
 
     def _take_wishes(self, about: Mapping[str, Any]) -> None:
         self.delivery_reports = DeliveryReports.RECORDS if about["commits_records"] else DeliveryReports.NOTHING
-        self._wants_commits = about["commits_records"] or about["commits"]
+        self.wants_commits = about["commits_records"] or about["commits"]
 
     def start(self, boundaries: TransactionBoundaries | None) -> None:
         """See HostedSource."""
@@ -134,8 +132,6 @@ class JavaSourceTask(HostedSource):
         about = self._await(FromJava.STARTED)
         self._take_wishes(about)
         log.info("task=%s of Java version=%s is started", self._task, about["version"])
-        if self._wants_commits:
-            self.parts.driver.wants_commits(self.parts.host)
 
     def _await(self, kind: FromJava) -> Mapping[str, Any]:
         """Serve frames until one of this kind, and return its head. Raises LookUpEndedError: it stops before."""
@@ -190,7 +186,7 @@ class JavaSourceTask(HostedSource):
         self.parts.switches.wait(INTERVAL_LOOK_S if by_time else self._held.wait_s())
 
     def _note_row(self) -> None:
-        if self._wants_commits:
+        if self.wants_commits:
             self._sent.add_row()
 
     def _keeps_records(self) -> bool:
@@ -255,7 +251,7 @@ class JavaSourceTask(HostedSource):
         else:
             sent, segments = self._send_batches(frame)
         rows += sent
-        if self._wants_commits and (durable := self._sent.add(rows, segments, len(frame.data))) is not None:
+        if self.wants_commits and (durable := self._sent.add(rows, segments, len(frame.data))) is not None:
             self._calls.send(ToJava.DURABLE, durable)
         self._count(head)
         end = _ENDS[head.get("end")]
@@ -369,27 +365,13 @@ class JavaSourceTask(HostedSource):
         if self._end_by_ms is None and not self.parts.switches.stopping:  # it failed
             self._end_by_ms = monotonic_ms() + FAILED_MS
         if self._over and not self._failed:
-            self._await_durable()
+            self.durable(self.parts.output.take_durable())
         self._stop_sent = True
         self._calls.send(ToJava.STOP, {"last": True})
         while not self._ended:
             frame = self._next_or_wait()
             if frame is not None and frame.kind is not FromJava.BATCH:  # a poll that came too late comes again
                 self._serve(frame)
-
-    def _await_durable(self) -> None:
-        """Let the task's hooks learn what became durable last; its own transaction may stay open."""
-        switches, output = self.parts.switches, self.parts.output
-        until_ms = monotonic_ms() + LINGER_MS
-        if switches.end_by_ms is not None:
-            until_ms = min(until_ms, switches.end_by_ms)
-        open_for_long = self._boundaries is not None and self._boundaries.requests is not None
-        while True:
-            self.durable(output.take_durable())
-            left_ms = until_ms - monotonic_ms()
-            if not self._wants_commits or not len(self._sent) or open_for_long or left_ms <= 0:
-                return
-            switches.wait(left_ms / 1000)
 
 
 def _topics_of(batch: pa.RecordBatch) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 from aiokafka import codec
 from aiokafka.client import ConnectionGroup, CoordinationType
 from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator
-from aiokafka.errors import ProducerClosed
+from aiokafka.errors import BrokerResponseError, ProducerClosed, kafka_errors
 from aiokafka.producer import sender as _sender
 from aiokafka.protocol.admin import DeleteGroupsRequest
 from aiokafka.protocol.api import Request, RequestStruct, Response
@@ -121,6 +121,17 @@ def _pieces(kind: Any, value: Any) -> Iterator[bytes]:
         yield value
     else:
         yield kind.encode(value)
+
+
+class InvalidRecordError(BrokerResponseError):
+    """A broker refuses a record for what it is: without a key, for one, in a topic that is compacted (KIP-467)."""
+
+    errno = 87
+    message = "INVALID_RECORD"
+    description = "The record failed the validation of the broker."
+
+
+kafka_errors.setdefault(InvalidRecordError.errno, InvalidRecordError)  # else it were UNKNOWN, and nobody's fault
 
 
 class ReadyBatch:

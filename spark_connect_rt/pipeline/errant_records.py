@@ -31,6 +31,7 @@ _JAVA_ERRORS: dict[type[BaseException], str] = {
 }
 JAVA_SINK_TASK = "org.apache.kafka.connect.sink.SinkTask"
 JAVA_SOURCE_TASK = "org.apache.kafka.connect.source.SourceTask"
+JAVA_WORKER_SOURCE_TASK = "org.apache.kafka.connect.runtime.WorkerSourceTask"
 
 NameOf = Callable[[type[Any]], str]
 """Names a plug-in's class as users know it: Java's name where Java has it (ports.executor_clients)."""
@@ -45,6 +46,7 @@ class Stage(Enum):
     VALUE_CONVERTER = "VALUE_CONVERTER"
     HEADER_CONVERTER = "HEADER_CONVERTER"
     TASK_PUT = "TASK_PUT"
+    KAFKA_PRODUCE = "KAFKA_PRODUCE"
 
 
 class StageError(Exception):
@@ -76,6 +78,11 @@ class Errant:
 def errant_put(place: str, error: BaseException, original: ConsumeRow | None) -> Errant:
     """Return what a sink task did not take."""
     return Errant(place, Stage.TASK_PUT, error, JAVA_SINK_TASK, original)
+
+
+def errant_produced(place: str, error: BaseException) -> Errant:
+    """Return what Kafka did not take; its content is gone by then."""
+    return Errant(f"a record of {place}", Stage.KAFKA_PRODUCE, error, JAVA_WORKER_SOURCE_TASK, None)
 
 
 def executing_name(errant: Errant, name_of: NameOf) -> str:

@@ -82,7 +82,7 @@ def judge_loss(
     lately = sum(now_ms - at < limits.apart_within_ms for at in lost_at_ms)
     return Judgement(
         record,
-        delay_ms=min(limits.backoff_max_ms, limits.backoff_ms * 2 ** min(in_a_row - 1, 30)),
+        delay_ms=min(limits.backoff_max_ms, int(limits.backoff_ms * 2 ** min(in_a_row - 1, 30))),
         apart=lately >= 2 or len(lost_at_ms) >= 3,
         guilty=alone >= limits.guilty_losses and now_ms - alone_since_ms >= limits.guilty_after_ms,
     )
@@ -118,4 +118,4 @@ def named(tasks: Sequence[ConnectorTaskId]) -> str:
 
 def opening_delay_ms(failures: int) -> int:
     """Return how long to wait before the next slot is opened, ms, after ``failures`` in a row: at most 60 s."""
-    return min(60_000, 200 * 2 ** min(failures - 1, 30))
+    return min(60_000, int(200 * 2 ** min(failures - 1, 30)))

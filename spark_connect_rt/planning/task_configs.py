@@ -35,6 +35,25 @@ def checked_count(name: str, generated: Sequence[Mapping[str, str]], tasks_max: 
     return breach
 
 
+def checked_configs(name: str, generated: object) -> Sequence[Mapping[str, str]]:
+    """Return what a connector's ``task_configs`` answered. Raises ConnectError: it is no list of settings."""
+    if isinstance(generated, Sequence) and not isinstance(generated, str | bytes):
+        wrong = next((one for one in generated if not _is_settings(one)), None)
+        if wrong is None and None not in generated:
+            return generated
+        generated = wrong
+    raise ConnectError(
+        f"connector {name} answered task_configs with {type(generated).__name__}. Return a list with one mapping of "
+        "setting names to texts for each task, an empty list for none"
+    )
+
+
+def _is_settings(one: object) -> bool:
+    return isinstance(one, Mapping) and all(
+        isinstance(key, str) and (value is None or isinstance(value, str)) for key, value in one.items()
+    )
+
+
 def raw_task_config(
     task_config: Mapping[str, str], connector: StoredConfig, resolved: Mapping[str, str]
 ) -> dict[str, str]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from spark_connect_rt.api.records import Delivered, RecordMetadata
 from spark_connect_rt.config.connectors.topic_creation import TopicGroup
 from spark_connect_rt.config.stored_config import StoredConfig
+from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.protocol.ids import TopicPartition
 
 OFFSET_REPORTS = {"connectrt.delivery.offsets": "true"}
@@ -68,6 +69,20 @@ class BatchProducer(Protocol):
 
     def close(self) -> None:
         """Give up what is queued and close."""
+
+
+@runtime_checkable
+class SkipsRefused(Protocol):
+    """A BatchProducer that can leave out a record which Kafka refuses for what it is, and send the others."""
+
+    def skip_refused(self) -> None:
+        """From now on leave such records out: too large for a request or the topic, without a key it must have.
+
+        Its place in ``metadata`` holds None. Whatever else fails a delivery still does. Before the first ``produce``.
+        """
+
+    def refused(self) -> list[ConnectError]:
+        """Return why records were left out since the last call, one error for each. Complete behind ``flush``."""
 
 
 @runtime_checkable

@@ -19,7 +19,7 @@ from spark_connect_rt.api.records import Delivered, RecordMetadata
 from spark_connect_rt.config.connectors.topic_creation import TopicGroup
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.config_providers.providers import ConfigProviders
-from spark_connect_rt.errors import BadConfigError, FencedError, NotFoundError
+from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, FencedError, NotFoundError
 from spark_connect_rt.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
 from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -100,21 +100,35 @@ class _MemoryProducer:
         self._queued: list[Row] = []
         self._runs = DeliveryRuns()
         self._metadata: list[RecordMetadata | None] = []
+        self._skips = False
+        self._refused: list[ConnectError] = []
 
     def produce(self, batch: pa.RecordBatch) -> None:
         self._queued.extend(rows_of(batch))
+
+    def skip_refused(self) -> None:
+        """See ``ports.executor_clients.SkipsRefused.skip_refused``: what ``fail_produce`` calls a DataError."""
+        self._skips = True
+
+    def refused(self) -> list[ConnectError]:
+        """See ``ports.executor_clients.SkipsRefused.refused``."""
+        taken, self._refused = self._refused, []
+        return taken
 
     def hurry(self, end_by_s: float) -> None:
         """See ``ports.executor_clients.BatchProducer.hurry``; nothing waits here."""
 
     def flush(self, timeout_ms: int) -> None:
         queued, self._queued = self._queued, []
-        for index, row in enumerate(queued):
+        for row in queued:
             error = self._topics.fail_produce(row)
-            if error is not None:
-                self._topics.append(queued[:index], self._runs)
+            if error is None:
+                self._metadata += self._topics.append([row], self._runs)
+            elif self._skips and isinstance(error, DataError):
+                self._refused.append(error)
+                self._metadata.append(None)
+            else:
                 raise error
-        self._metadata += self._topics.append(queued, self._runs)
 
     def delivered(self) -> list[Delivered]:
         return self._runs.take()

@@ -136,3 +136,46 @@ def test_the_check_finds_both_forms() -> None:
         "orjson.dumps(x, default=str)\njson.dumps(x, default=repr)\nrepr(x).encode()\norjson.dumps(x, default=form)\n"
     )
     assert python_words_as_data(source) == [1, 2, 3]
+
+
+# Modules at the top of threads and calls that run plug-ins' code. Not among them: where only an ``Exception`` may be a
+# record's fault (the pipeline, put_delivery.py), and whatever else is raised fails the task.
+CALLS_PLUGINS = (
+    "runtime/worker/config_reloads.py",
+    "runtime/worker/expected_tasks.py",
+    "runtime/worker/launches.py",
+    "runtime/worker/prepared_runner.py",
+    "runtime/worker/task_starts.py",
+    "runtime/worker/worker_connector.py",
+    "spark/executor/hosting.py",
+    "spark/executor/lane.py",
+    "spark/executor/previews/preview_job.py",
+    "spark/executor/process/idle_looks.py",
+    "spark/executor/reader_side.py",
+    "spark/executor/sinks/python_sink.py",
+    "spark/executor/sinks/sink_feed.py",
+    "spark/executor/sinks/sink_lane.py",
+    "spark/executor/sources/python_source.py",
+    "spark/executor/sources/source_host.py",
+    "spark/executor/sources/source_lane.py",
+    "spark/executor/writer_side.py",
+)
+
+
+def handlers_of_exception(source: str) -> list[int]:
+    """Return the lines that catch ``Exception``: SystemExit, KeyboardInterrupt and GeneratorExit pass them."""
+    handlers = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ExceptHandler)]
+    return [one.lineno for one in handlers if isinstance(one.type, ast.Name) and one.type.id == "Exception"]
+
+
+def test_whatever_a_plugin_raises_is_caught() -> None:
+    """A plug-in may raise SystemExit: a thread that ends by it leaves its connector or task as it was, for ever."""
+    sources = {name: (PACKAGE / name).read_text(encoding="utf-8") for name in CALLS_PLUGINS}
+    assert [f"{name}:{line}" for name, source in sources.items() for line in handlers_of_exception(source)] == []
+
+
+def test_a_handler_that_lets_an_exit_pass_is_found() -> None:
+    assert handlers_of_exception(
+        "try:\n    call()\nexcept ValueError:\n    pass\nexcept Exception as error:\n    pass"
+    ) == [5]
+    assert handlers_of_exception("try:\n    call()\nexcept BaseException:\n    pass") == []

@@ -23,7 +23,7 @@ from confluent_kafka import KafkaException
 
 from spark_connect_rt.api.records import Delivered, RecordMetadata
 from spark_connect_rt.config.client_settings import client_setting
-from spark_connect_rt.errors import ConnectError, TimedOutError
+from spark_connect_rt.errors import ConnectError, DataError, TimedOutError
 from spark_connect_rt.kafka.client_factory import make_producer
 from spark_connect_rt.kafka.client_lifetime import close_producer
 from spark_connect_rt.kafka.error_mapping import connect_error
@@ -52,6 +52,8 @@ class KafkaBatchProducer:
     def __init__(self, config: Mapping[str, str]) -> None:
         self._max_block_s = client_setting("producer", "max.block.ms", config) / 1000
         self._failure: ConnectError | None = None
+        self._skips = False
+        self._refused: list[ConnectError] = []
         self._last_error = ""
         self._end_by_s = math.inf
         self._runs = DeliveryRuns()
@@ -112,14 +114,35 @@ class KafkaBatchProducer:
         close_producer(self._producer)
 
     def _send_all(self, send: _Send, rows: Iterator[Any]) -> None:
-        try:
-            while (refused := send(rows)) is not None:
-                full_since = time.monotonic()
-                while refused is not None:  # the row that found no room goes first
-                    self._wait_for_room(full_since)
-                    refused = send(iter(refused))
-        except KafkaException as error:
-            raise connect_error(error, "producing a record") from error
+        while True:
+            try:
+                self._send_while_good(send, rows)
+                return
+            except KafkaException as error:  # the row is behind us: those that follow it are left
+                if not self._leaves_out(refusal := connect_error(error, "producing a record")):
+                    raise refusal from error
+
+    def _send_while_good(self, send: _Send, rows: Iterator[Any]) -> None:
+        while (refused := send(rows)) is not None:
+            full_since = time.monotonic()
+            while refused is not None:  # the row that found no room goes first
+                self._wait_for_room(full_since)
+                refused = send(iter(refused))
+
+    def skip_refused(self) -> None:
+        """See ``ports.executor_clients.SkipsRefused.skip_refused``."""
+        self._skips = True
+
+    def refused(self) -> list[ConnectError]:
+        """See ``ports.executor_clients.SkipsRefused.refused``."""
+        taken, self._refused = self._refused, []
+        return taken
+
+    def _leaves_out(self, refusal: ConnectError) -> bool:
+        leaves_out = self._skips and isinstance(refusal, DataError)
+        if leaves_out:
+            self._refused.append(refusal)
+        return leaves_out
 
     def _wait_for_room(self, full_since: float) -> None:
         self._producer.poll(FULL_WAIT_S)
@@ -139,7 +162,12 @@ class KafkaBatchProducer:
     def _send_reported(self, topic: str, value: Any, key: Any, partition: int, **more: Any) -> None:
         """Queue a record whose whereabouts are kept at its place among all. Raises BufferError."""
         metadata = self._metadata
-        self._producer.produce(topic, value, key, partition, on_delivery=self._placed(metadata, len(metadata)), **more)
+        report = self._placed(metadata, len(metadata))
+        try:
+            self._producer.produce(topic, value, key, partition, on_delivery=report, **more)
+        except KafkaException:
+            metadata.append(None)  # its place among all, if it is left out
+            raise
         metadata.append(None)
 
     def _placed(self, metadata: list[RecordMetadata | None], index: int) -> Callable[[Any, Any], None]:
@@ -160,8 +188,9 @@ class KafkaBatchProducer:
             self._failed(error, message)
 
     def _failed(self, error: Any, message: Any) -> None:
-        if self._failure is None:
-            self._failure = connect_error(error, f"producing to {message.topic()}-{message.partition()}")
+        refusal = connect_error(error, f"producing to {message.topic()}-{message.partition()}")
+        if not self._leaves_out(refusal) and self._failure is None:
+            self._failure = refusal
 
     def _note(self, error: Any) -> None:
         self._last_error = f"{error.str()} ({error.name()})"

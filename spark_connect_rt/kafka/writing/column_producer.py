@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 
 import pyarrow as pa
 from confluent_kafka import KafkaError
@@ -53,6 +52,8 @@ class ColumnProducer:
         self._runs = DeliveryRuns()
         self._places = RecordPlaces()
         self._failure: ConnectError | None = None
+        self._skips = False
+        self._refused: list[ConnectError] = []
         self._end_by_s = math.inf
         self._on_empty: Callable[[], None] | None = None
         self._start(self._new_sender(settings))
@@ -73,22 +74,42 @@ class ColumnProducer:
         if not batch.num_rows:
             return
         sizes = record_bytes(batch)
-        if sizes.max() + BATCH_OVERHEAD > self._settings.request_bytes:
-            doing = f"producing a record of {sizes.max()} bytes with max.request.size={self._settings.request_bytes}"
-            raise connect_error(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), doing)
-        size, limit_ms = int(sizes.sum()), self._settings.max_block_ms
+        fits = sizes + BATCH_OVERHEAD <= self._settings.request_bytes
+        too_large = [self._too_large(int(size)) for size in sizes[~fits]]
+        if too_large and not self._skips:
+            raise too_large[0]
+        size, limit_ms = int(sizes[fits].sum()), self._settings.max_block_ms
         if not self._wait(lambda: self._bytes + size <= max(self._settings.buffer_bytes, size), limit_ms):
             raise TimedOutError(f"no room in the producer's buffer for max.block.ms={limit_ms}{self._why()}")
         until_s = self._loop.time() + self._settings.delivery_timeout_ms / 1000
-        produced = Produced(batch, int(self._clock_s() * 1000), until_s, sizes)
         with self._changed:
             if self._failure is not None:
                 raise self._failure
             if self._settings.reports_records:
-                produced = replace(produced, batch=self._places.numbered(batch))
+                batch = self._places.numbered(batch)
+            if too_large:
+                self._refused += too_large
+                batch, sizes = batch.filter(pa.array(fits)), sizes[fits]
+            if not batch.num_rows:
+                return
             self._records += batch.num_rows
             self._bytes += size
-            self._hand_over(produced)  # the loop is closed only behind a failure
+            # The loop is closed only behind a failure.
+            self._hand_over(Produced(batch, int(self._clock_s() * 1000), until_s, sizes))
+
+    def _too_large(self, size: int) -> ConnectError:
+        doing = f"producing a record of {size} bytes with max.request.size={self._settings.request_bytes}"
+        return connect_error(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), doing)
+
+    def skip_refused(self) -> None:
+        """See ``ports.executor_clients.SkipsRefused.skip_refused``."""
+        self._skips, self._sender.on_refused = True, self._left_out
+
+    def refused(self) -> list[ConnectError]:
+        """See ``ports.executor_clients.SkipsRefused.refused``."""
+        with self._changed:
+            taken, self._refused = self._refused, []
+            return taken
 
     def _hand_over(self, produced: Produced) -> None:
         self._loop.call_soon_threadsafe(self._sender.put, produced)
@@ -156,6 +177,18 @@ class ColumnProducer:
             except Exception as error:  # noqa: BLE001 - the top of the thread
                 self._fail(error)
 
+    def _left_out(self, rows: Rows, refusal: ConnectError) -> None:
+        with self._changed:
+            self._refused.append(refusal)
+            self._settle(rows)
+
+    def _settle(self, rows: Rows) -> None:
+        self._records -= len(rows.sizes)
+        self._bytes -= int(rows.sizes.sum())
+        self._changed.notify_all()
+        if not self._records:
+            self._say_empty()
+
     def _delivered(self, place: TopicPartition, written: Written, rows: Rows) -> None:
         records = len(rows.sizes)
         with self._changed:
@@ -163,11 +196,7 @@ class ColumnProducer:
                 self._runs.note(place.topic, place.partition, written.offset, records)
             if self._settings.reports_records:
                 self._places.note(place, written.offset, rows.columns, rows.now_ms, written.appended_ms)
-            self._records -= records
-            self._bytes -= int(rows.sizes.sum())
-            self._changed.notify_all()
-            if not self._records:
-                self._say_empty()
+            self._settle(rows)
 
     def _fail(self, error: Exception) -> None:
         while isinstance(error, ExceptionGroup):

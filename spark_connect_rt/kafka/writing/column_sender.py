@@ -24,7 +24,7 @@ from aiokafka.errors import (
 )
 from confluent_kafka import KafkaError as NamedError
 
-from spark_connect_rt.errors import TimedOutError
+from spark_connect_rt.errors import ConnectError, DataError, TimedOutError
 from spark_connect_rt.kafka.aiokafka_parts import ReadyBatch
 from spark_connect_rt.kafka.error_mapping import connect_error, gone, is_retriable
 from spark_connect_rt.kafka.records.partitioning import TopicPartitioning, rows_by_partition, topics_without_partition
@@ -41,6 +41,7 @@ _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 
 
 OnDelivered = Callable[[TopicPartition, Written, Rows], None]
+OnRefused = Callable[[Rows, DataError], None]
 _Ready = tuple[Rows, ReadyBatch]
 
 
@@ -61,6 +62,7 @@ class ColumnSender:
         self._under_way = set[ReadyBatch]()
         self._settings = settings
         self._on_delivered = on_delivered
+        self.on_refused: OnRefused | None = None  # takes one record that is left out; None: its refusal is a failure
         self._produced = Inbox()
         self._waiting: dict[TopicPartition, deque[Rows]] = {}
         self._producer: Any = None
@@ -148,22 +150,35 @@ class ColumnSender:
 
     async def _send(self, place: TopicPartition, rows: Rows, batch: ReadyBatch | None) -> None:
         """Send rows until they are acknowledged; ``batch`` None: perhaps in one batch with those of others."""
-        count, doing = len(rows.sizes), f"producing to {place}"
+        doing = f"producing to {place}"
         try:
             async with asyncio.timeout_at(rows.until_s):
                 written = await self._acknowledged(place, rows, batch)
         except TimeoutError as error:
             limit = f"delivery.timeout.ms={self._settings.delivery_timeout_ms}"
             raise TimedOutError(f"{doing}: no answer in {limit}; last error: {self.last_error or None}") from error
-        except _TOO_LARGE as error:
-            if count == 1:
-                raise client_error(error, doing) from error
-            for half in (rows.slice(0, count // 2), rows.slice(count // 2)):  # the topic's limit is less than ours
-                await self._send(place, *self._laid_out(half))
-        except KafkaError as error:
-            raise client_error(error, doing) from error
+        except (KafkaError, DataError) as error:
+            refusal = error if isinstance(error, DataError) else client_error(error, doing)
+            await self._without_refused(place, rows, refusal, halved=isinstance(error, _TOO_LARGE))
         else:
             self._on_delivered(place, written, rows)
+
+    async def _without_refused(self, place: TopicPartition, rows: Rows, refusal: ConnectError, *, halved: bool) -> None:
+        """Send refused rows in halves, until those are left that are refused alone. Raises what fails the delivery.
+
+        ``halved``: also where no record may be left out, as the topic's limit may be less than ours.
+        """
+        skips = self.on_refused is not None and isinstance(refusal, DataError)
+        count = len(rows.sizes)
+        if count > 1 and (halved or skips):
+            for half in (rows.slice(0, count // 2), rows.slice(count // 2)):
+                await self._send(place, *self._laid_out(half))
+        elif skips:
+            assert self.on_refused is not None
+            assert isinstance(refusal, DataError)
+            self.on_refused(rows, refusal)
+        else:
+            raise refusal
 
     async def _acknowledged(self, place: TopicPartition, rows: Rows, batch: ReadyBatch | None) -> Written:
         """Return where the first record lies. Raises KafkaError: to try again is no use; ConnectError."""

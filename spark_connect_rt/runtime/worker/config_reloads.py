@@ -59,7 +59,7 @@ class ConfigReloads:
     def _ask(self, task: ConnectorTaskId, key: object, config: Mapping[str, str]) -> None:
         try:
             resolved = self._resolve(config)
-        except Exception as error:  # noqa: BLE001 - the provider's code; the task itself fails by it, and says so
+        except BaseException as error:  # noqa: BLE001 - the provider's code; the task itself fails by it, and says so
             log.warning("task=%s is not restarted by the age of its settings: %s", task, type(error).__name__)
             return
         self.watch(task, key, resolved)

@@ -53,7 +53,7 @@ def expected(
         if not comes_here(config, members):
             return None
         code = java_code(new_connector(plugins, config), config, worker, plugins)
-    except Exception:  # the same is found again, and said, by validation
+    except BaseException:  # the same is found again, and said, by validation
         log.debug("connector=%s is not known well enough to get ready for its tasks", name, exc_info=True)
         return None
     if code is None or code.alone:  # a task of its own JVM starts that itself

@@ -85,10 +85,16 @@ def connector_facts(connector: Connector, settings: Mapping[str, str], java: Jav
         settings,
         kind_of(type(connector)),
         task_class_name(connector),
-        connector.version(),
+        version_of(connector) or "",
         secret_settings(connector),
         java,
     )
+
+
+def version_of(connector: Connector) -> str | None:
+    """Return what a connector says of its version, as a text; None as in Java: it says nothing."""
+    version: object = connector.version()
+    return None if version is None else str(version)
 
 
 def task_class_name(connector: Connector) -> str:
@@ -150,7 +156,7 @@ def secret_settings(connector: Connector) -> tuple[str, ...]:
     """Return which settings of a connector hold secrets; none where it cannot say."""
     try:
         return secret_names(connector.config_def())
-    except Exception:
+    except BaseException:
         log.warning("%s cannot say its settings: its passwords are not hidden", type(connector).__name__, exc_info=True)
         return ()
 

@@ -95,7 +95,7 @@ class PreparedRunner:
         trace = ""
         try:
             self._prepare(launch)
-        except Exception:  # noqa: BLE001 - top of a thread: the task's failure
+        except BaseException:  # noqa: BLE001 - top of a thread: the task's failure
             trace = traceback.format_exc()
         with self._lock:
             now = self._preparing.get(launch.task)
@@ -113,6 +113,6 @@ class PreparedRunner:
         """Hand a launch to the engine; return why it failed. Under the lock: who stops the task next finds it there."""
         try:
             self._runner.do(Start(launch))
-        except Exception:  # noqa: BLE001 - whatever the engine says is the task's failure
+        except BaseException:  # noqa: BLE001 - whatever the engine says is the task's failure
             return traceback.format_exc()
         return ""

@@ -141,7 +141,7 @@ class TaskStarts:
     def _find_out(self, connector: str, question: _Question) -> None:
         try:
             question.facts = self._ask(question.config)
-        except Exception:  # noqa: BLE001 - the connector's code: its failure is that of the tasks
+        except BaseException:  # noqa: BLE001 - the connector's code: its failure is that of the tasks
             question.trace = traceback.format_exc()
         question.answered = True
         self._changed(None, f"tasks of {connector} can start")

@@ -19,7 +19,13 @@ from spark_connect_rt.api.config_provider import ConfigData, Resolve
 from spark_connect_rt.api.connector import Connector, ConnectorContext, SinkConnector
 from spark_connect_rt.config.secret_settings import secrets_in
 from spark_connect_rt.config.stored_config import StoredConfig
-from spark_connect_rt.planning.task_configs import checked_count, completed_task_config, enforces, raw_task_config
+from spark_connect_rt.planning.task_configs import (
+    checked_configs,
+    checked_count,
+    completed_task_config,
+    enforces,
+    raw_task_config,
+)
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.ports.hidden_values import remember, without_secrets
 from spark_connect_rt.ports.management.log_subjects import working_for
@@ -33,7 +39,7 @@ from spark_connect_rt.runtime.worker.events import (
     TaskConfigsFailed,
     TaskConfigsGenerated,
 )
-from spark_connect_rt.runtime.worker.launches import secret_settings
+from spark_connect_rt.runtime.worker.launches import secret_settings, version_of
 from spark_connect_rt.runtime.worker.plugin_metrics import ConnectorMetrics, own_values
 from spark_connect_rt.runtime.worker.serial_thread import SerialThread
 from spark_connect_rt.state.connector_status import State
@@ -96,6 +102,7 @@ class WorkerConnector:
         self._report = report
         self._notify = notify
         self._lock = threading.Lock()
+        self._reporting = threading.Lock()  # a report is made, or the incarnation abandoned: one of them comes first
         self._thread = SerialThread(f"connector-thread-{plan.name}", threads, linger_s=0.0)
         self._standing_changed = standing_changed
         self._actual = Actual(plan.key, plan.paused, Life.ALIVE)
@@ -144,7 +151,7 @@ class WorkerConnector:
     def note(self, notes: Mapping[str, Any]) -> None:
         """Say the status of one that FAILED once more, with ``notes``."""
         if self._life is Life.FAILED:
-            self._report(State.FAILED, trace=self._trace, version=self._version, notes=notes)
+            self._say(State.FAILED, trace=self._trace, notes=notes)
 
     def start(self) -> None:
         """Start it (paused or stopped: only say so)."""
@@ -172,13 +179,12 @@ class WorkerConnector:
         with self._lock:
             if self._life is not Life.STOPPING:
                 return
-            self._abandoned = True
         log.warning("connector=%s did not stop in time and is abandoned", self.plan.name)
-        self._ended(self._status_after_stop)
+        self._ended(self._status_after_stop, abandoned=True)
 
     def generate_task_configs(self) -> None:
         """Have the connector split its work; TaskConfigsGenerated or TaskConfigsFailed follows if it runs."""
-        self._thread.submit(self._generate)
+        self._thread.submit(self._guarded(self._generate))
 
     # What follows runs on the connector's thread.
 
@@ -189,15 +195,24 @@ class WorkerConnector:
             working_for(self.plan.name)
             try:
                 call()
-            except Exception:  # noqa: BLE001 - the connector's code: its failure is its status
+            except BaseException:  # noqa: BLE001 - the connector's code, SystemExit too: its failure is its status
                 self._fail(traceback.format_exc())
 
         return run
 
+    def _say(
+        self, state: State | None, trace: str | None = None, notes: Mapping[str, Any] = NO_NOTES, *, last: bool = False
+    ) -> None:
+        """Report a status of this incarnation; one that was abandoned has a successor, and reports nothing more."""
+        with self._reporting:
+            if not self._abandoned:
+                self._abandoned = last
+                self._report(state, trace=trace, version=self._version, notes=notes)
+
     def _enter_mode(self) -> None:
         if self._instance is None:
             self._instance = self._new_connector()
-            self._version = self._instance.version()
+            self._version = version_of(self._instance)
             self._instance.context = _Context(self)
             remember(secrets_in([self.plan.config.written()], secret_settings(self._instance)))
         idle = self.plan.stopped or self._paused
@@ -210,42 +225,35 @@ class WorkerConnector:
             self._running = True
             self._resolved = self.plan.config.resolved(self._resolve)
             self._instance.start(self._resolved)
-            self._reloads.watch(self.plan.name, self.plan.key, self._resolved)
+            if not self._abandoned:
+                self._reloads.watch(self.plan.name, self.plan.key, self._resolved)
         if self._abandoned:
             return
         stopped_or_paused = State.STOPPED if self.plan.stopped else State.PAUSED
         self._state = stopped_or_paused if idle else State.RUNNING
-        self._report(self._state, version=self._version)
+        self._say(self._state)
         self._notify(LifeChanged(f"connector {self.plan.name} is {self._state.name}"))
         if not idle:
             self._notify(ReconfigurationRequested(self.plan.name))
 
     def _generate(self) -> None:
         instance = self._instance
-        if self._abandoned or not self._running or instance is None or self._life is not Life.ALIVE:
+        if not self._running or instance is None:
             return
-        working_for(self.plan.name)
         name, stored = self.plan.name, self.plan.config
         try:
             tasks_max = int(self._resolved.get("tasks.max") or "1")
-            generated = instance.task_configs(tasks_max)
+            generated = checked_configs(name, instance.task_configs(tasks_max))
             task_class = self._name_task_class(instance)
-        except Exception as error:  # noqa: BLE001 - the connector's code: what is wrong is its status
-            trace = without_secrets(traceback.format_exc())
-            log.warning("connector=%s task configurations could not be generated: %s", name, trace)
-            # It runs and is asked again; without the trace in its status users would not know why it has no tasks.
-            self._troubled = True
-            self._report(self._state, trace=trace, version=self._version)
-            self._notify(TaskConfigsFailed(name, without_secrets(f"{type(error).__name__}: {error}")))
+        except BaseException:  # noqa: BLE001 - the connector's code, SystemExit too: it is asked again
+            self._cannot_generate()
             return
-        try:
-            warning = checked_count(name, generated, tasks_max, enforces(self._resolved))
-        except Exception:  # noqa: BLE001 - too many tasks fail the connector
-            self._fail(traceback.format_exc())
-            return
+        warning = checked_count(
+            name, generated, tasks_max, enforces(self._resolved)
+        )  # raises: too many fail the connector
         if self._troubled:
             self._troubled = False
-            self._report(self._state, version=self._version)
+            self._say(self._state)
         if warning:
             log.warning("%s", warning)
         sink = isinstance(instance, SinkConnector)
@@ -256,6 +264,15 @@ class WorkerConnector:
         if not self._abandoned:
             self._notify(TaskConfigsGenerated(name, stored, configs))
 
+    def _cannot_generate(self) -> None:
+        name, trace = self.plan.name, without_secrets(traceback.format_exc())
+        log.warning("connector=%s task configurations could not be generated: %s", name, trace)
+        # It runs and is asked again; without the trace in its status users would not know why it has no tasks.
+        self._troubled = True
+        self._say(self._state, trace=trace)
+        if not self._abandoned:
+            self._notify(TaskConfigsFailed(name, trace.strip().splitlines()[-1]))
+
     def _fail(self, trace: str) -> None:
         with self._lock:
             if self._abandoned or self._life is not Life.ALIVE:
@@ -264,7 +281,7 @@ class WorkerConnector:
             self._state, self._trace = State.FAILED, trace
         self._stop_quietly()
         log.error("connector=%s FAILED: %s", self.plan.name, trace.strip().splitlines()[-1])
-        self._report(State.FAILED, trace=trace, version=self._version)
+        self._say(State.FAILED, trace=trace)
         with self._lock:
             if self._life is Life.ALIVE:
                 self._stands(life=Life.FAILED)
@@ -282,11 +299,11 @@ class WorkerConnector:
         self._running = False
         try:
             self._instance.stop()
-        except Exception:
+        except BaseException:
             log.warning("connector=%s raised while stopping", self.plan.name, exc_info=True)
 
-    def _ended(self, status: State | None) -> None:
-        self._report(status, version=self._version)
+    def _ended(self, status: State | None, *, abandoned: bool = False) -> None:
+        self._say(status, last=abandoned)
         with self._lock:
             self._stands(life=Life.STOPPED)
             self._state = status or State.DESTROYED
@@ -303,7 +320,10 @@ class WorkerConnector:
 
     def failure_raised(self, error: Exception) -> None:
         """The connector reported its own failure. Any thread."""
-        trace = "".join(traceback.format_exception(error))
+        known = (
+            error if isinstance(error, BaseException) else TypeError(f"raise_error was given {error!r}, no exception")
+        )
+        trace = "".join(traceback.format_exception(known))
         self._thread.submit(lambda: self._fail(trace))
 
 

@@ -15,6 +15,7 @@ import sys
 
 from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
 from spark_connect_rt.ports.descriptor_limit import raise_descriptor_limit
+from spark_connect_rt.spark.executor.process.closed_pipes import end_quietly
 
 _WANTED = (
     "pyspark.daemon",
@@ -101,7 +102,9 @@ def prepare_zygote() -> None:
 
 def manager() -> None:
     """Be Spark's daemon; returns when it has ended. Raises SystemExit."""
-    importlib.import_module("pyspark.daemon").manager()
+    daemon = importlib.import_module("pyspark.daemon")
+    end_quietly(daemon)
+    daemon.manager()
 
 
 def main() -> None:

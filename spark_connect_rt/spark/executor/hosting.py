@@ -105,7 +105,7 @@ def get_ready(code: JavaCode, worker_config: Mapping[str, str], clients: Executo
     def warm_up() -> None:
         try:
             load_named(WARM_UP)(code, worker_config, clients)
-        except Exception:  # whatever it is: a task that comes meets it, and says so
+        except BaseException:  # whatever it is: a task that comes meets it, and says so
             log.info("no JVM is ready for tasks of %s", code.connector_class, exc_info=True)
 
     try:
@@ -150,6 +150,6 @@ def trace_of(error: BaseException) -> str:
     try:
         java = error.java_trace if isinstance(error, JavaPluginError) else ""  # where the socket was read tells nothing
         return tellable(without_secrets(java or "".join(traceback.format_exception(error))))
-    except Exception:
+    except BaseException:
         log.exception("an error without a text")
         return type(error).__name__

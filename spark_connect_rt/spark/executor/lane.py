@@ -204,7 +204,7 @@ class Lane(ABC, threading.Thread):
     def _finish_quietly(self) -> None:
         try:
             self.finish()
-        except Exception:  # as Java: a failing stop is logged, what was reported stands
+        except BaseException:  # as Java: a failing stop is logged, what was reported stands
             log.exception("task=%s: closing failed, ignored", self.launch.task)
 
     def _guarded(self, step: Callable[[], None]) -> None:
@@ -229,7 +229,7 @@ class Lane(ABC, threading.Thread):
             return
         try:
             self.close_failed()
-        except Exception:  # as Java: it is suppressed beside the error that failed the task
+        except BaseException:  # as Java: it is suppressed beside the error that failed the task
             log.exception("task=%s: closing after its failure failed, too, ignored", self.launch.task)
 
     def _lose(self, why: str) -> None:

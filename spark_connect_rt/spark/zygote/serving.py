@@ -27,6 +27,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, NoReturn, cast
 
+from spark_connect_rt.spark.executor.process.closed_pipes import end_quietly
 from spark_connect_rt.spark.zygote.door import Door, take_door
 from spark_connect_rt.spark.zygote.process_title import set_title
 
@@ -247,4 +248,7 @@ def _exactly(asking: socket.socket, length: int) -> bytes:
 
 def run_daemon(module: str) -> None:
     """Run a daemon of Spark's as ``python -m`` would; returns when it has ended. Raises SystemExit."""
-    importlib.import_module(module).manager()
+    daemon = importlib.import_module(module)
+    if hasattr(daemon, "worker"):  # pyspark's own
+        end_quietly(daemon)
+    daemon.manager()

@@ -16,6 +16,7 @@ from spark_connect_rt.kafka.reading.batch_consumer import KafkaBatchConsumer
 from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
 from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
 from spark_connect_rt.pipeline.columns import produce_batch
+from spark_connect_rt.ports.executor_clients import RECORD_REPORTS, SkipsRefused
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.batch_clients_contract import BEGINNING, LIMIT_MS, BatchClientsContract, rows_batch
@@ -90,6 +91,21 @@ class TestKafkaBatchClients(KafkaClients):
         for _ in range(2):
             with pytest.raises(DataError, match=f"producing to {topic}-0"):
                 producer.flush(LIMIT_MS)
+        producer.close()
+
+    def test_records_that_are_too_large_are_left_out_and_the_others_are_written(self) -> None:
+        topic = fresh_name("small")
+        self.admin.create_topic(TopicSpec(topic, 1, 1, {"max.message.bytes": "2000"}))
+        producer = self.new_producer(**RECORD_REPORTS)
+        assert isinstance(producer, SkipsRefused)
+        producer.skip_refused()
+        values = [b"1", b"x" * 2_000_000, b"2"]
+        producer.produce(produce_batch(topic, pa.array(values, pa.binary())))
+        producer.flush(LIMIT_MS)
+        producer.produce(produce_batch(topic, pa.array([b"x" * 50_000], pa.binary())))
+        producer.flush(LIMIT_MS)
+        assert [one and one.offset for one in producer.metadata()] == [0, None, 1, None]
+        assert [isinstance(error, DataError) for error in producer.refused()] == [True, True]
         producer.close()
 
     def test_a_partition_that_does_not_exist_is_a_data_error(self, topic: str) -> None:

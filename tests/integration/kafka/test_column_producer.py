@@ -18,7 +18,7 @@ from spark_connect_rt.kafka.writing.column_producer import ColumnProducer
 from spark_connect_rt.kafka.writing.column_settings import column_settings
 from spark_connect_rt.kafka.writing.producers import batch_producer
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC, produce_batch
-from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS, RECORD_REPORTS, BatchProducer
+from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS, RECORD_REPORTS, BatchProducer, SkipsRefused
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.batch_clients_contract import LIMIT_MS, rows_batch
@@ -190,6 +190,29 @@ class TestColumnProducer(KafkaClients):
             with pytest.raises(DataError, match=f"producing to {topic}-0.*MSG_SIZE_TOO_LARGE"):
                 producer.flush(LIMIT_MS)
         producer.close()
+
+    def test_records_that_are_refused_are_left_out_and_the_others_of_their_batch_are_written(self) -> None:
+        small, compacted = fresh_name("small"), fresh_name("compacted")
+        self.admin.create_topic(TopicSpec(small, 1, 1, {"max.message.bytes": "2000"}))
+        self.admin.create_topic(TopicSpec(compacted, 1, 1, {"cleanup.policy": "compact"}))
+        producer = self.new_producer(**RECORD_REPORTS)
+        assert isinstance(producer, SkipsRefused)
+        producer.skip_refused()
+        producer.produce(values_batch(small, [b"1", b"x" * 2_000_000, b"2", b"x" * 50_000, b"3"]))
+        keyed = [{"key": None if n == 1 else b"k", "value": b"%d" % n} for n in range(4)]
+        producer.produce(rows_batch(keyed, {TOPIC: compacted.encode(), PARTITION: b"0"}))
+        producer.flush(LONG_MS)
+        places = [one and (one.topic, one.offset) for one in producer.metadata()]
+        refused = [str(error) for error in producer.refused()]
+        producer.close()
+        in_small = [(small, 0), None, (small, 1), None, (small, 2)]
+        assert places == [*in_small, (compacted, 0), None, (compacted, 1), (compacted, 2)]
+        assert self.first_partition(small, 3) == [b"1", b"2", b"3"]
+        assert sorted(text.split("(")[1].split(")")[0] for text in refused) == [
+            "INVALID_RECORD",
+            "MSG_SIZE_TOO_LARGE",
+            "MSG_SIZE_TOO_LARGE",
+        ]
 
     def test_full_batches_that_wait_are_joined_and_cut_and_keep_their_order(self, topic: str) -> None:
         values = [b"%06d" % n + b"x" * (n % 300) for n in range(60_000)]

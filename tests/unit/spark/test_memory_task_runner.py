@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spark_connect_rt.errors import ConnectError, RetriableError
+from spark_connect_rt.errors import ConnectError, DataError, RetriableError
 from spark_connect_rt.planning.slot_losses import LossLimits
 from spark_connect_rt.planning.slot_packing import Isolation, PackingLimits
 from spark_connect_rt.ports.java_code import JavaCode
-from spark_connect_rt.ports.task_runner import Assign, BatchDurable, Start, TaskEnded, TaskFailed, TaskKind, TaskLaunch
+from spark_connect_rt.ports.task_runner import (
+    Assign,
+    BatchDurable,
+    Start,
+    Stop,
+    TaskEnded,
+    TaskFailed,
+    TaskKind,
+    TaskLaunch,
+)
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.driver.model import EngineSettings, Run
 from spark_connect_rt.spark.driver.reports import calm_tasks, remember_moved
@@ -276,6 +286,74 @@ def test_a_task_whose_thread_cannot_start_is_tried_again(tmp_path: Path, monkeyp
     worker.wait_sent("late", 1)
     assert [*worker.of(good, TaskFailed), *worker.of(late, TaskFailed)] == []
     assert [worker.end(launch).drained for launch in (good, late)] == [True, True]
+    worker.runner.close(2_000)
+
+
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "two processes"])
+def test_what_is_acknowledged_last_reaches_the_tasks_hooks_before_its_stop(tmp_path: Path, fused: bool) -> None:
+    worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
+    worker.fused = fused
+    launch = worker.start("a", "CommittedSource", count="100000", per_poll="1", pause_s="0.001")
+    worker.wait_sent("a", 30)
+    assert worker.end(launch).drained
+    notes = worker.notes("a")
+    committed = [line.split()[1] for line in notes if line.startswith("committed")]
+    assert committed == [f"a-{number}" for number in worker.sent("a")]
+    assert notes[-1] == "stop a"
+    worker.runner.close(2_000)
+
+
+def test_a_stop_waits_for_acknowledgements_only_for_a_part_of_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
+    launch = worker.start("a", "CommittedSource", count="3", per_poll="3")
+    worker.wait_sent("a", 3)
+    monkeypatch.setattr("spark_connect_rt.spark.executor.sources.source_host.SourceHost.take_durable", lambda _: ())
+    began_s = time.monotonic()
+    worker.runner.do(Stop(launch.task, 1_000))
+    assert worker.ended(launch).drained
+    assert time.monotonic() - began_s < 1.0
+    assert worker.notes("a")[-1] == "stop a"
+    worker.runner.close(2_000)
+
+
+def refusing(worker: Worker, error: Exception) -> None:
+    """Have Kafka refuse record a-2."""
+    worker.topics.fail_produce = lambda row: error if row["value"] == b"a-2" else None  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "two processes"])
+def test_a_record_that_kafka_refuses_is_skipped_where_errors_are_tolerated(
+    tmp_path: Path, fused: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Java ``WorkerSourceTask.producerSendFailed``; the record is given to commitRecord without a place."""
+    worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
+    worker.fused = fused
+    refusing(worker, DataError("producing to numbers-0: Broker: Message size too large (MSG_SIZE_TOO_LARGE)"))
+    launch = worker.start("a", "CommittedSource", count="6", per_poll="6", tolerance="all")
+    worker.until(lambda: sum(line.startswith("committed") for line in worker.notes("a")) == 6)
+    assert worker.sent("a") == [0, 1, 3, 4, 5]
+    assert "committed a-2 nowhere" in worker.notes("a")
+    assert worker.end(launch).records == 5
+    durable = worker.of(launch, BatchDurable)
+    assert (sum(one.records for one in durable), sum(one.skipped for one in durable)) == (5, 1)
+    assert "stage KAFKA_PRODUCE" in caplog.text
+    assert not worker.of(launch, TaskFailed)
+    worker.runner.close(2_000)
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "error"),
+    [("none", DataError("too large")), ("all", ConnectError("not authorized"))],
+    ids=["not tolerated", "not the record's fault"],
+)
+def test_a_delivery_that_fails_otherwise_fails_the_task(tmp_path: Path, tolerance: str, error: Exception) -> None:
+    worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
+    refusing(worker, error)
+    launch = worker.start("a", count="6", per_poll="6", tolerance=tolerance)
+    assert str(error) in failure(worker, launch)
+    worker.ended(launch)
     worker.runner.close(2_000)
 
 

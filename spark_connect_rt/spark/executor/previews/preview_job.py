@@ -113,7 +113,7 @@ def carry_out(order: PreviewOrder, clients: ExecutorClients, report: Report, say
             ended = preview_source(launch, order.offsets, clients, collected, say)
         else:
             ended = preview_sink(launch, order.positions, clients, collected, say, put=order.put)
-    except Exception as error:
+    except BaseException as error:
         log.info("preview of %s ended by an error", order.launch.task.connector, exc_info=True)
         return {"ended": Ended.ERROR.value, "error": error_text(error)}
     return {"ended": ended.value, "error": None}

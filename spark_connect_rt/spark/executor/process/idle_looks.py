@@ -131,7 +131,7 @@ class IdleLooks:
         self._looking = sleeper, time.monotonic()
         try:
             found = sleeper.look()
-        except Exception:  # noqa: BLE001 - the task's poll meets it, too
+        except BaseException:  # noqa: BLE001 - the task's poll meets it, too
             found = True
         if not self._is_mine():  # it took too long: the task was woken
             return

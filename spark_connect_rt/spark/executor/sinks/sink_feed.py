@@ -99,7 +99,7 @@ class SinkFeed(threading.Thread):
         try:
             if self._consumer is not None:
                 self._consumer.close()
-        except Exception:
+        except BaseException:
             log.exception("task=%s: closing the consumer failed, ignored", self._launch.task)
 
     def _feed_until_stopped(self) -> None:

@@ -195,7 +195,7 @@ class SinkLane(Lane):
         assert self._sink is not None
         try:
             outcome = self._lots.deliver(prepared)
-        except Exception:
+        except BaseException:
             self._count(batch.slice(0, self._sink.rows_taken), row_bytes)
             raise
         rows = batch.num_rows if outcome is Outcome.TAKEN else self._sink.rows_taken
@@ -307,7 +307,7 @@ class SinkLane(Lane):
                 answered = self._sink.pre_commit(asked)
         except HostLostError:
             raise
-        except Exception:  # noqa: BLE001 - whatever it is, as in Java
+        except BaseException:  # noqa: BLE001 - whatever it is, as in Java
             self._commit_failed(closing=closing)
             return None
         self._steer()

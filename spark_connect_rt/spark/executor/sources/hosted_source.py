@@ -86,6 +86,9 @@ class HostedSource(ABC):
     delivery_reports = DeliveryReports.NOTHING
     """What the task wants reported of its records; exactly-once sources know it after ``prepare``."""
 
+    wants_commits = False
+    """Whether ``durable`` is to be called; known after ``start``. A message for each batch is its price."""
+
     def __init__(self, parts: SourceParts) -> None:
         """Take what the host has; nothing is made yet."""
         self.parts = parts

@@ -80,8 +80,7 @@ class PythonSource(HostedSource):
         context = _Context(launch, _OffsetReader(parts.host, parts.driver), MeteredPluginMetrics(parts.meter))
         context.previewed = parts.previewed
         task = self._task_class()
-        if wants_commits(self._task_class):
-            parts.driver.wants_commits(parts.host)
+        self.wants_commits = wants_commits(self._task_class)
         task.context = context
         worker_config = parts.resolved(launch.worker_config)
         connector_config = parts.resolved(launch.connector_config)
@@ -231,19 +230,18 @@ class PythonSource(HostedSource):
     def _hook(self, hook: Callable[..., None], *arguments: object) -> None:
         try:
             hook(*arguments)
-        except Exception:
+        except BaseException:
             log.exception("task=%s: %s failed, ignored", self.parts.launch.task, hook.__name__)
 
     def stop(self) -> None:
         """See HostedSource."""
         if self._task is None:
             return
-        try:
-            self.durable(self.parts.output.take_durable())
-            self._task.stop()
-            self._pipeline.close()
-        except Exception:
-            log.exception("task=%s: stop failed, ignored", self.parts.launch.task)
+        for step in (lambda: self.durable(self.parts.output.take_durable()), self._task.stop, self._pipeline.close):
+            try:
+                step()
+            except BaseException:
+                log.exception("task=%s: stop failed, ignored", self.parts.launch.task)
 
 
 def _count(polled: Sequence[Polled]) -> int:

@@ -40,6 +40,7 @@ from spark_connect_rt.spark.executor.sources.hosted_source import (
 from spark_connect_rt.spark.executor.sources.python_source import PythonSource
 from spark_connect_rt.spark.executor.task_meter import TaskMeter
 
+AWAIT_SHARE = 0.6  # of a stop's time
 log = logging.getLogger(__name__)
 
 
@@ -56,6 +57,7 @@ class SourceHost(threading.Thread):
         self.task = launch.task
         self._rows = rows
         self._durable: deque[Durable] = deque()  # not reported yet
+        self._undurable = 0  # BATCH rows that were handed over
         self._delivery_reports = DeliveryReports.NOTHING
         self._boundaries: TransactionBoundaries | None = None  # exactly-once only
         self.claimed = threading.Event()  # the writer has shut out earlier producers of this task
@@ -105,6 +107,8 @@ class SourceHost(threading.Thread):
                 return
             self._boundaries = self._bounds()
             source.start(self._boundaries)
+            if source.wants_commits:
+                self._parts.driver.wants_commits(self._host)
             self._delivery_reports = source.delivery_reports
             self._rows.put(Row(self._host, RowKind.RUNNING))
             self._poll_until_stopped(source)
@@ -141,7 +145,7 @@ class SourceHost(threading.Thread):
                 source.durable(self.take_durable())
             if switches.paused:
                 source.settle()
-                self._wait_while_paused()
+                self._wait_while_paused(source)
                 if not switches.stopping:
                     self._rows.put(Row(self._host, RowKind.RUNNING))
                 continue
@@ -151,14 +155,34 @@ class SourceHost(threading.Thread):
             source.poll()
         source.settle()
         self.end(self._final_end())
+        self._await_durable(source)
+
+    def _await_durable(self, source: HostedSource) -> None:
+        """Let the task's hooks learn what became durable last, before it is stopped (Java ``finalOffsetCommit``).
+
+        As long as a flush may take, and no longer than a part of the stop's time: the task's own stop follows.
+        """
+        wait_ms = self._launch.flush.offset_flush_timeout_ms
+        if self.switches.end_by_ms is not None:
+            wait_ms = min(wait_ms, int(AWAIT_SHARE * (self.switches.end_by_ms - monotonic_ms())))
+        until_ms = monotonic_ms() + wait_ms
+        open_for_long = self._boundaries is not None and self._boundaries.requests is not None  # its own transaction
+        while source.wants_commits and not open_for_long:
+            if self._durable:
+                source.durable(self.take_durable())
+            if self._undurable <= 0 or (left_ms := until_ms - monotonic_ms()) <= 0:
+                return
+            self.switches.wait(left_ms / 1000)
 
     def _final_end(self) -> End:
         return End.NONE if self._boundaries is None else self._boundaries.final()
 
-    def _wait_while_paused(self) -> None:
+    def _wait_while_paused(self, source: HostedSource | None = None) -> None:
         self.end(self._final_end())
         self._rows.put(Row(self._host, RowKind.PAUSED))
         while self.switches.paused and not self.switches.stopping:
+            if source is not None and self._durable:
+                source.durable(self.take_durable())
             self.switches.wait(None)
 
     # -- SourceOutput
@@ -179,6 +203,7 @@ class SourceHost(threading.Thread):
             self._delivery_reports,
             converted.written,
         )
+        self._undurable += 1
         if converted.batch.num_rows and self._rows.serve_at_once(self._host, head, converted.batch):
             return
         data = encode_records(converted.batch) if converted.batch.num_rows else None
@@ -197,4 +222,5 @@ class SourceHost(threading.Thread):
         taken: list[Durable] = []
         while self._durable:
             taken.append(self._durable.popleft())
+        self._undurable -= sum(rows for rows, _, _ in taken)
         return taken

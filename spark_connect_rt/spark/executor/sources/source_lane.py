@@ -15,9 +15,18 @@ import orjson
 
 from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.errors import TimedOutError
+from spark_connect_rt.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.pipeline.delivery_runs import metadata_runs
-from spark_connect_rt.ports.executor_clients import BatchProducer, DeliveryReports, ExecutorClients, SaysWhenEmpty
+from spark_connect_rt.pipeline.errant_records import errant_produced
+from spark_connect_rt.ports.executor_clients import (
+    BatchProducer,
+    DeliveryReports,
+    ExecutorClients,
+    SaysWhenEmpty,
+    SkipsRefused,
+)
 from spark_connect_rt.ports.task_runner import TaskLaunch
+from spark_connect_rt.spark.executor.errant_reports import ErrantLog
 from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, decode_records
 from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
 from spark_connect_rt.spark.executor.sources.new_topics import NewTopics
@@ -40,6 +49,7 @@ class SourceLane(Lane):
         self._clients = clients
         self._producer: BatchProducer | None = None
         self._says_when_empty: SaysWhenEmpty | None = None  # the same, if it does
+        self._refusing: SkipsRefused | None = None  # the same, where it leaves refused records out
         self._new_topics = NewTopics(launch, clients)
         self._delivery_reports = DeliveryReports.NOTHING
         self._pending = Pending()
@@ -91,10 +101,29 @@ class SourceLane(Lane):
             self._timeout_ms = client_setting("producer", "delivery.timeout.ms", config)
             self._delivery_reports = delivery_reports
             self._producer = self._clients.producer({**config, **delivery_reports.properties})
+            self._skip_refused(self._producer)
             self._says_when_empty = self._producer if isinstance(self._producer, SaysWhenEmpty) else None
             if self._end_by_s is not None:
                 self._producer.hurry(self._end_by_s)
         return self._producer
+
+    def _skip_refused(self, producer: BatchProducer) -> None:
+        """Have records that Kafka refuses left out where errors are tolerated (Java ``WorkerSourceTask``)."""
+        settings = ReportSettings.from_config(
+            self._clients.resolve(self.launch.connector_config, self.launch.worker_config)
+        )
+        if settings.tolerates_all and isinstance(producer, SkipsRefused):
+            producer.skip_refused()
+            self._refusing = producer
+            self._errant_log = ErrantLog(self.launch.task, settings, self._clients, self.meter)
+
+    def _count_refused(self) -> int:
+        """Count and log the records that were left out; return how many there are."""
+        if self._refusing is None:
+            return 0
+        refused = self._refusing.refused()
+        self._errant_log.write(errant_produced(str(self.launch.task), error) for error in refused)
+        return len(refused)
 
     def hurry(self, end_by_s: float) -> None:
         """Have the producer wait no longer than that."""
@@ -160,6 +189,7 @@ class SourceLane(Lane):
             return
         self._flushed_s = now_s()
         pending, self._pending = self._pending, Pending()
+        pending.skip(self._count_refused())
         self.report_durable(pending.records, **pending.fields(), **self._whereabouts())
 
     def _flushed(self, producer: BatchProducer) -> bool:
@@ -211,6 +241,11 @@ class Pending:
         for partition, offset in head.source_offsets:
             key = orjson.dumps(partition, option=orjson.OPT_SORT_KEYS)
             self._offsets[key] = (partition, offset)
+
+    def skip(self, records: int) -> None:
+        """So many of the records were refused, and left out."""
+        self.records -= records
+        self.skipped += records
 
     def drop_records(self) -> None:
         """Their transaction was aborted: only how far the source is stays."""
