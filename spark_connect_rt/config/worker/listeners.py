@@ -15,11 +15,16 @@ _LISTENER = re.compile(r"^(?P<scheme>https?)://(?P<host>\[[^\]]*\]|[^:/\[\]]*):(
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One address of ``listeners``; an empty host means every interface."""
+    """One address of ``listeners``; an empty host means every interface, port 0 one that the system chooses."""
 
     scheme: str
     host: str
     port: int
+
+    def __str__(self) -> str:
+        """Return it as the setting has it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
