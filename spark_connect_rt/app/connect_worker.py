@@ -21,7 +21,6 @@ from spark_connect_rt.app.management.parts import Surroundings, WorkerManagement
 from spark_connect_rt.app.plugin_group import group_installs, path_watch
 from spark_connect_rt.app.plugin_report import refuse_unlisted, tell_broken
 from spark_connect_rt.app.rest_api import RestApi, settled_listeners
-from spark_connect_rt.app.surroundings import require_surroundings
 from spark_connect_rt.app.wiring import ClusterId, admin_of, spark_runner
 from spark_connect_rt.app.worker_plugins import import_plugins_when_named, java_asked, plugins_of
 from spark_connect_rt.config.worker.listeners import Advertised, advertised
@@ -39,6 +38,7 @@ from spark_connect_rt.rest.listening.free_ports import FreePorts
 from spark_connect_rt.rest.management.routes import NOTHING
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
+from spark_connect_rt.spark.jvm.surroundings import require_surroundings
 from spark_connect_rt.stores.offset_store import OffsetStore
 
 BROKER_LIMIT_MS = 15_000

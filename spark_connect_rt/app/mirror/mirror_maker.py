@@ -23,7 +23,6 @@ from spark_connect_rt.app.mirror.mirror_view import show
 from spark_connect_rt.app.rest_api import settled_listeners
 from spark_connect_rt.app.serving import await_end
 from spark_connect_rt.app.signals import stop_asked
-from spark_connect_rt.app.surroundings import require_surroundings
 from spark_connect_rt.app.worker_plugins import providers_of
 from spark_connect_rt.config.worker.listeners import advertised, parse_listeners
 from spark_connect_rt.config.worker.own_settings import EngineSettings, PluginSettings
@@ -34,6 +33,7 @@ from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
 from spark_connect_rt.ports.herder_values import WorkerProgress
 from spark_connect_rt.rest.listening.free_ports import FreePorts
 from spark_connect_rt.rest.server import RestServers
+from spark_connect_rt.spark.jvm.surroundings import require_surroundings
 
 STOP_LIMIT_S = 120.0
 

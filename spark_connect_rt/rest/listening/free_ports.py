@@ -1,4 +1,4 @@
-"""Listeners whose port the system chooses (port 0): bound before anybody is told the worker's address.
+"""Listeners whose port the system chooses (port 0): bound before the worker's address is made.
 
 Java binds its connectors before ``advertisedUrl`` is read, too.
 """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from ipaddress import ip_address
 from typing import Any, TypeVar
@@ -39,6 +40,7 @@ class InstallRights:
 
 
 T = TypeVar("T")
+CHANGES_AT_ONCE = 2  # a download may take minutes, and reads of the management API must not wait for it
 _PROXIED = ("forwarded", "x-forwarded-for", "x-real-ip")
 _WANTED = ("source", "sha512", "name", "version")
 
@@ -46,6 +48,7 @@ _WANTED = ("source", "sha512", "name", "version")
 def add_routes(routes: APIRouter, plugins: ReadPlugins | None, rights: InstallRights | None) -> None:
     """Add the routes; ``rights`` None: nothing is installed here."""
     installs = rights.installs if rights else None
+    changes = ThreadPoolExecutor(CHANGES_AT_ONCE, thread_name_prefix="plugin-installs")
 
     @routes.get("/admin/plugins")
     async def all_plugins() -> Response:
@@ -64,7 +67,7 @@ def add_routes(routes: APIRouter, plugins: ReadPlugins | None, rights: InstallRi
         where = _allowed(request, rights)
         wanted = read_wanted(await json_body(request))
         client = who(request)
-        return JsonResponse(await _beside(lambda: where.install(wanted, client)), 201)
+        return JsonResponse(await _beside(lambda: where.install(wanted, client), changes), 201)
 
     @routes.get("/admin/plugins/{plugin}")
     async def versions(plugin: str) -> Response:
@@ -81,13 +84,13 @@ def add_routes(routes: APIRouter, plugins: ReadPlugins | None, rights: InstallRi
         """Remove an installed plug-in from every worker of the group; refused while a connector uses it."""
         where = _allowed(request, rights)
         name, number, client = decoded(plugin), decoded(version), who(request)
-        await _beside(lambda: where.remove(name, number, client))
+        await _beside(lambda: where.remove(name, number, client), changes)
         return Response(status_code=204)
 
 
-async def _beside(work: Callable[[], T]) -> T:
-    """Do what blocks on a thread of its own."""
-    return await asyncio.get_running_loop().run_in_executor(None, work)
+async def _beside(work: Callable[[], T], threads: ThreadPoolExecutor | None = None) -> T:
+    """Do what blocks on one of ``threads``; None: on those that all reads share."""
+    return await asyncio.get_running_loop().run_in_executor(threads, work)
 
 
 def read_wanted(data: bytes) -> WantedPlugin:

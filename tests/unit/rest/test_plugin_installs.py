@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -117,3 +119,24 @@ def test_a_page_of_another_site_cannot_send_what_is_read() -> None:
     answer = ask(app, "POST", "/admin/plugins", b'{"source": "g:one:1.0"}', Content_Type="text/plain")
     assert answer.status_code == 415
     assert installs.calls == []
+
+
+def test_installs_that_take_long_keep_no_read_waiting() -> None:
+    go_on = threading.Event()
+
+    class Slow(FakeInstalls):
+        def install(self, wanted: WantedPlugin, who: str) -> InstalledInfo:
+            go_on.wait(20)
+            return self.info
+
+    async def run() -> tuple[int, list[int]]:
+        app = create_app(FakeHerder(), installs=InstallRights(Slow(), "allow"))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://h") as client:
+            body = {"source": "g:one:1.0"}
+            asked = [asyncio.ensure_future(client.post("/admin/plugins", json=body)) for _ in range(50)]
+            await asyncio.sleep(0)
+            read = await asyncio.wait_for(client.get("/admin/plugins"), 10)
+            go_on.set()
+            return read.status_code, [one.status_code for one in await asyncio.gather(*asked)]
+
+    assert asyncio.run(run()) == (200, [201] * 50)

@@ -6,8 +6,7 @@ import logging
 import os
 from collections.abc import Mapping
 
-from spark_connect_rt.app.exit_codes import EXIT_TOO_FEW_FILES
-from spark_connect_rt.errors import BadConfigError, StartupError
+from spark_connect_rt.errors import EXIT_TOO_FEW_FILES, BadConfigError, StartupError
 from spark_connect_rt.ports.descriptor_limit import raise_descriptor_limit, rather_low, too_low
 from spark_connect_rt.spark.jvm.session_conf import connect_session_of
 
