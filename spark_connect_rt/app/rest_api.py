@@ -21,11 +21,13 @@ from spark_connect_rt.api.rest_extension import Asgi, ClusterState, ConnectRestE
 from spark_connect_rt.app.build_commit import build_commit
 from spark_connect_rt.app.plugin_report import plugin_report
 from spark_connect_rt.app.rest_tls import ADMIN, LISTENERS, server_tls
-from spark_connect_rt.config.worker.listeners import Listener, parse_listeners
+from spark_connect_rt.config.worker.listeners import Listener, is_loopback, parse_listeners
+from spark_connect_rt.config.worker.plugin_install import LOOPBACK
 from spark_connect_rt.config.worker.response_headers import parse_header_rules
 from spark_connect_rt.config.worker.worker_config import RestSettings
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.console.app import Console
+from spark_connect_rt.embedded.install_token import made_token, token_file
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.ports.descriptor_limit import descriptor_limit
@@ -65,7 +67,7 @@ class RestApi:
         ports: FreePorts | None = None,
     ) -> None:
         """Take the worker's settings; ``ports`` hold the sockets of listeners bound already. Raises BadConfigError."""
-        rights = InstallRights(installs, config.plugin_install.connectrt_plugins_install) if installs else None
+        rights = _install_rights(config, installs) if installs else None
         rest, texts = config.rest, config.resolved
         admin = rest.admin_listeners
 
@@ -99,6 +101,8 @@ class RestApi:
         most = connections_max(wanted, descriptors, len(listeners) + len(of_admin))
         servers = servers_of(app, listeners, texts, LISTENERS, report, most, ports)
         if of_admin:
+            if rights is not None and all(is_loopback(one.host) for one in of_admin):
+                rights = replace(rights, is_private=True)
             aside: Asgi = create_admin_app(herder, broken, rights, peers=peers, management=management)
             if self._console:
                 self._console.asks(_beside(aside, guarded))
@@ -121,6 +125,21 @@ class RestApi:
                 extension.close()
             except Exception:
                 log.exception("extension=%s close failed, ignored", type(extension).__name__)
+
+
+def _install_rights(config: WorkerConfig, installs: PluginInstalls) -> InstallRights:
+    """Return who may install plug-ins. Raises BadConfigError: the token's file is not this user's alone."""
+    settings = config.plugin_install
+    mode, configured = settings.connectrt_plugins_install, settings.connectrt_plugins_install_token_file
+    if mode.lower() != LOOPBACK:
+        return InstallRights(installs, mode)
+    try:
+        return InstallRights(installs, mode, made_token(token_file(configured)))
+    except (BadConfigError, OSError) as error:
+        if configured:
+            raise
+        log.warning("plug-ins are installed on loopback admin.listeners only, for want of a token: %s", error)
+        return InstallRights(installs, mode)
 
 
 def settled_listeners(rest: RestSettings, ports: FreePorts) -> RestSettings:

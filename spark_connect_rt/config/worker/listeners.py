@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from spark_connect_rt.config.worker.worker_config import RestSettings
 from spark_connect_rt.errors import BadConfigError
@@ -77,3 +78,13 @@ def advertised(rest: RestSettings, local_host: str) -> Advertised:
 
 def _reachable(host: str) -> str:
     return "" if host in ("0.0.0.0", "::") else host
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a name or address is one of this machine's for itself. Pure."""
+    if host.lower() in ("localhost", "localhost."):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -110,7 +110,13 @@ def test_who_may_not_is_sent_away_with_the_setting(method: str, path: str, mode:
     ],
 )
 def test_the_setting_says_who_may(mode: str, client: str, headers: Mapping[str, str], may: bool) -> None:
-    assert may_change(mode, client, headers) is may
+    assert may_change(mode, client, headers, is_private=True) is may
+    shown = {**headers, "x-connectrt-install-token": "t" * 43}
+    assert may_change(mode, client, shown, token="t" * 43) is may
+    if mode.lower() == "loopback":  # a proxy on this machine that adds no header looks like this
+        assert not may_change(mode, client, headers, token="t" * 43)
+        assert not may_change(mode, client, shown, token="u" * 43)
+        assert not may_change(mode, client, {**shown, "x-connectrt-install-token": ""})
 
 
 def test_a_page_of_another_site_cannot_send_what_is_read() -> None:
