@@ -82,6 +82,16 @@ def test_only_admin_listeners_on_loopback_addresses_take_a_client_at_its_address
     assert _rights(**{"connectrt.plugins.install": "deny"}, **console) == [("", False)]
 
 
+def test_without_a_place_for_a_token_the_worker_starts_and_none_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere = str(tmp_path / "gone" / "token")
+    monkeypatch.setattr("spark_connect_rt.app.rest_api.token_file", lambda configured: Path(nowhere))
+    assert _rights(**{"connectrt.console.enabled": "false"}) == [("", False)]
+    with pytest.raises(BadConfigError, match="token"):
+        _rights(**{"connectrt.plugins.install.token.file": nowhere})
+
+
 def test_the_command_line_shows_the_token_to_workers_of_this_machine(
     cluster: StandInCluster, connectrt: Commands
 ) -> None:
