@@ -12,14 +12,15 @@ import socket
 import threading
 from abc import ABC, abstractmethod
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from spark_connect_rt.app.deferred_runner import DeferredRunner, with_stores
-from spark_connect_rt.app.exit_codes import EXIT_BROKER_UNREACHABLE, EXIT_TOO_FEW_FILES
+from spark_connect_rt.app.exit_codes import EXIT_BROKER_UNREACHABLE
 from spark_connect_rt.app.management.parts import Surroundings, WorkerManagement
 from spark_connect_rt.app.plugin_group import group_installs, path_watch
 from spark_connect_rt.app.plugin_report import refuse_test_jars, refuse_unlisted, tell_broken
-from spark_connect_rt.app.rest_api import RestApi
+from spark_connect_rt.app.rest_api import RestApi, settled_listeners
 from spark_connect_rt.app.wiring import ClusterId, admin_of, spark_runner
 from spark_connect_rt.app.worker_plugins import import_plugins_when_named, java_asked, plugins_of
 from spark_connect_rt.config.worker.listeners import Advertised, advertised
@@ -31,12 +32,13 @@ from spark_connect_rt.kafka.logs.bulk_read_process import cpu_count
 from spark_connect_rt.mirror.named_class import import_only
 from spark_connect_rt.plugin_install.group_installs import GroupInstalls
 from spark_connect_rt.plugins.path_watch import PathWatch
-from spark_connect_rt.ports.descriptor_limit import raise_descriptor_limit, rather_low, too_low
 from spark_connect_rt.ports.supervision import Supervisor
 from spark_connect_rt.ports.task_runner import TaskRunner
+from spark_connect_rt.rest.listening.free_ports import FreePorts
 from spark_connect_rt.rest.management.routes import NOTHING
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
+from spark_connect_rt.spark.jvm.surroundings import require_surroundings
 from spark_connect_rt.stores.offset_store import OffsetStore
 
 BROKER_LIMIT_MS = 15_000
@@ -57,6 +59,7 @@ class ConnectWorker(ABC, Generic[Herder]):
             log.warning("%s", warning)
         self.config = config
         self.address: Advertised = advertised(config.rest, socket.getfqdn())
+        self._ports = FreePorts()
         self._cluster = ClusterId()
         self.supervisor = Supervisor()
         self._admin: KafkaAdmin | None = None
@@ -83,7 +86,7 @@ class ConnectWorker(ABC, Generic[Herder]):
 
     def start(self) -> None:
         """Start everything. Raises StartupError with the documented exit code; what was started is stopped."""
-        require_descriptors()
+        require_surroundings(self.config.raw)
         os.environ["JAVA_HOME"] = str(find_java().home)
         try:
             self._start()
@@ -91,8 +94,17 @@ class ConnectWorker(ABC, Generic[Herder]):
             self.stop()
             raise
 
+    def _bind(self) -> None:
+        """Take the ports that the system chooses: from now on ``address`` is the one that others reach this worker by.
+
+        Raises StartupError (exit code 16).
+        """
+        self.config = replace(self.config, rest=settled_listeners(self.config.rest, self._ports))
+        self.address = advertised(self.config.rest, socket.getfqdn())
+
     def _start(self) -> None:
         refuse_test_jars(self.config.rest)
+        self._bind()
         self._admin = admin_of(self.config)
         self._runner = DeferredRunner(self._new_runner, prepare=with_stores, report=self.supervisor.failed)
         dependencies = self._dependencies(self._admin, self._runner)
@@ -152,6 +164,7 @@ class ConnectWorker(ABC, Generic[Herder]):
             report=self.supervisor.failed,
             installs=self._installs,
             management=self._management.parts if self._management else NOTHING,
+            ports=self._ports,
         )
 
     def _reach_broker(self, admin: KafkaAdmin) -> None:
@@ -169,6 +182,7 @@ class ConnectWorker(ABC, Generic[Herder]):
             self.herder.stop(STOP_LIMIT_S)
         if self._rest is not None:
             self._rest.stop()
+        self._ports.close()
         if self._management is not None:
             self._management.stop()
         if self._installs is not None:
@@ -179,15 +193,3 @@ class ConnectWorker(ABC, Generic[Herder]):
             self._runner.close(self.config.runtime.task_shutdown_graceful_timeout_ms)
         if (java := java_asked(self.config.raw)()) is not None:
             java.close()
-
-
-def require_descriptors() -> None:
-    """Raise this process's limit of open files as far as it goes, and warn where that is not far.
-
-    Raises StartupError (exit code 27): a worker would join its group, take tasks, and end when Spark starts.
-    """
-    limit = raise_descriptor_limit()
-    if why := too_low(limit):
-        raise StartupError(why, exit_code=EXIT_TOO_FEW_FILES, code="CRT-1091")
-    if warning := rather_low(limit):
-        log.warning("%s", warning)

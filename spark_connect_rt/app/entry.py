@@ -57,11 +57,19 @@ def _start(settings: Mapping[str, str]) -> bool:
     from spark_connect_rt.embedded.java import first_java
     from spark_connect_rt.spark.jvm.gateway import end_early, start_early
     from spark_connect_rt.spark.jvm.process_python import starter_serves
-    from spark_connect_rt.spark.jvm.session_conf import is_local, make_importable, of_session, session_conf
+    from spark_connect_rt.spark.jvm.session_conf import (
+        connect_session_of,
+        is_local,
+        make_importable,
+        of_session,
+        session_conf,
+    )
     from spark_connect_rt.spark.zygote.door import close_door, open_door
 
     asked, given, home = of_session(settings), os.environ.get("JAVA_HOME"), first_java(os.environ)
     # The quickstart's JVM writes to a file of its own.
+    if connect_session_of(settings, os.environ):
+        return False  # the worker refuses it
     if asked is None or home is None or settings.get(JOB, "worker") == "quickstart":
         return False
     os.environ["JAVA_HOME"] = str(home)

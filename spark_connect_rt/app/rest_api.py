@@ -12,6 +12,7 @@ import os
 import re
 import ssl
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from starlette.routing import Route, Router
@@ -20,10 +21,13 @@ from spark_connect_rt.api.rest_extension import Asgi, ClusterState, ConnectRestE
 from spark_connect_rt.app.build_commit import build_commit
 from spark_connect_rt.app.plugin_report import plugin_report
 from spark_connect_rt.app.rest_tls import ADMIN, LISTENERS, server_tls
-from spark_connect_rt.config.worker.listeners import Listener, parse_listeners
+from spark_connect_rt.config.worker.listeners import Listener, is_loopback, parse_listeners
+from spark_connect_rt.config.worker.plugin_install import LOOPBACK
 from spark_connect_rt.config.worker.response_headers import parse_header_rules
+from spark_connect_rt.config.worker.worker_config import RestSettings
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.console.app import Console
+from spark_connect_rt.embedded.install_token import made_token, token_file
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.ports.descriptor_limit import descriptor_limit
@@ -34,11 +38,12 @@ from spark_connect_rt.ports.supervision import Report, report_nowhere
 from spark_connect_rt.rest.app import create_admin_app, create_app
 from spark_connect_rt.rest.basic_auth import LOGIN_FILE
 from spark_connect_rt.rest.listening.connections import CONNECTIONS_MAX, connections_max
+from spark_connect_rt.rest.listening.free_ports import FreePorts
 from spark_connect_rt.rest.management.plugin_installs import InstallRights
 from spark_connect_rt.rest.management.routes import NOTHING, Management
 from spark_connect_rt.rest.middleware.cors import CrossOrigin
 from spark_connect_rt.rest.middleware.response_headers import ResponseHeaders
-from spark_connect_rt.rest.server import RestServer, RestServers
+from spark_connect_rt.rest.server import RestServer, RestServers, cannot_listen
 
 log = logging.getLogger(__name__)
 
@@ -59,9 +64,10 @@ class RestApi:
         report: Report = report_nowhere,
         installs: PluginInstalls | None = None,
         management: Management = NOTHING,
+        ports: FreePorts | None = None,
     ) -> None:
-        """Take the worker's settings. Raises BadConfigError."""
-        rights = InstallRights(installs, config.plugin_install.connectrt_plugins_install) if installs else None
+        """Take the worker's settings; ``ports`` hold the sockets of listeners bound already. Raises BadConfigError."""
+        rights = _install_rights(config, installs) if installs else None
         rest, texts = config.rest, config.resolved
         admin = rest.admin_listeners
 
@@ -94,13 +100,15 @@ class RestApi:
         listeners, of_admin = parse_listeners(rest.listeners), parse_listeners(admin) if admin else []
         wanted, descriptors = config.engine.connectrt_rest_connections_max, descriptor_limit().soft
         most = connections_max(wanted, descriptors, len(listeners) + len(of_admin))
-        servers = servers_of(app, listeners, texts, LISTENERS, report, most)
+        servers = servers_of(app, listeners, texts, LISTENERS, report, most, ports)
         if of_admin:
+            if rights is not None and all(is_loopback(one.host) for one in of_admin):
+                rights = replace(rights, is_private=True)
             aside: Asgi = create_admin_app(herder, broken, rights, peers=peers, management=management)
             if self._console:
                 self._console.asks(_beside(aside, guarded))
                 aside = self._console.in_front_of(aside)
-            servers += servers_of(aside, of_admin, texts, ADMIN, report, most)
+            servers += servers_of(aside, of_admin, texts, ADMIN, report, most, ports)
         self._servers = RestServers(servers)
 
     def start(self) -> None:
@@ -139,6 +147,44 @@ class _Cluster:
         return self._views.connector_config(name).written()
 
 
+def _install_rights(config: WorkerConfig, installs: PluginInstalls) -> InstallRights:
+    """Return who may install plug-ins. Raises BadConfigError: the token's file is not this user's alone."""
+    settings = config.plugin_install
+    mode, configured = settings.connectrt_plugins_install, settings.connectrt_plugins_install_token_file
+    if mode.lower() != LOOPBACK:
+        return InstallRights(installs, mode)
+    try:
+        return InstallRights(installs, mode, made_token(token_file(configured)))
+    except (BadConfigError, OSError) as error:
+        if configured:
+            raise
+        log.warning("plug-ins are installed on loopback admin.listeners only, for want of a token: %s", error)
+        return InstallRights(installs, mode)
+
+
+def settled_listeners(rest: RestSettings, ports: FreePorts) -> RestSettings:
+    """Return the settings with the port of each listener that has port 0, bound now and kept in ``ports``.
+
+    Raises StartupError (exit code 16), BadConfigError.
+    """
+
+    def settled(texts: Sequence[str], setting: str) -> tuple[str, ...]:
+        found = []
+        for listener in parse_listeners(texts):
+            try:
+                found.append(str(ports.settled(listener)))
+            except OSError as error:
+                raise cannot_listen(listener, setting, error) from error
+        return tuple(found)
+
+    admin = rest.admin_listeners
+    return replace(
+        rest,
+        listeners=settled(rest.listeners, "listeners"),
+        admin_listeners=settled(admin, "admin.listeners") if admin else admin,
+    )
+
+
 def servers_of(
     app: Asgi,
     listeners: Sequence[Listener],
@@ -146,6 +192,7 @@ def servers_of(
     prefix: str,
     report: Report = report_nowhere,
     most: int = CONNECTIONS_MAX,
+    ports: FreePorts | None = None,
 ) -> list[RestServer]:
     """Return a server for each listener, not started.
 
@@ -156,13 +203,14 @@ def servers_of(
         prefix: of the TLS settings.
         report: is called for a server that ended unasked.
         most: connections that each of them may have open.
+        ports: hold the sockets of those that were bound already.
     """
     tls: ssl.SSLContext | None = None
     if any(one.scheme == "https" for one in listeners):
         tls = server_tls(raw, prefix)
     setting = prefix.removesuffix(".https.")
     return [
-        RestServer(app, one.host, one.port, tls if one.scheme == "https" else None, setting, report, most)
+        RestServer(app, one.host, one.port, tls if one.scheme == "https" else None, setting, report, most, ports)
         for one in listeners
     ]
 

@@ -6,7 +6,6 @@ The herder is the distributed one over a group of one and local logs; engine, RE
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,20 +15,14 @@ from spark_connect_rt.app.deferred_runner import DeferredRunner
 from spark_connect_rt.app.logging_setup import set_up_logging
 from spark_connect_rt.app.serving import await_end, end_failed
 from spark_connect_rt.app.signals import stop_asked
-from spark_connect_rt.app.spark_tables import SparkTables
-from spark_connect_rt.app.wiring import guarded, override_policy, sink_group
-from spark_connect_rt.app.worker_plugins import plugins_of, providers_of
-from spark_connect_rt.config.connectors.connector_config import SINK, SOURCE
+from spark_connect_rt.app.wiring import WorkerState, worker_dependencies
+from spark_connect_rt.app.worker_plugins import providers_of
 from spark_connect_rt.config.worker.standalone_config import parse_standalone
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.kafka.admin import KafkaAdmin
-from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
-from spark_connect_rt.management.event_memory import EventMemory
 from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
 from spark_connect_rt.ports.clock import SystemClock
-from spark_connect_rt.rest.peer_client import HttpPeerClient
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
-from spark_connect_rt.runtime.herder.settings import HerderSettings
 from spark_connect_rt.runtime.herder.solo_member import SoloMember
 from spark_connect_rt.runtime.herder.standalone import StandaloneHerder
 from spark_connect_rt.stores.config_store import ConfigStore
@@ -67,29 +60,14 @@ class StandaloneWorker(ConnectWorker[StandaloneHerder]):
         log.info("connector=%s created from %s: %d tasks", request.name, file.path, len(written.info.tasks))
 
     def _dependencies(self, admin: KafkaAdmin, runner: DeferredRunner) -> HerderDependencies:
-        clock, config, plugins, failed = SystemClock(), self.config, plugins_of(self.config.raw), self.supervisor.failed
-        return HerderDependencies(
-            settings=HerderSettings.of(self.address.worker_id, self.address.url, config),
-            clock=clock,
-            member=SoloMember(),
-            config_store=ConfigStore(LocalCompactedLog("configs", report=failed), clock),
-            status_store=StatusStore(LocalCompactedLog("statuses", report=failed), clock),
-            offset_store=OffsetStore(LocalCompactedLog("offsets", self._offsets, failed)),
-            supervisor=self.supervisor,
-            runner=runner,
-            sink_groups=sink_group,
-            plugins=plugins,
-            peers=HttpPeerClient(),
-            new_key=os.urandom,
-            resolve=guarded(providers_of(config.raw).resolve, config),
-            group_offsets=KafkaGroupOffsets(),
-            table_memory=SparkTables(runner),
-            kafka_cluster_id=lambda: self._cluster.value,
-            source_config=SOURCE,
-            sink_config=SINK,
-            override_policy=override_policy(config, plugins),
-            record_event=EventMemory(clock, self.address.worker_id),
+        clock, failed = SystemClock(), self.supervisor.failed
+        state = WorkerState(
+            SoloMember(),
+            ConfigStore(LocalCompactedLog("configs", report=failed), clock),
+            StatusStore(LocalCompactedLog("statuses", report=failed), clock),
+            OffsetStore(LocalCompactedLog("offsets", self._offsets, failed)),
         )
+        return worker_dependencies(self.config, self.address, runner, self._cluster, self.supervisor, state)
 
     def _new_herder(self, dependencies: HerderDependencies) -> StandaloneHerder:
         return StandaloneHerder(dependencies)

@@ -45,6 +45,7 @@ from spark_connect_rt.management.event_memory import EventMemory
 from spark_connect_rt.plugins.locations import find_locations
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.ports.clock import SystemClock
+from spark_connect_rt.ports.group_member import GroupMember
 from spark_connect_rt.ports.sink_group import SinkGroup
 from spark_connect_rt.ports.supervision import Report, Supervisor, report_nowhere
 from spark_connect_rt.ports.task_runner import TaskRunner
@@ -132,31 +133,34 @@ def guarded(resolve: Resolve, config: WorkerConfig) -> Resolve:
     return resolved
 
 
-def herder_dependencies(
+@dataclass(frozen=True, slots=True)
+class WorkerState:
+    """What a worker of a group and one without differ in: membership, and where state is kept."""
+
+    member: GroupMember
+    config_store: ConfigStore
+    status_store: StatusStore
+    offset_store: OffsetStore
+
+
+def worker_dependencies(
     config: WorkerConfig,
     address: Advertised,
-    admin: KafkaAdmin,
     runner: TaskRunner,
     cluster: ClusterId,
-    supervisor: Supervisor | None = None,
+    supervisor: Supervisor,
+    state: WorkerState,
 ) -> HerderDependencies:
-    """Return everything the herder of one worker needs."""
-    supervisor = supervisor or Supervisor()
+    """Return what the herder of any worker needs; what only a member of a group has is for the caller to add."""
     supervisor.watch(java_trouble(config))
-    clock = SystemClock()
-    plugins, resolve = plugins_of(config.raw), providers_of(config.raw).resolve
-    named = replace(config.group, client_id=config.group.client_id or f"connect-{address.worker_id}")
-    member = KafkaGroupMember(member_settings(named, config.connection, shared_client_properties(config)))
-    timing = member.settings.timing
-    topics, failed = internal_topics(config), supervisor.failed
-    logs = {kind: internal_log(config, admin, topic, kind, timing, failed) for kind, topic in topics.items()}
+    clock, plugins, resolve = SystemClock(), plugins_of(config.raw), providers_of(config.raw).resolve
     return HerderDependencies(
         settings=HerderSettings.of(address.worker_id, address.url, config),
         clock=clock,
-        member=member,
-        config_store=ConfigStore(logs["configs"], clock, leader_writer(config)),
-        status_store=StatusStore(logs["statuses"], clock),
-        offset_store=OffsetStore(logs["offsets"], may_write=member.in_contact),
+        member=state.member,
+        config_store=state.config_store,
+        status_store=state.status_store,
+        offset_store=state.offset_store,
         runner=runner,
         sink_groups=sink_group,
         plugins=plugins,
@@ -170,10 +174,36 @@ def herder_dependencies(
         source_config=SOURCE,
         sink_config=SINK,
         override_policy=override_policy(config, plugins),
-        transactions=KafkaTransactions(),
         supervisor=supervisor,
-        open_offsets=lambda topic, connector: own_offset_store(config, member, topic, connector),
         record_event=EventMemory(clock, address.worker_id),
+    )
+
+
+def herder_dependencies(
+    config: WorkerConfig,
+    address: Advertised,
+    admin: KafkaAdmin,
+    runner: TaskRunner,
+    cluster: ClusterId,
+    supervisor: Supervisor | None = None,
+) -> HerderDependencies:
+    """Return everything the herder of one worker of a group needs."""
+    supervisor, clock = supervisor or Supervisor(), SystemClock()
+    named = replace(config.group, client_id=config.group.client_id or f"connect-{address.worker_id}")
+    member = KafkaGroupMember(member_settings(named, config.connection, shared_client_properties(config)))
+    timing = member.settings.timing
+    topics, failed = internal_topics(config), supervisor.failed
+    logs = {kind: internal_log(config, admin, topic, kind, timing, failed) for kind, topic in topics.items()}
+    state = WorkerState(
+        member,
+        ConfigStore(logs["configs"], clock, leader_writer(config)),
+        StatusStore(logs["statuses"], clock),
+        OffsetStore(logs["offsets"], may_write=member.in_contact),
+    )
+    return replace(
+        worker_dependencies(config, address, runner, cluster, supervisor, state),
+        transactions=KafkaTransactions(),
+        open_offsets=lambda topic, connector: own_offset_store(config, member, topic, connector),
     )
 
 

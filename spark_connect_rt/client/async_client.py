@@ -71,7 +71,9 @@ class AsyncClient:
             await asyncio.sleep(step.seconds)
             return None
         content = None if call.body is None else json.dumps(call.body).encode()
-        every = {**headers} | ({"Content-Type": "application/json"} if content is not None else {})
+        every = {**dict(call.headers), **headers} | (
+            {"Content-Type": "application/json"} if content is not None else {}
+        )
         try:
             async with self._http.stream(
                 call.method, step.address + call.path, params=call.query or None, content=content, headers=every

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
@@ -27,6 +28,7 @@ class Call(Generic[T_co]):
     query: tuple[tuple[str, str], ...] = ()
     body: Any = None
     field: str | None = None
+    headers: tuple[tuple[str, str], ...] = dataclass_field(default=(), repr=False)
 
     @property
     def reads(self) -> bool:

@@ -185,14 +185,22 @@ def plugins_report() -> Call[Json]:
     return Call("GET", "/admin/plugins")
 
 
-def install_plugin(wanted: Mapping[str, Any]) -> Call[Json]:
-    """Install a plug-in on every worker of the group; ``wanted``: source, sha512, name, version. Takes minutes."""
-    return Call("POST", "/admin/plugins", body=dict(wanted))
+def install_plugin(wanted: Mapping[str, Any], token: str = "") -> Call[Json]:
+    """Install a plug-in on every worker of the group; ``wanted``: source, sha512, name, version. Takes minutes.
+
+    ``token``: of the worker's machine, where it asks for one.
+    """
+    return Call("POST", "/admin/plugins", body=dict(wanted), headers=_install_token(token))
 
 
-def remove_plugin(name: str, version: str) -> Call[None]:
-    """Remove an installed plug-in from every worker of the group."""
-    return Call("DELETE", f"/admin/plugins/{segment(name)}/{segment(version)}")
+def remove_plugin(name: str, version: str, token: str = "") -> Call[None]:
+    """Remove an installed plug-in from every worker of the group; ``token`` as of ``install_plugin``."""
+    path = f"/admin/plugins/{segment(name)}/{segment(version)}"
+    return Call("DELETE", path, headers=_install_token(token))
+
+
+def _install_token(token: str) -> tuple[tuple[str, str], ...]:
+    return (("X-Connectrt-Install-Token", token),) if token else ()
 
 
 def progress() -> Call[Json]:

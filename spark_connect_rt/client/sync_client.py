@@ -58,6 +58,10 @@ class Client:
         """Close the connections."""
         self._http.close()
 
+    def bases(self, path: str) -> tuple[str, ...]:
+        """Return the addresses that a request for a path goes to."""
+        return self._connection.bases(path)
+
     def send(self, call: Call[T]) -> T:
         """Return what the call gives. Raises RefusedError, UnreachableError, TimedOutError, NoAnswerError."""
         addresses = self._connection.bases(call.path)
@@ -103,7 +107,7 @@ class Client:
             self._sleep(step.seconds)
             return None
         content = None if call.body is None else json.dumps(call.body).encode()
-        headers = JSON_TYPE if content is not None else {}
+        headers = dict(call.headers) | (JSON_TYPE if content is not None else {})
         try:
             with self._http.stream(
                 call.method, step.address + call.path, params=call.query or None, content=content, headers=headers

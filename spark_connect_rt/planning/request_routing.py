@@ -1,4 +1,4 @@
-"""Who must serve a request: anyone, the leader, the owner (Java ``DistributedHerder`` 6.4 of the facts)."""
+"""Who must serve a request: any worker, the leader, or the owner (Java ``DistributedHerder``)."""
 
 from __future__ import annotations
 

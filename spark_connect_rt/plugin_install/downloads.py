@@ -50,12 +50,13 @@ def fetch(url: str, target: Path, limit_bytes: int, check: Callable[[str], None]
 def _get(client: httpx.Client, url: str, target: Path, limit_bytes: int, check: Callable[[str], None]) -> None:
     for _ in range(REDIRECTS_MAX + 1):
         with client.stream("GET", url) as answer:
-            if answer.is_redirect:
+            if answer.has_redirect_location:
                 url = urljoin(url, answer.headers["location"])
                 check(url)
                 continue
             if answer.status_code != 200:
-                raise NotFetchedError(f"{url} cannot be fetched: HTTP {answer.status_code}")
+                nowhere = " without a Location" if answer.is_redirect else ""
+                raise NotFetchedError(f"{url} cannot be fetched: HTTP {answer.status_code}{nowhere}")
             _save(answer, url, target, limit_bytes)
             return
     raise NotFetchedError(f"{url} cannot be fetched: more than {REDIRECTS_MAX} redirects")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import lzma
 import shutil
 import stat
+import struct
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -15,6 +18,19 @@ from spark_connect_rt.errors import BadRequestError
 
 UNSAFE = "CRT-1163"
 ENTRIES_MAX = 100_000
+# What the libraries raise for archives that are damaged, encrypted or made by hand; they document the first two only.
+_DAMAGED = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    ValueError,
+)
 _CHUNK_BYTES = 1 << 20
 
 
@@ -33,7 +49,7 @@ def unpack(archive: Path, folder: Path, limit_bytes: int) -> None:
         else:
             with tarfile.open(archive, "r:gz") as opened_tar:
                 _write_all(_of_tar(archive, opened_tar), folder, archive, limit_bytes)
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+    except _DAMAGED as error:
         raise _refused(archive, f"cannot be unpacked: {error}") from error
     without_single_folder(folder)
 
@@ -41,9 +57,10 @@ def unpack(archive: Path, folder: Path, limit_bytes: int) -> None:
 def safe_target(folder: Path, entry: str) -> Path:
     """Return where an entry goes. Raises ValueError: out of the folder, or no relative POSIX path."""
     path = PurePosixPath(entry)
-    if not entry or "\\" in entry or "\0" in entry or path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
+    parts = path.parts
+    if not parts or "\\" in entry or "\0" in entry or path.is_absolute() or ".." in parts or ":" in parts[0]:
         raise ValueError(f"holds {entry!r}, a path that leads out of its folder")
-    return folder.joinpath(*path.parts)
+    return folder.joinpath(*parts)
 
 
 def without_single_folder(folder: Path) -> None:

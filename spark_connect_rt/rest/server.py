@@ -9,15 +9,16 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from spark_connect_rt.config.worker.listeners import Listener
 from spark_connect_rt.errors import EXIT_LISTENER_TAKEN, EXIT_PART_FAILED, StartupError
 from spark_connect_rt.ports.supervision import Part, Report, report_nowhere, watched
 from spark_connect_rt.rest.listening.connections import CONNECTIONS_MAX
+from spark_connect_rt.rest.listening.free_ports import FreePorts, listening
 from spark_connect_rt.rest.listening.turns import InTurns
 
 if TYPE_CHECKING:
     from spark_connect_rt.rest.listening.calm_server import CalmServer
 
-BACKLOG = 128  # until ``start``; then calm_server.BACKLOG
 KEPT_ALIVE_S = 90  # clients and balancers keep idle connections for 60 or 75 s, and must be the ones that close them
 STARTED_LIMIT_S = 30.0
 
@@ -39,8 +40,10 @@ class RestServer:
         setting: str = "listeners",
         report: Report = report_nowhere,
         connections_max: int = CONNECTIONS_MAX,
+        ports: FreePorts | None = None,
     ) -> None:
-        """``report`` is called for a server that ended unasked."""
+        """``report`` is called for a server that ended unasked; ``ports`` may hold the socket already."""
+        self._ports = ports or FreePorts()
         self._connections_max = connections_max
         self._report = report
         self._app = app
@@ -60,15 +63,10 @@ class RestServer:
         if self._socket is not None:
             return
         try:
-            self._socket = _listening(self.host, self.port)
+            self._socket = self._ports.take(self.host, self.port) or listening(self.host, self.port)
         except OSError as error:
-            scheme = "https" if self._tls else "http"
-            listener = f"{scheme}://{self.host or '0.0.0.0'}:{self.port}"
-            raise StartupError(
-                f"cannot listen on {listener} (setting '{self._setting}'): {error.strerror or error}. "
-                "Stop what uses the port, or give this worker another one.",
-                exit_code=EXIT_LISTENER_TAKEN,
-                code="CRT-1085",
+            raise cannot_listen(
+                Listener("https" if self._tls else "http", self.host, self.port), self._setting, error
             ) from error
         self.port = int(self._socket.getsockname()[1])
 
@@ -156,22 +154,16 @@ class RestServers:
             server.stop()
 
 
+def cannot_listen(listener: Listener, setting: str, error: OSError) -> StartupError:
+    """Return what a worker whose listener cannot be had ends with (exit code 16)."""
+    return StartupError(
+        f"cannot listen on {listener.scheme}://{listener.host or '0.0.0.0'}:{listener.port} (setting '{setting}'): "
+        f"{error.strerror or error}. Stop what uses the port, or give this worker another one.",
+        exit_code=EXIT_LISTENER_TAKEN,
+        code="CRT-1085",
+    )
+
+
 def _is_no_offered_upgrade(record: logging.LogRecord) -> bool:
     """Every client of the JDK offers HTTP/2 with each request: who does not take it up goes on with HTTP/1.1."""
     return not record.msg.startswith(("Unsupported upgrade request", "No supported WebSocket library"))
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    """Return a bound, listening socket. SO_REUSEADDR only lets a restart pass over connections in TIME_WAIT."""
-    family, kind, protocol, _, address = socket.getaddrinfo(
-        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    listener = socket.socket(family, kind, protocol)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(BACKLOG)
-    except OSError:
-        listener.close()
-        raise
-    return listener

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.runtime.herder.requests.connector_requests import ConnectorRequests
 from spark_connect_rt.runtime.herder.steps.event_inbox import EventInbox
 from spark_connect_rt.runtime.herder.steps.membership import Membership
 from spark_connect_rt.runtime.herder.steps.publishing import Publishing
@@ -130,7 +131,9 @@ def handing_in_is_not_tried_again(patch: Patch) -> None:
 
 def task_sets_that_a_compaction_loses_are_left(patch: Patch) -> None:
     patch.setattr(ConfigFold, "_overtake", lambda fold, name: None)
-    # Only a connector that is configured again as it was loses its set so: let the users do that often.
+    # Only a connector that is configured again as it was loses its set so: let the users do that often, and the leader
+    # write it as one of Java's does.
+    patch.setattr(ConnectorRequests, "_unchanged", lambda self, name, config: None)
     patch.setattr(simulated_users, "memory_source", lambda tasks, records: memory_source(tasks, records="5"))
 
 

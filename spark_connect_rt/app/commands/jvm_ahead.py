@@ -24,7 +24,7 @@ from spark_connect_rt.spark.driver.session import (
     session_begun,
     start_zygote_for,
 )
-from spark_connect_rt.spark.jvm.session_conf import of_session
+from spark_connect_rt.spark.jvm.session_conf import connect_session_of, of_session
 
 END_LIMIT_S = 5.0
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ def start_jvm_ahead(settings: Mapping[str, str]) -> None:
         settings: a worker file's; ``spark.*`` and ``group.id`` count.
     """
     asked = of_session(settings)
-    if asked is None or "PYSPARK_GATEWAY_PORT" in os.environ:
+    if asked is None or "PYSPARK_GATEWAY_PORT" in os.environ or connect_session_of(settings, os.environ):
         return
     spark, group = asked
     load_pandas_on_demand()

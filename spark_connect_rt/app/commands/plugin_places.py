@@ -6,13 +6,16 @@ import getpass
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from spark_connect_rt.app.cluster.session import Session
 from spark_connect_rt.app.plugin_report import import_all, plugin_report
 from spark_connect_rt.app.worker_plugins import install_directory, plugins_of
 from spark_connect_rt.client import calls, management_calls
+from spark_connect_rt.config.worker.listeners import is_loopback
 from spark_connect_rt.config.worker.plugin_install import PluginInstallSettings
-from spark_connect_rt.errors import BadRequestError, NotFoundError
+from spark_connect_rt.embedded.install_token import read_token, token_file
+from spark_connect_rt.errors import BadConfigError, BadRequestError, NotFoundError
 from spark_connect_rt.plugin_install.folders import PluginFolder
 from spark_connect_rt.plugin_install.installer import Installer
 from spark_connect_rt.plugin_install.sources import folder_name
@@ -63,14 +66,24 @@ class OnCluster:
 
     def install(self, wanted: WantedPlugin) -> Mapping[str, Any]:
         """See PluginPlace."""
-        return self._session.ask(management_calls.install_plugin(json_of(wanted)))
+        return self._session.ask(management_calls.install_plugin(json_of(wanted), self._token()))
 
     def prepare_java(self, name: str, version: str) -> None:
         """See PluginPlace; workers do it beside the first JVM that they start for it."""
 
     def remove(self, name: str, version: str) -> None:
         """See PluginPlace."""
-        self._session.ask(management_calls.remove_plugin(name, version))
+        self._session.ask(management_calls.remove_plugin(name, version, self._token()))
+
+    def _token(self) -> str:
+        """Return the token of this user on this machine, for a worker here; nothing for one elsewhere."""
+        hosts = [urlsplit(address).hostname or "" for address in self._session.client.bases("/admin/plugins")]
+        if not all(map(is_loopback, hosts)):
+            return ""
+        try:
+            return read_token(token_file())
+        except BadConfigError:  # no worker of this user was started here, or it has another file
+            return ""
 
 
 class OnThisMachine:

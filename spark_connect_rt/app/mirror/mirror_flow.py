@@ -63,6 +63,9 @@ class FlowWorker(DistributedWorker):
         nowhere = Advertised("NOTUSED", f"{socket.getfqdn()}/{flow}/{uuid.uuid4()}")
         self.address = around.address or nowhere
 
+    def _bind(self) -> None:
+        """Bind nothing: all flows of a process share its listeners."""
+
     def _dependencies(self, admin: KafkaAdmin, runner: DeferredRunner) -> HerderDependencies:
         dependencies = super()._dependencies(admin, runner)
         can_ask = self._around.address is not None

@@ -16,11 +16,11 @@ from typing import Any
 
 from rich.console import Console
 
-from spark_connect_rt.app.connect_worker import require_descriptors
 from spark_connect_rt.app.logging_setup import set_up_logging
 from spark_connect_rt.app.mirror.mirror_flow import RunningFlow, Surroundings
 from spark_connect_rt.app.mirror.mirror_rest import FlowApplications, internal_servers
 from spark_connect_rt.app.mirror.mirror_view import show
+from spark_connect_rt.app.rest_api import settled_listeners
 from spark_connect_rt.app.serving import await_end
 from spark_connect_rt.app.signals import stop_asked
 from spark_connect_rt.app.worker_plugins import providers_of
@@ -31,7 +31,9 @@ from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.mirror.maker_config import MirrorMakerConfig, SourceAndTarget
 from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
 from spark_connect_rt.ports.herder_values import WorkerProgress
+from spark_connect_rt.rest.listening.free_ports import FreePorts
 from spark_connect_rt.rest.server import RestServers
+from spark_connect_rt.spark.jvm.surroundings import require_surroundings
 
 STOP_LIMIT_S = 120.0
 
@@ -83,6 +85,7 @@ class MirrorMaker:
 
     def __init__(self, raw: Mapping[str, str], targets: Collection[str] = ()) -> None:
         """Take the file's settings; ``targets``: only flows to these. Raises BadConfigError with every problem."""
+        self._raw = raw
         self.config = maker_config(raw)
         flows = self.config.flows(targets)
         self._session = SharedSession(raw, len(flows))
@@ -90,16 +93,17 @@ class MirrorMaker:
         self._servers: RestServers | None = None
         address = None
         if self.config.internal_rest:
-            rest = RestSettings.of(raw)
+            ports = FreePorts()
+            rest = settled_listeners(RestSettings.of(raw), ports)
             address = advertised(rest, socket.getfqdn())
-            self._servers = internal_servers(parse_listeners(rest.listeners), raw, applications)
+            self._servers = internal_servers(parse_listeners(rest.listeners), raw, applications, ports)
         around = Surroundings(self.config, self._session.get, applications, address)
         self.crashed = around.crashed
         self._flows = [RunningFlow(flow, around) for flow in flows]
 
     def start(self) -> None:
         """Start every flow. Raises StartupError: there is no Java, or the listener is taken."""
-        require_descriptors()
+        require_surroundings(self._raw)
         os.environ["JAVA_HOME"] = str(find_java().home)
         if self._servers is not None:
             self._servers.start()

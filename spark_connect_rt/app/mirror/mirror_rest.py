@@ -24,6 +24,7 @@ from spark_connect_rt.mirror.maker_config import INTERNAL_REST, SourceAndTarget
 from spark_connect_rt.ports.herder import HerderApi
 from spark_connect_rt.ports.peer_client import PeerAnswer, PeerClient
 from spark_connect_rt.rest.app import create_internal_app
+from spark_connect_rt.rest.listening.free_ports import FreePorts
 from spark_connect_rt.rest.server import RestServers
 
 
@@ -92,8 +93,11 @@ class FlowApplications:
 
 
 def internal_servers(
-    listeners: Sequence[Listener], raw: Mapping[str, str], applications: FlowApplications
+    listeners: Sequence[Listener],
+    raw: Mapping[str, str],
+    applications: FlowApplications,
+    ports: FreePorts | None = None,
 ) -> RestServers:
     """Return the servers on the file's ``listeners``, not started. Raises BadConfigError."""
     whole = Starlette(routes=[Mount("/", app=applications)], lifespan=applications.lifespan)
-    return RestServers(servers_of(whole, listeners, raw, LISTENERS))
+    return RestServers(servers_of(whole, listeners, raw, LISTENERS, ports=ports))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from spark_connect_rt.config.worker.worker_config import RestSettings
 from spark_connect_rt.errors import BadConfigError
@@ -15,11 +16,16 @@ _LISTENER = re.compile(r"^(?P<scheme>https?)://(?P<host>\[[^\]]*\]|[^:/\[\]]*):(
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One address of ``listeners``; an empty host means every interface."""
+    """One address of ``listeners``; an empty host means every interface, port 0 one that the system chooses."""
 
     scheme: str
     host: str
     port: int
+
+    def __str__(self) -> str:
+        """Return it as the setting has it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +78,13 @@ def advertised(rest: RestSettings, local_host: str) -> Advertised:
 
 def _reachable(host: str) -> str:
     return "" if host in ("0.0.0.0", "::") else host
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a name or address is one of this machine's for itself. Pure."""
+    if host.lower() in ("localhost", "localhost."):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -12,6 +12,7 @@ from spark_connect_rt.config.validators import AtLeast, one_of
 MEDIUM, LOW = Importance.MEDIUM, Importance.LOW
 DIRECTORY = "connectrt.plugins.directory"
 INSTALL = "connectrt.plugins.install"
+TOKEN_FILE = "connectrt.plugins.install.token.file"
 ALLOWED = "connectrt.plugins.allowed"
 SIZE_MAX = "connectrt.plugins.size.max.bytes"
 STORAGE_TOPIC = "connectrt.plugins.storage.topic"
@@ -34,9 +35,19 @@ PLUGIN_INSTALL = ConfigDef(
             Type.STRING,
             LOOPBACK,
             MEDIUM,
-            "Who may install and remove plug-ins over REST. loopback: clients on this machine; allow: every client of "
-            "the REST API; deny: no client. What a plug-in holds runs with the worker's rights.",
+            "Who may install and remove plug-ins over REST. loopback: clients on this machine, on admin.listeners that "
+            "are on loopback addresses only, or with the token of connectrt.plugins.install.token.file; allow: every "
+            "client of the REST API; deny: no client. What a plug-in holds runs with the worker's rights.",
             one_of(LOOPBACK, ALLOW, DENY, ignore_case=True),
+        ),
+        ConfigKey(
+            TOKEN_FILE,
+            Type.STRING,
+            None,
+            LOW,
+            "File of mode 600 with the token that a client on this machine sends in X-Connectrt-Install-Token, as "
+            "connectrt plugins does by itself. Made when it is missing. Not set: install.token in the cache "
+            "(CONNECTRT_CACHE, else ~/.cache/connectrt) of the user that the worker runs as.",
         ),
         ConfigKey(
             ALLOWED,
@@ -82,6 +93,7 @@ class PluginInstallSettings(SettingsGroup):
     definition: ClassVar[ConfigDef] = PLUGIN_INSTALL
     connectrt_plugins_directory: str | None
     connectrt_plugins_install: str
+    connectrt_plugins_install_token_file: str | None
     connectrt_plugins_allowed: tuple[str, ...]
     connectrt_plugins_size_max_bytes: int
     connectrt_plugins_storage_topic: str | None

@@ -1,22 +1,25 @@
 """``/admin/plugins``: installs, lists and removes plug-ins while the worker runs (ours).
 
 Owns who may change them: ``connectrt.plugins.install``. A page in a browser may not, wherever it comes from: the body
-must be JSON, and from loopback clients the name they used for this worker must be one of this machine's.
+must be JSON, and from loopback clients the name they used for this worker must be one of this machine's. Nor may the
+clients of a proxy on this machine, all of which come from a loopback address: who may shows a token (install_token.py).
 """
 
 from __future__ import annotations
 
 import asyncio
+import hmac
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from ipaddress import ip_address
 from typing import Any, TypeVar
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from spark_connect_rt.config.worker.plugin_install import ALLOW, DENY, INSTALL, LOOPBACK
+from spark_connect_rt.config.worker.listeners import is_loopback
+from spark_connect_rt.config.worker.plugin_install import ALLOW, DENY, INSTALL, LOOPBACK, TOKEN_FILE
 from spark_connect_rt.errors import BadRequestError, DataError, ForbiddenError, NotFoundError
 from spark_connect_rt.ports.plugin_installs import PluginInstalls, WantedPlugin
 from spark_connect_rt.protocol.json_text import decode_json
@@ -36,9 +39,13 @@ class InstallRights:
 
     installs: PluginInstalls
     mode: str
+    token: str = ""  # of connectrt.plugins.install.token.file; empty: none counts
+    is_private: bool = False  # served on loopback ``admin.listeners`` alone, which no proxy for others stands before
 
 
 T = TypeVar("T")
+TOKEN_HEADER = "X-Connectrt-Install-Token"
+CHANGES_AT_ONCE = 2  # a download may take minutes, and reads of the management API must not wait for it
 _PROXIED = ("forwarded", "x-forwarded-for", "x-real-ip")
 _WANTED = ("source", "sha512", "name", "version")
 
@@ -46,6 +53,7 @@ _WANTED = ("source", "sha512", "name", "version")
 def add_routes(routes: APIRouter, plugins: ReadPlugins | None, rights: InstallRights | None) -> None:
     """Add the routes; ``rights`` None: nothing is installed here."""
     installs = rights.installs if rights else None
+    changes = ThreadPoolExecutor(CHANGES_AT_ONCE, thread_name_prefix="plugin-installs")
 
     @routes.get("/admin/plugins")
     async def all_plugins() -> Response:
@@ -64,7 +72,7 @@ def add_routes(routes: APIRouter, plugins: ReadPlugins | None, rights: InstallRi
         where = _allowed(request, rights)
         wanted = read_wanted(await json_body(request))
         client = who(request)
-        return JsonResponse(await _beside(lambda: where.install(wanted, client)), 201)
+        return JsonResponse(await _beside(lambda: where.install(wanted, client), changes), 201)
 
     @routes.get("/admin/plugins/{plugin}")
     async def versions(plugin: str) -> Response:
@@ -81,13 +89,13 @@ def add_routes(routes: APIRouter, plugins: ReadPlugins | None, rights: InstallRi
         """Remove an installed plug-in from every worker of the group; refused while a connector uses it."""
         where = _allowed(request, rights)
         name, number, client = decoded(plugin), decoded(version), who(request)
-        await _beside(lambda: where.remove(name, number, client))
+        await _beside(lambda: where.remove(name, number, client), changes)
         return Response(status_code=204)
 
 
-async def _beside(work: Callable[[], T]) -> T:
-    """Do what blocks on a thread of its own."""
-    return await asyncio.get_running_loop().run_in_executor(None, work)
+async def _beside(work: Callable[[], T], threads: ThreadPoolExecutor | None = None) -> T:
+    """Do what blocks on one of ``threads``; None: on those that all reads share."""
+    return await asyncio.get_running_loop().run_in_executor(threads, work)
 
 
 def read_wanted(data: bytes) -> WantedPlugin:
@@ -104,41 +112,41 @@ def read_wanted(data: bytes) -> WantedPlugin:
     return WantedPlugin(**{**asdict(WantedPlugin("")), **body})
 
 
-def may_change(mode: str, client: str, headers: Mapping[str, str]) -> bool:
+def may_change(
+    mode: str, client: str, headers: Mapping[str, str], *, token: str = "", is_private: bool = False
+) -> bool:
     """Tell whether a client may install and remove. Pure.
 
     Args:
         mode: ``connectrt.plugins.install``.
         client: its address.
         headers: of the request, names in lower case.
+        token: that a client of the listeners for everybody must send; empty: none will do.
+        is_private: the request came by a listener that only this machine's clients are meant to reach.
     """
     if mode.lower() == ALLOW:
         return True
     if mode.lower() != LOOPBACK or any(name in headers for name in _PROXIED):
         return False
-    return _is_loopback(client) and _is_loopback(_host_of(headers.get("host", "")))
+    given = headers.get(TOKEN_HEADER.lower(), "")
+    is_known = is_private or (bool(token) and hmac.compare_digest(given.encode(), token.encode()))
+    return is_known and is_loopback(client) and is_loopback(_host_of(headers.get("host", "")))
 
 
 def _host_of(host: str) -> str:
     return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
 
 
-def _is_loopback(host: str) -> bool:
-    if host.lower() in ("localhost", "localhost."):
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def _allowed(request: Request, rights: InstallRights | None) -> PluginInstalls:
     client = request.client.host if request.client else ""
     mode = rights.mode if rights else DENY
-    if rights is None or not may_change(mode, client, request.headers):
+    if rights is None or not may_change(
+        mode, client, request.headers, token=rights.token, is_private=rights.is_private
+    ):
         raise ForbiddenError(
             f"plug-ins are not installed or removed by this client ({client or 'unknown'}): {INSTALL}={mode} in the "
-            f"worker's file; {LOOPBACK} lets clients on the worker's machine do it, {ALLOW} every client",
+            f"worker's file; {LOOPBACK} lets clients on the worker's machine do it that send the token of {TOKEN_FILE} "
+            f"in {TOKEN_HEADER}, or that use admin.listeners on a loopback address; {ALLOW} lets every client",
             code="CRT-1160",
         )
     return rights.installs

@@ -66,6 +66,21 @@ def of_session(settings: Mapping[str, str]) -> tuple[dict[str, str], str] | None
     return None if unresolved else (spark, settings.get("group.id") or "worker")
 
 
+def connect_session_of(settings: Mapping[str, str], environment: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return (setting or variable, its value) by which Spark would make a session of Spark Connect; None: none does.
+
+    pyspark reads the variables whatever a session's builder is given, and ``spark-submit --remote`` sets them.
+    """
+    if settings.get("spark.remote"):
+        return "spark.remote", settings["spark.remote"]
+    if settings.get("spark.api.mode", "").strip().lower() == "connect":
+        return "spark.api.mode", settings["spark.api.mode"]
+    for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):
+        if environment.get(name):
+            return name, environment[name]
+    return None
+
+
 def engine_conf(given: Mapping[str, str] = NOTHING_GIVEN, version: str = VERSION) -> dict[str, str]:
     """Return what slices need of Spark of this version; ``given``: the session's other settings, with its master."""
     if not has(UNIX_SOCKETS, version):

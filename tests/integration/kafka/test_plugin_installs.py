@@ -34,6 +34,7 @@ def workers(
     def worker(name: str) -> ThreadsWorkerProcess:
         own = {
             "connectrt.plugins.directory": str(folder / f"plugins-{name}"),
+            "connectrt.plugins.install": "allow",
             "plugin.path": str(folder / "dropped"),
             "connectrt.plugins.watch.interval.ms": "200",
         }

@@ -82,7 +82,12 @@ def test_two_connectors_of_two_plugins_run_side_by_side(broker: EmbeddedKafka, t
     vault = tmp_path / "vault.properties"
     vault.write_text("key=S3CRET.value\n")
     providers = {"config.providers": "file", "config.providers.file.class": "FileConfigProvider"}
-    settings = {"plugin.path": str(plugins), "spark.master": "local[*]", **providers}
+    settings = {
+        "plugin.path": str(plugins),
+        "connectrt.plugins.install": "allow",
+        "spark.master": "local[*]",
+        **providers,
+    }
     worker = SparkWorkerProcess(tmp_path / "worker", broker.bootstrap_servers, "plugin-path", properties=settings)
     with worker:
         listed = worker.rest.request("GET", "/connector-plugins").json()

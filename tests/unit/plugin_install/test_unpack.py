@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import tarfile
 import zipfile
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from spark_connect_rt.errors import BadRequestError
-from spark_connect_rt.plugin_install.unpack import unpack
+from spark_connect_rt.plugin_install.unpack import safe_target, unpack
 from tests.unit.plugin_install.archives import jar_bytes, plugin_jar, plugin_zip, tgz
 
 LIMIT_BYTES = 10_000
@@ -70,3 +72,27 @@ def test_what_is_no_archive(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"<html>Not found</html>")
     with pytest.raises(BadRequestError, match=r"cannot be unpacked|is no jar"):
         unpack(tmp_path / name, tmp_path / "out", LIMIT_BYTES)
+
+
+@pytest.mark.parametrize("entry", [".", "", "/", "./.", "a:b", "\0"])
+def test_an_entry_that_names_no_file(tmp_path: Path, entry: str) -> None:
+    with pytest.raises(ValueError, match="leads out of its folder"):
+        safe_target(tmp_path, entry)
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.tgz"])
+def test_a_damaged_archive_is_refused_or_unpacked_and_nothing_else(tmp_path: Path, name: str) -> None:
+    if name == "a.zip":
+        with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_DEFLATED) as archive:
+            for number in range(5):
+                archive.writestr(f"lib/{number}.txt", b"text " * 100)
+    else:
+        tgz(tmp_path / name, [(tarfile.TarInfo(f"lib/{number}.txt"), b"text " * 100) for number in range(5)])
+    whole, chance = (tmp_path / name).read_bytes(), random.Random(7)
+    for attempt in range(300):
+        damaged = bytearray(whole)
+        for _ in range(chance.randint(1, 4)):
+            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        (tmp_path / name).write_bytes(damaged[: chance.choice([len(damaged), chance.randrange(len(damaged))])])
+        with contextlib.suppress(BadRequestError):
+            unpack(tmp_path / name, tmp_path / f"out{attempt}", LIMIT_BYTES)

@@ -9,11 +9,11 @@ import sys
 
 import pytest
 
-from spark_connect_rt.app.connect_worker import require_descriptors
-from spark_connect_rt.app.exit_codes import EXIT_CODES, EXIT_TOO_FEW_FILES
-from spark_connect_rt.errors import StartupError
+from spark_connect_rt.app.exit_codes import EXIT_CODES
+from spark_connect_rt.errors import EXIT_TOO_FEW_FILES, StartupError
 from spark_connect_rt.ports import descriptor_limit
 from spark_connect_rt.ports.descriptor_limit import MINIMUM, MOST, RECOMMENDED, open_descriptors, raise_descriptor_limit
+from spark_connect_rt.spark.jvm.surroundings import require_descriptors
 
 
 @pytest.fixture

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -108,7 +110,13 @@ def test_who_may_not_is_sent_away_with_the_setting(method: str, path: str, mode:
     ],
 )
 def test_the_setting_says_who_may(mode: str, client: str, headers: Mapping[str, str], may: bool) -> None:
-    assert may_change(mode, client, headers) is may
+    assert may_change(mode, client, headers, is_private=True) is may
+    shown = {**headers, "x-connectrt-install-token": "t" * 43}
+    assert may_change(mode, client, shown, token="t" * 43) is may
+    if mode.lower() == "loopback":  # a proxy on this machine that adds no header looks like this
+        assert not may_change(mode, client, headers, token="t" * 43)
+        assert not may_change(mode, client, shown, token="u" * 43)
+        assert not may_change(mode, client, {**shown, "x-connectrt-install-token": ""})
 
 
 def test_a_page_of_another_site_cannot_send_what_is_read() -> None:
@@ -117,3 +125,24 @@ def test_a_page_of_another_site_cannot_send_what_is_read() -> None:
     answer = ask(app, "POST", "/admin/plugins", b'{"source": "g:one:1.0"}', Content_Type="text/plain")
     assert answer.status_code == 415
     assert installs.calls == []
+
+
+def test_installs_that_take_long_keep_no_read_waiting() -> None:
+    go_on = threading.Event()
+
+    class Slow(FakeInstalls):
+        def install(self, wanted: WantedPlugin, who: str) -> InstalledInfo:
+            go_on.wait(20)
+            return self.info
+
+    async def run() -> tuple[int, list[int]]:
+        app = create_app(FakeHerder(), installs=InstallRights(Slow(), "allow"))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://h") as client:
+            body = {"source": "g:one:1.0"}
+            asked = [asyncio.ensure_future(client.post("/admin/plugins", json=body)) for _ in range(50)]
+            await asyncio.sleep(0)
+            read = await asyncio.wait_for(client.get("/admin/plugins"), 10)
+            go_on.set()
+            return read.status_code, [one.status_code for one in await asyncio.gather(*asked)]
+
+    assert asyncio.run(run()) == (200, [201] * 50)

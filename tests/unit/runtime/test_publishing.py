@@ -26,6 +26,7 @@ STATE: Any = SimpleNamespace(
     stopping=False,
     rejoin_asked=False,
     is_leader=False,
+    own_group=True,
     held=SimpleNamespace(connectors={"a"}),
     standing=SimpleNamespace(leader_url="http://leader:8083/"),
     protocol=SimpleNamespace(version=1),

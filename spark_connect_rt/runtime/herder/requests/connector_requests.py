@@ -43,6 +43,8 @@ from spark_connect_rt.runtime.herder.steps.publishing import Publishing
 from spark_connect_rt.runtime.herder.steps.reconciling import Reconciling
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.herder.views import ConnectorViews
+from spark_connect_rt.runtime.worker.answers import answer_by, answered
+from spark_connect_rt.state.connector_status import State
 from spark_connect_rt.state.target_state import TargetState
 
 T = TypeVar("T")
@@ -142,7 +144,7 @@ class ConnectorRequests:
         self.require_version(name, expected)
         created = not self._store.snapshot().contains(name)
         self._beginnings.refuse_under_way(name)
-        return self._write_config(name, config, None, created)
+        return self._unchanged(name, config) or self._write_config(name, config, None, created)
 
     def config_to_patch(self, name: str, expected: int | None = None) -> Mapping[str, str]:
         """Return the raw configuration that a patch applies to; the leader's, as it decides."""
@@ -160,7 +162,22 @@ class ConnectorRequests:
         self, name: str, before: Mapping[str, str], config: Mapping[str, str]
     ) -> Future[ConfigWritten] | None:
         """Replace the configuration if it still is ``before``; None: it changed since, patch that one."""
-        return None if self.config_to_patch(name) != before else self._write_config(name, config, None, created=False)
+        if self.config_to_patch(name) != before:
+            return None
+        return self._unchanged(name, config) or self._write_config(name, config, None, created=False)
+
+    def _unchanged(self, name: str, config: Mapping[str, str]) -> Future[ConfigWritten] | None:
+        """Return the answer to a configuration that is stored already, None when it has to be written.
+
+        Only the leader writes configurations, so its snapshot is up to date. Java writes the same record once more,
+        which puts it behind the task set (``ClusterConfigState.overtaken``) and restarts the Connector instance: one
+        that FAILED is restarted here, too.
+        """
+        snapshot, status = self._store.snapshot(), self._deps.status_store.connector(name)
+        has_failed = status is not None and status.state is State.FAILED
+        if snapshot.connector_config(name) != config or name in snapshot.pending or has_failed:
+            return None
+        return answered(lambda: ConfigWritten(False, self._views.connector_info(name)))
 
     def _delete(self, name: str) -> Future[None]:
         """Tombstone it; tasks stop in the rebalance that follows."""
@@ -190,8 +207,15 @@ class ConnectorRequests:
         """Write an empty task set and STOPPED."""
         self._require_leader(f"stop connector {name}")
         self._require_known(name, f"Unknown connector {name}")
+        if self._is_stopped(name):  # by what is read here; any worker may have written since that it is resumed
+            return self._after_read(lambda: None if self._is_stopped(name) else self._stop_connector(name))
         stage = f"writing the STOPPED target stage for connector {name} to the config topic"
         return self._write(stage, lambda: self._store.put_stopped(name), _nothing)
+
+    def _is_stopped(self, name: str) -> bool:
+        snapshot = self._store.snapshot()
+        is_over = snapshot.target_state(name) is TargetState.STOPPED and not snapshot.tasks(name)
+        return is_over and name not in snapshot.pending
 
     def _restart_connector(self, name: str) -> Future[None]:
         """Restart the Connector instance alone; answered once the new one runs."""
@@ -282,6 +306,21 @@ class ConnectorRequests:
                 promised.set_exception(failure)
 
         self._calls.begin(stage, write, done)
+        return promised
+
+    def _after_read(self, then: Callable[[], T | Future[T]]) -> Future[T]:
+        """Read the config topic to its end beside the tick; answer with what ``then`` returns on it afterwards."""
+        promised: Future[T] = Future()
+
+        def done(error: Exception | None, _now_ms: int) -> None:
+            if error is not None:
+                promised.set_exception(error)
+            else:
+                answer_by(promised, then)
+
+        limit_ms = self._deps.settings.worker_sync_timeout_ms
+        stage = "reading to the end of the config topic"
+        self._calls.begin(stage, lambda: self._store.refresh(limit_ms), done)
         return promised
 
     def _not_written(self, error: Exception) -> None:

@@ -24,6 +24,7 @@ from spark_connect_rt.state.target_state import TargetState
 
 SETS_MOST, TASKS_MOST = 200, 500  # in one write: what a broker takes in some milliseconds
 READ_PAUSE_MS = 1_000
+MIXED_REPAIR_PAUSE_MS = 3_600_000  # a segment is compacted a week after its first record, unless it grows fast
 REPAIR_PAUSE_MS = 1_000  # until what was written is read here; the leader may have seen nothing left to write
 log = logging.getLogger(__name__)
 
@@ -52,6 +53,7 @@ class Publishing:
         self._calls = calls
         self._pending: dict[str, _Pending] = {}
         self._read_again_ms = 0
+        self._overtaken_ms: dict[str, int] = {}  # when a set was first found to be, in a group with a Java worker
         self._repaired_ms: dict[str, int] = {}  # when a connector's stored set was last found to be incomplete
 
     def take(self, generated: TaskConfigsGenerated, now_ms: int) -> None:
@@ -106,12 +108,26 @@ class Publishing:
         Java leaves such a set as it is: a worker that starts after a compaction is given tasks it knows nothing of.
         """
         snapshot, held = self._deps.config_store.snapshot(), self._state.held
+        if self._overtaken_ms:
+            self._overtaken_ms = {name: at for name, at in self._overtaken_ms.items() if name in snapshot.overtaken}
         for name in snapshot.inconsistent | snapshot.overtaken:
+            if name not in snapshot.inconsistent and not self._repairs_overtaken(name, now_ms):
+                continue
             if held is None or name not in held.connectors or snapshot.target_state(name) is not TargetState.STARTED:
                 continue
             if now_ms - self._repaired_ms.get(name, -REPAIR_PAUSE_MS) >= REPAIR_PAUSE_MS:
                 self._repaired_ms[name] = now_ms
                 self._pending.setdefault(name, _Pending(None, now_ms))
+
+    def _repairs_overtaken(self, name: str, now_ms: int) -> bool:
+        """Return whether a set that a compaction would lose is written again now.
+
+        In a group with a Java worker that restarts every task of the set, and a Java leader puts the connector behind
+        its set each time somebody sends it the configuration that it has. So it is done once in a while there.
+        """
+        if self._state.own_group or name not in self._deps.config_store.snapshot().overtaken:
+            return True
+        return now_ms - self._overtaken_ms.setdefault(name, now_ms) >= MIXED_REPAIR_PAUSE_MS
 
     def _publish_one(self, name: str, pending: _Pending, now_ms: int, held: Set[str], to_write: dict[str, str]) -> str:
         """Do what is due of one connector; a set for this worker to write goes to ``to_write``, with the reason."""
@@ -123,7 +139,7 @@ class Publishing:
             pending.due_ms = now_ms + 60_000  # the answer replaces this entry
             self._worker.generate_task_configs(name)
             return f"generates task configs of {name} again"
-        why = self._why_changed(pending.generated, snapshot)
+        why = self._why_changed(pending.generated, snapshot, now_ms)
         if why is None:
             del self._pending[name]
             return ""
@@ -136,20 +152,22 @@ class Publishing:
         self._forwarding.hand_in(leader_url, name, configs, self._signing_key(snapshot))
         return f"hands {len(configs)} task configs of {name} to the leader: {why}"
 
-    def _why_changed(self, generated: TaskConfigsGenerated, snapshot: ClusterConfigState) -> str | None:
+    def _why_changed(self, generated: TaskConfigsGenerated, snapshot: ClusterConfigState, now_ms: int) -> str | None:
         name = generated.connector
         current = snapshot.connector_config(name)
         if current is None or current != generated.connector_config:
             return None  # made from an older configuration; the restarted connector answers again
         if snapshot.target_state(name) is TargetState.STOPPED:
             return None
-        return self.changed(name, generated.configs, snapshot)
+        return self.changed(name, generated.configs, snapshot, now_ms)
 
-    def changed(self, name: str, configs: Sequence[Mapping[str, str]], snapshot: ClusterConfigState) -> str | None:
-        """Return why the stored set must be rewritten, None when it need not be."""
+    def changed(
+        self, name: str, configs: Sequence[Mapping[str, str]], snapshot: ClusterConfigState, now_ms: int | None = None
+    ) -> str | None:
+        """Return why the stored set must be rewritten, None when it need not be; ``now_ms`` None: another asks."""
         if name in snapshot.inconsistent:
             return "the stored task set is incomplete"
-        if name in snapshot.overtaken:
+        if name in snapshot.overtaken and (now_ms is None or self._repairs_overtaken(name, now_ms)):
             return "the stored task set would be lost by a compaction"
         return task_configs_changed(
             configs,
