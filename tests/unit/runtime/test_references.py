@@ -101,6 +101,8 @@ BESIDE: dict[str, dict[str, str]] = {
     },
     "predicates": {"predicates.gone.type": "RecordIsTombstone"},
     "topics.regex": {"topics": ""},
+    "transaction.boundary": {"transaction.boundary.interval.ms": "100"},
+    "transaction.boundary.interval.ms": {"transaction.boundary": "interval"},
     "errors.deadletterqueue.topic.name": {"errors.deadletterqueue.topic.replication.factor": "1"},
 }
 CREATION = {
@@ -202,7 +204,11 @@ def pairs() -> Iterator[Pairs]:
         "MemorySource%python": MemorySource,
     }
     versions = {f"{name}@1.0": name for name in ("StringConverter", "SimpleHeaderConverter")}
-    config = {"config.providers": "said", "config.providers.said.class": "Said"}
+    config = {
+        "config.providers": "said",
+        "config.providers.said.class": "Said",
+        "exactly.once.source.support": "enabled",  # else two settings have no effect at all
+    }
     with InProcessCluster({"Said": Said, **classes}, config) as cluster:
         cluster._classes |= {name: cluster._classes[plain] for name, plain in versions.items()}
         made = Pairs(cluster)
