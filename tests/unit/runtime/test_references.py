@@ -25,6 +25,7 @@ from tests.unit.runtime.cluster_stories import create
 from tests.unit.runtime.test_sink_story import numbers
 
 PLAIN, REFERENCE = "plain", "reference"
+RECORDS = 20
 NEVER = {"name"}  # it is the key of the configuration: what REST calls the connector
 HEALTH = {
     "errors.restart.policy": "backoff",
@@ -130,7 +131,7 @@ class Pairs:
         self.deps: HerderDependencies | None = None
         cluster.on_made = self._made
         self.worker = cluster.add_worker()
-        cluster.write("in", numbers(range(20)))
+        cluster.write("in", numbers(range(RECORDS)))
 
     def _made(self, _name: str, deps: HerderDependencies, _herder: object) -> None:
         do, self.deps = deps.runner.do, deps
@@ -156,8 +157,13 @@ class Pairs:
         states = self.cluster.states(name)
         if states.get(name) == "FAILED" or "FAILED" in states.values():
             return True
-        moved = delivered[name] if name.startswith("sink") else self.worker.herder.views.offsets(name)
-        return len(states) > 1 and set(states.values()) == {"RUNNING"} and bool(moved)
+        tasks, offsets = len(states) - 1, [one.offset or {} for one in self.worker.herder.views.offsets(name)]
+        if name.startswith("sink"):
+            moved = len(delivered[name]) == RECORDS and offsets == [{"kafka_offset": RECORDS}]
+        else:
+            settings = self.worker.herder.views.connector_config(name).resolved(self.deps.resolve) if self.deps else {}
+            moved = offsets == [{"position": int(settings["records"])}] * tasks
+        return tasks > 0 and set(states.values()) == {"RUNNING"} and moved
 
     def effect(self, name: str) -> Any:
         """Return what the connector did, without its name."""
