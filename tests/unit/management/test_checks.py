@@ -6,11 +6,10 @@ import pickle
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
-from spark_connect_rt.api.config_provider import ConfigProvider
 from spark_connect_rt.api.outside_checks import Finding, Level, OutsideCheck
 from spark_connect_rt.errors import BadConfigError, ConnectError, NotFoundError, RetriableError, TimedOutError
 from spark_connect_rt.management.checks.addresses import Address, addresses_in, reached
@@ -22,7 +21,7 @@ from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.reach import ReachPart
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
 from spark_connect_rt.testing.memory_connectors import MemorySource
-from tests.unit.runtime.cluster_stories import create, emitted, expected, source
+from tests.unit.runtime.cluster_stories import Said, create, emitted, expected, source
 
 STRINGS = {"key.converter": "StringConverter", "value.converter": "StringConverter"}
 
@@ -36,13 +35,6 @@ class Probing(MemorySource):
 
         own = Finding("moon", "phase", Level.WARNING, f"it wanes: {config['producer.override.sasl.jaas.config']}")
         return (lambda: [own], raises)
-
-
-class Said(ConfigProvider):
-    """Answers with the path itself."""
-
-    def get(self, path: str, keys: Set[str] | None = None) -> Mapping[str, str]:
-        return dict.fromkeys(keys or (), path)
 
 
 class Clusters:

@@ -6,12 +6,11 @@ between the two is compared: states, tasks, records, topics, offsets, consumer g
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from spark_connect_rt.api.config_provider import ConfigProvider
 from spark_connect_rt.config.connectors.connector_config import SINK, SOURCE
 from spark_connect_rt.ports.herder_requests import ReadOffsets
 from spark_connect_rt.ports.task_runner import Start, TaskLaunch
@@ -21,7 +20,7 @@ from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySink, MemorySource, delivered
 from spark_connect_rt.transforms.predicates import RecordIsTombstone
 from spark_connect_rt.transforms.routers import RegexRouter
-from tests.unit.runtime.cluster_stories import create
+from tests.unit.runtime.cluster_stories import Said, create
 from tests.unit.runtime.test_sink_story import numbers
 
 PLAIN, REFERENCE = "plain", "reference"
@@ -113,13 +112,6 @@ CREATION = {
     "topic.creation.made.include": "t-.*",
     "topic.creation.made.partitions": "5",
 }
-
-
-class Said(ConfigProvider):
-    """Answers with the path itself."""
-
-    def get(self, path: str, keys: Set[str] | None = None) -> Mapping[str, str]:
-        return dict.fromkeys(keys or (), path)
 
 
 class Pairs:
