@@ -23,6 +23,15 @@ def count_records(bootstrap_servers: str, topic: str) -> int:
         consumer.close()
 
 
+def partition_count(bootstrap_servers: str, topic: str) -> int:
+    """Return how many partitions a topic has; 0 for no such topic."""
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "count"})
+    try:
+        return len(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+    finally:
+        consumer.close()
+
+
 def read_values(bootstrap_servers: str, topic: str, count: int, limit_s: float = 30.0) -> list[bytes | None]:
     """Return the values of the first ``count`` records of a topic, partition by partition."""
     return [one.value() for one in read_records(bootstrap_servers, topic, count, limit_s)]

@@ -15,6 +15,7 @@ from spark_connect_rt.app.exit_codes import EXIT_BAD_CONNECTOR_FILE
 from spark_connect_rt.config.java_properties import parse_properties
 from spark_connect_rt.errors import BadConfigError, BadRequestError, ConnectError, StartupError
 from spark_connect_rt.ports.herder_requests import CreateConnector
+from spark_connect_rt.ports.repeated_settings import warn_repeated
 from spark_connect_rt.rest.request_body import read_create
 from spark_connect_rt.rest.request_offsets import with_initial_offsets
 
@@ -31,7 +32,7 @@ def read_connector_file(path: Path) -> ConnectorFile:
     """Return what a file asks for. Raises StartupError (exit code 20)."""
     try:
         text = path.read_text("utf-8")
-        return ConnectorFile(path, _request(text))
+        return ConnectorFile(path, _request(text, path))
     except (OSError, ValueError, ConnectError) as error:
         raise refused(path, error) from error
 
@@ -46,10 +47,10 @@ def refused(path: Path, error: Exception) -> StartupError:
     return StartupError(message, exit_code=EXIT_BAD_CONNECTOR_FILE, code="CRT-1089")
 
 
-def _request(text: str) -> CreateConnector:
+def _request(text: str, path: Path) -> CreateConnector:
     fields = _json(text)
     if fields is None:
-        return _from_flat(parse_properties(text))
+        return _from_flat(warn_repeated(parse_properties(text), path))
     if isinstance(fields.get("config"), dict):
         known = {key: fields[key] for key in ("name", "config", "initial_state", "initial_offsets") if key in fields}
         body = json.dumps(known).encode()

@@ -18,6 +18,7 @@ from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 
 SHARED_CLIENT = {"connectrt.client.shared": "true"}
 """Of a producer: those of one process with the same settings may share connections, whatever their client.id."""
+GROUP_OVERRIDE = "consumer.override.group.id"
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
@@ -185,8 +186,8 @@ def sink_consumer_properties(
 
 
 def sink_group_id(connector: Mapping[str, str], name: str) -> str:
-    """Return the consumer group of a sink connector."""
-    return connector.get("consumer.override.group.id") or f"connect-{name}"
+    """Return the consumer group of a sink connector, whose configuration is resolved."""
+    return connector.get(GROUP_OVERRIDE) or f"connect-{name}"
 
 
 def connector_admin_properties(

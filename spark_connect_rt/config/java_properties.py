@@ -17,26 +17,43 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|u|.)", re.DOTALL)
 
 
-def parse_properties(text: str) -> dict[str, str]:
+class Properties(dict[str, str]):
+    """Settings in file order. ``repeated``: a sentence about each name that stands there more than once."""
+
+    repeated: tuple[str, ...] = ()
+
+
+def parse_properties(text: str) -> Properties:
     """Return the settings in file order; a later line wins over an earlier one of the same name.
+
+    Java loses the earlier one without a word; here ``repeated`` names both, for who read the file to warn.
 
     Raises:
         BadConfigError: a ``\\u`` is not followed by four hexadecimal digits; names the line.
     """
-    settings: dict[str, str] = {}
+    settings = Properties()
+    lines: dict[str, list[int]] = {}
     problems: dict[str, list[str]] = {}
     for number, line in _logical_lines(text):
         key, value = _split(line)
         try:
-            settings[_unescape(key)] = _unescape(value)
+            name = _unescape(key)
+            settings[name] = _unescape(value)
+            lines.setdefault(name, []).append(number)
         except ValueError as error:
             problems[f"line {number}"] = [str(error)]
     if problems:
         raise BadConfigError(problems)
+    settings.repeated = tuple(
+        f"{name} is set more than once, in lines {', '.join(map(str, at[:-1]))} and {at[-1]}: the last line counts. "
+        "Remove the others."
+        for name, at in lines.items()
+        if len(at) > 1
+    )
     return settings
 
 
-def load_properties(path: str | Path) -> dict[str, str]:
+def load_properties(path: str | Path) -> Properties:
     """Read a properties file. Raises BadConfigError naming the file when it cannot be read or parsed."""
     try:
         content = Path(path).read_bytes()

@@ -8,6 +8,7 @@ from pathlib import Path
 from spark_connect_rt.api.config_provider import ConfigProvider
 from spark_connect_rt.config.config_def import Type, parse_value
 from spark_connect_rt.config.java_properties import load_properties
+from spark_connect_rt.ports.repeated_settings import warn_repeated
 
 ALLOWED_PATHS = "allowed.paths"
 
@@ -37,5 +38,5 @@ class FileConfigProvider(ConfigProvider):
         """Return the file's settings. Raises BadConfigError naming a file that cannot be read."""
         if not path or not is_allowed(Path(path), self._folders):
             return {}
-        settings = load_properties(path)
+        settings = warn_repeated(load_properties(path), path)
         return settings if keys is None else {key: settings[key] for key in keys if key in settings}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type, prefixed
 from spark_connect_rt.config.connectors.connector_config import COMMON
+from spark_connect_rt.config.worker.distributed_config import DISTRIBUTED
 from spark_connect_rt.config.worker.oauth_endpoints import ALLOWED_URLS, endpoints_in
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.mirror.config import CLIENT_NAMES, MIRROR_CHECKPOINT, MIRROR_HEARTBEAT, MIRROR_SOURCE
@@ -49,6 +50,7 @@ CONNECTORS = ("MirrorSourceConnector", "MirrorHeartbeatConnector", "MirrorCheckp
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _CONNECTOR_SETTINGS = frozenset((COMMON + MIRROR_SOURCE + MIRROR_CHECKPOINT + MIRROR_HEARTBEAT).names())
 _CLIENTS = ("producer", "consumer", "admin")
+_POLICY_PREFIX = "replication.policy"
 # What a flow's worker takes from the top level; every other worker setting is a cluster's (B.offset.flush.interval.ms).
 _WORKER_PREFIXES = (
     "offset.storage",
@@ -59,7 +61,7 @@ _WORKER_PREFIXES = (
     "header.converter",
     "task",
     "worker",
-    "replication.policy",
+    _POLICY_PREFIX,
 )
 _OWN_PREFIXES = ("spark.", "connectrt.", "plugin.path")  # ours, not Java's: of the one process that runs all flows
 
@@ -144,6 +146,17 @@ class MirrorMakerConfig:
         resolved = {**own, **self._resolve(given), **self._below("config.providers")}
         return {**_worker_defaults(flow), **resolved, ALLOWED_URLS: self._token_endpoints(own.get(ALLOWED_URLS, ""))}
 
+    def worker_settings(self, flow: SourceAndTarget) -> dict[str, str]:
+        """Return of ``worker_config`` what a worker reads: without what the file's top level sets for connectors.
+
+        Java's worker has these settings, too, and ignores them. Ours would report them as misspelled.
+        """
+        config = self.worker_config(flow)
+        ours = self.raw.keys() & _CONNECTOR_SETTINGS - set(DISTRIBUTED.names())
+        return {
+            name: value for name, value in config.items() if name not in ours and not name.startswith(_POLICY_PREFIX)
+        }
+
     def _token_endpoints(self, allowed: str) -> str:
         """Return where connectors may fetch tokens: all that is in the file, whichever cluster's, is the operator's."""
         return ",".join([allowed, *self._resolve(endpoints_in(self.raw)).values()]).strip(",")
@@ -151,7 +164,7 @@ class MirrorMakerConfig:
     def connector_config(self, flow: SourceAndTarget, connector: str) -> dict[str, str]:
         """Return a connector's configuration in this flow, references unresolved; ``connector`` is of CONNECTORS."""
         chosen = {name: value for name, value in self.raw.items() if name in _CONNECTOR_SETTINGS}
-        chosen |= self._below("config.providers") | self._below("replication.policy")
+        chosen |= self._below("config.providers") | self._below(_POLICY_PREFIX)
         for side, cluster in (("source", flow.source), ("target", flow.target)):
             for name, value in self.cluster_properties(cluster).items():
                 prefix = side if name.startswith(_CLIENTS) else f"{side}.cluster"

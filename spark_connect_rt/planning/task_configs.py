@@ -26,10 +26,14 @@ def checked_count(name: str, generated: Sequence[Mapping[str, str]], tasks_max: 
     """
     if len(generated) <= tasks_max:
         return None
-    breach = f"connector {name} generated {len(generated)} task configurations, but tasks.max is {tasks_max}"
+    # Java's words (TooManyTasksException): tests and alerts look for them.
+    breach = (
+        f"The connector {name} has generated {len(generated)} tasks, which is greater than {tasks_max}, the maximum "
+        "number of tasks it is configured to create."
+    )
     if enforce:
         raise ConnectError(
-            f"{breach}. Correct the connector, raise tasks.max, or permit it with tasks.max.enforce=false.",
+            f"{breach} Correct the connector, raise tasks.max, or permit it with tasks.max.enforce=false.",
             code="CRT-1090",
         )
     return breach

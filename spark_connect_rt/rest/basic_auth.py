@@ -22,6 +22,7 @@ from spark_connect_rt.api.rest_extension import Asgi, ClusterState, ConnectRestE
 from spark_connect_rt.config.jaas_file import parse_jaas
 from spark_connect_rt.config.java_properties import load_properties
 from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.ports.repeated_settings import warn_repeated
 from spark_connect_rt.protocol.internal_request import SIGNATURE_HEADER
 
 LOGIN_FILE = "java.security.auth.login.config"  # a system property of Java's; here app.rest_api fills it in
@@ -125,6 +126,6 @@ def _user_files(login_file: str) -> list[Path]:
 
 def _users(path: Path) -> dict[str, str]:
     try:
-        return dict(load_properties(path))
+        return dict(warn_repeated(load_properties(path), path))
     except (OSError, ValueError, BadConfigError) as error:
         raise BadConfigError({"rest.extension.classes": [f"users file {path} cannot be read: {error}"]}) from error

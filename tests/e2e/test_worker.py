@@ -42,7 +42,7 @@ from tests.integration.programs.program_runs import KINDS
 from tests.support.command_line import commands_at, lead_through_its_life
 from tests.support.schema_registry import SchemaRegistry
 from tests.support.worker_process import SparkWorkerProcess
-from tests.topics import count_records, read_values
+from tests.topics import count_records, partition_count, read_values
 
 JSON = {
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
@@ -56,6 +56,10 @@ def worker(tmp_path_factory: pytest.TempPathFactory, broker: EmbeddedKafka) -> I
     hanging = hanging_plugin(tmp_path_factory.mktemp("hanging-plugin"))
     chatty = chatty_plugin(tmp_path_factory.mktemp("chatty-plugin"))
     folder, settings = tmp_path_factory.mktemp("worker"), {"plugin.path": f"{PLUGINS},{java},{hanging},{chatty}"}
+    settings |= {
+        "config.providers": "file",
+        "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+    }
     process = SparkWorkerProcess(folder, broker.bootstrap_servers, "e2e-worker", properties=settings)
     with process:
         yield process
@@ -112,6 +116,41 @@ def test_lines_flow_through_kafka_into_a_file_and_the_connectors_obey(
     until(lambda: rest.request("GET", "/connectors").json() == [], 10, "no connector is left")
     assert rest.request("GET", "/connectors/in/status").status == 404
     assert count_records(broker.bootstrap_servers, "flow") == 5
+
+
+def test_what_a_file_provider_says_is_obeyed_by_a_source_and_a_sink_and_never_shown(
+    worker: SparkWorkerProcess, broker: EmbeddedKafka, tmp_path: Path
+) -> None:
+    rest, source, target = worker.rest, tmp_path / "in.txt", tmp_path / "out.txt"
+    settings = tmp_path / "external.properties"
+    settings.write_text("topic=external\npartitions=3\ntasks=1\ngroup=external-group\n")
+    source.write_text("a\nb\nc\n")
+
+    def said(key: str) -> str:
+        return f"${{file:{settings}:{key}}}"
+
+    creation = "topic.creation.default."
+    made = {f"{creation}partitions": said("partitions"), f"{creation}replication.factor": "1"}
+    common = {"tasks.max": said("tasks")}
+    reads = {"connector.class": "FileStreamSource", "file": str(source), "topic": said("topic"), **made, **common}
+    writes = {"connector.class": "FileStreamSink", "file": str(target), "topics": said("topic"), **common}
+    rest.create("refers-in", reads)
+    arrived = partial(count_records, broker.bootstrap_servers, "external")
+    until(lambda: arrived() == 3, 60, "the source's lines", lambda: trace_of(worker, "refers-in"))
+    rest.create("refers-out", {**writes, "consumer.override.group.id": said("group")})
+    until(lambda: sorted(lines_of(target)) == ["a", "b", "c"], 60, "lines", lambda: trace_of(worker, "refers-out"))
+    assert partition_count(broker.bootstrap_servers, "external") == 3
+
+    def committed() -> int:
+        found = rest.request("GET", "/connectors/refers-out/offsets").json()["offsets"]
+        return sum(one["offset"]["kafka_offset"] for one in found)
+
+    until(lambda: committed() == 3, 30, "the sink's offsets are those of its group")
+    shown = rest.request("GET", "/connectors/refers-out/config").json()
+    (task,) = rest.request("GET", "/connectors/refers-out/tasks").json()
+    assert (shown["topics"], task["config"]["topics"]) == (said("topic"), said("topic"))
+    for name in ("refers-in", "refers-out"):
+        rest.delete(name)
 
 
 def test_javas_file_connectors_live_through_everything_that_pythons_do(

@@ -17,6 +17,7 @@ REAL = ("tests/integration", "tests/parity/live", "tests/e2e")
 # compute, and beside each other they only keep each other waiting (three at once: load 40, three times as long).
 GROUP_STORIES = (
     "tests/e2e/test_spark_cluster.py",
+    "tests/e2e/test_yarn.py",
     "tests/integration/kafka/test_mixed_kills.py",
     "tests/integration/kafka/test_mirror_maker.py",
     "tests/integration/kafka/test_mixed_exactly_once.py",

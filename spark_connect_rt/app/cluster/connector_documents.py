@@ -17,6 +17,7 @@ from typing import Any
 
 from spark_connect_rt.config.java_properties import parse_properties
 from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.ports.repeated_settings import warn_repeated
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +98,7 @@ def yaml_values(text: str) -> list[Any]:
 
 def _values(text: str, source: str) -> list[Any]:
     if source.endswith(".properties"):
-        return [parse_properties(text)]
+        return [warn_repeated(parse_properties(text), source)]
     if source.endswith(".json") or text.lstrip()[:1] in ("{", "["):
         return [json.loads(text, object_pairs_hook=_once_each)]
     return yaml_values(text)

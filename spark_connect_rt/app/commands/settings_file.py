@@ -14,9 +14,10 @@ def read_settings(file: Path | None, override: Sequence[str] | None = None) -> d
     Raises StartupError (exit code 14).
     """
     from spark_connect_rt.config.java_properties import load_properties
+    from spark_connect_rt.ports.repeated_settings import warn_repeated
 
     try:
-        settings = dict(load_properties(file)) if file else {}
+        settings = dict(warn_repeated(load_properties(file), file)) if file else {}
     except (OSError, ValueError) as error:
         from spark_connect_rt.app.exit_codes import EXIT_BAD_PROPERTIES
 

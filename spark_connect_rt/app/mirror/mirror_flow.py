@@ -54,10 +54,7 @@ class FlowWorker(DistributedWorker):
 
     def __init__(self, flow: SourceAndTarget, around: Surroundings) -> None:
         """Take the flow. Raises BadConfigError."""
-        settings = around.config.worker_config(flow)
-        # Java's worker has them, too, and makes nothing of them; here they would be reported as misspelt.
-        known = {name: value for name, value in settings.items() if not name.startswith("replication.policy")}
-        super().__init__({**DEFAULTS, **known})
+        super().__init__({**DEFAULTS, **around.config.worker_settings(flow)})
         self._flow = flow
         self._around = around
         nowhere = Advertised("NOTUSED", f"{socket.getfqdn()}/{flow}/{uuid.uuid4()}")

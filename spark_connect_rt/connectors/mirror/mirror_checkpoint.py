@@ -10,7 +10,7 @@ from typing import Any
 from spark_connect_rt.api.connector import SourceConnector, SourceOffset
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.connectors.mirror.mirror_checkpoint_task import MirrorCheckpointTask
-from spark_connect_rt.connectors.mirror.mirror_rounds import Rounds, done
+from spark_connect_rt.connectors.mirror.mirror_rounds import Rounds, create_internal_topic, done
 from spark_connect_rt.connectors.mirror.mirror_validation import WRITES_BESIDE, checkpoint_problems
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
 from spark_connect_rt.kafka.mirror_admin import MirrorAdmin
@@ -43,7 +43,7 @@ class MirrorCheckpointConnector(SourceConnector):
         return WRITES_BESIDE
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Create the topic and find the groups, then look for new ones now and then. Raises ConnectError."""
+        """Create the topic and find the groups, then look for new ones now and then."""
         super().start(config)
         self._values = values = MIRROR_CHECKPOINT.parse(config)
         self._groups: list[str] | None = None
@@ -56,7 +56,7 @@ class MirrorCheckpointConnector(SourceConnector):
         limit_ms = values["admin.timeout.ms"]
         target = MirrorAdmin(flow.client(TARGET, "admin", "checkpoint-target-admin"), limit_ms)
         with closing(target):
-            target.create_compacted(flow.checkpoints_topic(), values["checkpoints.topic.replication.factor"])
+            create_internal_topic(target, flow.checkpoints_topic(), values["checkpoints.topic.replication.factor"])
         self._properties = flow.client(SOURCE, "admin", "checkpoint-source-admin")
         self._source = MirrorAdmin(self._properties, limit_ms)
         self._offsets = KafkaGroupOffsets(limit_ms)

@@ -12,6 +12,7 @@ from spark_connect_rt.api.data.schema import BYTES
 from spark_connect_rt.api.records import SourceRecord
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.connectors.mirror.mirror_rounds import create_internal_topic
 from spark_connect_rt.connectors.mirror.mirror_validation import WRITES_BESIDE, base_problems
 from spark_connect_rt.kafka.mirror_admin import MirrorAdmin
 from spark_connect_rt.mirror.config import MIRROR_HEARTBEAT, TARGET, interval_ms
@@ -40,13 +41,14 @@ class MirrorHeartbeatConnector(SourceConnector):
         return WRITES_BESIDE
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Create the topic. Raises ConnectError."""
+        """Create the topic, if that is possible."""
         super().start(config)
         self._values = MIRROR_HEARTBEAT.parse(config)
         flow = Flow.of(config)
         admin = MirrorAdmin(flow.client(TARGET, "admin", "heartbeats-target-admin"), self._values["admin.timeout.ms"])
         with closing(admin):
-            admin.create_compacted(flow.policy.heartbeats_topic(), self._values["heartbeats.topic.replication.factor"])
+            topic, copies = flow.policy.heartbeats_topic(), self._values["heartbeats.topic.replication.factor"]
+            create_internal_topic(admin, topic, copies)
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         """Return one task's configuration, none where heartbeats are not wanted."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.kafka.mirror_admin import MirrorAdmin
 
 log = logging.getLogger(__name__)
 
@@ -66,14 +67,27 @@ class Rounds:
             self._at_end()
 
 
-def done(what: str, job: Callable[[], None]) -> bool:
-    """Run a job; return whether it succeeded. Why it did not is logged."""
+TRIED_AGAIN = "tried again later"
+
+
+def done(what: str, job: Callable[[], None], otherwise: str = TRIED_AGAIN) -> bool:
+    """Run a job; return whether it succeeded. Why it did not is logged, with what follows from it."""
     try:
         job()
     except ConnectError as error:
-        log.warning("%s: tried again later: %s", what, error)
+        log.warning("%s failed: %s (%s)", what, error, otherwise)
     except Exception:  # the top of a thread: the other jobs go on
-        log.exception("%s failed, tried again later", what)
+        log.exception("%s failed (%s)", what, otherwise)
     else:
         return True
     return False
+
+
+def create_internal_topic(admin: MirrorAdmin, topic: str, replication_factor: int) -> None:
+    """Create a connector's own topic at its start; why it cannot be created is logged, and the connector starts.
+
+    As Java, whose ``Scheduler.execute`` logs what ``MirrorUtils.createCompactedTopic`` throws: a small cluster and a
+    principal without the right to create topics serve, where the topic is there or the brokers create it.
+    """
+    otherwise = f"{topic} must be there, or the brokers must create it: auto.create.topics.enable"
+    done(f"creating topic {topic}", lambda: admin.create_compacted(topic, replication_factor), otherwise)

@@ -12,7 +12,7 @@ from typing import Any
 
 from spark_connect_rt.api.connector import ExactlyOnceSupport, SourceConnector, SourceOffset
 from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.connectors.mirror.mirror_rounds import Rounds, done
+from spark_connect_rt.connectors.mirror.mirror_rounds import Rounds, create_internal_topic, done
 from spark_connect_rt.connectors.mirror.mirror_source_task import MirrorSourceTask
 from spark_connect_rt.connectors.mirror.mirror_validation import WRITES_BESIDE, source_problems
 from spark_connect_rt.kafka.mirror_admin import MirrorAdmin
@@ -124,12 +124,12 @@ class FlowTopics:
         self._no_authorizer = False
 
     def create_offset_syncs_topic(self) -> None:
-        """Create the topic of offset syncs where they are wanted. Raises ConnectError."""
+        """Create the topic of offset syncs where they are wanted, if that is possible."""
         if self._values[EMIT_OFFSET_SYNCS]:
             side, topic = self._flow.offset_syncs()
             admin = MirrorAdmin(self._flow.client(side, "admin", f"offset-syncs-{side}-admin"), self._limit_ms)
             with closing(admin):
-                admin.create_compacted(topic, self._values["offset-syncs.topic.replication.factor"])
+                create_internal_topic(admin, topic, self._values["offset-syncs.topic.replication.factor"])
 
     def close(self) -> None:
         """Close the clients of both clusters."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from spark_connect_rt.api.connector import Connector, SinkConnector
 from spark_connect_rt.api.outside_checks import Finding, Level
 from spark_connect_rt.config.secret_settings import secrets_in
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import BadConfigError, BadRequestError, ConnectError, NotFoundError
 from spark_connect_rt.management.checks import converter_lines
 from spark_connect_rt.management.checks.addresses import Address, PlacedFinding, addresses_in, line_of, reached
@@ -79,7 +80,9 @@ class ConnectorChecks:
             names = secret_settings(connector)
             secrets = lambda: _hidden({**config, **resolved}, names)  # noqa: E731 - as above
             valid = all(one.level is not Level.PROBLEM for one in lines)
-            lines += self._parallel.run(list(self._outside(connector, name, config, resolved, names, valid=valid)))
+            lines += self._parallel.run(
+                list(self._outside(connector, name, StoredConfig(config), resolved, names, valid=valid))
+            )
         except BadConfigError as error:
             lines += _problems(error.problems)
         except NotFoundError:
@@ -126,7 +129,7 @@ class ConnectorChecks:
         self,
         connector: Connector,
         name: str,
-        config: Mapping[str, str],
+        stored: StoredConfig,
         resolved: Mapping[str, str],
         secret: Sequence[str],
         *,
@@ -135,9 +138,9 @@ class ConnectorChecks:
         sink = isinstance(connector, SinkConnector)
         worker = self._deps.resolve(self._deps.settings.worker.raw)
         yield from converter_lines.planned(resolved, worker, self._deps.plugins)
-        kafka = KafkaLines(self._deps, self._clusters, name or "check", config, sink=sink)
+        kafka = KafkaLines(self._deps, self._clusters, name or "check", stored, resolved, sink=sink)
         yield from kafka.planned()
-        offsets = OffsetLines(self._deps, self._starting, name, config, sink=sink)
+        offsets = OffsetLines(self._deps, self._starting, name, stored, resolved, sink=sink)
         yield Planned(NAME, "name", offsets.of_name)
         yield Planned(OFFSETS, "name", offsets.of_offsets)
         kafkas = [one for one in resolved if ".override." in one]

@@ -16,6 +16,7 @@ from spark_connect_rt.config.client_properties import (
 )
 from spark_connect_rt.config.connectors.dead_letter_config import DEAD_LETTERS, TOPIC_NAME
 from spark_connect_rt.config.connectors.topic_creation import TopicCreation
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import BadConfigError, ConnectError
 from spark_connect_rt.management.checks.in_parallel import Planned
 from spark_connect_rt.management.previews.starting_points import topics_of
@@ -44,9 +45,17 @@ class KafkaLines:
     """The checks of one configuration in Kafka."""
 
     def __init__(
-        self, deps: HerderDependencies, clusters: Clusters, name: str, config: Mapping[str, str], *, sink: bool
+        self,
+        deps: HerderDependencies,
+        clusters: Clusters,
+        name: str,
+        stored: StoredConfig,
+        config: Mapping[str, str],
+        *,
+        sink: bool,
     ) -> None:
-        """Take a configuration, references unresolved."""
+        """Take a configuration, as it is written and resolved."""
+        self._stored = stored
         self._deps, self._clusters, self._sink = deps, clusters, sink
         self._name, self._config = name, config
         self._worker = deps.settings.worker
@@ -72,7 +81,7 @@ class KafkaLines:
         return "topics" if self._config.get("topics") else "topics.regex"
 
     def _properties(self, role: str) -> dict[str, str]:
-        parts = (self._worker, self._config, self._name, 0)
+        parts = (self._worker, self._stored.written(), self._name, 0)
         made = {
             "producer": source_producer_properties,
             "consumer": sink_consumer_properties,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from spark_connect_rt.api.outside_checks import Finding, Level
 from spark_connect_rt.config.client_properties import connector_admin_properties, sink_group_id
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.management.previews.starting_points import StartingPoints
 from spark_connect_rt.ports.management.checks import NAME, OFFSETS
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -20,9 +21,17 @@ class OffsetLines:
     """The checks of one name."""
 
     def __init__(
-        self, deps: HerderDependencies, starting: StartingPoints, name: str, config: Mapping[str, str], *, sink: bool
+        self,
+        deps: HerderDependencies,
+        starting: StartingPoints,
+        name: str,
+        stored: StoredConfig,
+        config: Mapping[str, str],
+        *,
+        sink: bool,
     ) -> None:
-        """Take a name and the configuration that it would have."""
+        """Take a name and the configuration that it would have, as it is written and resolved."""
+        self._stored = stored
         self._deps, self._starting, self._name, self._config, self._sink = deps, starting, name, config, sink
         self._there = deps.config_store.snapshot().contains(name)
 
@@ -52,7 +61,8 @@ class OffsetLines:
         return sink_group_id(self._config, self._name)
 
     def _admin(self) -> Mapping[str, str]:
-        return self._deps.resolve(connector_admin_properties(self._deps.settings.worker, self._config, self._name, 0))
+        texts = self._stored.written()
+        return self._deps.resolve(connector_admin_properties(self._deps.settings.worker, texts, self._name, 0))
 
     def _of_group(self) -> list[str]:
         committed = self._deps.group_offsets.committed(self._admin(), self._group)

@@ -110,11 +110,11 @@ class ConnectorPreviews:
     def _order(self, request: PreviewRequest) -> PreviewOrder:
         config = self._config(request)
         name = config["name"]
-        resolved = self._deps.resolve(config)
+        stored, resolved = StoredConfig(config), self._deps.resolve(config)
         connector = new_connector(self._deps.plugins, resolved)
         remember(secrets_in([config], secret_settings(connector)))  # what its code says is shown
         _refuse(connector, resolved, put=request.put)
-        launch = self._launch(connector, name, StoredConfig(config), resolved)
+        launch = self._launch(connector, name, stored, resolved)
         if launch.task_class == executor_name(SparkSourceTask):
             raise BadRequestError(_BY_SPARK)
         is_source = launch.kind is TaskKind.SOURCE
@@ -128,7 +128,7 @@ class ConnectorPreviews:
             request.seconds,
             planned=isinstance(connector, JavaConnector),
             offsets=self._starting.of_source(request, named) if is_source else (),
-            positions=() if is_source else self._starting.of_sink(request, name, config),
+            positions=() if is_source else self._starting.of_sink(request, name, stored, resolved),
             put=request.put,
         )
 

@@ -15,6 +15,7 @@ from spark_connect_rt.config.client_properties import (
 )
 from spark_connect_rt.config.config_def import Type, parse_value
 from spark_connect_rt.config.java_regex import java_pattern
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import BadConfigError, BadRequestError, DataError
 from spark_connect_rt.planning.offset_changes import check_source_offsets, sink_offsets
 from spark_connect_rt.ports.herder import HerderApi
@@ -88,10 +89,15 @@ class StartingPoints:
         known = self._deps.offset_store.connector_offsets(name)
         return [(partition or {}, offset) for partition, offset in known if offset is not None]
 
-    def of_sink(self, request: PreviewRequest, name: str, config: Mapping[str, str]) -> list[tuple[str, int, int]]:
-        """Return topic, partition and position of all that a sink reads. Raises ConnectError, BadRequestError."""
-        worker = self._deps.settings.worker
-        admin = self._deps.resolve(connector_admin_properties(worker, config, name, 0))
+    def of_sink(
+        self, request: PreviewRequest, name: str, stored_config: StoredConfig, config: Mapping[str, str]
+    ) -> list[tuple[str, int, int]]:
+        """Return topic, partition and position of all that a sink reads. Raises ConnectError, BadRequestError.
+
+        ``config``: the same as ``stored_config``, references resolved.
+        """
+        worker, texts = self._deps.settings.worker, stored_config.written()
+        admin = self._deps.resolve(connector_admin_properties(worker, texts, name, 0))
         there = self._list_topics(admin)
         wanted = topics_of(config, there)
         missing = [topic for topic in wanted if topic not in there]
@@ -101,7 +107,8 @@ class StartingPoints:
         stored: Mapping[TopicPartition, int] = {}
         default = BEGINNING
         if request.begin is not From.START:
-            reset = sink_consumer_properties(worker, config, name, 0).get("auto.offset.reset", "earliest")
+            consumer = self._deps.resolve(sink_consumer_properties(worker, texts, name, 0))
+            reset = consumer.get("auto.offset.reset", "earliest")
             default = END if reset.strip().lower() == "latest" else BEGINNING
         if request.begin is From.GIVEN:
             given = sink_offsets(list(request.offsets))

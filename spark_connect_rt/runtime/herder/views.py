@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from spark_connect_rt.config.client_properties import connector_admin_properties, sink_group_id
+from spark_connect_rt.config.client_properties import GROUP_OVERRIDE, connector_admin_properties, sink_group_id
 from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
 from spark_connect_rt.errors import ConnectError, ForbiddenError, NotFoundError, RetriableError
 from spark_connect_rt.planning.offset_changes import OffsetPair
@@ -148,9 +148,9 @@ class ConnectorViews:
         config = self.connector_config(name)
         if self.connector_type(name) != "sink":
             return [ConnectorOffset(partition, offset) for partition, offset in self._source_offsets(name)]
-        settings = config.resolved(self._deps.resolve)
-        admin = connector_admin_properties(self._deps.settings.worker, settings, name, 0)
-        committed = self._deps.group_offsets.committed(self._deps.resolve(admin), sink_group_id(settings, name))
+        admin = connector_admin_properties(self._deps.settings.worker, config.written(), name, 0)
+        group = sink_group_id(config.only([GROUP_OVERRIDE]).resolved(self._deps.resolve), name)
+        committed = self._deps.group_offsets.committed(self._deps.resolve(admin), group)
         return [
             ConnectorOffset({"kafka_partition": p.partition, "kafka_topic": p.topic}, {"kafka_offset": offset})
             for p, offset in sorted(committed.items())

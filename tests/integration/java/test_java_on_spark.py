@@ -51,7 +51,7 @@ def name() -> str:
 
 def launched(worker: Offsets, name: str, plugin: Path, task_class: str, connector: Mapping[str, str]) -> TaskLaunch:
     launch = worker.launch(name, "x")
-    config = {"name": name, **launch.connector_config, **connector}
+    config = {"name": name, **launch.connector_config.written(), **connector}
     return replace(
         launch,
         task_class=TASK,

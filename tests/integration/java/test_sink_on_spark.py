@@ -67,7 +67,12 @@ def test_every_line_of_a_sink_whose_jvm_is_killed_is_there(
             producer.flush()
     assert producer.flush(60) == 0
     launch = worker.launch("lines", "x", TaskKind.SINK)
-    connector = {"connector.class": "FileStreamSink", "topics": topic, "file": str(file), **launch.connector_config}
+    connector = {
+        "connector.class": "FileStreamSink",
+        "topics": topic,
+        "file": str(file),
+        **launch.connector_config.written(),
+    }
     code = JavaCode((str(file_plugin),), heap="96m", options=("-XX:TieredStopAtLevel=1",))
     launch = replace(
         launch,

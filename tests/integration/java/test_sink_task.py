@@ -79,7 +79,7 @@ class Sinks:
             "connector.class": OBEDIENT_SINK,
             "topics": "t",
             "file": str(self.file),
-            **launch.connector_config,
+            **launch.connector_config.written(),
             **{name.replace("_", "."): value for name, value in config.items()},
         }
         plugin = str(java_plugin_path() / "misbehaving")

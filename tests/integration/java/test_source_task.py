@@ -95,7 +95,7 @@ class Sources:
 
     def launch(self, java: JavaCode, task_class: str, connector: Mapping[str, str], name: str = "s") -> TaskLaunch:
         launch = self.worker.launch(name, "x")
-        config = {"name": name, **launch.connector_config, **connector}
+        config = {"name": name, **launch.connector_config.written(), **connector}
         return replace(
             launch,
             task_class="spark_connect_rt.java_host.source_task:JavaSourceTask",

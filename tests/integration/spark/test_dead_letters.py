@@ -108,7 +108,7 @@ def test_a_source_writes_what_its_transformations_make_and_buries_what_cannot_be
 ) -> None:
     launch = worker.launch("a", "CountingSource", count="12", fail="convert", tolerance="all", dlq=f"dead-{name}")
     chain = {**CHAIN, "transforms.route.replacement": f"m{name}$1"}
-    worker.runner.do(Start(replace(launch, connector_config={**launch.connector_config, **chain})))
+    worker.runner.do(Start(replace(launch, connector_config={**launch.connector_config.written(), **chain})))
     worker.until(lambda: worker.offsets.get(("a", "a")) == {"next": 12})
     values = read_values(broker.bootstrap_servers, f"m{name}ers", 11)
     assert [json.loads(value or b"") for value in values] == [

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from spark_connect_rt.app.cluster.connector_documents import documents_of
+from spark_connect_rt.app.commands.settings_file import read_settings
+from spark_connect_rt.app.connector_files import read_connector_file
 from spark_connect_rt.config.java_properties import load_properties, parse_properties
+from spark_connect_rt.config_providers.file import FileConfigProvider
 from spark_connect_rt.errors import BadConfigError
 
 
@@ -50,3 +55,31 @@ def test_files_are_utf8_or_else_latin1(tmp_path: Path) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadConfigError, match=r"nothing here.*cannot be read: No such file"):
         load_properties(tmp_path / "nothing here")
+
+
+def test_a_setting_that_stands_twice_is_named_with_its_lines() -> None:
+    found = parse_properties("a=1\nb=2\n\na:\\\n 3\n# c\nc=1\na 4\n")
+    assert (found, found.repeated) == (
+        {"a": "4", "b": "2", "c": "1"},
+        ("a is set more than once, in lines 1, 4 and 8: the last line counts. Remove the others.",),
+    )
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        read_settings,
+        read_connector_file,
+        lambda file: documents_of(file.read_text(), str(file)),
+        lambda file: FileConfigProvider().get(str(file)),
+    ],
+)
+def test_every_reader_of_files_warns_once_of_a_repeated_setting(
+    read: Callable[[Path], object], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "twice.properties"
+    file.write_text("name=a\ntopics=x\nconnector.class=C\ntopics=y\n")
+    read(file)
+    read(file)
+    (warning,) = (one.getMessage() for one in caplog.records)
+    assert warning.startswith(f"{file}: topics is set more than once, in lines 2 and 4")

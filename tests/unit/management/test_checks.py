@@ -21,7 +21,7 @@ from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.reach import ReachPart
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
 from spark_connect_rt.testing.memory_connectors import MemorySource
-from tests.unit.runtime.cluster_stories import create, emitted, expected, source
+from tests.unit.runtime.cluster_stories import Said, create, emitted, expected, source
 
 STRINGS = {"key.converter": "StringConverter", "value.converter": "StringConverter"}
 
@@ -45,6 +45,7 @@ class Clusters:
         self.refusal: ConnectError | None = None
         self.why_not = ""
         self.asked: list[Mapping[str, str]] = []
+        self.plans: list[NewTopicPlan] = []
 
     def reach(self, properties: Mapping[str, str], limit_s: float) -> int:
         self.asked.append(properties)
@@ -61,6 +62,7 @@ class Clusters:
         return {topic: self.there.get(topic) for topic in topics}
 
     def obstacle(self, properties: Mapping[str, str], plan: NewTopicPlan, limit_s: float) -> str:
+        self.plans.append(plan)
         return self.why_not
 
 
@@ -82,7 +84,8 @@ class Checking:
 
 @pytest.fixture(scope="module")
 def group() -> Iterator[tuple[InProcessCluster, InProcessWorker]]:
-    with InProcessCluster({"Probing": Probing}, worker_config=STRINGS) as cluster:
+    providers = {"config.providers": "said", "config.providers.said.class": "Said"}
+    with InProcessCluster({"Probing": Probing, "Said": Said}, worker_config=STRINGS | providers) as cluster:
         worker = cluster.add_worker("w1")
         cluster.until_stable()
         create(cluster, "src", source(10))
@@ -179,6 +182,17 @@ def test_the_topic_of_a_source_may_be_written_or_made(checking: Checking) -> Non
     assert (line.level, "larger than 1" in line.what) == ("problem", True)
     checking.clusters.there = {"absent": TopicRights(1, True, False)}
     assert checking.line("topic", config, "new").level == "problem"
+
+
+def test_what_references_stand_for_is_checked(checking: Checking) -> None:
+    made = {"topic.creation.default.partitions": "${said:7:it}", "topic.creation.default.replication.factor": "1"}
+    line = checking.line("topic", source(10) | made | {"topic": "${said:fresh:it}"}, "new")
+    assert (line.level, line.what) == ("ok", "topic [hidden] is not there, and can be made")
+    (plan,) = checking.clusters.plans
+    assert (plan.name, plan.partitions) == ("fresh", 7)
+    sink = {"connector.class": "MemorySink", "tasks.max": "1", "topics": "${said:t:it}"}
+    assert "has 2 partitions and may be read" in checking.line("topic", sink, "new").what
+    assert checking.line("topic", sink | {"topics": "${said:absent:it}"}, "new").level == "warning"
 
 
 def test_the_dead_letter_topic_must_be_possible(checking: Checking) -> None:

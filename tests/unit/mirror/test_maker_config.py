@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from spark_connect_rt.config.worker.distributed_config import unknown_settings
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.mirror.maker_config import MirrorMakerConfig, SourceAndTarget
 
@@ -39,6 +40,15 @@ def test_settings_of_the_process_reach_every_flow_and_no_connector() -> None:
         worker = config.worker_config(flow)
         assert (worker["spark.master"], worker["connectrt.log.level"]) == ("local[*]", "DEBUG")
         assert not {"spark.master", "connectrt.log.level"} & config.connector_config(flow, "any").keys()
+
+
+def test_a_flows_worker_is_not_warned_of_settings_that_its_connectors_have() -> None:
+    top = {"tasks.max": "2", "tasks.max.enforce": "false", "replication.policy.separator": "-", "task.maxx": "1"}
+    config = MirrorMakerConfig({**FILE, **top, "B.tasks.max": "3"})
+    flow = SourceAndTarget("A", "B")
+    assert unknown_settings(config.worker_settings(flow)) == ["setting task.maxx is not known and has no effect"]
+    assert config.connector_config(flow, "any")["tasks.max"] == "2"
+    assert "key.converter" in config.worker_settings(flow)
 
 
 def test_a_clients_settings_are_the_clusters_and_its_references_looked_up() -> None:

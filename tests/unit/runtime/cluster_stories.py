@@ -1,10 +1,20 @@
 """What the cluster tests share: configurations, and what ought to have been emitted."""
 
+from collections.abc import Mapping, Set
+
+from spark_connect_rt.api.config_provider import ConfigProvider
 from spark_connect_rt.ports.herder_requests import CreateConnector
 from spark_connect_rt.ports.herder_values import ConfigWritten
 from spark_connect_rt.protocol.subprotocol import is_own_group
 from spark_connect_rt.state.target_state import TargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
+
+
+class Said(ConfigProvider):
+    """A config provider: ``${said:VALUE:it}`` is VALUE."""
+
+    def get(self, path: str, keys: Set[str] | None = None) -> Mapping[str, str]:
+        return dict.fromkeys(keys or (), path)
 
 
 def source(records: int = 10, tasks: int = 1, **more: str) -> dict[str, str]:

@@ -6,12 +6,11 @@ between the two is compared: states, tasks, records, topics, offsets, consumer g
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from spark_connect_rt.api.config_provider import ConfigProvider
 from spark_connect_rt.config.connectors.connector_config import SINK, SOURCE
 from spark_connect_rt.ports.herder_requests import ReadOffsets
 from spark_connect_rt.ports.task_runner import Start, TaskLaunch
@@ -21,10 +20,11 @@ from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySink, MemorySource, delivered
 from spark_connect_rt.transforms.predicates import RecordIsTombstone
 from spark_connect_rt.transforms.routers import RegexRouter
-from tests.unit.runtime.cluster_stories import create
+from tests.unit.runtime.cluster_stories import Said, create
 from tests.unit.runtime.test_sink_story import numbers
 
 PLAIN, REFERENCE = "plain", "reference"
+RECORDS = 20
 NEVER = {"name"}  # it is the key of the configuration: what REST calls the connector
 HEALTH = {
     "errors.restart.policy": "backoff",
@@ -101,6 +101,8 @@ BESIDE: dict[str, dict[str, str]] = {
     },
     "predicates": {"predicates.gone.type": "RecordIsTombstone"},
     "topics.regex": {"topics": ""},
+    "transaction.boundary": {"transaction.boundary.interval.ms": "100"},
+    "transaction.boundary.interval.ms": {"transaction.boundary": "interval"},
     "errors.deadletterqueue.topic.name": {"errors.deadletterqueue.topic.replication.factor": "1"},
 }
 CREATION = {
@@ -112,13 +114,6 @@ CREATION = {
 }
 
 
-class Said(ConfigProvider):
-    """Answers with the path itself."""
-
-    def get(self, path: str, keys: Set[str] | None = None) -> Mapping[str, str]:
-        return dict.fromkeys(keys or (), path)
-
-
 class Pairs:
     """A worker, and what became of each connector on it."""
 
@@ -128,7 +123,7 @@ class Pairs:
         self.deps: HerderDependencies | None = None
         cluster.on_made = self._made
         self.worker = cluster.add_worker()
-        cluster.write("in", numbers(range(20)))
+        cluster.write("in", numbers(range(RECORDS)))
 
     def _made(self, _name: str, deps: HerderDependencies, _herder: object) -> None:
         do, self.deps = deps.runner.do, deps
@@ -154,8 +149,13 @@ class Pairs:
         states = self.cluster.states(name)
         if states.get(name) == "FAILED" or "FAILED" in states.values():
             return True
-        moved = delivered[name] if name.startswith("sink") else self.worker.herder.views.offsets(name)
-        return len(states) > 1 and set(states.values()) == {"RUNNING"} and bool(moved)
+        tasks, offsets = len(states) - 1, [one.offset or {} for one in self.worker.herder.views.offsets(name)]
+        if name.startswith("sink"):
+            moved = len(delivered[name]) == RECORDS and offsets == [{"kafka_offset": RECORDS}]
+        else:
+            settings = self.worker.herder.views.connector_config(name).resolved(self.deps.resolve) if self.deps else {}
+            moved = offsets == [{"position": int(settings["records"])}] * tasks
+        return tasks > 0 and set(states.values()) == {"RUNNING"} and moved
 
     def effect(self, name: str) -> Any:
         """Return what the connector did, without its name."""
@@ -202,7 +202,11 @@ def pairs() -> Iterator[Pairs]:
         "MemorySource%python": MemorySource,
     }
     versions = {f"{name}@1.0": name for name in ("StringConverter", "SimpleHeaderConverter")}
-    config = {"config.providers": "said", "config.providers.said.class": "Said"}
+    config = {
+        "config.providers": "said",
+        "config.providers.said.class": "Said",
+        "exactly.once.source.support": "enabled",  # else two settings have no effect at all
+    }
     with InProcessCluster({"Said": Said, **classes}, config) as cluster:
         cluster._classes |= {name: cluster._classes[plain] for name, plain in versions.items()}
         made = Pairs(cluster)

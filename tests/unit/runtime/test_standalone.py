@@ -12,6 +12,7 @@ import pytest
 from spark_connect_rt.api.connector import SourceConnector
 from spark_connect_rt.app.management.overview import OverviewParts
 from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
 from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import AlreadyExistsError, ConnectError, NotFoundError
@@ -43,6 +44,7 @@ from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClien
 from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, MemoryGroupOffsets
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from spark_connect_rt.testing.worker_settings import worker_settings
+from tests.unit.runtime.cluster_stories import Said
 
 LIMIT_S = 15.0
 SOURCE = {"connector.class": "MemorySource", "tasks.max": "2", "topic": "t"}
@@ -72,9 +74,12 @@ def herder() -> Iterator[StandaloneHerder]:
             "FailsSource": FailsToStart,
             "StringConverter": StringConverter,
             "SimpleHeaderConverter": SimpleHeaderConverter,
+            "Said": Said,
         }
     )
-    config = worker_settings({"header.converter": "SimpleHeaderConverter", "connect.protocol": "compatible"})
+    providers = {"config.providers": "said", "config.providers.said.class": "Said"}
+    raw = {"header.converter": "SimpleHeaderConverter", "connect.protocol": "compatible", **providers}
+    config = worker_settings(raw)
     clock, topics = SystemClock(), MemoryTopics()
     groups = MemoryConsumerGroups()
     herder = StandaloneHerder(
@@ -83,6 +88,7 @@ def herder() -> Iterator[StandaloneHerder]:
             clock=clock,
             member=SoloMember(),
             config_store=ConfigStore(LocalCompactedLog("configs"), clock),
+            resolve=ConfigProviders.from_config(raw, plugins.class_of).resolve,
             status_store=StatusStore(LocalCompactedLog("statuses"), clock),
             offset_store=OffsetStore(LocalCompactedLog("offsets")),
             runner=MemoryTaskRunner(MemoryExecutorClients(topics, plugins.class_of)),
@@ -177,3 +183,13 @@ def test_what_only_workers_of_a_group_may_do_is_refused_in_java_s_words(herder: 
         with pytest.raises(ConnectError) as error:
             refused.result(0)
         assert str(error.value) == words
+
+
+def test_settings_that_are_references_do_what_their_values_do(herder: StandaloneHerder) -> None:
+    config = {"connector.class": "${said:MemorySource:it}", "tasks.max": "${said:2:it}", "topic": "${said:t:it}"}
+    written = herder.submit(CreateConnector("a", config)).result(LIMIT_S)
+    assert (len(written.info.tasks), written.info.type, written.info.config["tasks.max"]) == (
+        2,
+        "source",
+        "${said:2:it}",
+    )

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from spark_connect_rt.api.override_policy import ConnectorClientConfigOverridePolicy
 from spark_connect_rt.app.plugin_scan import BUNDLED
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import BadConfigError, BadRequestError
 from spark_connect_rt.planning.config_infos import ConfigInfos
 from spark_connect_rt.plugins.plugin_desc import SOURCE, bundled
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.validation.config_validation import NULL_VALUE, checked_config, validated
+from spark_connect_rt.state.cluster_config import ClusterConfigState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySource
 from spark_connect_rt.testing.worker_settings import worker_settings
@@ -127,3 +130,30 @@ def test_a_converter_that_is_broken_says_why(deps: HerderDependencies) -> None:
 def test_blanks_around_a_connectors_class_are_part_of_it_as_in_java(deps: HerderDependencies) -> None:
     with pytest.raises(BadRequestError, match="which name matches  FileStreamSource , available connectors are"):
         validated(deps, CONFIG | {"connector.class": " FileStreamSource "})
+
+
+PASSWORD = "producer.override.ssl.keystore.password"
+
+
+@pytest.mark.parametrize(
+    ("stored", "sent", "refused"),
+    [
+        ({PASSWORD: "real"}, {PASSWORD: "[hidden]"}, [PASSWORD]),
+        ({PASSWORD: "${vault:password}"}, {PASSWORD: "[hidden]"}, [PASSWORD]),
+        ({"file": "in.txt"}, {"file": "[hidden]"}, ["file"]),  # whatever the history could not judge
+        ({}, {PASSWORD: "[hidden]"}, [PASSWORD]),  # a new connector, copied from the history of another
+        ({}, {"file": "[hidden]"}, []),
+        ({PASSWORD: "[hidden]"}, {PASSWORD: "[hidden]"}, []),
+        ({PASSWORD: "real"}, {PASSWORD: "new"}, []),
+        ({PASSWORD: "real"}, {}, []),
+    ],
+)
+def test_the_mask_of_a_secret_is_refused_as_a_value(
+    deps: HerderDependencies, stored: dict[str, str], sent: dict[str, str], refused: list[str]
+) -> None:
+    configs = {"a": StoredConfig(CONFIG | stored)} if stored else {}
+    store: Any = SimpleNamespace(snapshot=lambda: ClusterConfigState(connector_configs=configs))
+    problems = validated(replace(deps, config_store=store), CONFIG | sent, recommending=False).problems()
+    assert list(problems) == refused
+    for why in problems.values():
+        assert "is [hidden], which stands for a value that is not shown" in why[0]

@@ -13,6 +13,8 @@ from spark_connect_rt.api.connector import Connector, SourceConnector
 from spark_connect_rt.api.plugin_modules import RUNTIME, of_runtime, versioned
 from spark_connect_rt.config.config_def import ConfigValue, Password
 from spark_connect_rt.config.connectors.connector_config import NULL_VALUE, connector_problems
+from spark_connect_rt.config.secret_settings import secret_names
+from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.errors import BadConfigError, BadRequestError, NotFoundError
 from spark_connect_rt.pipeline.chain_config import chain_problems
 from spark_connect_rt.planning.config_infos import ConfigInfos, Findings, merged_infos, merged_keys, plugin_infos
@@ -30,6 +32,7 @@ from spark_connect_rt.runtime.herder.validation.connector_definition import (
     known,
 )
 from spark_connect_rt.runtime.herder.validation.exactly_once_findings import exactly_once_problems
+from spark_connect_rt.runtime.herder.validation.mask_findings import mask_problems
 from spark_connect_rt.runtime.herder.validation.override_findings import override_infos
 from spark_connect_rt.runtime.herder.validation.plugin_findings import (
     check_converters,
@@ -142,6 +145,8 @@ def _infos(
         findings.complain(_GROUP_OVERRIDE, (), config[_GROUP_OVERRIDE])  # Java lists it here, too
     _collect(findings, chain_problems(config, deps.plugins.class_of), config)
     _collect(findings, connector_problems(config, sink=sink, worker_group=deps.settings.worker.group.group_id), config)
+    stored = deps.config_store.snapshot().connector_config(config.get("name", "")) or NO_SETTINGS
+    _collect(findings, mask_problems(config, stored.written(), secret_names(own)), config)
     if isinstance(connector, SourceConnector):
         _collect(
             findings, exactly_once_problems(connector, config, enabled=deps.settings.worker.group.exactly_once), config
