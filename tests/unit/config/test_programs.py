@@ -13,6 +13,9 @@ from spark_connect_rt.app.wiring import guarded
 from spark_connect_rt.config.worker.programs import PROGRAMS, allowed_programs, names_programs, refuse_programs
 from spark_connect_rt.connectors.programs.environments import EnvironmentFailedError, environment, program_path
 from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.runtime.worker.launches import TaskSpec, connector_facts, make_launch
+from spark_connect_rt.testing.memory_connectors import MemorySource
 from spark_connect_rt.testing.worker_settings import worker_settings
 
 LIST = "/opt/taps/*, /usr/bin/python3.12, tap-local, pip:tap-github==1.*, pip:airbyte-cdk[all]==7, env:AWS_*"
@@ -125,7 +128,16 @@ def test_the_driver_and_the_executors_refuse_a_program_behind_a_reference(tmp_pa
     named = {"singer.executable": "/tmp/evil"}
     with pytest.raises(BadConfigError, match=r"connectrt\.programs"):
         guarded(resolve, worker_settings())(named)
-    assert guarded(resolve, worker_settings({PROGRAMS: "allow"}))(named) == named
+    allowing = worker_settings({PROGRAMS: "allow"})
+    assert guarded(resolve, allowing)(named) == named
+    spec = TaskSpec(ConnectorTaskId("a", 0), {}, {})
+    for worker_config, taken in ((allowing, True), (worker_settings(), False)):
+        known = make_launch(spec, connector_facts(MemorySource()), worker_config, 1, 1).worker_config
+        if taken:
+            assert KafkaExecutorClients().resolve(named, known) == named
+        else:
+            with pytest.raises(BadConfigError):
+                KafkaExecutorClients().resolve(named, known)
 
 
 @pytest.mark.parametrize("value", ["allow,/opt/x", "deny,allow", "/opt/x,DENY"])
