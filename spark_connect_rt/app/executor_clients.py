@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from spark_connect_rt.api.plugin_modules import public_name
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.config.worker.oauth_endpoints import endpoints_in, refuse_foreign_endpoints
+from spark_connect_rt.config.worker.programs import allowed_programs, names_programs, refuse_programs
 from spark_connect_rt.errors import NotFoundError
 
 if TYPE_CHECKING:  # the port brings pyarrow, which the driver's start must not wait for
@@ -118,6 +119,8 @@ class KafkaExecutorClients:
         resolved = StoredConfig.of(config).resolved(resolve)
         if endpoints_in(resolved):
             refuse_foreign_endpoints(resolved, resolve(worker_config))
+        if names_programs(resolved):
+            refuse_programs(resolved, allowed_programs(resolve(worker_config)))
         return resolved
 
     def _config_providers(self, worker_config: Mapping[str, str]) -> ConfigProviders:

@@ -29,6 +29,7 @@ from spark_connect_rt.config.connectors.connector_config import SINK, SOURCE
 from spark_connect_rt.config.worker.listeners import Advertised
 from spark_connect_rt.config.worker.oauth_endpoints import endpoints_in, refuse_foreign_endpoints
 from spark_connect_rt.config.worker.override_policy import is_plugin
+from spark_connect_rt.config.worker.programs import allowed_programs, names_programs, refuse_programs
 from spark_connect_rt.config.worker.storage_config import StorageTopic
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.embedded.java import find_java
@@ -119,15 +120,18 @@ def sink_group(properties: Mapping[str, str]) -> SinkGroup:
 
 
 def guarded(resolve: Resolve, config: WorkerConfig) -> Resolve:
-    """Return a resolver of what connectors configure: it refuses token endpoints that the worker's file does not allow.
+    """Return a resolver of what connectors configure: it refuses what the worker's file does not allow.
 
-    Every client of a connector's in the driver is made from what comes out of here, however the endpoint was written.
+    That is token endpoints and programs. Every client of a connector's in the driver is made from what comes out of
+    here, and every connector is checked and started with it, however the setting was written.
     """
 
     def resolved(settings: Mapping[str, str]) -> ConfigData:
         values = resolve(settings)
         if endpoints_in(values):
             refuse_foreign_endpoints(values, resolve(config.raw))
+        if names_programs(values):
+            refuse_programs(values, allowed_programs(resolve(config.raw)))
         return values
 
     return resolved

@@ -37,7 +37,7 @@ class TaskLaunch:
     task_class: str  # "package.module:ClassName"
     config: StoredConfig  # the task's configuration
     connector_config: StoredConfig  # the connector's: transforms, converters, error tolerance, isolation
-    worker_config: Mapping[str, str]  # converter defaults, config providers, allowed token endpoints
+    worker_config: Mapping[str, str]  # converter defaults, config providers, what is allowed
     client_config: Mapping[str, str] = field(default_factory=dict)  # producer (source) or consumer (sink), Java names
     paused: bool = False
     flush: FlushSettings = field(default_factory=lambda: FlushSettings.of({}))

@@ -1,35 +1,148 @@
 """Runs a sink connector and one task in memory: for a connector author's tests. No Kafka, no Spark.
 
-Records come from topics in memory, through the converters and transformations that the configuration names; a batch
-that ``put`` refuses is halved, reported and dead-lettered by the same code as in a worker.
+The task is in the lane that hosts it in a worker (``SinkLane``), driven by the test's own thread: converters,
+transformations, the search for records to blame, dead letters, and everything the task asks for by its context is done
+by that code. Owns what stands in for the rest of the worker: topics in memory, a reader that obeys the lane, a consumer
+group that commits only when ``commit`` is called or the task asks for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 import pyarrow as pa
 
 from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.data.schema import Schema
-from spark_connect_rt.api.task import NoPluginMetrics, SinkTask
+from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.app.plugin_scan import bundled_plugins
-from spark_connect_rt.config.worker.own_settings import OF_SINKS_ONLY, REFUSALS_MAX
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.pipeline.dead_letters import ReportSettings
-from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline
+from spark_connect_rt.pipeline.sink_pipeline import next_offsets
+from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.spark.executor.errant_reports import ErrantReports, SinkErrantReporter
-from spark_connect_rt.spark.executor.sinks.hosted_sink import Outcome
-from spark_connect_rt.spark.executor.sinks.put_delivery import PutDelivery
-from spark_connect_rt.spark.executor.sinks.sink_context import TaskContext
+from spark_connect_rt.spark.executor.control_wire import decode_offsets
+from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, encode_partitions, encode_records
+from spark_connect_rt.spark.executor.lane import now_s
+from spark_connect_rt.spark.executor.sinks.commit_times import CommitTimes
+from spark_connect_rt.spark.executor.sinks.hosted_sink import HostedSink, SinkParts
+from spark_connect_rt.spark.executor.sinks.python_sink import PythonSink
+from spark_connect_rt.spark.executor.sinks.sink_lane import SinkLane
 from spark_connect_rt.spark.executor.sinks.sink_rows import by_partition
-from spark_connect_rt.spark.executor.task_meter import TaskMeter
 from spark_connect_rt.testing.connector_harness import PLAIN_JSON, FindPlugin, HostedConnector
-from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics, Row, consume_batch
+from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics, consume_batch
+from spark_connect_rt.testing.memory_executor_clients import Row as Record
 
 FLUSH_TIMEOUT_MS = 5_000
+_BROKERS = 3  # what a dead letter queue's default replication factor needs
+_MOST_READS = 1_000  # by one ``deliver``: a task that always goes back is no test of anything
+
+
+class _NeverDue(CommitTimes):
+    """Commits when they are asked for: a test says when time passes."""
+
+    def due_in_flow(self, now_s: float) -> bool:
+        return False
+
+
+class _TestLane(SinkLane):
+    """A lane that is never started: the test's thread calls it, and what its steps raise goes to the test."""
+
+    def __init__(self, launch: TaskLaunch, clients: MemoryExecutorClients, task_class: type[SinkTask]) -> None:
+        self.positions: dict[TopicPartition, int] = {}
+        """Where to read on."""
+        self.held: set[TopicPartition] = set()
+        self.committed: dict[TopicPartition, int] = {}
+        self.commit_error: BaseException | None = None
+        self._moves: dict[TopicPartition, int] = {}  # what is to be read from elsewhere
+        self._task_class = task_class
+        super().__init__(0, launch, self._take_report, clients)
+
+    def make_sink(self, parts: SinkParts) -> HostedSink:  # type: ignore[override]
+        self.sink = PythonSink(parts, self._task_class)
+        return self.sink
+
+    def begin(self) -> None:
+        super().begin()
+        self._commits = _NeverDue(self.launch.flush.offset_flush_interval_ms / 1000)
+
+    def _take_report(self, report: Mapping[str, Any]) -> None:
+        match report["op"]:
+            case "durable":
+                self.committed.update(decode_offsets(report["sink_offsets"]))
+            case "steer":
+                self.held |= {TopicPartition(*one) for one in report["hold"]}
+                for topic, partition, offset in report["seek"]:
+                    place = TopicPartition(topic, partition)
+                    self.held.discard(place)
+                    if offset is not None:
+                        self._moves[place] = offset
+
+    def _count(self, taken: pa.RecordBatch, row_bytes: float) -> None:
+        super()._count(taken, row_bytes)
+        if taken.num_rows:
+            self.positions.update(next_offsets(taken))
+
+    def _commit_failed(self, *, closing: bool) -> None:
+        self.commit_error = sys.exc_info()[1]
+        super()._commit_failed(closing=closing)
+
+    def assign(self, partitions: frozenset[TopicPartition]) -> None:
+        """Open the partitions that are new."""
+        if new := partitions - self._context.partitions:
+            self.on_row(_partition_row(new))
+
+    def read_from_elsewhere(self) -> bool:
+        """Do what the task asked for: what follows is from its offsets. Returns whether it had asked."""
+        moves, self._moves = self._moves, {}
+        for place, offset in moves.items():
+            self.positions[place] = offset
+            self.on_row(_partition_row({place}))
+        return bool(moves)
+
+    def begun_puts(self, batch: pa.RecordBatch) -> Iterator[float]:
+        """Return the puts of a batch in consume form, as it comes from a reader."""
+        row = Row(0, RowKind.BATCH, BatchHead(batch.num_rows).encode(), encode_records(batch))
+        return self.puts(self._lots.take(row))
+
+    def put_nothing(self) -> None:
+        """Let the task look at its clock."""
+        self._call_at_s = None
+        if self._context.partitions:
+            self.sink.put_nothing()
+            self._obey()
+
+    def commit(self) -> None:
+        """Ask what is safe, and commit that. Raises what the task raised."""
+        self.commit_error = None
+        self._report_safe(self._ask(self._context.partitions, closing=False))
+        if self.commit_error is not None:
+            raise self.commit_error
+
+    def call_due_s(self) -> float | None:
+        """Return when the task asked to be called again, s from now; None: it did not ask."""
+        return None if self._call_at_s is None else max(0.0, self._call_at_s - now_s())
+
+    def flush_letters(self) -> None:
+        """Have every dead letter so far in its queue."""
+        if self._reports is not None:
+            self._reports.flush(FLUSH_TIMEOUT_MS)
+
+    def leave(self) -> None:
+        """Close the partitions and stop; nothing more is committed."""
+        try:
+            if self._sink is not None and self._context.partitions:
+                self._sink.close(sorted(self._context.partitions))
+        finally:
+            self.finish()
+
+
+def _partition_row(partitions: frozenset[TopicPartition] | set[TopicPartition]) -> Row:
+    places = [(one.topic, one.partition) for one in sorted(partitions)]
+    return Row(0, RowKind.ASSIGNED, encode_partitions(places))
 
 
 class SinkHarness:
@@ -47,11 +160,16 @@ class SinkHarness:
         self.topics = MemoryTopics()
         self.committed: dict[TopicPartition, int] = {}
         """Next offset of each partition, as the consumer group holds it."""
+        self.asked_wait_s: float | None = None
+        """How long the worker would wait before it calls the task again: after a ``deliver`` that returned False, and
+        where the task asked by ``context.timeout``. None: it has nothing to wait for."""
         self._clients = MemoryExecutorClients(self.topics, find_plugin or bundled_plugins().class_of)
+        self._clients.brokers = _BROKERS
         self._converters = ConnectorConverters.from_config(self.hosted.config, worker_config, self._clients.plugin)
         self._worker_config = worker_config
         self._settings = ReportSettings.from_config(self.hosted.config)
-        self._task: SinkTask | None = None
+        self._lane: _TestLane | None = None
+        self._puts: Iterator[float] | None = None  # the batch in hand
 
     def __enter__(self) -> Self:
         self.start()
@@ -61,46 +179,50 @@ class SinkHarness:
         self.stop()
 
     @property
+    def _running(self) -> _TestLane:
+        assert self._lane is not None, "the harness is not started"
+        return self._lane
+
+    @property
     def task(self) -> SinkTask:
         """The task that runs now."""
-        assert self._task is not None, "the harness is not started"
-        return self._task
+        return self._running.sink.running
+
+    @property
+    def paused(self) -> frozenset[TopicPartition]:
+        """The partitions that the task has paused: ``deliver`` reads nothing of them until it resumes them."""
+        return frozenset(self._running.held)
 
     def start(self) -> None:
         """Start the connector and the first of its tasks, at the committed offsets."""
         self.hosted.start()
-        config = self.hosted.task_configs()[0]
-        self._pipeline = SinkPipeline.from_config(
-            self.hosted.config, self._worker_config, self._clients.plugin, keeps_originals=self._settings.reports
+        launch = TaskLaunch(
+            ConnectorTaskId(self.hosted.config["name"], 0),
+            run=1,
+            generation=1,
+            kind=TaskKind.SINK,
+            task_class="",
+            config=self.hosted.task_configs()[0],
+            connector_config=self.hosted.config,
+            worker_config=self._worker_config,
         )
-        task_id = ConnectorTaskId(self.hosted.config["name"], 0)
-        self._reports = ErrantReports(task_id, self._settings, self._clients, {})
-        reporter = SinkErrantReporter(self._reports, self._pipeline) if self._settings.reports else None
-        self._context = TaskContext(NoPluginMetrics())
-        self._context.reporter = reporter
-        self._context.take_config(config)
-        self._task = self.hosted.connector.task_class()()
-        self.task.context = self._context
-        most_refusals: int = OF_SINKS_ONLY.parse(self.hosted.config)[REFUSALS_MAX]
-        self._delivery = PutDelivery(
-            task_id, self.task, self._pipeline, self._reports, most_refusals, lambda: False, TaskMeter("writer")
-        )
-        self._positions = dict(self.committed)
-        self._refused: list[pa.RecordBatch] = []
+        launch = replace(launch, flush=replace(launch.flush, offset_flush_timeout_ms=FLUSH_TIMEOUT_MS))
+        self._lane = _TestLane(launch, self._clients, self.hosted.connector.task_class())
+        self._lane.positions.update(self.committed)
+        self._lane.committed = self.committed
+        self._puts, self.asked_wait_s = None, None
         try:
-            self.task.start(config)
+            self._lane.begin()
         except Exception:
             self.stop()
             raise
 
     def stop(self) -> None:
         """Close the partitions and stop; what was not committed is delivered again after the next start."""
-        task, self._task = self._task, None
-        if task is not None:
-            if self._context.partitions:
-                task.close(sorted(self._context.partitions))
-            task.stop()
-            self._reports.close(FLUSH_TIMEOUT_MS)
+        lane, self._lane = self._lane, None
+        self._puts = None
+        if lane is not None:
+            lane.leave()
         self.hosted.connector.stop()
 
     def restart(self) -> None:
@@ -133,61 +255,63 @@ class SinkHarness:
     def deliver(self) -> bool:
         """Put everything new in the topics of ``topics``; False: the task asks to be given the same again.
 
+        Partitions that the task paused are left out, and those that it moved by ``context.offset`` are read from there.
+        With nothing to read the task gets an empty put, as a worker gives it about once a second.
+
         Raises what fails the task: DataError of a converter, and what ``put`` raised where it is not tolerated.
         """
-        if not self._refused:
-            self._delivery.forget()
-            rows = self._new_rows()
-            self._open(frozenset(TopicPartition(row["topic"], row["partition"]) for row in rows))
-            batch = consume_batch(rows)
-            apart = by_partition(batch) if rows else [batch]
-            self._refused = self._delivery.parts(apart[0] if len(apart) == 1 else batch)  # as a consumer returns them
-        while self._refused:
-            if not self._deliver(self._refused[0]):
+        lane, self.asked_wait_s = self._running, None
+        for reads in range(_MOST_READS):
+            if self._puts is None:
+                batch = self._read(lane)
+                if batch is None and not reads:
+                    lane.put_nothing()
+                    lane.read_from_elsewhere()
+                if batch is None:
+                    self.asked_wait_s = lane.call_due_s()
+                    return True
+                self._puts = lane.begun_puts(batch)
+            puts, self._puts = self._puts, None
+            wait_s = next(puts, None)
+            if wait_s is not None:
+                self._puts, self.asked_wait_s = puts, wait_s
                 return False
-            del self._refused[0]
-        return True
+        raise AssertionError(f"the task has gone back to earlier offsets {_MOST_READS} times within one deliver")
 
-    def _deliver(self, batch: pa.RecordBatch) -> bool:
-        columns = self._delivery.columns(batch)
-        converted = columns or self._pipeline.convert(batch)
-        outcome = self._delivery.deliver(converted)
-        if outcome is Outcome.BY_RECORDS:
-            converted = self._pipeline.convert(batch)
-            outcome = self._delivery.deliver(converted)
-        if outcome is Outcome.AGAIN:
-            return False
-        self._reports.tell(converted.errants)
-        self._positions.update(converted.next_offsets)
-        return True
+    def _read(self, lane: _TestLane) -> pa.RecordBatch | None:
+        """Return what is new of the partitions that are not paused, None: nothing is. Opens those that are new."""
+        lane.assign(frozenset(TopicPartition(row["topic"], row["partition"]) for row in self._new_rows(lane)))
+        lane.read_from_elsewhere()
+        rows = self._new_rows(lane)  # opened, the task may have asked for other offsets
+        if not rows:
+            return None
+        batch = consume_batch(rows)
+        apart = by_partition(batch)
+        return apart[0] if len(apart) == 1 else batch  # as a consumer returns them
 
-    def _new_rows(self) -> list[Row]:
+    def _new_rows(self, lane: _TestLane) -> list[Record]:
         names = {name.strip() for name in self.hosted.config.get("topics", "").split(",")}
-        found = sorted(partition for partition in self.topics.partitions if partition.topic in names)
-        return [row for one in found for row in self.topics.read(one, self._positions.get(one, 0), 1 << 30)]
-
-    def _open(self, partitions: frozenset[TopicPartition]) -> None:
-        new = partitions - self._context.partitions
-        self._context.partitions |= new
-        if new:
-            self.task.open(sorted(new))
+        found = sorted(one for one in self.topics.partitions if one.topic in names and one not in lane.held)
+        return [row for one in found for row in self.topics.read(one, lane.positions.get(one, 0), 1 << 30)]
 
     def commit(self) -> dict[TopicPartition, int]:
         """Ask the task what is safe and commit that; return everything that is committed.
 
+        A task that asks by ``context.request_commit`` needs no call of this.
+
         Raises what ``pre_commit`` raises; ``deliver`` then puts all since the last commit again, as a worker does.
         """
-        self._reports.flush(FLUSH_TIMEOUT_MS)
-        held = {one: self._positions[one] for one in self._context.partitions if one in self._positions}
+        lane = self._running
         try:
-            self.committed.update(self.task.pre_commit(held))
-        except Exception:
-            self._positions, self._refused = dict(self.committed), []
+            lane.commit()
+        except BaseException:
+            self._puts = None  # what is in hand is read again, too
             raise
         return self.committed
 
-    def dead_letters(self) -> list[Row]:
+    def dead_letters(self) -> list[Record]:
         """Return what the dead letter queue holds: rows with key, value and headers."""
-        self._reports.flush(FLUSH_TIMEOUT_MS)
+        if self._lane is not None:
+            self._lane.flush_letters()
         partition = TopicPartition(self._settings.topic, 0)
         return self.topics.read(partition, 0, self.topics.end(partition))

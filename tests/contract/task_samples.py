@@ -264,7 +264,7 @@ class LastWordSink(CollectingSink):
     def put(self, records: Sequence[SinkRecord]) -> None:
         try:
             super().put(records)
-        except ValueError:
+        except DataError:
             self.failed = True
             raise
 

@@ -55,7 +55,8 @@ def worker(tmp_path_factory: pytest.TempPathFactory, broker: EmbeddedKafka) -> I
     java = java_plugin_path(tmp_path_factory.mktemp("java-plugins"))
     hanging = hanging_plugin(tmp_path_factory.mktemp("hanging-plugin"))
     chatty = chatty_plugin(tmp_path_factory.mktemp("chatty-plugin"))
-    folder, settings = tmp_path_factory.mktemp("worker"), {"plugin.path": f"{PLUGINS},{java},{hanging},{chatty}"}
+    folder = tmp_path_factory.mktemp("worker")
+    settings = {"plugin.path": f"{PLUGINS},{java},{hanging},{chatty}", "connectrt.programs": "*/sample-program"}
     settings |= {
         "config.providers": "file",
         "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",

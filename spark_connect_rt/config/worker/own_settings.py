@@ -14,6 +14,7 @@ from spark_connect_rt.config.settings_group import SettingsGroup
 from spark_connect_rt.config.task_range import TASKS_AUTO, task_range
 from spark_connect_rt.config.validators import AtLeast, one_of
 from spark_connect_rt.config.worker.oauth_endpoints import ALLOWED_FILES, ALLOWED_URLS
+from spark_connect_rt.config.worker.programs import PROGRAMS_KEY
 from spark_connect_rt.config.worker.worker_config import RUNTIME
 
 MEDIUM, LOW = Importance.MEDIUM, Importance.LOW
@@ -194,6 +195,7 @@ ENGINE = ConfigDef(
             MEDIUM,
             "Files that connectors may name as file: URLs of an OAUTHBEARER token, by commas.",
         ),
+        PROGRAMS_KEY,
     ]
 )
 QUICKSTART = ConfigDef(

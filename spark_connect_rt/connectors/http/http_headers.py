@@ -63,7 +63,7 @@ def links_of(header: str) -> list[tuple[str, Mapping[str, str]]]:
     Raises DataError: it is not a Link header.
     """
     text = _Text(header)
-    found = []
+    found: list[tuple[str, Mapping[str, str]]] = []
     while not text.over:
         if text.take(","):  # empty elements are allowed (RFC 9110 5.6.1)
             continue

@@ -138,7 +138,10 @@ class HttpSinkTask(SinkTask):
             if wish == _REFUSE:
                 return _REFUSE, "the record has no value (http.null.values=refuse)"
             method = "DELETE"
-        key = "" if record.key is None else quote(_key_text(record.key), safe="")
+        try:
+            key = "" if record.key is None else quote(_key_text(record.key), safe="")
+        except UnicodeEncodeError as error:
+            return _REFUSE, f"the key cannot be written in an address: {error}"
         if key in _NO_SEGMENT and self._key_in_path:
             return _REFUSE, f"the key {record.key!r} would address the parent of ${{key}} in http.url"
         url = self._values["http.url"].replace("${topic}", quote(record.topic, safe="")).replace("${key}", key)
@@ -178,7 +181,11 @@ class HttpSinkTask(SinkTask):
             )
             body = f"{prefix}{separator.join(parts)}{suffix}"
         headers = {"Content-Type": self._values["http.content.type"]}
-        request(self._client, method, url, self.clock(), content=body.encode(), headers=headers)
+        try:
+            content = body.encode()
+        except UnicodeEncodeError as error:
+            raise DataError(f"the body has no form in UTF-8: {error}") from error
+        request(self._client, method, url, self.clock(), content=content, headers=headers)
 
     def _body(self, record: SinkRecord) -> str:
         """Return the body of one record. Raises DataError: it has no JSON form."""

@@ -235,7 +235,7 @@ class HttpSourceTask(SourceTask):
         self, place: str, found: Sequence[Any], following: str | int | None, count: int
     ) -> list[SourceRecord | SourceBatch]:
         before = self._standing
-        newest, records = before.newest, list[SourceRecord | SourceBatch]()
+        newest, records = before.newest, list[SourceRecord]()
         for at, one in enumerate(found):
             try:
                 newest = taken(newest, self._pointers, one, largest=self._values["http.offset.take"] == "max")
@@ -249,7 +249,7 @@ class HttpSourceTask(SourceTask):
         if records:  # only behind the last one the page is done
             self._last_offset = self._standing.offset()
             records[-1] = altered(records[-1], source_offset=self._last_offset)
-        return records
+        return [*records]
 
     def _over(self, newest: Mapping[str, Any]) -> list[SourceRecord | SourceBatch]:
         """End a pass whose last page has no record: a batch of nothing moves the offset, else it would stay there."""

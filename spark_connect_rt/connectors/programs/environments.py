@@ -45,6 +45,8 @@ def program_path(executable: str, requirement: Sequence[str], python: str | None
     Raises EnvironmentFailedError.
     """
     name = executable or default
+    if name.startswith("-"):
+        raise EnvironmentFailedError(f"a program's name does not begin with -: {name!r}")
     if os.sep in name:
         path = Path(name)
         if not os.access(path, os.X_OK):
@@ -73,6 +75,8 @@ def environment(requirement: Sequence[str], python: str | None = None) -> Path:
 
     Raises EnvironmentFailedError with the installer's last lines.
     """
+    if options := [word for word in requirement if word.startswith("-")]:
+        raise EnvironmentFailedError(f"a requirement is not an option of pip: {' '.join(options)}")
     interpreter = python or sys.executable
     name = hashlib.sha256("\n".join([interpreter, *sorted(requirement)]).encode()).hexdigest()[:16]
     root = _root()
@@ -115,7 +119,7 @@ def _make(folder: Path, interpreter: str, requirement: Sequence[str]) -> None:
         ]
     else:
         steps = [[interpreter, "-m", "venv", str(folder)], [inside, "-m", "pip", "install", "--quiet", "--no-input"]]
-    steps[1] += requirement
+    steps[1] += ["--", *requirement]
     try:
         for step in steps:
             _run(step)

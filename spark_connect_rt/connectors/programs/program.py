@@ -39,6 +39,8 @@ class Program(ABC):
         self.values = values
         self.config = merged(json_of(self.setting("config")), json_of(self.setting("secret.config")))
         self.path: Path | None = None
+        self.previewed = False
+        """Whether it runs for a preview: then nothing outside its own folder is changed."""
         self._folder = PrivateFolder(f"connectrt-{self.prefix}-")
 
     def setting(self, name: str) -> Any:

@@ -49,6 +49,7 @@ class ProgramSourceTask(SourceTask):
         values = self.definition.parse(config)
         self._child: Child | None = None
         self._program = self.program_class(values)
+        self._program.previewed = self.context.previewed
         self._program.install()
         streams = json.loads(config[f"{self._program.prefix}.{TASK_STREAMS}"])
         stored = self.context.offset_reader.offsets([{STREAM: one} for one in streams])
@@ -90,7 +91,7 @@ class ProgramSourceTask(SourceTask):
         would be committed, and come again. What a failed run said after its last state comes again, so it is dropped.
         A run that ended well may have said no state at all; then all of it counts.
 
-        Raises ExternalError: a run failed, and what is to be dropped cannot be told from what is to be committed.
+        Raises ExternalError: a run failed, and one end of the transaction would drop or commit too much.
         """
         if self._intake.covered is not None:
             transactions.commit_transaction(self._intake.covered)

@@ -65,7 +65,7 @@ CONFIG = program_settings("singer", "the tap") + ConfigDef(
             Type.BOOLEAN,
             True,
             Importance.LOW,
-            "Whether the files of a BATCH message are removed when they are read.",
+            "Whether the files of a BATCH message are removed when they are read; a preview removes none.",
         ),
     ]
 )
@@ -126,7 +126,7 @@ class SingerTap(Program):
             else:
                 for one in records.to_pylist() if isinstance(records, pa.Table) else records:
                     intake.record(message["stream"], one)
-            if self.setting("batch.delete"):
+            if self.setting("batch.delete") and not self.previewed:
                 _removed(path)
 
 

@@ -14,6 +14,7 @@ from spark_connect_rt.management.letters.replay_run import Edit, ReplayRun, RunP
 from spark_connect_rt.management.letters.sink_run import SinkRun
 from spark_connect_rt.planning.letters.letter import Letter, LetterFilter
 from spark_connect_rt.planning.letters.replay_records import Replay
+from spark_connect_rt.planning.letters.sink_feed import check_brokers
 from spark_connect_rt.ports.management.dead_letters import SINK, TOPIC, DryRun, EditedLetter, WantedReplay
 
 LETTERS_MAX = 10_000
@@ -64,6 +65,7 @@ def _check_sink(connector: str | None, parts: RunParts) -> None:
     config = parts.feed.config_of(connector) if connector else {}
     if not config.get("topics") and not config.get("topics.regex"):
         raise BadRequestError(f"target {SINK} needs the connector, a sink; letters of a topic alone go to {TOPIC}")
+    check_brokers(config)
 
 
 def new_run(parts: RunParts, replay: Replay, must_end: Callable[[], bool]) -> ReplayRun:

@@ -10,13 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from spark_connect_rt.config.config_def import Type, parse_value
-from spark_connect_rt.errors import DataError
+from spark_connect_rt.errors import BadRequestError, DataError
 from spark_connect_rt.planning.letters.letter import Letter
 
 PLACE_HEADER = "connectrt.letter"
 TOPICS_MAX = 50
 _SMT = "org.apache.kafka.connect.transforms"
 _QUEUE = "errors.deadletterqueue"
+_BROKERS = "consumer.override.bootstrap.servers"
+_LEFT_OUT = (
+    "topics",
+    "topics.regex",
+    "consumer.override.group.id",
+    "consumer.override.group.instance.id",  # another member of that name may be in the real connector's group
+    "tasks.max.auto",  # one task: the letters keep their order, and the replay knows when it is over
+)
 
 
 def feed_name(connector: str, replay_id: str) -> str:
@@ -49,6 +57,15 @@ def place_of(headers: Sequence[tuple[str, bytes | None]]) -> tuple[int, int]:
     raise DataError("a record of a side topic is no copy of a letter: something else writes there")
 
 
+def check_brokers(config: Mapping[str, str]) -> None:
+    """Refuse a sink that reads from brokers of its own: side topics are on the worker's. Raises BadRequestError."""
+    if config.get(_BROKERS):
+        raise BadRequestError(
+            f"connector {config.get('name')} reads from another cluster ({_BROKERS}), and copies of dead letters are "
+            "made in the worker's own: replay them to their topics instead"
+        )
+
+
 def feed_config(config: Mapping[str, str], name: str, sides: Sequence[tuple[str, str]], refused: str) -> dict[str, str]:
     """Return the configuration of the connector that feeds the sink.
 
@@ -57,9 +74,11 @@ def feed_config(config: Mapping[str, str], name: str, sides: Sequence[tuple[str,
         name: of the new one.
         sides: side topic, and the topic its letters came from.
         refused: topic of what the sink does not take.
+
+    Raises BadRequestError: the sink reads from other brokers than the copies are on.
     """
-    left_out = ("topics", "topics.regex", "consumer.override.group.id")
-    made = {setting: value for setting, value in config.items() if setting not in left_out}
+    check_brokers(config)
+    made = {setting: value for setting, value in config.items() if setting not in _LEFT_OUT}
     aliases = [f"connectrt_replay_{index}" for index in range(len(sides))]
     for alias, (side, topic) in zip(aliases, sides, strict=True):
         made[f"transforms.{alias}.type"] = f"{_SMT}.RegexRouter"
@@ -74,6 +93,7 @@ def feed_config(config: Mapping[str, str], name: str, sides: Sequence[tuple[str,
         "tasks.max": "1",
         "transforms": ",".join([*aliases, "connectrt_replay_place", *own]),
         "consumer.override.isolation.level": "read_committed",
+        "consumer.override.auto.offset.reset": "earliest",  # the copies are there before the group is
         "errors.tolerance": "all",
         f"{_QUEUE}.topic.name": refused,
         f"{_QUEUE}.context.headers.enable": "true",

@@ -26,6 +26,7 @@ from spark_connect_rt.config.secret_settings import secret_names
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.config.worker.exactly_once import offsets_topic
 from spark_connect_rt.config.worker.oauth_endpoints import endpoints_in
+from spark_connect_rt.config.worker.programs import PROGRAMS
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.ports.java_code import JavaCode, JavaConnector
@@ -43,6 +44,7 @@ _FOR_EXECUTORS = (
     "header.converter",
     "config.providers",
     "connectrt.oauth.",
+    PROGRAMS,
 )
 
 _APACHE, _CONNECTOR = "org.apache.kafka.", "Connector"

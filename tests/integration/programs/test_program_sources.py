@@ -290,19 +290,21 @@ def test_an_environment_is_made_once_and_one_that_cannot_be_is_a_clear_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONNECTRT_CACHE", str(tmp_path / "cache"))
+    for offline in ("PIP_NO_INDEX", "UV_OFFLINE"):
+        monkeypatch.setenv(offline, "1")
     source = Path(__file__).with_name("sample_program.py").read_text(encoding="utf-8")
     wheel = wheel_of(tmp_path, "tap-sample", source)
-    settings = {"singer.requirement": f"--no-index {wheel}", "singer.executable": "tap-sample"}
+    settings = {"singer.requirement": str(wheel), "singer.executable": "tap-sample"}
     with harness("singer", "", {"streams": ["orders"], "rows": 5}, settings) as source_of_it:
         assert ids(poll_to_end(source_of_it)) == [1, 2, 3, 4, 5]
     (made,) = (tmp_path / "cache" / "programs").glob("*/bin/tap-sample")
     before = made.stat().st_mtime_ns
-    assert program_path("tap-sample", ["--no-index", str(wheel)], None) == made
+    assert program_path("tap-sample", [str(wheel)], None) == made
     assert made.stat().st_mtime_ns == before
     with pytest.raises(ConnectError, match="has no program 'other': tap-sample"):
-        program_path("other", ["--no-index", str(wheel)], None)
+        program_path("other", [str(wheel)], None)
     with pytest.raises(ConnectError, match="exit code 1") as raised:
-        program_path("x", ["--no-index", "no-such-package-of-ours"], None)
+        program_path("x", ["no-such-package-of-ours"], None)
     assert raised.value.code == "CRT-1170"
     assert len(list((tmp_path / "cache" / "programs").glob("*/bin"))) == 1
 

@@ -156,3 +156,15 @@ def test_without_tolerance_such_a_key_fails_the_task(monkeypatch: pytest.MonkeyP
         sink.send("t", {"a": 1}, key="..")
         with pytest.raises(DataError, match=r"the key '\.\.'"):
             sink.deliver()
+
+
+def test_text_that_has_no_bytes_is_errant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lone surrogate: JSON may hold one, UTF-8 may not."""
+    service = Service(good)
+    rows = [(b'"\\ud800"', b"{}"), (b'"k"', b'{"a": "\\ud800"}'), (b'"k"', b'{"a": 1}')]
+    with harness(monkeypatch, service, "/in/${key}") as sink:
+        for key, value in rows:
+            sink.topics.append([{"topic": "t", "partition": 0, "key": key, "value": value}])
+        assert sink.deliver()
+        assert service.taken == [{"a": 1}]
+        assert len(sink.dead_letters()) == 2

@@ -13,9 +13,12 @@ import pytest
 
 from spark_connect_rt.connectors.programs import airbyte_messages as airbyte
 from spark_connect_rt.connectors.programs import singer_messages as singer
-from spark_connect_rt.connectors.programs.intake import SHARED, STATE
+from spark_connect_rt.connectors.programs.intake import SHARED, STATE, Intake
 from spark_connect_rt.connectors.programs.private_folder import PrivateFolder, masking, texts_in
 from spark_connect_rt.connectors.programs.program_settings import chosen, merged, named_program, plain_names, shares
+from spark_connect_rt.connectors.programs.singer_source import CONFIG as SINGER
+from spark_connect_rt.connectors.programs.singer_source import SingerTap
+from spark_connect_rt.connectors.programs.stream_rows import RowSettings
 from spark_connect_rt.errors import ConnectError, DataError
 
 
@@ -176,3 +179,18 @@ def test_secrets_are_masked_and_files_are_their_owners_alone() -> None:
     assert json.loads(folder.write_json("config.json", {}).read_text()) == {}
     folder.remove()
     assert not folder.path.exists()
+
+
+def test_a_preview_leaves_the_files_of_batches_where_they_are(tmp_path: Path) -> None:
+    lines = tmp_path / "a.jsonl"
+    lines.write_bytes(b'{"id": 1}\n')
+    batch = {"encoding": {"format": "jsonl"}, "manifest": [lines.as_uri()], "stream": "orders", "type": "BATCH"}
+    values = SINGER.parse({"topic": "t", "singer.value": "tree"})
+    taken = Intake(["orders"], {}, "t", RowSettings(structs=False), lambda *_: None)
+    for previewed in (True, False):
+        tap = SingerTap(values)
+        tap.previewed = previewed
+        tap.on_message(batch, taken)
+        assert lines.exists() is previewed
+        tap.close()
+    assert len(taken.take()) == 2

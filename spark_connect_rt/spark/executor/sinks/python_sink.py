@@ -24,9 +24,10 @@ from spark_connect_rt.spark.executor.sinks.put_delivery import PutDelivery
 class PythonSink(HostedSink):
     """A ``SinkTask`` in this process."""
 
-    def __init__(self, parts: SinkParts) -> None:
-        """See HostedSink: the pipeline."""
+    def __init__(self, parts: SinkParts, task_class: type[SinkTask]) -> None:
+        """See HostedSink: the pipeline. ``task_class``: what ``parts.launch`` names."""
         super().__init__(parts)
+        self._task_class = task_class
         self._task: SinkTask | None = None
         self._reporter: SinkErrantReporter | None = None
         self._counts = (0, 0)
@@ -46,7 +47,7 @@ class PythonSink(HostedSink):
         self._reports = reports
         if reports.settings.reports:
             self._reporter = context.reporter = SinkErrantReporter(reports, self._pipeline)
-        self._task = task = load_class(launch.task_class)()
+        self._task = task = self._task_class()
         config = self.parts.clients.resolve(launch.config, launch.worker_config)
         context.take_config(config)
         task.context = context
@@ -58,10 +59,11 @@ class PythonSink(HostedSink):
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
         """See HostedSink."""
-        self._running.open(partitions)
+        self.running.open(partitions)
 
     @property
-    def _running(self) -> SinkTask:
+    def running(self) -> SinkTask:
+        """The task, between ``start`` and ``stop``."""
         assert self._task is not None
         return self._task
 
@@ -85,7 +87,7 @@ class PythonSink(HostedSink):
         """See HostedSink: as the user says, else the task."""
         launch = self.parts.launch
         own = self.parts.clients.resolve(launch.client_config, launch.worker_config).get("max.poll.records")
-        return self._running.largest_put() if own is None else int(own)
+        return self.running.largest_put() if own is None else int(own)
 
     def make_ready(self, batch: pa.RecordBatch) -> SinkConverted | None:
         """See HostedSink: columns only, as records may be errant."""
@@ -120,11 +122,11 @@ class PythonSink(HostedSink):
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """See HostedSink."""
-        return self._running.pre_commit(offsets)
+        return self.running.pre_commit(offsets)
 
     def close(self, partitions: Sequence[TopicPartition]) -> None:
         """See HostedSink."""
-        self._running.close(partitions)
+        self.running.close(partitions)
 
     def take_reported(self) -> int:
         """See HostedSink."""
@@ -159,7 +161,10 @@ def converted_and_reported(
     return converted
 
 
-def sink_class(task_class: str) -> type[HostedSink]:
-    """Return what hosts a class: itself if it is behind the seam, else this process. Raises NotFoundError."""
-    found = load_class(task_class)
-    return found if issubclass(found, HostedSink) else PythonSink
+def hosted_sink(parts: SinkParts) -> HostedSink:
+    """Return what hosts the task of a launch: its class, if that is behind the seam, else this process.
+
+    Raises NotFoundError; BadConfigError: no such converter or transformation.
+    """
+    found = load_class(parts.launch.task_class)
+    return found(parts) if issubclass(found, HostedSink) else PythonSink(parts, found)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -31,7 +32,7 @@ from spark_connect_rt.spark.executor.sinks.hosted_sink import HostedSink, Outcom
 from spark_connect_rt.spark.executor.sinks.leaving import Leaving
 from spark_connect_rt.spark.executor.sinks.lots import Lot, LotQueue, Lots
 from spark_connect_rt.spark.executor.sinks.put_counts import PutCounts
-from spark_connect_rt.spark.executor.sinks.python_sink import sink_class
+from spark_connect_rt.spark.executor.sinks.python_sink import hosted_sink
 from spark_connect_rt.spark.executor.sinks.sink_context import TaskContext
 from spark_connect_rt.spark.executor.sinks.sink_offsets import SinkOffsets
 from spark_connect_rt.spark.executor.sinks.sink_rows import first_offsets, without_partitions
@@ -45,6 +46,7 @@ class SinkLane(Lane):
     """One sink task, hosted."""
 
     step_name = ""  # the waits between two puts are no one's call
+    make_sink = staticmethod(hosted_sink)
 
     def __init__(self, host: int, launch: TaskLaunch, report: Report, clients: ExecutorClients) -> None:
         super().__init__(host, launch, report)
@@ -107,7 +109,7 @@ class SinkLane(Lane):
             self._must_not_wait,
             lambda: self._ending,
         )
-        sink = sink_class(self.launch.task_class)(parts)
+        sink = self.make_sink(parts)
         self._flush_timeout_ms = self.launch.flush.offset_flush_timeout_ms
         self._commits = CommitTimes(self.launch.flush.offset_flush_interval_ms / 1000)
         self._reports = self._open_reports(settings)
@@ -129,7 +131,9 @@ class SinkLane(Lane):
         """Serve data, or pass on changes behind what came before them."""
         match row.kind:
             case RowKind.BATCH:
-                self._put(self._lots.take(row))
+                for wait_s in self.puts(self._lots.take(row)):
+                    self._hurry.wait(wait_s)
+                    self._hurry.clear()
             case RowKind.ASSIGNED:
                 self._context.reads_again(_partitions(row))
                 self._open(_partitions(row))
@@ -149,19 +153,19 @@ class SinkLane(Lane):
             self._sink.open(sorted(new))
             self._obey()
 
-    def _put(self, lot: Lot) -> None:
-        """Deliver what was read, in the batches that the task takes."""
+    def puts(self, lot: Lot) -> Iterator[float]:
+        """Deliver what was read, in the batches the task takes; yield each wait (s) before the same is put again."""
         assert self._sink is not None
         try:
             for part in self._sink.batches(lot.batch):
-                self._put_part(self._wanted(part), lot.data_bytes / max(1, lot.batch.num_rows))
+                yield from self._put_part(self._wanted(part), lot.data_bytes / max(1, lot.batch.num_rows))
         finally:
             for row in lot.rows[1:]:
                 self._done_with(row)
         for row in lot.rows:
             self.meter.moved("taken", BatchHead.decode(row.head).records)
 
-    def _put_part(self, batch: pa.RecordBatch, row_bytes: float) -> None:
+    def _put_part(self, batch: pa.RecordBatch, row_bytes: float) -> Iterator[float]:
         """Deliver one batch; tried again for as long as the task asks, or until its partitions leave."""
         wait_s, by_records = RETRY_FIRST_S, False
         self._rewound = frozenset()
@@ -186,8 +190,7 @@ class SinkLane(Lane):
                 self._obey()
                 if self._rewound is not rewound:
                     break
-                self._hurry.wait(self._until_called_s(wait_s))
-                self._hurry.clear()
+                yield self._until_called_s(wait_s)
                 wait_s = min(RETRY_LAST_S, wait_s * 2)
 
     def _deliver(self, prepared: Any, batch: pa.RecordBatch, row_bytes: float) -> tuple[Outcome, pa.RecordBatch]:
@@ -339,10 +342,7 @@ class SinkLane(Lane):
     def _report_offsets(self, offsets: dict[TopicPartition, int]) -> None:
         counts = self._counts.take(0 if self._sink is None else self._sink.take_reported())
         self.report_durable(
-            **counts,
-            rows=1,
-            topics=sorted({tp.topic for tp in offsets}),
-            sink_offsets=encode_offsets(offsets),
+            **counts, rows=1, topics=sorted({tp.topic for tp in offsets}), sink_offsets=encode_offsets(offsets)
         )
 
     def _release(self, partitions: frozenset[TopicPartition]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.errors import DataError
+from spark_connect_rt.errors import BadRequestError, DataError
 from spark_connect_rt.planning.letters.sink_feed import (
     PLACE_HEADER,
     feed_config,
@@ -46,6 +46,20 @@ def test_it_reads_the_side_topics_and_gives_records_their_own_names_before_anyth
     assert (made["connection.password"], made["connector.class"]) == ("${file:/secrets:p}", "JdbcSink")
     assert made["consumer.override.isolation.level"] == "read_committed"
     assert made["errors.deadletterqueue.topic.name"] == "refused"
+
+
+@pytest.mark.parametrize("reset", ["latest", "none", "earliest"])
+def test_every_copy_is_read_by_one_task_whatever_the_sink_says(reset: str) -> None:
+    own = {"consumer.override.auto.offset.reset": reset, "tasks.max.auto": "1-8"}
+    made = feed_config({**CONFIG, **own, "consumer.override.group.instance.id": "i"}, "r", [("s", "a")], "refused")
+    assert made["consumer.override.auto.offset.reset"] == "earliest"
+    assert not {"tasks.max.auto", "consumer.override.group.instance.id"} & made.keys()
+    assert made["tasks.max"] == "1"
+
+
+def test_a_sink_that_reads_from_other_brokers_is_refused() -> None:
+    with pytest.raises(BadRequestError, match=r"consumer\.override\.bootstrap\.servers"):
+        feed_config({**CONFIG, "consumer.override.bootstrap.servers": "b:9092"}, "r", [("s", "a")], "refused")
 
 
 def test_a_copy_is_known_by_its_last_header_of_that_name() -> None:
