@@ -35,6 +35,8 @@ class ConnectorContext(Protocol):
     """What a connector may ask of its worker."""
 
     metrics: PluginMetrics = NoPluginMetrics()
+    previewed: bool = False
+    """Whether the connector is started for a preview's task only: then it changes nothing outside itself."""
 
     def request_task_reconfiguration(self) -> None:
         """Have ``task_configs`` called again soon."""
@@ -81,7 +83,8 @@ class Connector(ABC):
         """Say why its tasks cannot run for a preview without leaving something behind; None: they can.
 
         In a preview a source task is started and polled, and stopped without any commit hook; a sink's task only where
-        it has ``preview_put``. Asked of an instance that is never started.
+        it has ``preview_put``. Their contexts' ``previewed`` is then True: a task that can leave out what changes
+        something outside does so, and needs no obstacle. Asked of an instance that is never started.
         """
         return None
 

@@ -106,6 +106,9 @@ class SourceTaskContext(Protocol):
     transaction_context: TransactionContext | None = None
     """None unless the worker does exactly-once and ``transaction.boundary`` is ``connector``."""
     own_writes: OwnWrites = OwnWrites()
+    previewed: bool = False
+    """Whether the task runs for a preview: then it changes nothing outside itself (no file moved, removed or marked,
+    no request that is not safe), as the connector's real task may be running."""
 
     def report_errant(self, place: str, error: Exception, data: bytes | None = None) -> None:
         """Give up one unreadable piece of input at ``place`` (file, line, offset ...).
@@ -131,6 +134,9 @@ class SinkTaskContext(Protocol):
     """What a sink task may ask of its worker."""
 
     metrics: PluginMetrics = NoPluginMetrics()
+    previewed: bool = False
+    """Whether the task runs for a preview: then it changes nothing outside itself (no file moved, removed or marked,
+    no request that is not safe), as the connector's real task may be running."""
 
     def assignment(self) -> frozenset[TopicPartition]:
         """Return the partitions this task holds now."""

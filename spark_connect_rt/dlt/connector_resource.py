@@ -139,6 +139,7 @@ class _TaskContext:
     transaction_context: Any = None
     metrics: PluginMetrics = NoPluginMetrics()
     own_writes = OwnWrites()
+    previewed = False
 
     def __init__(self, offsets: Mapping[str, Any]) -> None:
         self.offset_reader = self

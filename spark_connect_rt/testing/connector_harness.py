@@ -130,6 +130,7 @@ class _Context:
     transaction_context: Any = None
     metrics: PluginMetrics = NoPluginMetrics()
     own_writes = OwnWrites()
+    previewed = False
 
     def __init__(self, offsets: OffsetReader, pipeline: SourcePipeline) -> None:
         self.offset_reader = offsets

@@ -17,6 +17,8 @@ log = logging.getLogger(__name__)
 class AskedOnce(ConnectorContext):
     """The ConnectorContext of a connector that is started for one question."""
 
+    previewed = True
+
     def request_task_reconfiguration(self) -> None:
         """Nothing: it is asked once."""
 

@@ -38,6 +38,7 @@ class ReadContext:
     transaction_context: TransactionContext | None = None
     metrics: PluginMetrics = NoPluginMetrics()
     own_writes = OwnWrites()
+    previewed = False
 
     def __init__(self, starting: Sequence[SourceOffset]) -> None:
         self.offset_reader: OffsetReader = StartingOffsets(starting)

@@ -140,7 +140,10 @@ def test_a_dropped_record_and_a_failed_one_say_so(tmp_path: Path) -> None:
 class Odd(SourceTask):
     """Records that are hard to show."""
 
+    previewed: list[bool] = []
+
     def start(self, config: Mapping[str, str]) -> None:
+        self.previewed.append(self.context.previewed)
         if config.get("fails") == "start":
             raise ValueError("no such thing as s3cr3t-value")
 
@@ -168,6 +171,7 @@ class OddSource(SourceConnector):
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         assert max_tasks == 1
+        Odd.previewed.append(self.context.previewed)
         return [] if "none" in self.config else [dict(self.config)]
 
 
@@ -198,6 +202,14 @@ def test_what_json_has_no_word_for_is_shown_all_the_same_and_secrets_are_not() -
         hidden_values.forget()
 
 
+def test_connector_and_tasks_know_that_they_run_for_a_preview() -> None:
+    Odd.previewed, Accounts.previewed = [], []
+    shown(odd())
+    assert Odd.previewed == [True, True]  # the connector, its task
+    shown(sink([("in", 0, 0)], 1, put=True), Clients(topics()))
+    assert Accounts.previewed == [True]
+
+
 def test_a_connector_without_work_says_so() -> None:
     _, outcome = shown(odd(none="yes"))
     assert outcome["ended"] == "error"
@@ -214,8 +226,10 @@ class Accounts(SinkTask):
     """Takes back what it was given; refuses id 2."""
 
     put_so_far: list[list[Any]] = []
+    previewed: list[bool] = []
 
     def start(self, config: Mapping[str, str]) -> None:
+        self.previewed.append(self.context.previewed)
         self.opened: Sequence[TopicPartition] = ()
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:

@@ -146,6 +146,8 @@ def one_task(tasks: Any) -> Mapping[str, str]:
 class PlanningContext(ConnectorContext):
     """The ConnectorContext of a connector that is asked for its tasks once."""
 
+    previewed = True
+
     def request_task_reconfiguration(self) -> None:
         """Nothing: it is asked once."""
 

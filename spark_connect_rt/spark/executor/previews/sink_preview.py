@@ -110,6 +110,7 @@ class _Putting:
         self._task: SinkTask = load_class(launch.task_class)()
         context = TaskContext(MeteredPluginMetrics(TaskMeter("writer")))
         context.partitions = partitions
+        context.previewed = True
         config = clients.resolve(launch.config, launch.worker_config)
         context.take_config(config)
         self._task.context = context

@@ -180,7 +180,7 @@ def preview_source(
     task_class = load_class(launch.task_class)
     hosted = issubclass(task_class, HostedSource)
     launch = replace(launch, connector_config=bare(launch.connector_config, crosses=hosted))
-    parts = SourceParts(0, launch, clients, driver, switches, TaskMeter("reader"), output)
+    parts = SourceParts(0, launch, clients, driver, switches, TaskMeter("reader"), output, previewed=True)
     source: HostedSource = task_class(parts) if hosted else _PolledOnly(parts, task_class)
     ticking = _Ticking(switches)
     ticking.start()

@@ -20,6 +20,8 @@ from spark_connect_rt.spark.executor.errant_reports import SinkErrantReporter
 class TaskContext:
     """The task's SinkTaskContext. The lane's thread, as the task's; a task may wish from no other."""
 
+    previewed = False
+
     def __init__(self, metrics: PluginMetrics) -> None:
         self.metrics = metrics
         self.partitions: frozenset[TopicPartition] = frozenset()

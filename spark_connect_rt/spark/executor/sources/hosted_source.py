@@ -69,6 +69,7 @@ class SourceParts:
     switches: Switches
     meter: TaskMeter
     output: SourceOutput
+    previewed: bool = False  # the task runs for a preview
 
     def resolved(self, config: Mapping[str, str]) -> dict[str, str]:
         """Return a configuration of the launch without references to secrets. Raises BadConfigError."""

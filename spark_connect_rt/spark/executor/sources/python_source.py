@@ -78,6 +78,7 @@ class PythonSource(HostedSource):
         """See HostedSource."""
         parts, launch = self.parts, self.parts.launch
         context = _Context(launch, _OffsetReader(parts.host, parts.driver), MeteredPluginMetrics(parts.meter))
+        context.previewed = parts.previewed
         task = self._task_class()
         if wants_commits(self._task_class):
             parts.driver.wants_commits(parts.host)
