@@ -46,6 +46,7 @@ from spark_connect_rt.connectors.http.http_pages import (
     standing_of,
     taken,
 )
+from spark_connect_rt.connectors.record_times import timed
 from spark_connect_rt.errors import ConnectError, DataError
 
 log = logging.getLogger(__name__)
@@ -185,6 +186,7 @@ class HttpSourceTask(SourceTask):
         self._client = http_client(values)
         self._due_s = 0.0
 
+    @timed
     def poll(self) -> Sequence[SourceRecord] | None:
         """Return the records of the next page, None when it is not time. Raises ConnectError: refused, or given up."""
         if self.clock() < self._due_s:
