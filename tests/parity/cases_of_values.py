@@ -126,6 +126,19 @@ DATE_TEXTS: list[tuple[str, list[str]]] = [
     ("G yyyy", ["BC 0044", "AD 0044", "ad 2020"]), ("HHmm", ["0304", "304", "03045"]), ("ss.SS", ["05.12", "05.1234"]), ("yyyy'T'MM", ["2020T05", "2020t05"]), ("yyyy MM", ["2020  05", "2020\t05"]), ("MMMM", ["may", "December", "Dec", "13"]), ("M", ["may", "5"]), ("yyyy", ["2020", "abc", "20", "020"]), ("yy", ["2020", "20", "020"]), ("y-M", ["20-1", "2020-12"]),
 ]  # fmt: skip
 
+ZONES = [  # whole offsets and halves of them, behind each letter that reads a zone
+    "GMT", "gmt", "GMT+2", "GMT+02", "GMT+0200", "GMT+2:00", "GMT+02:00", "GMT-2:30", "GMT+2:0", "GMT+2:", "GMT+", "GMT-", "GMT+x", "GMT+23:59", "GMT+24:00", "GMT+2:60", "GMT+002:00",
+    "GMT 2", "GMTX", "GM", "+2", "+02", "+020", "+0200", "+02:00", "+2:00", "-0000", "+2400", "+0260", "+02000", "-", "Z", "z", "UTC", "utc", "UTC+2", "UTC+02:00", "UT", "EST", "PDT", "PST8", "+-200", "2",
+]  # fmt: skip
+DATE_TEXTS += [
+    (f"HH {zone}", [f"07 {one}" for one in ZONES] + ["07", "07 "]) for zone in ("z", "Z", "X", "XX", "XXX", "zzzz")
+]
+DATE_TEXTS += [
+    ("HHZss", ["07+020005", "07GMT+2:0005", "07GMT05", "07GMT+205"]), ("ssSSSSSS", ["05123456", "05000001", "051"]), ("yyyyMMddHHmmssSSS", ["20200102030405678", "2020010203040567", "202001020304056789"]),
+    ("yyyy-MM-dd", ["2020-1-2", "2020-02-30", "-2020-01-02", "2020--1-02", "2020-01-02x", " 2020-01-02", "2020 -01-02", "2020- 01-02", "12020-01-02", "2020-00-00", ""]), ("HH:mm:ss.SSS", ["03:04:05.6", "03:04:05.6789", "03:04:05.", "03:04:05,678", "3:4:5.678", "25:61:61.678"]),
+    ("yyyy-MM-dd HH:mm:ss.SSSSSS", ["2020-01-02 03:04:05.123456", "2020-01-02 03:04:05.000001", "2020-01-02 03:04:05.1"]), ("''yy''", ["'20'", "20"]), ("h a", ["0 am", "13 PM", "12 p", "7 A.M."]), ("EEEE d", ["Thursday 2", "Thu 2", "Thurs 2"]),
+]  # fmt: skip
+
 PROJECTIONS: list[tuple[Node, Node | None, Node]] = [
     (INT8, i8(5), INT64), (INT8, i8(5), FLOAT32), (INT64, i64(5), INT8), (INT32, i32(16_777_217), FLOAT32), (FLOAT32, f32("1.1"), FLOAT64), (FLOAT64, f64("1.1"), FLOAT32), (STRING, text("a"), STRING), (STRING, text("a"), INT8),
     (optional(STRING), None, STRING), (optional(STRING), None, {**STRING, "default": text("d")}), (optional(STRING), text("v"), {**STRING, "default": text("d")}), (optional(STRING), None, optional(STRING)), (STRING, text("a"), optional(STRING)), (BOOLEAN, boolean(True), BOOLEAN), (BYTES, data(b"x"), BYTES),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from hypothesis import given, settings
+import pyarrow as pa
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from spark_connect_rt.api.records import SourceBatch
@@ -66,6 +67,8 @@ TRANSFORMATIONS = st.one_of(
 def test_columns_behind_a_chain_are_written_as_rows(
     batch: SourceBatch, chain: list[dict[str, str]], keys: dict[str, str], values: dict[str, str]
 ) -> None:
+    # Rows know no float32 without a schema: 0.05 is 0.05000000074505806 there.
+    assume(batch.value_schema is not None or pa.float32() not in [field.type for field in batch.values.type])
     config = {"transforms": ",".join(f"t{at}" for at in range(len(chain)))}
     for at, one in enumerate(chain):
         config |= {f"transforms.t{at}.{name}": text for name, text in one.items()}

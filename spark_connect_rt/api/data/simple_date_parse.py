@@ -16,7 +16,7 @@ NOT_READ = "wWFY"
 _NUMERIC = "yYdHkKhmsSDFwWu"
 _NUMBER = re.compile(r"-?\d+")
 _RFC_822 = re.compile(r"([+-])(\d\d)(\d\d)")
-_GMT = re.compile(r"(?:GMT)(?:([+-])(\d\d?):(\d\d))?", re.IGNORECASE)
+_GMT = re.compile(r"GMT(?:([+-])(\d\d?):(\d\d)|(?![+-]))", re.IGNORECASE)  # an offset that begins must be whole
 _ISO = {1: re.compile(r"([+-])(\d\d)()"), 2: re.compile(r"([+-])(\d\d)(\d\d)"), 3: re.compile(r"([+-])(\d\d):(\d\d)")}
 _ZONES_HOURS = {"UTC": 0, "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7}
 

@@ -23,6 +23,7 @@ from spark_connect_rt.connectors.files.delimited_rows import DelimitedRows
 from spark_connect_rt.connectors.files.delimited_settings import ROWS, checked_rows, row_problems
 from spark_connect_rt.connectors.files.file_input import check_positions, stored_position
 from spark_connect_rt.connectors.files.look_pace import LookPace
+from spark_connect_rt.connectors.record_times import timed
 from spark_connect_rt.errors import ConnectError
 
 FILENAME, POSITION, LINE = "filename", "position", "line"
@@ -102,6 +103,7 @@ class DelimitedFileSourceTask(SourceTask):
         self._rows = DelimitedRows(path, self._values, stored_position(offset, path), line, self.context.report_errant)
         self._pace = LookPace()
 
+    @timed
     def poll(self) -> Sequence[SourceRecord | SourceBatch] | None:
         """Return the next rows as one batch, None when there are none."""
         rows = self._rows.next()

@@ -29,6 +29,7 @@ from spark_connect_rt.connectors.files.directory_files import (
     rename,
 )
 from spark_connect_rt.connectors.files.parquet_rows import ParquetRows
+from spark_connect_rt.connectors.record_times import timed
 from spark_connect_rt.errors import ConnectError, DataError, RetriableError
 from spark_connect_rt.protocol.json_text import tellable
 
@@ -76,7 +77,7 @@ class DirectorySourceConnector(SourceConnector):
 
 
 class DirectorySourceTask(SourceTask):
-    """Reads this task's share of the files, one after another."""
+    """Reads this task's share of the files, one after another; in a preview it leaves them where they are."""
 
     clock: Callable[[], int] = staticmethod(lambda: time.monotonic_ns() // 1_000_000)
 
@@ -92,6 +93,7 @@ class DirectorySourceTask(SourceTask):
         self._done: dict[str, FoundFile] = {}  # read, and left where they are
         self._look_at_ms = self._check_at_ms = self.clock()
 
+    @timed
     def poll(self) -> Sequence[SourceBatch] | None:
         """Return the next rows of the next file, None when there are none."""
         self._finish_stored()
@@ -189,6 +191,9 @@ class DirectorySourceTask(SourceTask):
         if not is_as_found(found):
             log.warning("file %s was changed after it was read: it is read again", path)
             return
+        if self.context.previewed:  # the files are the running connector's
+            self._done[path] = found
+            return
         if bad:
             move_into(path, self._values["file.error.directory"])
             return
@@ -208,7 +213,7 @@ class DirectorySourceTask(SourceTask):
             log.warning("file %s went or changed while it was read: %s", found.path, error)
             self._close()
             return  # another look shows what it is now
-        if self._values["file.error.directory"]:
+        if self._values["file.error.directory"] and not self.context.previewed:
             log.error("file %s goes to %s: %s", found.path, self._values["file.error.directory"], error)
             self._end_of(found, bad=True)
             return

@@ -3,8 +3,9 @@
 Owns: opening, waiting for a missing file, truncation and replacement. An idle look at the file is one ``stat``.
 
 A file that became shorter than the position starts over at its beginning: its old content is gone. When the name
-stands for another file (rotation, editors that rename), the old one is read to its end first; the new one starts at
-its beginning if it is shorter than the position, else it goes on at the position, exactly as after a restart.
+stands for another file (rotation), the old one is read to its end first; then the new one is read from its beginning,
+however long it is. Only a new file that begins with what was read goes on at the position: editors save so. A restart
+has no old file to compare with and goes on at the position, as in Java.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from spark_connect_rt.api.task import IdleLook
 from spark_connect_rt.connectors.files.file_problems import file_problem
 from spark_connect_rt.errors import ConnectError
 
+COMPARED_BYTES = 64 << 10  # at each end of what was read, when a file was replaced
 FileState = tuple[int, int, int]  # device, inode, size
 log = logging.getLogger(__name__)
 
@@ -61,17 +63,37 @@ class FileInput:
             left_bytes = self._left_bytes()
             if left_bytes > self.incomplete_bytes:
                 return left_bytes
+            read_before = self._read_before()
             self._open()
+            if read_before is not None:
+                self._replaced(continues=self._read_before() == read_before, lost_bytes=left_bytes)
         if found.st_size < self.position:
+            self._start_over(f"is {found.st_size} bytes long, shorter than position {self.position}")
+        return found.st_size - self.position
+
+    def _read_before(self) -> tuple[bytes, bytes] | None:
+        """Return the first and the last bytes of what the open file has up to the position, None without a file."""
+        if self._descriptor < 0 or not self.position:
+            return None
+        size_bytes = min(self.position, COMPARED_BYTES)
+        return self.read(size_bytes, -self.position), self.read(size_bytes, -size_bytes)
+
+    def _replaced(self, *, continues: bool, lost_bytes: int) -> None:
+        """Decide where the new file is read from; ``lost_bytes`` of the old one have no line end."""
+        if continues:
             log.warning(
-                "file %s is %d bytes long, shorter than position %d: reading it from its beginning",
+                "file %s is another file now and begins as the one before: going on at position %d",
                 self.path,
-                found.st_size,
                 self.position,
             )
-            self.position = self.incomplete_bytes = 0
-            self.restarts += 1
-        return found.st_size - self.position
+            return
+        lost = f", without {lost_bytes} bytes that have no line end" if lost_bytes else ""
+        self._start_over(f"is another file now, the one before was read to position {self.position}{lost}")
+
+    def _start_over(self, why: str) -> None:
+        log.warning("file %s %s: reading it from its beginning", self.path, why)
+        self.position = self.incomplete_bytes = 0
+        self.restarts += 1
 
     def changes(self) -> IdleLook | None:
         """Return what tells, from any thread, whether the file is another one than at the last look, or its size is.

@@ -22,6 +22,7 @@ from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, I
 from spark_connect_rt.config.validators import non_empty
 from spark_connect_rt.connectors.files.file_input import FileInput, check_positions, stored_position
 from spark_connect_rt.connectors.files.look_pace import LookPace
+from spark_connect_rt.connectors.record_times import timed
 from spark_connect_rt.errors import ConnectError
 
 FILE, TOPIC, BATCH_SIZE = "file", "topic", "batch.size"
@@ -91,6 +92,7 @@ class FileStreamSourceTask(SourceTask):
         self._input = FileInput(path, stored_position(offset, path))
         self._pace = LookPace()
 
+    @timed
     def poll(self) -> Sequence[SourceRecord | SourceBatch] | None:
         """Return the complete lines of the next chunk as one batch, None when there are none."""
         if self._pace.rests():

@@ -55,6 +55,7 @@ from spark_connect_rt.connectors.http.http_source_settings import (
     NUMBER,
     preview_obstacle,
 )
+from spark_connect_rt.connectors.record_times import timed
 from spark_connect_rt.errors import ConnectError, DataError
 
 log = logging.getLogger(__name__)
@@ -132,6 +133,7 @@ class HttpSourceTask(SourceTask):
         self._client = http_client(values)
         self._due_s = 0.0
 
+    @timed
     def poll(self) -> Sequence[SourceRecord | SourceBatch] | None:
         """Return the records of the next page, None when it is not time.
 

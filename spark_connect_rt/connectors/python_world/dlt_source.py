@@ -27,6 +27,7 @@ from spark_connect_rt.connectors.python_world.dlt_unit import AUTO, PAGE, PASS, 
 from spark_connect_rt.connectors.python_world.imports import module_of_extra
 from spark_connect_rt.connectors.python_world.pass_times import ONCE, PassTimes
 from spark_connect_rt.connectors.python_world.table_pages import is_json_object
+from spark_connect_rt.connectors.record_times import timed
 from spark_connect_rt.errors import BadConfigError, ConnectError
 
 SOURCE, ARGUMENTS, RESOURCES = "dlt.source", "dlt.arguments", "dlt.resources"
@@ -216,6 +217,7 @@ class DltSourceTask(SourceTask):
     def _give_up(self, place: str, error: Exception, data: bytes | None) -> None:
         self.context.report_errant(place, error, data)
 
+    @timed
     def poll(self) -> Sequence[SourceRecord | SourceBatch] | None:
         """Return the next records of some unit. Raises ConnectError: a source failed too often."""
         boundaries = self.context.transaction_context

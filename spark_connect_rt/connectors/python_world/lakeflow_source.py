@@ -20,6 +20,7 @@ from spark_connect_rt.config.validators import AtLeast, non_empty
 from spark_connect_rt.connectors.python_world.imports import named
 from spark_connect_rt.connectors.python_world.pass_times import ONCE, PassTimes
 from spark_connect_rt.connectors.python_world.table_pages import is_json_object
+from spark_connect_rt.connectors.record_times import timed
 from spark_connect_rt.errors import ConnectError
 
 CLASS, TABLES = "lakeflow.class", "lakeflow.tables"
@@ -181,6 +182,7 @@ class LakeflowSourceTask(SourceTask):
     def _give_up(self, place: str, error: Exception, data: bytes | None) -> None:
         self.context.report_errant(place, error, data)
 
+    @timed
     def poll(self) -> Sequence[SourceRecord | SourceBatch] | None:
         """Return the next records of some table. Raises ConnectError: a source failed too often."""
         for at, table in enumerate(self._tables):

@@ -17,6 +17,7 @@ from spark_connect_rt.api.records import SourceBatch
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.validators import AtLeast, non_empty
+from spark_connect_rt.connectors.record_times import timed
 from spark_connect_rt.connectors.samples.datagen_values import parse_fields, row_schema, rows
 from spark_connect_rt.connectors.samples.numbered_source import wall_clock_ms
 from spark_connect_rt.connectors.samples.pacing import records_allowed, wait_for_next_ms
@@ -124,6 +125,7 @@ class DatagenSourceTask(SourceTask):
         self._next = int((stored or {}).get(NEXT, 0))
         self._sent, self._began_ms = 0, self.clock()
 
+    @timed
     def poll(self) -> Sequence[SourceBatch] | None:
         """Return the records that are due, None when there are none."""
         allowed = records_allowed(self._rate, self.clock() - self._began_ms)

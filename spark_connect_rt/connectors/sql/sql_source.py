@@ -21,6 +21,7 @@ from spark_connect_rt.api.outside_checks import OutsideCheck
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.connectors.record_times import timed
 from spark_connect_rt.connectors.sql.sql_checks import source_findings
 from spark_connect_rt.connectors.sql.sql_columns import row_schema
 from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
@@ -175,6 +176,7 @@ class SqlSourceTask(SourceTask):
         partition, offset = next((pair for pair in pairs if pair[1]), (partitions[0], None))
         return _Table(source, partition, progress_of(offset), in_arrow=self._has_adbc)
 
+    @timed
     def poll(self) -> Sequence[SourceRecord | SourceBatch] | None:
         """Return one piece of the table that waits longest, None when none has any.
 

@@ -132,7 +132,7 @@ def laid_out_records(rows: pa.RecordBatch, now_ms: int, compression: Compression
 def _times(column: pa.Array | None, count: int, now_ms: int) -> Numbers:
     if column is None:
         return np.full(count, now_ms, np.int64)
-    return numbers_of(column.fill_null(now_ms))
+    return numbers_of(column.fill_null(now_ms) if column.null_count else column)
 
 
 def _few_records(columns: dict[str, pa.Array], times: Numbers) -> Pieces:

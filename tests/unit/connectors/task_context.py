@@ -25,6 +25,7 @@ class Context:
         self.offset_reader = StoredOffset(offset)
         self.metrics = NoPluginMetrics()
         self.tolerant = tolerant
+        self.previewed = False
         self.errant: list[tuple[str, str]] = []
 
     def report_errant(self, place: str, error: Exception, data: bytes | None = None) -> None:

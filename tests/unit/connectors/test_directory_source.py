@@ -366,3 +366,20 @@ def test_offsets_that_somebody_writes_are_checked() -> None:
             connector.alter_offsets({}, [(place, offset)])
     with pytest.raises(ConnectError, match="a source partition must be"):
         connector.alter_offsets({}, [({"filename": "/f"}, {"line": 0, "position": 0})])
+
+
+@pytest.mark.parametrize("done", ["delete", "move", "rename"])
+def test_a_preview_changes_no_file(tmp_path: Path, done: str) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    write(folder, a="n\n1\n", empty="", read="n\n2\n", z="m\n1\n")
+    store = Store()
+    Run(folder, store, schema="n:int32", file_pattern="read.csv").poll()
+    before = names(tmp_path)
+    directories = {"file_done_directory": str(tmp_path / "done"), "file_error_directory": str(tmp_path / "bad")}
+    run = Run(folder, store, tolerant=True, schema="n:int32", file_done=done, **directories)
+    run.context.previewed = True
+    assert [row["n"] for _, row in run.poll()] == [1]
+    assert run.poll() == []
+    assert names(tmp_path) == before
+    assert ["the header has no column n" in error for _, error in run.context.errant] == [True]

@@ -145,6 +145,26 @@ def test_rotation_loses_no_line(file: Path) -> None:
     task.stop()
 
 
+@pytest.mark.parametrize("new", ["4\n", "4444\n5555\n6666\n", "one\nTWO\nthree\nfour\n"])
+def test_another_file_under_the_name_is_read_from_its_beginning_however_long(
+    file: Path, new: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    file.write_text("one\ntwo\nno end")
+    task = started(file)
+    assert values_of(poll_all(task)) == ["one", "two"]
+    (other := file.with_suffix(".new")).write_text(new)
+    os.replace(other, file)
+    batches = poll_all(task)
+    assert values_of(batches) == new.split()
+    assert batches[-1].source_offset == {"position": len(new)}
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert warning.endswith(
+        "is another file now, the one before was read to position 8, without 6 bytes that have no line end: "
+        "reading it from its beginning"
+    )
+    task.stop()
+
+
 def test_a_file_saved_anew_by_an_editor_goes_on_at_the_position(file: Path) -> None:
     file.write_text("one\ntwo\n")
     task = started(file)
