@@ -22,6 +22,7 @@ class SourceRange:
     end: int | None  # None: all that is there, and what comes while it is read
     topic: str | None = None  # that all of them go to, before any transformation; None: not known
     topic_partition: int | None = None  # the same
+    log_id: str | None = None  # another one when the log is not the one of before, in spite of its name; None: unknown
 
 
 class RangeSourceConnector(SourceConnector):
@@ -42,6 +43,13 @@ class RangeSourceConnector(SourceConnector):
         A batch read is refused with them. A task or a stream waits for them. Called while the connector is started.
         """
         return []
+
+    def may_lose(self, *, recreated: bool) -> bool:
+        """Tell whether a stream goes on where records behind its position are gone. It ends with an error by default.
+
+        ``recreated``: the log is another one; its own records are all read then.
+        """
+        return False
 
     @abstractmethod
     def range_tasks(self, ranges: Sequence[SourceRange], max_tasks: int) -> list[dict[str, str]]:

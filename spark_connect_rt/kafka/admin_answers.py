@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+
+from spark_connect_rt.kafka.error_mapping import connect_error, is_code
 
 # An answer that takes longer has the client look which broker is the controller now, later twice as long each time.
 LOOK_AGAIN_S, LOOK_AGAIN_MOST_S = 0.25, 4.0
@@ -38,3 +41,20 @@ def answer_of(admin: Any, future: Future[Any], limit_s: float) -> Any:
         return future.result(max(0.0, left_s))
     except TimeoutError:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer from the client")) from None
+
+
+def topic_ids(admin: Any, topics: Sequence[str], limit_s: float) -> dict[str, str]:
+    """Return the id of each topic (KIP-516); one that is not there, or has none, is left out. Raises ConnectError."""
+    if not topics:
+        return {}
+    found: dict[str, str] = {}
+    for topic, answer in admin.describe_topics(TopicCollection(list(topics)), request_timeout=limit_s).items():
+        try:
+            topic_id = str(answer_of(admin, answer, limit_s).topic_id)
+        except KafkaException as error:
+            if not is_code(error, "UNKNOWN_TOPIC_OR_PART"):
+                raise connect_error(error, f"describing topic {topic}") from error
+        else:
+            if topic_id.strip("A"):  # of a broker older than Kafka 2.8: all zeros
+                found[topic] = topic_id
+    return found

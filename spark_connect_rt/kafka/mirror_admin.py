@@ -54,6 +54,11 @@ class MirrorAdmin:
         self._timeout_s = timeout_ms / 1000
         self._closed = False
 
+    def cluster_id(self) -> str:
+        """Return the cluster's id."""
+        asked = self._admin.describe_cluster(request_timeout=self._timeout_s)
+        return str(self._answer(asked, "describing the cluster").cluster_id)
+
     def topics(self) -> dict[str, int]:
         """Return every topic, name -> number of partitions."""
         try:

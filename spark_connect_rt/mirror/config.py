@@ -9,6 +9,7 @@ from typing import Any
 
 from spark_connect_rt.config.client_settings import client_config_def
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.connectors import moved_logs_config
 from spark_connect_rt.config.validators import Check, anything, one_of
 from spark_connect_rt.mirror import filters
 from spark_connect_rt.mirror.named_class import JAVA_PACKAGE
@@ -153,6 +154,7 @@ MIRROR_SOURCE = BASE + ConfigDef(
             "never: record by record.",
             check=one_of("auto", "never", ignore_case=True),
         ),
+        *moved_logs_config.KEYS,
     ]
 )
 MIRROR_CHECKPOINT = BASE + ConfigDef(

@@ -7,7 +7,7 @@ matches nothing.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from re import Pattern
 from typing import Any
 
@@ -15,7 +15,7 @@ from spark_connect_rt.config.config_def import Type, parse_value
 from spark_connect_rt.config.java_regex import java_pattern
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.mirror.named_class import JAVA_PACKAGE, class_named
-from spark_connect_rt.mirror.policy import ReplicationPolicy, is_cycle
+from spark_connect_rt.mirror.policy import ReplicationPolicy, is_cycle, is_own_copy
 
 TOPICS, TOPICS_EXCLUDE = "topics", "topics.exclude"
 GROUPS, GROUPS_EXCLUDE = "groups", "groups.exclude"
@@ -178,13 +178,23 @@ def _filter(config: Mapping[str, str], setting: str) -> Any:
 class TopicSelection:
     """Which topics of the source a flow copies: what the filter wants, heartbeats, no internal ones, no loops."""
 
-    def __init__(self, wanted: TopicFilter, policy: ReplicationPolicy, target_alias: str, heartbeats: bool) -> None:
+    def __init__(
+        self, wanted: TopicFilter, policy: ReplicationPolicy, source_alias: str, target_alias: str, heartbeats: bool
+    ) -> None:
         """Take the parts; ``heartbeats``: these topics are copied whatever the filter says."""
         self._wanted, self._policy = wanted, policy
-        self._target_alias, self._heartbeats = target_alias, heartbeats
+        self._source_alias, self._target_alias, self._heartbeats = source_alias, target_alias, heartbeats
 
     def __contains__(self, topic: str) -> bool:
         """Tell whether a topic is copied."""
+        return self._is_wanted(topic) and not is_own_copy(self._policy, topic, self._source_alias)
+
+    def own_copies(self, topics: Iterable[str]) -> list[str]:
+        """Return the topics that are left out only because they carry the source's own alias, in order."""
+        own = (topic for topic in topics if is_own_copy(self._policy, topic, self._source_alias))
+        return sorted(topic for topic in own if self._is_wanted(topic))
+
+    def _is_wanted(self, topic: str) -> bool:
         wanted = self._wanted.should_replicate_topic(topic) or (
             self._heartbeats and self._policy.is_heartbeats_topic(topic)
         )

@@ -16,6 +16,7 @@ from spark_connect_rt.config.worker.oauth_endpoints import ALLOWED_URLS, endpoin
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.mirror.config import CLIENT_NAMES, MIRROR_CHECKPOINT, MIRROR_HEARTBEAT, MIRROR_SOURCE
 from spark_connect_rt.mirror.named_class import JAVA_PACKAGE
+from spark_connect_rt.mirror.old_names import old_name_problems
 
 INTERNAL_REST = "dedicated.mode.enable.internal.rest"
 EMIT_HEARTBEATS = "emit.heartbeats.enabled"
@@ -85,6 +86,8 @@ class MirrorMakerConfig:
 
     def __init__(self, raw: Mapping[str, str], resolve: Resolve = lambda settings: settings) -> None:
         """Take the file's settings, and its config providers."""
+        if problems := old_name_problems(raw):
+            raise BadConfigError(problems)
         values = MAKER.parse(raw)
         self.raw = dict(raw)
         self.clusters: tuple[str, ...] = tuple(dict.fromkeys(values["clusters"]))

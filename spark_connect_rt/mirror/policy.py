@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.mirror.named_class import JAVA_PACKAGE, class_named
@@ -165,11 +165,22 @@ def replication_policy(config: Mapping[str, str]) -> ReplicationPolicy:
 
 def is_cycle(policy: ReplicationPolicy, topic: str, target_alias: str) -> bool:
     """Tell whether the topic came, by any number of hops, from the cluster that it would be copied to."""
+    return target_alias in _hops(policy, topic)
+
+
+def is_own_copy(policy: ReplicationPolicy, topic: str, source_alias: str) -> bool:
+    """Tell whether a topic of the source is a copy from the source itself: then its target is the same cluster.
+
+    Copied again it would get one more alias at every refresh. Names that do not change show nothing.
+    """
+    return policy.upstream_topic(topic) != topic and source_alias in _hops(policy, topic)
+
+
+def _hops(policy: ReplicationPolicy, topic: str) -> Iterator[str]:
+    """Yield the clusters that a topic came through, the last one first."""
     while (source := policy.topic_source(topic)) is not None:
-        if source == target_alias:
-            return True
+        yield source
         upstream = policy.upstream_topic(topic)
         if upstream is None or upstream == topic:  # names that do not change show no loop
-            return False
+            return
         topic = upstream
-    return False

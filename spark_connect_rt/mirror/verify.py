@@ -38,6 +38,11 @@ class Compared:
     out_of_order: int = 0
 
     @property
+    def records(self) -> int:
+        """Return how many records were compared: those that one side has, and the other has or should have."""
+        return self.same + self.missing + self.foreign + self.repeated
+
+    @property
     def is_right(self) -> bool:
         """Return whether everything copied is there, unchanged and in order."""
         return not (self.missing or self.foreign or self.out_of_order)

@@ -89,6 +89,23 @@ class FlowReport:
             one.compared is None or one.compared.is_right for one in self.partitions
         )
 
+    @property
+    def records(self) -> int:
+        """Return how many records were compared."""
+        return sum(one.compared.records for one in self.partitions if one.compared is not None)
+
+    @property
+    def verdict(self) -> str:
+        """Return the sentence about it. It is good only when something was compared."""
+        if not self.is_good:
+            return "NOT good"
+        left = sum(one.compared is None for one in self.partitions)
+        if self.records:
+            return f"good, {left} of {len(self.partitions)} partitions were not compared" if left else "good"
+        if not self.partitions:
+            return "nothing compared: the source has no topic that the flow copies"
+        return "nothing compared: see below why, and compare with --full"
+
 
 def partition_rows(report: FlowReport) -> list[tuple[str, ...]]:
     """Return a row for each partition."""
@@ -107,7 +124,8 @@ def as_json(report: FlowReport) -> dict[str, Any]:
     """Return the same as one JSON document."""
     return {
         "flow": report.flow,
-        "good": report.is_good,
+        "good": report.is_good and bool(report.records),
+        "records_compared": report.records,
         "partitions": [_partition_json(one) for one in report.partitions],
         "groups": [_group_json(one) for one in report.groups],
     }

@@ -151,7 +151,7 @@ def policy(case: Case) -> Any:
     """Return what a policy makes of each topic."""
     one = POLICIES[f"org.apache.kafka.connect.mirror.{case['class']}"]()
     one.configure(case["config"])
-    selection = TopicSelection(_Everything(), one, "B", True)
+    selection = TopicSelection(_Everything(), one, "none of the topics'", "B", True)
     return [
         [
             *(one.format_remote_topic("A", topic), one.topic_source(topic), one.upstream_topic(topic)),

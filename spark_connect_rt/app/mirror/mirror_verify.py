@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from spark_connect_rt.app.exit_codes import EXIT_COUNTS_DISAGREE
+from spark_connect_rt.app.exit_codes import EXIT_COUNTS_DISAGREE, EXIT_NOTHING_COMPARED
 from spark_connect_rt.app.mirror.mirror_cluster import MirroredCluster
 from spark_connect_rt.app.mirror.mirror_maker import maker_config
 from spark_connect_rt.app.stores.store_actions import print_table, say
@@ -68,6 +68,7 @@ class FlowCheck:
         self._topics = TopicSelection(
             topic_filter(settings),
             self._flow.policy,
+            flow.source,
             flow.target,
             heartbeats=settings.get("heartbeats.replication.enabled", "true").lower() == "true",
         )
@@ -124,7 +125,8 @@ class FlowCheck:
         compared: Compared | None = None
         note = ""
         if target is None:
-            compared, note = Compared(not_copied_yet=len(source)), "not at the target yet"
+            copied = 0 if position is None else len(range(source.start, min(source.stop, position + 1)))
+            compared, note = Compared(missing=copied, not_copied_yet=len(source) - copied), "not at the target"
         elif self._sample is WHOLE:
             compared = compare(self._read(partition, source, target, position))
         else:
@@ -157,17 +159,18 @@ class FlowCheck:
     def _group(self, name: str, found: Found) -> GroupReport:
         is_active = self._target.admin.group_is_active(name)
         parts = [
-            GroupPartition(partition, offset, None, None)
-            if (downstream := found.downstream[name].get(self._remote(partition))) is None
-            else self._fail_over(partition, offset, downstream, found)
+            self._fail_over(partition, offset, found.downstream[name].get(self._remote(partition)), found)
             for partition, offset in sorted(found.upstream[name].items())
             if partition in found.source
         ]
         return GroupReport(name, parts, is_active)
 
-    def _fail_over(self, partition: TopicPartition, upstream: int, downstream: int, found: Found) -> GroupPartition:
-        source = found.source[partition]
-        target = found.target.get(self._remote(partition), range(0))
+    def _fail_over(
+        self, partition: TopicPartition, upstream: int, downstream: int | None, found: Found
+    ) -> GroupPartition:
+        source, target = found.source[partition], found.target.get(self._remote(partition))
+        if downstream is None or target is None:  # an offset of a topic that is gone helps nobody
+            return GroupPartition(partition, upstream, None, None)
         left = range(max(upstream, source.start), source.stop)
         to_come = range(max(downstream, target.start), target.stop)
         outcome = fail_over(self._read(partition, left, to_come, found.positions.get(partition)))
@@ -222,11 +225,13 @@ def verify(
     else:
         for one in reports:
             _print(one)
-    return 0 if all(one.is_good for one in reports) else EXIT_COUNTS_DISAGREE
+    if not all(one.is_good for one in reports):
+        return EXIT_COUNTS_DISAGREE
+    return 0 if all(one.records for one in reports) else EXIT_NOTHING_COMPARED
 
 
 def _print(report: FlowReport) -> None:
-    say(f"{report.flow}: {'good' if report.is_good else 'NOT good'}")
+    say(f"{report.flow}: {report.verdict}")
     print_table(PARTITION_COLUMNS, partition_rows(report))
     if report.groups:
         print_table(GROUP_COLUMNS, group_rows(report))

@@ -13,8 +13,10 @@ from spark_connect_rt.api.records import Written
 from spark_connect_rt.api.task import OwnWrites
 from spark_connect_rt.connectors.mirror.mirror_metrics import MirrorSourceMetrics
 from spark_connect_rt.connectors.mirror.offset_sync_writer import OffsetSyncWriter
-from spark_connect_rt.connectors.topics.kafka_source_task import OFFSET
+from spark_connect_rt.connectors.mirror.target_logs import TargetLogs
+from spark_connect_rt.connectors.topics.log_policy import offset_of
 from spark_connect_rt.kafka.copying.batch_copier import BatchCopier, Copied, obstacles
+from spark_connect_rt.kafka.reading.log_moves import LogWatch
 from spark_connect_rt.mirror.config import COPY_BATCHES
 from spark_connect_rt.mirror.flow import Flow
 from spark_connect_rt.mirror.offset_sync_rule import OffsetRun
@@ -44,12 +46,15 @@ class BatchCopies:
         producer: Mapping[str, str],
         metrics: MirrorSourceMetrics,
         syncs: OffsetSyncWriter | None,
+        watch: LogWatch,
+        targets: TargetLogs,
     ) -> None:
-        """Take the flow, the properties of both sides' clients, and who learns of what is copied."""
+        """Take the flow, the properties of both sides' clients, who learns of what is copied and of moved logs."""
         self._flow = flow
         self._metrics = metrics
         self._syncs = syncs
-        self._copier = BatchCopier(consumer, producer, self._target)
+        self._targets = targets
+        self._copier = BatchCopier(consumer, producer, self._target, watch)
 
     def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Copy these partitions from these offsets on. Raises ConnectError."""
@@ -76,6 +81,7 @@ class BatchCopies:
 
     def _written(self, copied: Sequence[Copied]) -> list[Written]:
         for one in copied:
+            self._targets.arrived(one.target, one.first_target, one.records)
             self._metrics.copied(one.target, one.records, one.size, one.stamps)
             if self._syncs is not None:
                 for upstream, downstream, count in one.runs:
@@ -83,7 +89,7 @@ class BatchCopies:
         return [
             Written(
                 source_partition(self._flow.source_alias, one.source),
-                {OFFSET: one.last},
+                offset_of(one.last, one.topic_id),
                 one.target.topic,
                 one.records,
                 one.size,

@@ -54,6 +54,7 @@ class MirrorCheckpointTask(SourceTask):
         side, topic = flow.offset_syncs()
         self._syncs = _TopicReader(flow.client(side, "consumer", f"offset-syncs-{side}-consumer"), topic)
         self._translation: Translation | None = None
+        self._said_stale: set[TopicPartition] = set()
 
     def poll(self) -> Sequence[SourceRecord] | None:
         """Return the checkpoints that are due."""
@@ -136,19 +137,31 @@ class MirrorCheckpointTask(SourceTask):
 
     def _set_offsets_of_idle_groups(self) -> None:
         try:
-            states = self._target.groups()
+            states, counts = self._target.groups(), self._target.topics()
         except ConnectError as error:
             log.warning("no group's offsets are set this time: %s", error)
             return
         for group in self._groups:
             if self._last[group] and states.get(group, "DEAD") in IDLE_STATES:
-                self._set_offsets(group)
+                self._set_offsets(group, counts)
 
-    def _set_offsets(self, group: str) -> None:
-        """Set a group's offsets at the target forward."""
+    def _set_offsets(self, group: str, counts: Mapping[str, int]) -> None:
+        """Set a group's offsets at the target forward; ``counts``: the topics there and how many partitions they have.
+
+        A checkpoint of a topic that is not there, as of an earlier replication policy, does not keep the others back.
+        """
         target = self._clusters[TARGET]
+        there = {place: one for place, one in self._last[group].items() if place.partition < counts.get(place.topic, 0)}
+        stale = {place for place in self._last[group] if place not in there} - self._said_stale
+        if stale:
+            self._said_stale |= stale
+            log.warning(
+                "group %s: checkpoints of partitions that the target does not have are left out: %s",
+                group,
+                ", ".join(map(str, sorted(stale))),
+            )
         try:
-            wanted = offsets_to_set(self._last[group], self._offsets.committed(target, group))
+            wanted = offsets_to_set(there, self._offsets.committed(target, group))
             if wanted:
                 self._offsets.alter(target, group, wanted)
         except GroupInUseError as error:

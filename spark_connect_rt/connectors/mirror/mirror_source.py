@@ -6,7 +6,7 @@ Configurations, task configurations and offsets are Java's byte for byte: connec
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -116,12 +116,14 @@ class FlowTopics:
         self._values = values
         self._settings = property_filter(config)
         heartbeats = values["heartbeats.replication.enabled"]
-        self._selection = TopicSelection(topic_filter(config), flow.policy, flow.target_alias, heartbeats)
+        aliases = flow.source_alias, flow.target_alias
+        self._selection = TopicSelection(topic_filter(config), flow.policy, *aliases, heartbeats)
         self._limit_ms = values["admin.timeout.ms"]
         self._source = MirrorAdmin(flow.client(SOURCE, "admin", "replication-source-admin"), self._limit_ms)
         self._target = MirrorAdmin(flow.client(TARGET, "admin", "replication-target-admin"), self._limit_ms)
         self._copied: set[str] = set()  # topics of the source that are at the target, too
         self._no_authorizer = False
+        self._left_out: list[str] | None = None  # for loops; None: not looked yet
 
     def create_offset_syncs_topic(self) -> None:
         """Create the topic of offset syncs where they are wanted, if that is possible."""
@@ -141,7 +143,9 @@ class FlowTopics:
 
         Raises ConnectError.
         """
-        source = {name: count for name, count in self._source.topics().items() if name in self._selection}
+        found = self._source.topics()
+        self._warn_of_loops(found)
+        source = {name: count for name, count in found.items() if name in self._selection}
         target = self._target.topics()
         missing = missing_partitions(source, target, self._flow.policy, self._flow.source_alias)
         known = self._source.settings(missing.topics)
@@ -154,6 +158,27 @@ class FlowTopics:
         self._copied = set(source)
         partitions = [TopicPartition(name, number) for name, count in source.items() for number in range(count)]
         return sorted(partitions), bool(missing.topics or missing.grown)
+
+    def _warn_of_loops(self, topics: Iterable[str]) -> None:
+        """Say once that both sides are one cluster, and which topics are left out because they came from the source."""
+        flow = self._flow
+        if self._left_out is None and (cluster := self._source.cluster_id()) == self._target.cluster_id():
+            log.warning(
+                "source.cluster.bootstrap.servers and target.cluster.bootstrap.servers are of one cluster, %s: %s and "
+                "%s are two names for it, and its topics are copied onto itself",
+                cluster,
+                flow.source_alias,
+                flow.target_alias,
+            )
+        left_out = self._selection.own_copies(topics)
+        if new := sorted(set(left_out) - set(self._left_out or ())):
+            log.warning(
+                "not copied: %s. A topic that carries the alias %s of its own cluster was copied from there before: "
+                "each copy would be copied again",
+                ", ".join(new),
+                flow.source_alias,
+            )
+        self._left_out = left_out
 
     def sync_settings(self) -> None:
         """Make the settings of remote topics those of their originals. Raises ConnectError."""

@@ -20,7 +20,9 @@ from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.connectors.mirror.batch_copies import BatchCopies, batches_refused
 from spark_connect_rt.connectors.mirror.mirror_metrics import MirrorSourceMetrics
 from spark_connect_rt.connectors.mirror.offset_sync_writer import OffsetSyncWriter
+from spark_connect_rt.connectors.mirror.target_logs import TargetLogs
 from spark_connect_rt.connectors.topics.kafka_source_task import source_batch
+from spark_connect_rt.connectors.topics.log_policy import LogPolicy
 from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.kafka.reading.consumers import batch_consumer, polled_apart
 from spark_connect_rt.mirror.config import EMIT_OFFSET_SYNCS, MIRROR_SOURCE, SOURCE
@@ -58,11 +60,14 @@ class MirrorSourceTask(SourceTask):
         stored = self.context.offset_reader.offsets([self._place(one) for one in partitions])
         begin = _BEGINNINGS.get(properties["auto.offset.reset"].lower(), -1)
         starts = {one: next_offset(offset, begin) for one, offset in zip(partitions, stored, strict=True)}
+        self._watch = LogPolicy(values, self.context.metrics).watch(partitions, stored)
+        before = [self._remote(one) for one, offset in zip(partitions, stored, strict=True) if next_offset(offset, 0)]
+        self._targets = TargetLogs(values, self.context.metrics, before)
         self._copies = self._batch_copies(config, properties)
         if self._copies is not None:
             self._copies.assign(starts)
         else:
-            self._consumer = batch_consumer(properties)
+            self._consumer = batch_consumer(properties, self._watch)
             self._consumer.assign(starts)
 
     def _batch_copies(self, config: Mapping[str, str], properties: Mapping[str, str]) -> BatchCopies | None:
@@ -72,10 +77,12 @@ class MirrorSourceTask(SourceTask):
             log.info("copied record by record, for the sake of %s", ", ".join(refused))
             return None
         log.info("copied by whole record batches, which are not taken apart")
-        return BatchCopies(self._flow, properties, own.properties, self._metrics, self._syncs)
+        sides = properties, own.properties
+        return BatchCopies(self._flow, *sides, self._metrics, self._syncs, self._watch, self._targets)
 
     def poll(self) -> Sequence[Polled] | None:
         """Return what is there, one batch of columns for each partition; or what is copied and acknowledged."""
+        self._targets.check()
         if self._syncs is not None:
             self._syncs.write_due()
         try:
@@ -103,6 +110,7 @@ class MirrorSourceTask(SourceTask):
         """Sync offsets where that is due."""
         for one in delivered:
             self._metrics.arrived(one)
+            self._targets.arrived(TopicPartition(one.topic, one.partition), one.offset, one.records)
             for partition, run in self._offsets.matched(one):
                 if self._syncs is not None:
                     self._syncs.take_in(partition, run)
@@ -123,12 +131,16 @@ class MirrorSourceTask(SourceTask):
     def _place(self, partition: TopicPartition) -> dict[str, Any]:
         return source_partition(self._flow.source_alias, partition)
 
+    def _remote(self, partition: TopicPartition) -> TopicPartition:
+        return TopicPartition(self._flow.remote_topic(partition.topic), partition.partition)
+
     def _copied(self, partition: TopicPartition, rows: pa.RecordBatch) -> SourceBatch:
-        remote = TopicPartition(self._flow.remote_topic(partition.topic), partition.partition)
+        remote = self._remote(partition)
         self._metrics.read(remote, rows)
         if self._syncs is not None:
             self._offsets.add(remote, partition, rows.column("offset"))
-        return source_batch(self._place(partition), remote.topic, rows, partition.partition)
+        topic_id = self._watch.topic_id(partition)
+        return source_batch(self._place(partition), remote.topic, rows, partition.partition, topic_id)
 
 
 class UpstreamOffsets:

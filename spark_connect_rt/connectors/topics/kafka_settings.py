@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type, prefixed
+from spark_connect_rt.config.connectors import moved_logs_config
 from spark_connect_rt.config.validators import AtLeast, java_regex, non_empty
 
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
@@ -59,6 +60,7 @@ SOURCE = ConfigDef(
             java_regex,
         ),
         *_NAMES,
+        *moved_logs_config.KEYS,
         ConfigKey("poll.max.records", Type.INT, 5_000, LOW, "Most records that are handed on at once.", AtLeast(1)),
         ConfigKey(
             "refresh.topics.interval.ms",

@@ -16,6 +16,7 @@ from confluent_kafka import KafkaException
 from spark_connect_rt.api.connector import ExactlyOnceSupport, SourceOffset
 from spark_connect_rt.api.ranges import RangeSourceConnector, SourceRange
 from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.config.connectors.moved_logs_config import FAIL, ON_GAP, ON_RECREATED
 from spark_connect_rt.config.java_regex import java_pattern
 from spark_connect_rt.connectors.topics import kafka_settings as settings
 from spark_connect_rt.connectors.topics.kafka_source_task import (
@@ -31,7 +32,9 @@ from spark_connect_rt.connectors.topics.kafka_source_task import (
     place_of,
     range_text,
 )
+from spark_connect_rt.connectors.topics.log_policy import fails, is_of_another
 from spark_connect_rt.errors import ConnectError, RetriableError
+from spark_connect_rt.kafka.admin_answers import topic_ids
 from spark_connect_rt.kafka.client_factory import make_admin, make_consumer
 from spark_connect_rt.kafka.client_lifetime import close_admin
 from spark_connect_rt.kafka.error_mapping import connect_error
@@ -46,7 +49,13 @@ class KafkaSourceConnector(RangeSourceConnector):
     """Deals partitions to tasks; looks for new ones and has them dealt again."""
 
     # What a chunk of an answer holds: smaller batches cost more on their way to Spark's JVM, and bring it nothing.
-    format_defaults: ClassVar = {**dict.fromkeys(settings.CONVERTERS, settings.BYTES), "poll.max.records": "20000"}
+    # A stream of Spark's own Kafka source ends where records are lost, too.
+    format_defaults: ClassVar = {
+        **dict.fromkeys(settings.CONVERTERS, settings.BYTES),
+        "poll.max.records": "20000",
+        ON_GAP: FAIL,
+        ON_RECREATED: FAIL,
+    }
 
     def config_def(self) -> ConfigDef:
         """Declare the settings; ``source.consumer.*`` go to the consumers as they are."""
@@ -69,6 +78,7 @@ class KafkaSourceConnector(RangeSourceConnector):
         self._values = settings.SOURCE.parse(config)
         self._partitions = self._look()
         self._offsets: Any = None  # a client that asks for them, once they are wanted
+        self._admin: Any = None  # the same, for topics' ids
         self._ended = threading.Event()
         threading.Thread(target=self._look_now_and_then, name="kafka-source-watch", daemon=True).start()
 
@@ -102,7 +112,12 @@ class KafkaSourceConnector(RangeSourceConnector):
         """See RangeSourceConnector."""
         partitions = self._partitions
         begins, ends = self._found(partitions, FIRST), self._found(partitions, NEXT)
-        numbers = {_key(place): self.number_behind(offset) for place, offset in stored if place and offset}
+        ids = self._topic_ids(sorted({one.topic for one in partitions}))
+        numbers = {
+            _key(place): self.number_behind(offset)
+            for place, offset in stored
+            if place and offset and not is_of_another(offset, ids.get(place.get(TOPIC_KEY, "")))
+        }
         later = {} if since_ms is None else self._found(partitions, max(0, since_ms))
         missing = ends if self._properties()["auto.offset.reset"].lower() == "latest" else begins
         keep, form = self._values["partition.keep"], self._values["topic.format"]
@@ -114,7 +129,8 @@ class KafkaSourceConnector(RangeSourceConnector):
             if one in later:
                 first = max(first, end if later[one] < 0 else later[one])
             number = one.partition if keep else None
-            found.append(SourceRange(place, first, end, settings.target_topic(form, one.topic), number))
+            topic = settings.target_topic(form, one.topic)
+            found.append(SourceRange(place, first, end, topic, number, ids.get(one.topic)))
         return found
 
     def absent(self) -> list[str]:
@@ -122,6 +138,10 @@ class KafkaSourceConnector(RangeSourceConnector):
         servers, found = self._values["source.bootstrap.servers"], {one.topic for one in self._partitions}
         absent = [name for name in self._values["topics"] if name not in found]
         return [f'topics: topic "{name}" does not exist at {servers}' for name in absent]
+
+    def may_lose(self, *, recreated: bool) -> bool:
+        """See RangeSourceConnector."""
+        return not fails(self._values, recreated=recreated)
 
     def range_tasks(self, ranges: Sequence[SourceRange], max_tasks: int) -> list[dict[str, str]]:
         """See RangeSourceConnector."""
@@ -155,6 +175,12 @@ class KafkaSourceConnector(RangeSourceConnector):
                 log.info("partitions to read: %d, so far %d", len(found), len(self._partitions))
                 self._partitions = found
                 self.context.request_task_reconfiguration()
+
+    def _topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
+        """Return the id of each topic that has one (KIP-516)."""
+        if self._admin is None:
+            self._admin = make_admin(settings.client_properties(self.config, "source", "consumer"))
+        return topic_ids(self._admin, topics, LOOK_TIMEOUT_S)
 
     def _look(self) -> list[TopicPartition]:
         admin = make_admin(settings.client_properties(self.config, "source", "consumer"))

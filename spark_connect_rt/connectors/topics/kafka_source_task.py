@@ -13,7 +13,9 @@ from spark_connect_rt.api.ranges import SourceRange
 from spark_connect_rt.api.records import SourceBatch
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.connectors.topics import kafka_settings as settings
+from spark_connect_rt.connectors.topics.log_policy import LogPolicy, offset_of
 from spark_connect_rt.errors import ConnectError, DataError
+from spark_connect_rt.kafka.reading.log_moves import LogWatch
 from spark_connect_rt.protocol.ids import TopicPartition
 
 CLUSTER, TOPIC_KEY, PARTITION_KEY, OFFSET = "cluster", "topic", "partition", "offset"
@@ -31,18 +33,22 @@ class KafkaSourceTask(SourceTask):
         self._values = settings.SOURCE.parse(config)
         properties = {**DEFAULTS, **settings.client_properties(config, "source", "consumer")}
         self._ends: dict[TopicPartition, int] = {}  # of ranges that are being read
+        self._watch: LogWatch | None = None
         if RANGES in config:
             ranges = dict(map(_range_of, config[RANGES].split(",")))
             starts = {one: first for one, (first, _) in ranges.items()}
             self._ends = {one: end for one, (_, end) in ranges.items() if end is not None}
             properties["auto.offset.reset"] = "none"
         else:
-            starts = self._stored(config[PARTITIONS].split(","), properties["auto.offset.reset"])
+            own = [_partition_of(text) for text in config[PARTITIONS].split(",")]
+            stored = self.context.offset_reader.offsets([place_of(self._values, one) for one in own])
+            starts = _starts(own, stored, properties["auto.offset.reset"])
+            self._watch = LogPolicy(self._values, self.context.metrics).watch(own, stored)
         # The connector, which plans, does without.
         from spark_connect_rt.kafka.reading.consumers import batch_consumer, polled_apart
 
         self._partitions = list(starts)
-        self._consumer = batch_consumer(properties)
+        self._consumer = batch_consumer(properties, self._watch)
         self._poll = partial(polled_apart, self._consumer)
         self._consumer.assign(starts)
 
@@ -78,14 +84,6 @@ class KafkaSourceTask(SourceTask):
         if hasattr(self, "_consumer"):
             self._consumer.close()
 
-    def _stored(self, partitions: Sequence[str], reset: str) -> dict[TopicPartition, int]:
-        own = [_partition_of(text) for text in partitions]
-        stored = self.context.offset_reader.offsets([place_of(self._values, one) for one in own])
-        begin = {"latest": -2}.get(reset.lower(), -1)
-        return {
-            one: begin if offset is None else last_offset(offset) + 1 for one, offset in zip(own, stored, strict=True)
-        }
-
     def _within(
         self, found: Iterable[tuple[TopicPartition, pa.RecordBatch]]
     ) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
@@ -108,7 +106,8 @@ class KafkaSourceTask(SourceTask):
     def _batch(self, partition: TopicPartition, rows: pa.RecordBatch) -> SourceBatch:
         topic = settings.target_topic(self._values["topic.format"], partition.topic)
         number = partition.partition if self._values["partition.keep"] else None
-        return source_batch(place_of(self._values, partition), topic, rows, number)
+        topic_id = None if self._watch is None else self._watch.topic_id(partition)
+        return source_batch(place_of(self._values, partition), topic, rows, number, topic_id)
 
 
 def place_of(values: Mapping[str, Any], partition: TopicPartition) -> dict[str, Any]:
@@ -118,13 +117,20 @@ def place_of(values: Mapping[str, Any], partition: TopicPartition) -> dict[str, 
 
 
 def source_batch(
-    place: Mapping[str, Any], topic: str, rows: pa.RecordBatch, partition: int | None = None
+    place: Mapping[str, Any],
+    topic: str,
+    rows: pa.RecordBatch,
+    partition: int | None = None,
+    topic_id: str | None = None,
 ) -> SourceBatch:
-    """Return the rows of one partition, in consume form, as they go to ``topic``; ``partition`` None: by their keys."""
+    """Return the rows of one partition, in consume form, as they go to ``topic``; ``partition`` None: by their keys.
+
+    ``topic_id``: of the topic that they were read from, where it is known.
+    """
     names = rows.schema.names
     return SourceBatch(
         place,
-        {OFFSET: rows.column("offset")[-1].as_py()},
+        offset_of(rows.column("offset")[-1].as_py(), topic_id),
         topic,
         rows.column("value"),
         OPTIONAL_BYTES,
@@ -134,6 +140,14 @@ def source_batch(
         partition,
         rows.column("headers") if "headers" in names else None,
     )
+
+
+def _starts(
+    partitions: Sequence[TopicPartition], stored: Sequence[Mapping[str, Any] | None], reset: str
+) -> dict[TopicPartition, int]:
+    begin = {"latest": -2}.get(reset.lower(), -1)
+    pairs = zip(partitions, stored, strict=True)
+    return {one: begin if offset is None else last_offset(offset) + 1 for one, offset in pairs}
 
 
 def _partition_of(text: str) -> TopicPartition:

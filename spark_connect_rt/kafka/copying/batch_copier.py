@@ -24,6 +24,7 @@ from spark_connect_rt.kafka.copying.produce_batches import ACKS_OF_ALL
 from spark_connect_rt.kafka.reading import fetch_settings as reading
 from spark_connect_rt.kafka.reading.broker_links import BrokerLinks
 from spark_connect_rt.kafka.reading.fetcher import Fetcher, PartitionAnswer, PartitionReading, has_steps_left
+from spark_connect_rt.kafka.reading.log_moves import LogWatch
 from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT
 from spark_connect_rt.kafka.writing import column_settings as writing
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -45,6 +46,8 @@ class Copied:
     source: TopicPartition
     target: TopicPartition
     last: int = -1  # the offset of the last one at the source
+    topic_id: str | None = None  # of the topic at the source that it belongs to, where it is known
+    first_target: int = -1  # the offset of the first one at the target; -1: not known
     records: int = 0
     size: int = 0  # bytes
     runs: list[tuple[int, int, int]] = field(default_factory=list)
@@ -55,6 +58,9 @@ class Copied:
     def add(self, piece: Piece, offset: int, now_ms: float) -> None:
         """Take in a piece that is acknowledged at ``offset``."""
         self.last, self.records, self.size = piece.last, self.records + piece.count, self.size + piece.size
+        self.topic_id = piece.topic_id
+        if self.first_target < 0 or 0 <= offset < self.first_target:
+            self.first_target = offset
         self.stamps.append((*piece.times, piece.read_ms, now_ms))
         if offset < 0:
             return
@@ -81,8 +87,9 @@ class BatchCopier:
         consumer: Mapping[str, str],
         producer: Mapping[str, str],
         target: Callable[[TopicPartition], TopicPartition],
+        watch: LogWatch | None = None,
     ) -> None:
-        """Take Java's properties of both sides, without ``obstacles``, and where a partition goes.
+        """Take Java's properties of both sides, without ``obstacles``, where a partition goes, who decides about moves.
 
         Raises BadConfigError.
         """
@@ -107,7 +114,7 @@ class BatchCopier:
         self._problem: ConnectError | None = None
         self._copied: dict[TopicPartition, Copied] = {}
         opened = partial(connect_buffered, BufferPool())
-        self._fetcher = Fetcher(self._settings, BrokerLinks(self._settings, opened))
+        self._fetcher = Fetcher(self._settings, BrokerLinks(self._settings, opened), watch)
         there = BrokerLinks(_link_settings(producer), opened, creates=True)
         limits_ms = (
             produced.client["request_timeout_ms"],
@@ -214,9 +221,10 @@ class BatchCopier:
         if self._fetcher.readings.get(place) is not state:
             return
         now_ms, target, sent = time.time() * 1000, self._target(place), list[Piece]()
+        topic_id = self._fetcher.watch.topic_id(place)
         try:
             for piece in pieces_of(place, state.position, answer.batches, answer.aborted, self._rules):
-                piece.read_ms = now_ms
+                piece.read_ms, piece.topic_id = now_ms, topic_id
                 self._sender.put(target, piece)
                 sent.append(piece)
         except DataError:

@@ -63,6 +63,7 @@ class Piece:
     attempts: int = 0
     until_s: float | None = None  # from the first attempt on: no later it is acknowledged
     read_ms: float = 0.0
+    topic_id: str | None = None  # of the topic it was read from, where it is known
     is_kept: bool = False  # ``content`` is memory of its own
 
     def keep(self) -> None:

@@ -18,6 +18,7 @@ from confluent_kafka import TopicPartition as _ClientPartition
 from spark_connect_rt.errors import ConnectError, RetriableError, UnknownTopicError
 from spark_connect_rt.kafka.client_factory import make_consumer
 from spark_connect_rt.kafka.error_mapping import connect_error, gone
+from spark_connect_rt.kafka.reading.log_moves import LogMove, LogWatch
 from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT, look_up_offsets
 from spark_connect_rt.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -41,7 +42,15 @@ _DEFAULTS = {
 class KafkaBatchConsumer:
     """A BatchConsumer on confluent-kafka. One thread."""
 
-    def __init__(self, config: Mapping[str, str]) -> None:
+    def __init__(self, config: Mapping[str, str], watch: LogWatch | None = None) -> None:
+        """Take Java's properties, and who decides about records that were deleted before they were read.
+
+        Raises BadConfigError. Nothing tells this client of topics that were deleted and created again.
+        """
+        self._watch = watch or LogWatch()
+        self._reset = config.get("auto.offset.reset", "latest").lower()
+        if self._reset != "none":
+            config = {**config, "auto.offset.reset": "none"}  # so that it says what it lacks, in place of moving on
         own = {name: value for name, value in _DEFAULTS.items() if name not in config}
         if "max.partition.fetch.bytes" in config:
             own.pop("fetch.message.max.bytes", None)  # the same setting under its other name
@@ -50,6 +59,7 @@ class KafkaBatchConsumer:
         self._consumer: Any = make_consumer(properties, own)
         self._assigned: dict[TopicPartition, int] = {}  # -> where it was assigned, or its end was met since
         self._problems: dict[TopicPartition, ConnectError] = {}  # not raised yet, since rows were read before them
+        self._out_of_range: list[TopicPartition] = []
 
     def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
         """See the port. A partition already read goes on from the new offset."""
@@ -126,7 +136,23 @@ class KafkaBatchConsumer:
             return messages
         for one in messages:
             self._take_event(one)
+        self._go_on_behind_gaps()
         return [one for one, error in zip(messages, errors, strict=True) if error is None]
+
+    def _go_on_behind_gaps(self) -> None:
+        """Read on where auto.offset.reset says. What the watch refuses is raised by a later poll, and then again."""
+        while self._out_of_range:
+            where = self._out_of_range.pop()
+            wanted = self.position(where)
+            end = FIRST if self._reset == "earliest" else NEXT
+            found = look_up_offsets(self._consumer, {where: end}, LOOKUP_TIMEOUT_S)[where]
+            try:
+                self._watch.decide(LogMove(where, wanted, found, recreated=False))
+            except ConnectError as error:
+                self.assign({where: wanted})
+                self._problems[where] = error
+            else:
+                self.assign({where: found})
 
     def _take_event(self, message: Any) -> None:
         """Note the end of a partition, or an error that waiting does not resolve."""
@@ -137,6 +163,9 @@ class KafkaBatchConsumer:
         if error.code() == KafkaError._PARTITION_EOF:
             if where in self._assigned:  # lies behind markers and compacted records, which are never delivered
                 self._assigned[where] = max(self._assigned[where], message.offset())
+            return
+        if error.code() == KafkaError._AUTO_OFFSET_RESET and self._reset != "none" and where in self._assigned:
+            self._out_of_range.append(where)
             return
         problem = connect_error(error, f"reading {where}")
         waits = isinstance(problem, RetriableError) and not error.fatal()  # the client itself does

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from spark_connect_rt.kafka.reading.fetch_settings import not_honoured
+from spark_connect_rt.kafka.reading.log_moves import LogWatch
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.ports.executor_clients import BatchConsumer
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -15,17 +16,17 @@ from spark_connect_rt.protocol.ids import TopicPartition
 log = logging.getLogger(__name__)
 
 
-def batch_consumer(config: Mapping[str, str]) -> BatchConsumer:
-    """Return a new consumer for Java client properties. Raises BadConfigError."""
+def batch_consumer(config: Mapping[str, str], watch: LogWatch | None = None) -> BatchConsumer:
+    """Return a new consumer for Java client properties; ``watch`` decides about moved logs. Raises BadConfigError."""
     others = not_honoured(config)
     if others:
         from spark_connect_rt.kafka.reading.batch_consumer import KafkaBatchConsumer
 
         log.info("read by librdkafka, record by record, for the sake of %s", ", ".join(others))
-        return KafkaBatchConsumer(config)
+        return KafkaBatchConsumer(config, watch)
     from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
 
-    return FetchConsumer(config)
+    return FetchConsumer(config, watch)
 
 
 def polled_apart(

@@ -306,20 +306,18 @@ class Fetcher:
 
     async def _compare_topics(self) -> None:
         """Read topics from their beginning that were deleted and created again behind their positions (KIP-516)."""
-        for topic in {place.topic for place in self.readings}:
-            topic_id = self._links.topic_ids.get(topic)
-            if topic_id is None or not self.watch.is_another(topic, topic_id):
+        for place, reading in list(self.readings.items()):
+            topic_id = self._links.topic_ids.get(place.topic)
+            if topic_id is None or not self.watch.is_another(place, topic_id):
                 continue
-            places = {place: reading for place, reading in self.readings.items() if place.topic == topic}
             try:
-                found = await self.look_up(dict.fromkeys(places, FIRST), _RESET_LIMIT_S)
+                found = (await self.look_up({place: FIRST}, _RESET_LIMIT_S))[place]
             except (RetriableError, NotFoundError):
-                self._forget_leaders(places)  # nothing is asked of it at positions of the other topic
+                self._forget_leaders([place])  # nothing is asked of it at a position of the other topic
                 continue
-            for place, reading in places.items():
-                self._decide(LogMove(place, reading.position, found[place], recreated=True))
-            self.watch.take(topic, topic_id)
-            self.readings.update({place: PartitionReading(found[place], found[place]) for place in places})
+            self._decide(LogMove(place, reading.position, found, recreated=True))
+            self.watch.take(place, topic_id)
+            self.readings[place] = PartitionReading(found, found)
 
     def _forget_leaders(self, places: Iterable[TopicPartition]) -> None:
         for place in places:

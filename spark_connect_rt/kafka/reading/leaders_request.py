@@ -160,7 +160,7 @@ class LeadersRequest(MetadataRequest):  # type: ignore[misc]
         if request_struct_class is MetadataRequest_v8:
             return MetadataRequest_v8(self._topics, self._creates, False, False)
         if request_struct_class is MetadataRequest_v10:
-            named = [(_NO_ID, topic, {}) for topic in self._topics]
+            named: list[Any] = [(_NO_ID, topic, {}) for topic in self._topics]
             return MetadataRequest_v10(named, self._creates, False, False, {})
         return super().build(request_struct_class)
 

@@ -48,24 +48,26 @@ def warn_of(move: LogMove) -> None:
 class LogWatch:
     """Which topics a reader's positions belong to, and who decides about moves. One thread."""
 
-    def __init__(self, topic_ids: Mapping[str, str] | None = None, decide: Callable[[LogMove], None] = warn_of) -> None:
+    def __init__(
+        self, topic_ids: Mapping[TopicPartition, str] | None = None, decide: Callable[[LogMove], None] = warn_of
+    ) -> None:
         """Take what is known from an earlier run, and who is asked about a move.
 
         Args:
-            topic_ids: topic -> the id that its stored offsets belong to; a topic without one is taken as it is.
+            topic_ids: the topic that a partition's stored offset belongs to; one without is taken as it is.
             decide: returns when reading goes on; raises ConnectError when it must not. It is asked again then.
         """
         self._topic_ids = dict(topic_ids or {})
         self.decide = decide
 
-    def is_another(self, topic: str, topic_id: str) -> bool:
-        """Tell whether a topic is not the one whose positions are known; one that is seen first is taken note of."""
-        return self._topic_ids.setdefault(topic, topic_id) != topic_id
+    def is_another(self, partition: TopicPartition, topic_id: str) -> bool:
+        """Tell whether a topic is not the one that the position belongs to; the first one seen is taken note of."""
+        return self._topic_ids.setdefault(partition, topic_id) != topic_id
 
-    def take(self, topic: str, topic_id: str) -> None:
-        """From now on positions belong to this topic."""
-        self._topic_ids[topic] = topic_id
+    def take(self, partition: TopicPartition, topic_id: str) -> None:
+        """From now on the position belongs to this topic."""
+        self._topic_ids[partition] = topic_id
 
-    def topic_id(self, topic: str) -> str | None:
-        """Return the id of the topic that positions belong to; None: no broker has told it."""
-        return self._topic_ids.get(topic)
+    def topic_id(self, partition: TopicPartition) -> str | None:
+        """Return the id of the topic that the position belongs to; None: it is not known."""
+        return self._topic_ids.get(partition)

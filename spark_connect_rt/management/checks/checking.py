@@ -19,6 +19,8 @@ from spark_connect_rt.management.checks.in_parallel import ParallelChecks, Plann
 from spark_connect_rt.management.checks.kafka_lines import KafkaLines
 from spark_connect_rt.management.checks.offset_lines import OffsetLines
 from spark_connect_rt.management.previews.starting_points import StartingPoints
+from spark_connect_rt.mirror.neighbours import other_names
+from spark_connect_rt.mirror.policy import POLICY_CLASS
 from spark_connect_rt.planning.unread_settings import unread_settings
 from spark_connect_rt.ports.herder import HerderApi
 from spark_connect_rt.ports.hidden_values import HIDDEN, without_secrets
@@ -144,6 +146,7 @@ class ConnectorChecks:
         yield Planned(NAME, "name", offsets.of_name)
         yield Planned(OFFSETS, "name", offsets.of_offsets)
         kafkas = [one for one in resolved if ".override." in one]
+        yield Planned(NAME, POLICY_CLASS, lambda: self._neighbours(name, config))
         addresses = addresses_in(resolved, {*secret, *kafkas})
         seen = self._from_executor(addresses)
         for number, address in enumerate(addresses):
@@ -155,6 +158,14 @@ class ConnectorChecks:
         if valid:
             for look in connector.outside_checks(dict(resolved)):
                 yield Planned(CREDENTIALS, "connector.class", look)
+
+    def _neighbours(self, name: str, config: Mapping[str, str]) -> Sequence[Finding]:
+        there = self._deps.config_store.snapshot().connector_configs
+        others = {other: settings for other, settings in there.items() if other != name}
+        return [
+            Finding(NAME, setting, Level.WARNING, what, f"set the same {setting} in both")
+            for setting, what in other_names(config, others)
+        ]
 
     def _from_executor(self, addresses: Sequence[Address]) -> Obstacles | None:
         """Return what an executor, where tasks will run, can reach; None: none could look, this worker does."""

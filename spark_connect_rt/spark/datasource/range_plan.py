@@ -6,6 +6,7 @@ numbers of a range say what is in it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,9 @@ from spark_connect_rt.spark.datasource.pushed_filters import Comparison
 from spark_connect_rt.spark.datasource.read_options import SourceOffset
 from spark_connect_rt.spark.datasource.stream_position import Position, offsets_of
 
+LOG = "log"
+"""Where a position keeps the id of the log that an offset belongs to."""
+log = logging.getLogger(__name__)
 Ends = Mapping[str, int]
 """Source partition, as in a position -> end of its range."""
 
@@ -42,17 +46,34 @@ def numbers_in(position: Position, source: RangeSourceConnector) -> dict[str, in
 
 
 def ranges_behind(position: Position, source: RangeSourceConnector) -> list[SourceRange]:
-    """Return all that is there behind a stream's position. Raises DataError: records behind it are gone."""
+    """Return all that is there behind a stream's position, of a log that is another one now all it has.
+
+    Raises DataError: records behind it are gone, and the source does not let that pass.
+    """
     numbers = numbers_in(position, source)
     ranges = source.ranges(offsets_of(position))
+    others = {name_of(one) for one in ranges if _is_another(position.get(name_of(one)), one)}
     for one in ranges:
-        next_number = numbers.get(name_of(one), one.first)
-        if next_number != one.first:
+        name = name_of(one)
+        next_number, recreated = numbers.get(name, one.first), name in others
+        if not recreated and next_number == one.first:
+            continue
+        lost = f"{name} was deleted and created again" if recreated else f"its source begins at {one.first} now"
+        lost = f"records are lost: {name} would go on at {next_number}, {lost}"
+        if not source.may_lose(recreated=recreated):
             raise DataError(
-                f"records are lost: {name_of(one)} would go on at {next_number}, its source at {one.first} now. Start "
-                "over with another checkpoint, at startingOffsets=connect or with the offsets to go on from."
+                f"{lost}. Start over with another checkpoint, at startingOffsets=connect or with the offsets to go on "
+                "from."
             )
+        log.warning("%s", lost)
+    if others:
+        ranges = source.ranges(offsets_of({name: one for name, one in position.items() if name not in others}))
     return ranges
+
+
+def _is_another(place: Mapping[str, Any] | None, one: SourceRange) -> bool:
+    known = None if place is None else place.get(LOG)
+    return None not in (known, one.log_id) and known != one.log_id
 
 
 def ranges_between(begin: Position, until: Position, source: RangeSourceConnector) -> list[SourceRange]:
@@ -94,7 +115,8 @@ def moved(position: Position, ranges: Iterable[SourceRange], source: RangeSource
         offset = source.offset_before(_end(one))
         if offset is not None:
             rows = position.get(name_of(one), {"rows": 0})["rows"]
-            found[name_of(one)] = {"offset": encode_json(offset).decode(), "rows": rows}
+            place: dict[str, Any] = {"offset": encode_json(offset).decode(), "rows": rows}
+            found[name_of(one)] = place if one.log_id is None else {**place, LOG: one.log_id}
     return found
 
 

@@ -22,7 +22,7 @@ from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.compacted_log_contract import fresh_name
 from tests.contract.task_runner_contract import Worker
-from tests.topics import read_values
+from tests.topics import delete_topic, read_values
 
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 CONVERTERS = {f"{part}.converter": BYTES for part in ("key", "value", "header")}
@@ -119,6 +119,49 @@ def test_it_says_which_way_it_copies_and_a_stop_leaves_nothing_to_copy_again(
     assert said in caplog.text
     assert read_values(servers, f"A.{topic}", 6_000) == [b"%d" % number for number in range(6_000)]
     assert read_values(servers, f"A.{topic}", 6_001, 1.0)[6_000:] == []
+
+
+@pytest.mark.parametrize("batches", ["auto", "never"])
+def test_what_others_did_to_the_topics_is_said_and_nothing_that_is_there_is_passed_over(
+    broker: EmbeddedKafka, topic: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, batches: str
+) -> None:
+    servers = broker.bootstrap_servers
+    admin = KafkaAdmin({"bootstrap.servers": servers})
+    clients = KafkaExecutorClients()
+    worker = MirrorWorker(MemoryTaskRunner(clients, EngineSettings(housekeeping_ms=20)), MemoryTopics(), tmp_path)  # type: ignore[arg-type]
+    worker.runner.open(worker.on_event, worker.read_offsets)  # type: ignore[arg-type]
+    runs = iter(range(1, 9))
+
+    def copy(count: int) -> None:
+        started = launch(servers, topic, next(runs), {"connectrt.mirror.batches": batches})
+        worker.runner.do(Start(started))
+        worker.until(lambda: _copied(worker, started) == count, 60)
+        worker.runner.do(Stop(started.task, 10_000))
+        assert worker.ended(started).drained
+
+    write(servers, topic, 0, 20)
+    copy(20)
+    write(servers, topic, 20, 40)
+    admin.delete_records(topic, {0: 30})
+    copy(10)
+    assert f"{topic}-0: 10 offsets from 20 on were deleted before they were read" in caplog.text
+    first_id = worker.offsets["A", "0"]["topicId"]
+    assert worker.offsets["A", "0"] == {"offset": 39, "topicId": first_id}
+
+    delete_topic(servers, topic)
+    admin.create_topic(TopicSpec(topic, 1, 1))
+    write(servers, topic, 100, 150)  # longer than what was read: no offset is out of range
+    copy(50)
+    assert f"{topic}-0: its topic was deleted and created again, it was read up to offset 40" in caplog.text
+    assert worker.offsets["A", "0"]["topicId"] not in (None, first_id)
+
+    delete_topic(servers, f"A.{topic}")
+    admin.create_topic(TopicSpec(f"A.{topic}", 1, 1))
+    write(servers, topic, 150, 160)
+    copy(10)
+    assert f"A.{topic}-0 at the target was deleted and created again" in caplog.text
+    worker.runner.close(2_000)
+    assert read_values(servers, f"A.{topic}", 10) == [b"%d" % number for number in range(150, 160)]
 
 
 def _copied(worker: Worker, started: TaskLaunch) -> int:

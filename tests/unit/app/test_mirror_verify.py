@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from spark_connect_rt.app.mirror.mirror_verify import positions_in, syncs_in
+from types import SimpleNamespace
+
+from spark_connect_rt.app.mirror.mirror_verify import FlowCheck, Found, positions_in, syncs_in
+from spark_connect_rt.mirror.flow import Flow
 from spark_connect_rt.mirror.records import OffsetSync
+from spark_connect_rt.mirror.verify import Compared
 from spark_connect_rt.ports.compacted_log import LogRecord
 from spark_connect_rt.protocol.ids import TopicPartition
 
@@ -27,6 +31,26 @@ def test_the_last_offset_of_each_partition_counts_and_a_tombstone_forgets_it() -
         LogRecord(0, 0, b'["mirror",null]', b'{"offset":1}'),
     ]
     assert positions_in(records, "mirror", "A") == {HERE: 7}
+
+
+def test_a_topic_that_is_gone_at_the_target_ends_no_comparison() -> None:
+    """Its records are missing; a group of it has no offset there, whatever is committed for the topic that is gone."""
+    gone, there = TopicPartition("gone", 0), TopicPartition("new", 0)
+    check = object.__new__(FlowCheck)
+    check._flow = Flow.of({"source.cluster.alias": "A", "target.cluster.alias": "B"})
+    found = Found(
+        positions={gone: 6},
+        downstream={"g": {TopicPartition("A.gone", 0): 5}},
+        target={},
+        upstream={"g": {gone: 5}},
+        source={gone: range(2, 10), there: range(3)},
+        syncs={},
+    )
+    assert check._partition(gone, found).compared == Compared(missing=5, not_copied_yet=3)
+    assert check._partition(there, found).compared == Compared(not_copied_yet=3)
+    check._target = SimpleNamespace(admin=SimpleNamespace(group_is_active=lambda _: False))  # type: ignore[assignment]
+    report = check._group("g", found)
+    assert (report.unknown, report.is_safe) == ([gone], False)
 
 
 def test_syncs_are_kept_by_partition_in_their_order() -> None:

@@ -20,6 +20,8 @@ class MemoryLogs(RangeSourceConnector):
 
     logs: ClassVar[dict[str, dict[int, str]]] = {}
     gone: ClassVar[list[str]] = []
+    ids: ClassVar[dict[str, str]] = {}
+    loses: ClassVar[set[bool]] = set()
     started: ClassVar[list[MemoryLogs]] = []
 
     @classmethod
@@ -54,12 +56,16 @@ class MemoryLogs(RangeSourceConnector):
         found = []
         for name, log in self.logs.items():
             first = max(numbers.get(name, 0), min(log, default=0), since_ms or 0)
-            found.append(SourceRange({"log": name}, first, max(log, default=-1) + 1, name))
+            found.append(SourceRange({"log": name}, first, max(log, default=-1) + 1, name, log_id=self.ids.get(name)))
         return found
 
     def absent(self) -> list[str]:
         """Return what a test says."""
         return self.gone
+
+    def may_lose(self, *, recreated: bool) -> bool:
+        """See RangeSourceConnector."""
+        return recreated in self.loses
 
     def range_tasks(self, ranges: Sequence[SourceRange], max_tasks: int) -> list[dict[str, str]]:
         """See RangeSourceConnector."""

@@ -68,7 +68,7 @@ def test_a_batch_is_repeated_after_a_restart_and_lost_records_are_told(
     assert values(again, first, second) == wanted == ["a4", "a5", "b2"]
     for number in range(5):
         del logs["a"][number]
-    with pytest.raises(DataError, match=r'records are lost: {"log":"a"} would go on at 4, its source at 5 now'):
+    with pytest.raises(DataError, match=r'records are lost: {"log":"a"} would go on at 4, its source begins at 5 now'):
         again.partitions(first, second)
     with pytest.raises(DataError, match="records are lost"):
         again.latestOffset(first, ALL)
@@ -79,6 +79,40 @@ def test_a_batch_is_repeated_after_a_restart_and_lost_records_are_told(
         again.latestOffset(first, ALL)['{"log":"a"}'] == first['{"log":"a"}']
     )  # not read any more, on purpose perhaps
     again.stop()
+
+
+def test_a_log_that_is_another_one_now_is_an_error_or_read_from_its_beginning(
+    logs: dict[str, dict[int, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MemoryLogs, "ids", {"a": "first"})
+    query = new_query()
+    end = query.latestOffset({}, ReadMaxRows(6))
+    assert end['{"log":"a"}'] == {"offset": '{"last":3}', "rows": 0, "log": "first"}
+    query.stop()
+    logs["a"] = {n: f"A{n}" for n in range(6)}
+    monkeypatch.setattr(MemoryLogs, "ids", {"a": "second"})
+    again = new_query()
+    with pytest.raises(DataError, match=r'records are lost: .* {"log":"a"} was deleted and created again'):
+        again.latestOffset(end, ALL)
+    monkeypatch.setattr(MemoryLogs, "loses", {True})
+    behind = again.latestOffset(end, ALL)
+    assert values(again, end, behind) == [f"A{n}" for n in range(6)] + ["b2", "b3", "b4"]
+    assert again.latestOffset(behind, ALL) == behind
+    again.stop()
+
+
+def test_records_that_are_gone_are_passed_over_where_the_source_lets_that_be(
+    logs: dict[str, dict[int, str]], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    query = new_query()
+    end = query.latestOffset({}, ReadMaxRows(6))
+    for number in range(7):
+        del logs["a"][number]
+    monkeypatch.setattr(MemoryLogs, "loses", {False})
+    behind = query.latestOffset(end, ALL)
+    assert values(query, end, behind) == ["a7", "a8", "a9", "b2", "b3", "b4"]
+    assert 'records are lost: {"log":"a"} would go on at 4, its source begins at 7 now' in caplog.text
+    query.stop()
 
 
 def test_a_query_of_what_is_there_now_ends_there(query: RangeStreamReader, logs: dict[str, dict[int, str]]) -> None:

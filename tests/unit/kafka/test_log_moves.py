@@ -12,8 +12,8 @@ from tests.unit.kafka.fake_broker import PLACE, POLL_MS, FakeBroker, consumer_of
 class Moves(LogWatch):
     """Takes note of moves; refuses them while told so."""
 
-    def __init__(self, **topic_ids: str) -> None:
-        super().__init__(topic_ids, self._note)
+    def __init__(self, topic_id: str | None = None) -> None:
+        super().__init__({PLACE: topic_id} if topic_id else {}, self._note)
         self.seen: list[LogMove] = []
         self.refuses = False
 
@@ -52,17 +52,17 @@ def test_a_topic_that_was_created_again_meanwhile_is_read_from_its_beginning(bro
     consumer = consumer_of(watch=first)
     consumer.assign({PLACE: 0})
     read(consumer, 3)
-    topic_id = first.topic_id("t")
+    topic_id = first.topic_id(PLACE)
     assert topic_id is not None
     consumer.close()
     broker.create_topic()
     broker.write(*"ABCDE"[:new])
-    moves = Moves(t=topic_id)
+    moves = Moves(topic_id)
     again = consumer_of(watch=moves)
     again.assign({PLACE: 3})
     assert [value for _, value in read(again, new)] == list("ABCDE"[:new])
     assert [(one.wanted, one.found, one.recreated) for one in moves.seen] == [(3, 0, True)]
-    assert moves.topic_id("t") not in (None, topic_id)
+    assert moves.topic_id(PLACE) not in (None, topic_id)
     again.close()
 
 
@@ -99,7 +99,7 @@ def test_a_reader_that_refuses_stays_where_it_was_until_it_does_not(broker: Fake
 
 def test_a_reader_without_a_reset_policy_refuses_a_topic_that_was_created_again(broker: FakeBroker) -> None:
     broker.write(*"abc")
-    consumer = consumer_of("none", LogWatch({"t": "another"}))
+    consumer = consumer_of("none", LogWatch({PLACE: "another"}))
     consumer.assign({PLACE: 1})
     with pytest.raises(ConnectError, match="deleted and created again"):
         read(consumer, 1)

@@ -130,7 +130,7 @@ def test_who_may_read_is_copied_who_may_write_is_not() -> None:
 
     wanted = DefaultTopicFilter()
     wanted.configure({})
-    selection = TopicSelection(wanted, POLICY, "B", True)
+    selection = TopicSelection(wanted, POLICY, "A", "B", True)
     given = [
         acl("t", "READ"),
         acl("t", "WRITE"),

@@ -6,7 +6,9 @@ import pytest
 
 from spark_connect_rt.config.worker.distributed_config import unknown_settings
 from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.mirror.config import MIRROR_CHECKPOINT, MIRROR_SOURCE
 from spark_connect_rt.mirror.maker_config import MirrorMakerConfig, SourceAndTarget
+from spark_connect_rt.mirror.old_names import NEW_NAMES
 
 A_TO_B, B_TO_A = SourceAndTarget("A", "B"), SourceAndTarget("B", "A")
 FILE = {"clusters": "A,B", "A.bootstrap.servers": "a:1", "B.bootstrap.servers": "b:1", "A->B.enabled": "true"}
@@ -16,6 +18,33 @@ def test_the_flow_back_runs_for_its_heartbeats_and_replicates_nothing() -> None:
     config = MirrorMakerConfig(FILE)
     assert (config.flows(), config.replicating()) == ([A_TO_B, B_TO_A], [A_TO_B])
     assert MirrorMakerConfig({**FILE, "emit.heartbeats.enabled": "false"}).flows() == [A_TO_B]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("topic.blacklist", "topics.exclude"),
+        ("topics.blacklist", "topics.exclude"),
+        ("groups.blacklist", "groups.exclude"),
+        ("config.properties.blacklist", "config.properties.exclude"),
+        ("sync.topics.configs.enabled", "sync.topic.configs.enabled"),
+        ("A->B.topics.blacklist", "A->B.topics.exclude"),
+    ],
+)
+def test_a_name_that_nothing_reads_any_more_is_refused_with_its_new_one(old: str, new: str) -> None:
+    """Java ignores it and copies what a user has excluded."""
+    with pytest.raises(BadConfigError) as refused:
+        MirrorMakerConfig({**FILE, old: "secret.*"})
+    assert refused.value.problems == {
+        old: [f"nothing reads this setting: since Kafka 4 its name is {new}. Rename it or remove it"]
+    }
+    MirrorMakerConfig({**FILE, new: "secret.*"})
+
+
+def test_every_new_name_is_a_setting_of_a_mirror_connector() -> None:
+    declared = {*MIRROR_SOURCE.names(), *MIRROR_CHECKPOINT.names()}
+    assert set(NEW_NAMES.values()) <= declared
+    assert not NEW_NAMES.keys() & declared
 
 
 def test_targets_choose_the_flows() -> None:

@@ -25,6 +25,7 @@ from spark_connect_rt.mirror.policy import (
     IdentityReplicationPolicy,
     ReplicationPolicy,
     is_cycle,
+    is_own_copy,
     replication_policy,
 )
 
@@ -46,6 +47,22 @@ def test_names_go_there_and_back_over_several_hops() -> None:
     assert policy.original_topic(twice) == "x"  # as Java: every dot looks like a hop
     assert is_cycle(policy, twice, "A")
     assert not is_cycle(policy, twice, "C")
+
+
+@pytest.mark.parametrize("alias", ["A", "B"])
+def test_a_topic_of_a_cluster_with_two_aliases_is_copied_once(alias: str) -> None:
+    """Each refresh lists what the one before has created."""
+    wanted = DefaultTopicFilter()
+    wanted.configure({"topics": ".*", "topics.exclude": ""})
+    selection = TopicSelection(wanted, DefaultReplicationPolicy(), "A", "B", heartbeats=True)
+    topics = {"orders", "heartbeats"}
+    for _ in range(4):
+        topics |= {f"A.{topic}" for topic in topics if topic in selection}
+    assert topics == {"orders", "heartbeats", "A.orders", "A.heartbeats"}
+    assert selection.own_copies(topics) == ["A.heartbeats", "A.orders"]
+    identity = replication_policy({"replication.policy.class": IDENTITY, "source.cluster.alias": "A"})
+    assert "orders" in TopicSelection(wanted, identity, "A", "B", heartbeats=True)  # names show nothing
+    assert is_own_copy(DefaultReplicationPolicy(), f"C.{alias}.x", "A") is (alias == "A")
 
 
 def test_identity_keeps_names_but_those_of_heartbeats_and_sees_no_loop_by_them() -> None:
@@ -114,5 +131,5 @@ def test_a_flow_copies_what_is_wanted_and_heartbeats_and_neither_internal_topics
         "__x",
     ]
     for heartbeats, more in ((True, {"heartbeats", "C.heartbeats"}), (False, set())):
-        selection = TopicSelection(wanted, DefaultReplicationPolicy(), "B", heartbeats)
+        selection = TopicSelection(wanted, DefaultReplicationPolicy(), "A", "B", heartbeats)
         assert {one for one in topics if one in selection} == {"orders"} | more

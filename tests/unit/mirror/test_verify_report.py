@@ -70,6 +70,19 @@ def test_a_flow_is_good_when_its_copies_are_right_and_its_groups_safe() -> None:
     assert not FlowReport("A->B", [right], [group((3, FailOver(lost=1, not_copied_yet=1)))]).is_good
 
 
+def test_a_flow_of_which_nothing_was_compared_is_not_called_good() -> None:
+    uncompared, empty = partition(None), partition(Compared(not_copied_yet=5), None)
+    for parts in ([], [uncompared], [empty, uncompared]):
+        report = FlowReport("A->B", parts)
+        assert report.records == 0
+        assert report.verdict.startswith("nothing compared")
+        assert as_json(report)["good"] is False
+    some = FlowReport("A->B", [partition(Compared(same=2)), uncompared])
+    assert (some.verdict, as_json(some)["good"]) == ("good, 1 of 2 partitions were not compared", True)
+    assert FlowReport("A->B", [partition(Compared(same=2))]).verdict == "good"
+    assert FlowReport("A->B", [uncompared], [group((3, FailOver(lost=1)))]).verdict == "NOT good"
+
+
 def test_rows_and_json_say_the_same() -> None:
     report = FlowReport(
         "A->B", [partition(Compared(same=3, missing=2)), partition(None, None)], [group((2, FailOver()))]

@@ -1,0 +1,29 @@
+"""Settings of connectors that read topics: what happens when records are gone, or a topic is another one."""
+
+from __future__ import annotations
+
+from spark_connect_rt.config.config_def import ConfigKey, Importance, Type
+from spark_connect_rt.config.validators import one_of
+
+ON_GAP, ON_RECREATED = "on.gap", "on.topic.recreated"
+CONTINUE, FAIL = "continue", "fail"
+KEYS = (
+    ConfigKey(
+        ON_GAP,
+        Type.STRING,
+        CONTINUE,
+        Importance.MEDIUM,
+        "What happens when records were deleted before they were read. continue: a warning, a count, and reading goes "
+        "on where auto.offset.reset says; fail: the task fails.",
+        one_of(CONTINUE, FAIL, ignore_case=True),
+    ),
+    ConfigKey(
+        ON_RECREATED,
+        Type.STRING,
+        CONTINUE,
+        Importance.MEDIUM,
+        "What happens when a topic was deleted and created again. continue: a warning, a count, and the new topic is "
+        "read from its beginning; fail: the task fails.",
+        one_of(CONTINUE, FAIL, ignore_case=True),
+    ),
+)

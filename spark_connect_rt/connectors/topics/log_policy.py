@@ -1,0 +1,70 @@
+"""What a connector that reads topics does when records are gone, or the topic is another one (``on.gap`` and its like).
+
+Owns the place of a topic's id in source offsets, and the counts. That a log has moved a reader notices
+(``kafka.reading.log_moves``).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spark_connect_rt.api.task import PluginMetrics
+from spark_connect_rt.config.connectors.moved_logs_config import FAIL, ON_GAP, ON_RECREATED
+from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.kafka.reading.log_moves import LogMove, LogWatch
+from spark_connect_rt.protocol.ids import TopicPartition
+
+TOPIC_ID = "topicId"
+"""The field of a source offset that says which topic it belongs to. Java reads the field ``offset`` and no other."""
+GROUP = "topic-reader"
+log = logging.getLogger(__name__)
+
+
+class LogPolicy:
+    """Decides about the moves of one task's partitions. One thread."""
+
+    def __init__(self, values: Mapping[str, Any], metrics: PluginMetrics) -> None:
+        """Take the parsed configuration, and where to count."""
+        self._values = values
+        self._metrics = metrics
+
+    def watch(self, partitions: Sequence[TopicPartition], stored: Sequence[Mapping[str, Any] | None]) -> LogWatch:
+        """Return the watch of partitions that were read up to these source offsets."""
+        known = {
+            one: str(offset[TOPIC_ID])
+            for one, offset in zip(partitions, stored, strict=True)
+            if offset and offset.get(TOPIC_ID)
+        }
+        return LogWatch(known, self.decide)
+
+    def decide(self, move: LogMove) -> None:
+        """Count a move and let it pass. Raises ConnectError: the configuration says that the task fails."""
+        setting = ON_RECREATED if move.recreated else ON_GAP
+        if fails(self._values, recreated=move.recreated):
+            raise ConnectError(
+                f"{move} (setting {setting}=fail). Set {setting}=continue to go on from there, or alter the offset of "
+                "this partition."
+            )
+        log.warning("%s (setting %s=continue)", move, setting)
+        tags = {"topic": move.partition.topic, "partition": str(move.partition.partition)}
+        if move.recreated:
+            self._metrics.count("recreated-topics", 1, GROUP, **tags)
+        else:
+            self._metrics.count("missed-records", move.missed, GROUP, **tags)
+
+
+def fails(values: Mapping[str, Any], *, recreated: bool) -> bool:
+    """Tell whether a parsed configuration lets a gap, or a topic that was created again, fail its reader."""
+    return bool(values[ON_RECREATED if recreated else ON_GAP].lower() == FAIL)
+
+
+def is_of_another(offset: Mapping[str, Any], topic_id: str | None) -> bool:
+    """Tell whether a source offset belongs to another topic than the one of this id, which has its name now."""
+    return topic_id is not None and offset.get(TOPIC_ID, topic_id) != topic_id
+
+
+def offset_of(last: int, topic_id: str | None) -> dict[str, Any]:
+    """Return the source offset of a partition whose last record that is safe is ``last``."""
+    return {"offset": last} if topic_id is None else {"offset": last, TOPIC_ID: topic_id}
