@@ -39,6 +39,8 @@ class SourceColumn:
     schema: Schema
     arrow: pa.DataType
     cast: SqlType | None = None
+    is_position: bool = False
+    """Times of it are compared with an offset: one that the clock skips must not be later than those that follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,7 @@ def arrow_column(column: SourceColumn, values: pa.Array, zone: ZoneInfo) -> pa.A
     """
     _check_times(column, values)
     if column.arrow == UTC_TIME:
-        made = _utc(values, zone)
+        made = _utc(values, zone, column.is_position)
     elif column.arrow == pa.time64("us") and pa.types.is_string(values.type):  # SQLite's; Arrow reads moments only
         made = pc.binary_join_element_wise("1970-01-01", values, " ").cast(pa.timestamp("us")).cast(column.arrow)
     else:
@@ -179,21 +181,32 @@ def _check_times(column: SourceColumn, values: pa.Array) -> None:
         raise DataError(f"column {column.name}: the value is no {what}")
 
 
-def _utc(values: pa.Array, zone: ZoneInfo) -> pa.Array:
+def _utc(values: pa.Array, zone: ZoneInfo, is_position: bool) -> pa.Array:
+    """Return moments; without a zone they are the clock's times in ``zone``.
+
+    A time that the clock repeats is the first of the two. One that it skips is read as if it had not been changed yet,
+    in a position as the moment of the change: the times behind it are later than that.
+    """
     if pa.types.is_integer(values.type):  # SQLite's, as ``aware`` reads them
         return values.cast(pa.timestamp("ms", "UTC")).cast(UTC_TIME)
     if not pa.types.is_timestamp(values.type):
         values = values.cast(pa.timestamp("us"))
     if values.type.tz is None:
-        # A time that a clock change skips or repeats is read as the earlier one, as the row form does.
-        values = pc.assume_timezone(
-            values.cast(pa.timestamp("us")), str(zone), ambiguous="earliest", nonexistent="earliest"
-        )
+        clocks = values.cast(pa.timestamp("us"))
+        values = pc.assume_timezone(clocks, str(zone), ambiguous="earliest", nonexistent="latest")
+        skipped = pc.not_equal(pc.local_timestamp(values), clocks)
+        if not is_position and pc.any(skipped).as_py():
+            read = [None if one is None else aware(one, zone) for one in clocks.to_pylist()]
+            return pc.if_else(skipped, pa.array(read, UTC_TIME), values.cast(UTC_TIME))
     return values.cast(UTC_TIME)
 
 
 def column_of_values(column: SourceColumn, values: Sequence[Any], zone: ZoneInfo) -> pa.Array:
     """Return a driver's Python values in the column's form. Raises pa.ArrowException, DataError: one does not fit."""
+    if column.is_position:
+        times = [None if one is None else _time_of(one) for one in values]
+        if all(one is None or one.tzinfo is None for one in times):
+            return arrow_column(column, pa.array(times, pa.timestamp("us")), zone)
     convert = _CONVERSIONS.get(column.arrow.id)
     if pa.types.is_integer(column.arrow) and not {int, type(None)}.issuperset(map(type, values)):
         convert = _whole  # Arrow would cut a fraction off
@@ -205,15 +218,26 @@ def column_of_values(column: SourceColumn, values: Sequence[Any], zone: ZoneInfo
         raise DataError(f"column {column.name}: {error}") from error
 
 
+def _time_of(value: Any) -> Any:
+    """Return a driver's value as a datetime, with a zone or without. Raises DataError."""
+    try:
+        if isinstance(value, str):
+            return dt.datetime.fromisoformat(value)
+        if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+            return dt.datetime.combine(value, dt.time())
+        if isinstance(value, int | float):
+            return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=value)
+    except (ValueError, OverflowError) as error:
+        raise DataError(f"{value!r} is no time: {error}") from error
+    if not isinstance(value, dt.datetime):
+        raise DataError(f"{value!r} is no time")
+    return value
+
+
 def aware(value: Any, zone: ZoneInfo) -> dt.datetime:
     """Return a moment: of a naive datetime in ``zone``, of ISO text, of SQLite's ms since 1970. Raises DataError."""
     try:
-        if isinstance(value, str):
-            value = dt.datetime.fromisoformat(value)
-        elif isinstance(value, dt.date) and not isinstance(value, dt.datetime):
-            value = dt.datetime.combine(value, dt.time())
-        elif isinstance(value, int | float):
-            return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=value)
+        value = _time_of(value)
         return (value if value.tzinfo else value.replace(tzinfo=zone)).astimezone(dt.UTC)  # type: ignore[no-any-return]
     except (ValueError, OverflowError, AttributeError) as error:
         raise DataError(f"{value!r} is no time: {error}") from error

@@ -18,7 +18,7 @@ from spark_connect_rt.connectors.sql.sql_columns import UTC_TIME, SourceColumn, 
 from spark_connect_rt.connectors.sql.sql_queries import MOMENT, ReadPlan
 from spark_connect_rt.errors import DataError
 
-_MOMENT_COLUMN = SourceColumn(MOMENT, timestamp_schema(), UTC_TIME)
+_MOMENT_COLUMN = SourceColumn(MOMENT, timestamp_schema(), UTC_TIME, is_position=True)
 _SHOWN_CHARACTERS = 200
 ToColumn = Callable[[SourceColumn, Any], pa.Array]
 

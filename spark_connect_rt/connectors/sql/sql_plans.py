@@ -87,7 +87,9 @@ def _plan(
         *((one, _moment_problem(kinds.get(one), database.dialect)) for one in timestamps),
     ):
         if column is not None and problem is not None:
-            raise ConnectError(f"column {column} of {name} has type {type_name(kinds[column])}: {problem}")
+            raise ConnectError(
+                f"column {column} of {name} has type {type_name(kinds[column] or sa.types.NullType())}: {problem}"
+            )
     zoned = bool(timestamps) and bool(getattr(kinds.get(timestamps[0]), "timezone", False))
     return ReadPlan(name, columns, incrementing, timestamps, zoned, dialect=database.dialect, zone=database.zone)
 
