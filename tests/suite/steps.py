@@ -78,6 +78,8 @@ REAL_PROCESSES: Lane = (
 )
 # Singer taps and Airbyte sources from packages of hundreds of MB, each killed in mid-flow.
 REAL_PROGRAMS: Lane = (_pytest("real programs", "tests/programs", tries_again=True),)
+# Property tests with real parts that are short in "all": more examples.
+LONG_PROPERTIES: Lane = (_pytest("properties of SQL", "tests/integration/sql/test_sql_one_result.py"),)
 # The console in a real Chromium, on two workers. The first step gets one where there is none and root may.
 BROWSER: Lane = (
     _python("a Chromium", "tests.browser.chromium"),
@@ -117,7 +119,7 @@ RUNS: dict[str, Run] = {
         (((*STATIC, *SIMULATION, *OLDEST_SPARK, *BROWSER), JVMS), (SEVERAL, UNIT), (GROUPS, REAL_PROCESSES)), JVM
     ),
     "quick": Run(((STATIC, UNIT),), JVM),
-    "long": Run((((*SIMULATION, *REAL_PROGRAMS),),), {**JVM, SCHEDULES: LONG_SCHEDULES}),
+    "long": Run((((*SIMULATION, *LONG_PROPERTIES, *REAL_PROGRAMS),),), {**JVM, SCHEDULES: LONG_SCHEDULES}),
     "java": Run(((JAVA_PROOFS,),), {**JVM, JAVA_SIZES: "whole"}),
 }
 
