@@ -84,7 +84,7 @@ def _plan(
     kinds = {one["name"]: one.get("type") for one in reflected}
     for column, problem in (
         (incrementing, _number_problem(kinds.get(incrementing or ""))),
-        *((one, _moment_problem(kinds.get(one), database.dialect)) for one in timestamps),
+        *((one, moment_problem(kinds.get(one), database.dialect)) for one in timestamps),
     ):
         if column is not None and problem is not None:
             raise ConnectError(
@@ -110,7 +110,7 @@ def _number_problem(kind: Any) -> str | None:
     return "an incrementing column must have no digits after the point" if kind.scale and kind.scale > 0 else None
 
 
-def _moment_problem(kind: Any, dialect: str) -> str | None:
+def moment_problem(kind: Any, dialect: str) -> str | None:
     """Return why a timestamp column cannot be of a type; None: it can. SQLite's types do not bind their columns."""
     if kind is None or dialect == SQLITE:
         return None

@@ -143,6 +143,8 @@ class PieceReader:
         """
         if not self._begun:
             self._next, self._begun = next(self._pieces, None), True
+            if self._next is not None:
+                check_digits(self._plan, self._next.marks, before)
         while (piece := self._next) is not None:
             self._next = next(self._pieces, None)
             for one in piece.refused:
@@ -182,6 +184,22 @@ class PieceReader:
         close = getattr(self._pieces, "close", None)
         if close is not None:
             close()
+
+
+def check_digits(plan: ReadPlan, marks: pa.RecordBatch, before: Progress) -> None:
+    """Check that a look at what is behind ``before`` begins with a row behind it. Raises ConnectError: it does not.
+
+    Then the column keeps more digits of a second than Python's times, and its last row would come at every poll.
+    """
+    if not plan.timestamps or not marks.num_rows or before.moment is None or _moment(marks, 0) != before.moment:
+        return
+    number, known = plan.incrementing, before.incrementing
+    if number is not None and (known is None or whole_number(plan, marks.column(number)[:1]) > known):
+        return
+    raise ConnectError(
+        f"column {', '.join(plan.timestamps)} of {plan.name} keeps more digits of a second than an offset does (6): "
+        f"rows would come again at every poll; name another column, or read a query that rounds it"
+    )
 
 
 def whole_number(plan: ReadPlan, column: pa.Array) -> int:
