@@ -77,7 +77,8 @@ JAVA_PROOFS: Lane = (_pytest("java connectors", "tests/java_proofs"),)
 ELSEWHERE = (*GROUP_STORIES, *SEVERAL_WORKERS, *HEAVY)
 BESIDE = ("-p", "tests.suite.longest_first", "-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder")
 UNIT: Lane = (_pytest("unit", *BESIDE, *PURE),)
-PROPERTIES: Lane = (_pytest("properties", *BESIDE, "tests/property"),)
+# Short in "all"; here with more examples.
+PROPERTIES: Lane = (_pytest("properties", *BESIDE, "tests/property", "tests/integration/sql/test_sql_one_result.py"),)
 BENCH_SMOKE: Lane = (_pytest("benchmarks", "tests/integration/test_bench_smoke.py", tries_again=True),)
 REAL_PROCESSES: Lane = (
     _pytest("real processes", *BESIDE, *(f"--ignore={story}" for story in ELSEWHERE), *REAL, tries_again=True),

@@ -6,6 +6,7 @@ packages and a destination. Must not: keep state between passes, write any.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -41,6 +42,8 @@ from spark_connect_rt.errors import ConnectError
 CODE_REFERENCE, CODE_ITEM = "CRT-1141", "CRT-1142"
 State = dict[str, Any]
 _local = threading.local()
+_POOL_THREAD = re.compile(r"dlt-pool-(\d+)-")  # how dlt names threads that work for another, by that one's identity
+_of_pools: dict[int, Mapping[str, Any]] = {}  # settings of the connector that a thread works for, for its pool
 _TYPES: Mapping[str, pa.DataType] = {
     "text": pa.string(),
     "double": pa.float64(),
@@ -58,7 +61,7 @@ class _ConnectorSettings(ConfigProvider):  # type: ignore[misc]
 
     def get_value(self, key: str, hint: Any, pipeline_name: str | None, *sections: str) -> tuple[Any, str]:
         path = [*sections, key]
-        node: Any = getattr(_local, "settings", {})
+        node: Any = _present_settings()
         for name in path:
             node = node.get(name) if isinstance(node, Mapping) else None
         return node, ".".join(path)
@@ -74,6 +77,14 @@ class _ConnectorSettings(ConfigProvider):  # type: ignore[misc]
     @property
     def name(self) -> str:
         return "spark-connect-rt"
+
+
+def _present_settings() -> Mapping[str, Any]:
+    """Return the settings of the connector that this thread works for, itself or in the pool of its thread."""
+    pool = _POOL_THREAD.match(threading.current_thread().name)
+    if pool is None:
+        return getattr(_local, "settings", {})
+    return _of_pools.get(int(pool.group(1)), {})
 
 
 @cache
@@ -213,7 +224,11 @@ class DltPass:
         self._items.set_context(contexts)
 
     def next(self) -> list[tuple[str, TableHints, Page]]:
-        """Return the next item's pages by table. Raises StopIteration: there is none; whatever the source raises."""
+        """Return the next item's pages by table. Raises StopIteration: there is none; whatever the source raises.
+
+        One thread calls it, which dlt's pool belongs to. The pool works on between calls, so it keeps the settings.
+        """
+        _of_pools[threading.get_ident()] = self._settings
         with _settings(self._settings):
             item = next(self._items)
             return list(self._tables(item))

@@ -11,14 +11,12 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import Self
-
-import pyarrow as pa
+from typing import Any, Self
 
 PIECES_AHEAD = 2
 _CLOSE_LIMIT_S = 5.0
 log = logging.getLogger(__name__)
-Pieces = Generator[pa.RecordBatch]
+Pieces = Generator[Any]
 
 
 class PiecesAhead:
@@ -33,7 +31,7 @@ class PiecesAhead:
         """
         self._pieces, self._cancel = pieces, cancel
         self._changed = threading.Condition()  # of the following
-        self._read: deque[pa.RecordBatch] = deque()
+        self._read: deque[Any] = deque()
         self._failure: BaseException | None = None
         self._ended = self._closed = False
         self._thread = threading.Thread(target=self._run, name="sql-ahead", daemon=True)
@@ -43,7 +41,7 @@ class PiecesAhead:
         """Return this iterator."""
         return self
 
-    def __next__(self) -> pa.RecordBatch:
+    def __next__(self) -> Any:
         """Return the next piece, waited for. Raises what reading it raised, StopIteration."""
         with self._changed:
             self._changed.wait_for(lambda: self._read or self._ended)
@@ -83,7 +81,7 @@ class PiecesAhead:
             self._ended = True
             self._changed.notify_all()
 
-    def _hand_over(self, piece: pa.RecordBatch) -> bool:
+    def _hand_over(self, piece: Any) -> bool:
         with self._changed:
             self._changed.wait_for(lambda: self._closed or len(self._read) < PIECES_AHEAD)
             if not self._closed:

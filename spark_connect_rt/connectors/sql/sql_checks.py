@@ -11,12 +11,14 @@ import sqlalchemy as sa
 from spark_connect_rt.api.outside_checks import Finding, Level
 from spark_connect_rt.config.config_def import Type, parse_value
 from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
-from spark_connect_rt.connectors.sql.sql_tables import TableId, find_tables
-from spark_connect_rt.connectors.sql.sql_target import table_of
-from spark_connect_rt.errors import ConnectError, DataError
+from spark_connect_rt.connectors.sql.sql_plans import query_plan, table_plan
+from spark_connect_rt.connectors.sql.sql_tables import TableId, all_tables, read_tables, unmatched_names
+from spark_connect_rt.connectors.sql.sql_target import FORMAT, table_of
+from spark_connect_rt.errors import BadConfigError, ConnectError, RetriableError
 
 CREDENTIALS, TABLE, URL = "credentials", "table", "connection.url"
 _MOST = 20  # tables that are named
+_MOST_PLANS = 5  # tables whose columns are looked at
 
 
 @contextmanager
@@ -44,8 +46,12 @@ def source_findings(values: Mapping[str, Any]) -> list[Finding]:
         with _let_in(values) as database:
             lines = [_in(database)]
             if values["query"].strip():
-                return lines
-            tables = find_tables(database, dict(values))
+                return [*lines, _plan(database, values, None)]
+            found = all_tables(database, values["schema.pattern"])
+            tables = read_tables(found, dict(values), database.url.database)
+            lines += [Finding(TABLE, "table.whitelist", Level.WARNING, what, "correct table.whitelist")
+                for what in unmatched_names(found, dict(values), database.url.database)]  # fmt: skip
+            lines += [_plan(database, values, table) for table in tables[:_MOST_PLANS]]
     except ConnectError as error:
         return [_out(error)]
     if not tables:
@@ -56,18 +62,40 @@ def source_findings(values: Mapping[str, Any]) -> list[Finding]:
     return [*lines, Finding(TABLE, "table.whitelist", Level.OK, f"it would read {named}{more}")]
 
 
-def sink_findings(values: Mapping[str, Any], topics: str) -> list[Finding]:
-    """Return what the database says to the settings of a sink of these topics."""
+def _plan(database: SqlDatabase, values: Mapping[str, Any], table: TableId | None) -> Finding:
+    """Return whether a table, or the query, can be read: its columns, and that of the position."""
+    try:
+        plan = query_plan(database, dict(values)) if table is None else table_plan(database, table, dict(values))
+    except RetriableError:
+        raise
+    except ConnectError as error:
+        change = "correct mode, incrementing.column.name or timestamp.column.name, or leave the table out"
+        return Finding(TABLE, "mode", Level.PROBLEM, str(error), change)
+    return Finding(TABLE, "mode", Level.OK, f"{plan.name} can be read in mode {values['mode']}")
+
+
+def sink_findings(values: Mapping[str, Any], topics: str, renamed: bool = False) -> list[Finding]:
+    """Return what the database says to the settings of a sink of these topics.
+
+    ``renamed``: the connector has transformations, which may rename the topics before the sink has them.
+    """
     try:
         with _let_in(values) as database:
             lines = [_in(database)]
             for topic in parse_value(Type.LIST, topics)[:_MOST]:
-                lines.append(_table(database, values, table_of(values["table.name.format"], topic)))
-    except DataError as error:
-        return [Finding(TABLE, "table.name.format", Level.PROBLEM, str(error), "correct table.name.format")]
+                lines.append(_topic(database, values, topic, renamed))
     except ConnectError as error:
         return [_out(error)]
     return lines
+
+
+def _topic(database: SqlDatabase, values: Mapping[str, Any], topic: str, renamed: bool) -> Finding:
+    try:
+        table = table_of(values[FORMAT], topic, database.url.database)
+    except BadConfigError as error:
+        said, level = "; ".join(error.problems[FORMAT]), Level.WARNING if renamed else Level.PROBLEM
+        return Finding(TABLE, FORMAT, level, said, f"correct {FORMAT}, unless a transformation renames the topic")
+    return _table(database, values, table)
 
 
 def _table(database: SqlDatabase, values: Mapping[str, Any], table: TableId) -> Finding:

@@ -39,6 +39,8 @@ class SourceColumn:
     schema: Schema
     arrow: pa.DataType
     cast: SqlType | None = None
+    is_position: bool = False
+    """Times of it are compared with an offset: one that the clock skips must not be later than those that follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,30 +130,86 @@ def _integer_of(digits: int) -> Given:
     return (schemas.INT32, pa.int32(), sa.Integer()) if digits <= 9 else (schemas.INT64, pa.int64(), sa.BigInteger())
 
 
+# Of Arrow's whole numbers: days from 0001-01-01 to 9999-12-31, their microseconds, those of a day.
+_DAYS = ((dt.date.min - dt.date(1970, 1, 1)).days, (dt.date.max - dt.date(1970, 1, 1)).days)
+_DAY_US = 86_400_000_000
+_MOMENTS = (_DAYS[0] * _DAY_US, (_DAYS[1] + 1) * _DAY_US - 1)
+
+
 def arrow_column(column: SourceColumn, values: pa.Array, zone: ZoneInfo) -> pa.Array:
-    """Return what an ADBC driver gave in the column's form. Raises pa.ArrowException: some value does not fit."""
+    """Return what an ADBC driver gave in the column's form.
+
+    Raises pa.ArrowException: some value does not fit; DataError: a date or time is outside of what Python has.
+    """
+    _check_times(column, values)
     if column.arrow == UTC_TIME:
-        return _utc(values, zone)
-    if column.arrow == pa.time64("us") and pa.types.is_string(values.type):  # SQLite's; Arrow reads whole moments only
-        moments = pc.binary_join_element_wise("1970-01-01", values, " ").cast(pa.timestamp("us"))
-        return moments.cast(column.arrow)
-    return values if values.type == column.arrow else values.cast(column.arrow)
+        made = _utc(values, zone, column.is_position)
+    elif column.arrow == pa.time64("us") and pa.types.is_string(values.type):  # SQLite's; Arrow reads moments only
+        made = pc.binary_join_element_wise("1970-01-01", values, " ").cast(pa.timestamp("us")).cast(column.arrow)
+    else:
+        _check_numbers(column, values)
+        made = values if values.type == column.arrow else values.cast(column.arrow)
+    _check_times(column, made)
+    return made
 
 
-def _utc(values: pa.Array, zone: ZoneInfo) -> pa.Array:
+def _check_numbers(column: SourceColumn, values: pa.Array) -> None:
+    """Raise DataError for numbers that Arrow would take for other things: for days, for microseconds, for true."""
+    if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
+        return
+    if pa.types.is_temporal(column.arrow):
+        raise DataError(f"column {column.name}: a number is no date and no time of day")
+    if (
+        pa.types.is_boolean(column.arrow)
+        and not pc.all(pc.is_in(values.drop_null(), pa.array([0, 1], values.type))).as_py()
+    ):
+        raise DataError(f"column {column.name}: the number is neither 0 nor 1")
+
+
+def _check_times(column: SourceColumn, values: pa.Array) -> None:
+    if pa.types.is_date32(values.type):
+        what, numbers, (least, most) = "date of the years 1 to 9999", pa.int32(), _DAYS
+    elif values.type in (UTC_TIME, pa.timestamp("us")):
+        what, numbers, (least, most) = "time of the years 1 to 9999", pa.int64(), _MOMENTS
+    elif values.type == pa.time64("us"):
+        what, numbers, (least, most) = "time of day before 24:00", pa.int64(), (0, _DAY_US - 1)
+    else:
+        return
+    found = pc.min_max(values.cast(numbers))
+    first, last = found["min"].as_py(), found["max"].as_py()
+    if first is not None and not least <= first <= last <= most:
+        raise DataError(f"column {column.name}: the value is no {what}")
+
+
+def _utc(values: pa.Array, zone: ZoneInfo, is_position: bool) -> pa.Array:
+    """Return moments; without a zone they are the clock's times in ``zone``.
+
+    A time that the clock repeats is the first of the two. One that it skips is read as if it had not been changed yet,
+    in a position as the moment of the change: the times behind it are later than that.
+    """
+    if pa.types.is_integer(values.type):  # SQLite's, as ``aware`` reads them
+        return values.cast(pa.timestamp("ms", "UTC")).cast(UTC_TIME)
     if not pa.types.is_timestamp(values.type):
         values = values.cast(pa.timestamp("us"))
     if values.type.tz is None:
-        # A time that a clock change skips or repeats is read as the earlier one, as the row form does.
-        values = pc.assume_timezone(
-            values.cast(pa.timestamp("us")), str(zone), ambiguous="earliest", nonexistent="earliest"
-        )
+        clocks = values.cast(pa.timestamp("us"))
+        values = pc.assume_timezone(clocks, str(zone), ambiguous="earliest", nonexistent="latest")
+        skipped = pc.not_equal(pc.local_timestamp(values), clocks)
+        if not is_position and pc.any(skipped).as_py():
+            read = [None if one is None else aware(one, zone) for one in clocks.to_pylist()]
+            return pc.if_else(skipped, pa.array(read, UTC_TIME), values.cast(UTC_TIME))
     return values.cast(UTC_TIME)
 
 
 def column_of_values(column: SourceColumn, values: Sequence[Any], zone: ZoneInfo) -> pa.Array:
     """Return a driver's Python values in the column's form. Raises pa.ArrowException, DataError: one does not fit."""
+    if column.is_position:
+        times = [None if one is None else _time_of(one) for one in values]
+        if all(one is None or one.tzinfo is None for one in times):
+            return arrow_column(column, pa.array(times, pa.timestamp("us")), zone)
     convert = _CONVERSIONS.get(column.arrow.id)
+    if pa.types.is_integer(column.arrow) and not {int, type(None)}.issuperset(map(type, values)):
+        convert = _whole  # Arrow would cut a fraction off
     if convert is not None:
         values = [None if value is None else convert(value, zone) for value in values]
     try:
@@ -160,13 +218,26 @@ def column_of_values(column: SourceColumn, values: Sequence[Any], zone: ZoneInfo
         raise DataError(f"column {column.name}: {error}") from error
 
 
+def _time_of(value: Any) -> Any:
+    """Return a driver's value as a datetime, with a zone or without. Raises DataError."""
+    try:
+        if isinstance(value, str):
+            return dt.datetime.fromisoformat(value)
+        if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+            return dt.datetime.combine(value, dt.time())
+        if isinstance(value, int | float):
+            return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=value)
+    except (ValueError, OverflowError) as error:
+        raise DataError(f"{value!r} is no time: {error}") from error
+    if not isinstance(value, dt.datetime):
+        raise DataError(f"{value!r} is no time")
+    return value
+
+
 def aware(value: Any, zone: ZoneInfo) -> dt.datetime:
     """Return a moment: of a naive datetime in ``zone``, of ISO text, of SQLite's ms since 1970. Raises DataError."""
     try:
-        if isinstance(value, str):
-            value = dt.datetime.fromisoformat(value)
-        elif isinstance(value, int | float):
-            return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=value)
+        value = _time_of(value)
         return (value if value.tzinfo else value.replace(tzinfo=zone)).astimezone(dt.UTC)  # type: ignore[no-any-return]
     except (ValueError, OverflowError, AttributeError) as error:
         raise DataError(f"{value!r} is no time: {error}") from error
@@ -174,22 +245,32 @@ def aware(value: Any, zone: ZoneInfo) -> dt.datetime:
 
 def _date(value: Any, _: ZoneInfo) -> Any:
     try:
-        return dt.date.fromisoformat(value) if isinstance(value, str) else value
-    except ValueError as error:
-        raise DataError(f"{value!r} is no date") from error
+        if isinstance(value, dt.date | str):
+            return dt.date.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        pass
+    raise DataError(f"{value!r} is no date of the years 1 to 9999")
 
 
 def _time(value: Any, _: ZoneInfo) -> Any:
     try:
-        return dt.time.fromisoformat(value) if isinstance(value, str) else value
-    except ValueError as error:
-        raise DataError(f"{value!r} is no time of day") from error
+        if isinstance(value, dt.time | str):
+            return dt.time.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        pass
+    raise DataError(f"{value!r} is no time of day before 24:00")
+
+
+def _whole(value: Any, _: ZoneInfo) -> Any:
+    if isinstance(value, float | Decimal) and value != value // 1:
+        raise DataError(f"{value!r} is no whole number")
+    return int(value) if isinstance(value, float | Decimal) else value
 
 
 def _decimal(value: Any, _: ZoneInfo) -> Any:
     try:
         return Decimal(value)
-    except ArithmeticError as error:
+    except (ArithmeticError, TypeError, ValueError) as error:
         raise DataError(f"{value!r} is no number") from error
 
 

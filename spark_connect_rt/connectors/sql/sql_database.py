@@ -17,9 +17,10 @@ from sqlalchemy.pool import NullPool
 from spark_connect_rt.connectors.sql.sql_urls import POSTGRESQL, SQLITE, URL, sqlalchemy_url
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, ExternalError, RetriableError
 
-# SQLSTATE: connection lost, out of resources, shut down or starting, deadlock, serialization, lock not available.
+# SQLSTATE: connection lost, out of resources, shut down or starting, deadlock, serialization, lock not available, a
+# server that became a standby.
 _PASSING_CLASSES = ("08", "53")
-_PASSING_STATES = ("40001", "40P01", "55P03", "57P01", "57P02", "57P03")
+_PASSING_STATES = ("40001", "40P01", "55P03", "57P01", "57P02", "57P03", "25006")
 _PASSING_WORDS = ("starting up", "shutting down", "too many", "remaining connection slots", "recovery mode")
 _DATA_CLASSES = ("22", "23")
 
@@ -49,6 +50,9 @@ class SqlDatabase:
             with self.explained("cannot be reached"):
                 connection = self.engine.connect()
                 if self.dialect == POSTGRESQL:
+                    from spark_connect_rt.connectors.sql.sql_postgresql import read_every_time  # needs psycopg
+
+                    read_every_time(connection.connection.driver_connection)
                     connection.exec_driver_sql("SET TIME ZONE 'UTC'")
                     connection.commit()
                 self._connection = connection
@@ -70,6 +74,9 @@ class SqlDatabase:
         except sa.exc.SQLAlchemyError as error:
             self._give_up(error)
             raise self.explanation(error, what) from error
+        except (ValueError, OverflowError) as error:  # a driver's own conversion, such as of a large integer for SQLite
+            self._give_up(error)
+            raise DataError(f"database {self.name()} {what}: {error}") from error
         except Exception as error:
             self._give_up(error)  # else what was done so far would be committed with what comes next
             raise

@@ -23,12 +23,15 @@ from spark_connect_rt.connectors.sql.sql_source_config import (
     TIMESTAMP,
     TIMESTAMP_COLUMNS,
 )
-from spark_connect_rt.connectors.sql.sql_tables import TableId
-from spark_connect_rt.connectors.sql.sql_urls import POSTGRESQL
+from spark_connect_rt.connectors.sql.sql_tables import TableId, name_parts
+from spark_connect_rt.connectors.sql.sql_texts import type_name
+from spark_connect_rt.connectors.sql.sql_urls import POSTGRESQL, SQLITE
 from spark_connect_rt.errors import ConnectError
 
 QUERY = "query"
 _ROWS_TO_LEARN_FROM = 1_000
+_MOST_DIGITS = 6  # of a second, in Python's times
+_SEVEN_DIGITS = ("DATETIME2", "DATETIMEOFFSET")  # of SQL Server, unless their precision says otherwise
 Reflected = Sequence[dict[str, Any]]
 
 
@@ -39,6 +42,7 @@ def table_plan(database: SqlDatabase, table: TableId, values: dict[str, Any]) ->
         try:
             inspector = sa.inspect(connection)
             described: Reflected = inspector.get_columns(table.name, schema=table.schema)  # type: ignore[assignment]
+            keys = inspector.get_pk_constraint(table.name, schema=table.schema)["constrained_columns"]
         except sa.exc.NoSuchTableError as error:
             raise ConnectError(f"database {database.name()} has no table {table} (any more)") from error
         finally:
@@ -47,7 +51,7 @@ def table_plan(database: SqlDatabase, table: TableId, values: dict[str, Any]) ->
     columns = source_columns(reflected, TypeRules(values["numeric.mapping"], database.dialect))
     nullable = [one["name"] for one in reflected if one.get("nullable", True)]
     plan = _plan(str(table), columns, reflected, database, values)
-    plan = _with(plan, table=(table.schema, table.name))
+    plan = _with(plan, table=(table.schema, table.name), keys=tuple(keys))
     problem = check_plan(plan, nullable, values["mode"]) if values["validate.non.null"] else None
     if problem:
         raise ConnectError(f"{problem}; validate.non.null=false reads it all the same")
@@ -76,10 +80,48 @@ def _plan(
     known = [one.name for one in columns]
     for wanted in (*timestamps, *([incrementing] if incrementing else [])):
         if wanted not in known:
-            raise ConnectError(f"{name} has no column {wanted}; it has {', '.join(known)}")
+            raise ConnectError(f"{name} has no column {wanted}{_near(wanted, known)}; it has {', '.join(known)}")
     kinds = {one["name"]: one.get("type") for one in reflected}
+    for column, problem in (
+        (incrementing, _number_problem(kinds.get(incrementing or ""))),
+        *((one, moment_problem(kinds.get(one), database.dialect)) for one in timestamps),
+    ):
+        if column is not None and problem is not None:
+            raise ConnectError(
+                f"column {column} of {name} has type {type_name(kinds[column] or sa.types.NullType())}: {problem}"
+            )
     zoned = bool(timestamps) and bool(getattr(kinds.get(timestamps[0]), "timezone", False))
     return ReadPlan(name, columns, incrementing, timestamps, zoned, dialect=database.dialect, zone=database.zone)
+
+
+def _near(wanted: str, known: Sequence[str]) -> str:
+    """Return the column that may be meant: of another case, quoted, or with its table's name before it."""
+    last = (name_parts(wanted) or [wanted])[-1].casefold()
+    near = [name for name in known if name.casefold() == last]
+    return f" (is {' or '.join(near)} meant?)" if near else ""
+
+
+def _number_problem(kind: Any) -> str | None:
+    """Return why an incrementing column cannot be of a type; None: it can, or the type is not known."""
+    if kind is None or isinstance(kind, sa.Integer | sa.types.NullType):
+        return None
+    if isinstance(kind, sa.Float) or not isinstance(kind, sa.Numeric):
+        return "an incrementing column must hold whole numbers"
+    return "an incrementing column must have no digits after the point" if kind.scale and kind.scale > 0 else None
+
+
+def moment_problem(kind: Any, dialect: str) -> str | None:
+    """Return why a timestamp column cannot be of a type; None: it can. SQLite's types do not bind their columns."""
+    if kind is None or dialect == SQLITE:
+        return None
+    if not isinstance(kind, sa.DateTime | sa.Date):
+        return "a timestamp column must hold dates or timestamps"
+    digits = getattr(kind, "precision", None)
+    if digits is None and type(kind).__name__ in _SEVEN_DIGITS:
+        digits = 7
+    if isinstance(digits, int) and digits > _MOST_DIGITS:
+        return f"its {digits} digits of a second do not fit into an offset, which has {_MOST_DIGITS}: rows would repeat"
+    return None
 
 
 def _generated_column(name: str, reflected: Reflected) -> str:

@@ -27,6 +27,7 @@ class ReadPlan:
     incrementing: str | None = None
     timestamps: tuple[str, ...] = ()
     zoned: bool = False  # the timestamp columns hold a time zone
+    keys: tuple[str, ...] = ()  # the primary key, which names a row in messages
     table: tuple[str | None, str] = (None, "")  # schema, name
     query: str | None = None
     dialect: str = "postgresql"
@@ -42,6 +43,8 @@ def select_rows(plan: ReadPlan, progress: Progress, end: dt.datetime | None) -> 
     if moment is not None:
         chosen.append(moment.label(MOMENT))
     statement = sa.select(*chosen).select_from(source)
+    if number is not None:  # null is no number to resume behind, and may sort last
+        statement = statement.where(number.is_not(None))
     behind = _behind(plan, progress, moment, number)
     if behind is not None:
         statement = statement.where(behind)

@@ -1,7 +1,6 @@
 """Reads one table or query piece by piece: in Arrow columns from the start (ADBC), or from the driver's rows.
 
-ADBC's are read ahead by a thread of their own (``sql_ahead``). A piece is a record batch of the plan's columns, and
-MOMENT where the mode has timestamps.
+ADBC's are read ahead by a thread of their own (``sql_ahead``).
 """
 
 from __future__ import annotations
@@ -9,28 +8,23 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import importlib
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from spark_connect_rt.api.data.logical import timestamp_schema
 from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.records import SourceBatch
 from spark_connect_rt.connectors.sql.sql_ahead import PiecesAhead
-from spark_connect_rt.connectors.sql.sql_columns import (
-    UTC_TIME,
-    SourceColumn,
-    arrow_column,
-    column_of_values,
-)
 from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
+from spark_connect_rt.connectors.sql.sql_pieces import Piece, piece_of_batch, piece_of_rows
 from spark_connect_rt.connectors.sql.sql_progress import Progress, completed_moment
 from spark_connect_rt.connectors.sql.sql_queries import MOMENT, ReadPlan
 from spark_connect_rt.connectors.sql.sql_urls import adbc_uri
-from spark_connect_rt.errors import DataError
+from spark_connect_rt.errors import ConnectError
 
 ADBC: dict[str, tuple[str, Any, dict[str, str]]] = {  # dialect -> module of its ADBC driver, how its SQL is written
     # Sixteen times less than by default: the first rows go on while the database sends more, not 300,000 rows later.
@@ -47,7 +41,8 @@ ADBC: dict[str, tuple[str, Any, dict[str, str]]] = {  # dialect -> module of its
 }
 Errant = Callable[[str, Exception, bytes | None], None]
 MOST_ROW_OBJECTS = 10_000  # rows of Python objects at once: 100 bytes and more for each value
-_MOMENT_COLUMN = SourceColumn(MOMENT, timestamp_schema(), UTC_TIME)
+_PAST_LONG = 2**63
+_ANY = dt.datetime.min.replace(tzinfo=dt.UTC)  # the time of rows of which none can be read: maybe the last one's
 
 
 class NoArrowForm(Exception):
@@ -68,14 +63,7 @@ def has_adbc(dialect: str) -> bool:
     return False
 
 
-def columns_of(plan: ReadPlan) -> tuple[SourceColumn, ...]:
-    """Return the columns of a piece."""
-    return (*plan.columns, _MOMENT_COLUMN) if plan.timestamps else plan.columns
-
-
-def arrow_pieces(
-    database: SqlDatabase, plan: ReadPlan, statement: sa.Select[Any], most: int
-) -> Iterator[pa.RecordBatch]:
+def arrow_pieces(database: SqlDatabase, plan: ReadPlan, statement: sa.Select[Any], most: int) -> Iterator[Piece]:
     """Return pieces of at most ``most`` rows through ADBC. They raise NoArrowForm, also in the middle."""
     cancels: list[Callable[[], None]] = []
 
@@ -93,11 +81,10 @@ def _arrow_pieces(
     statement: sa.Select[Any],
     most: int,
     can_cancel: Callable[[Callable[[], None]], None],
-) -> Generator[pa.RecordBatch]:
+) -> Generator[Piece]:
     module_name, dialect, options = ADBC[database.dialect]
     module = importlib.import_module(module_name)
     text = str(statement.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
-    columns = columns_of(plan)
     try:
         with (
             module.connect(adbc_uri(database.url)) as connection,
@@ -108,103 +95,89 @@ def _arrow_pieces(
             cursor.execute(text)
             for batch in cursor.fetch_record_batch():
                 for start in range(0, batch.num_rows, most):
-                    yield _converted(batch.slice(start, most), columns, plan)
+                    yield piece_of_batch(batch.slice(start, most), plan)
     except (module.Error, pa.ArrowException) as error:
         # Whatever it is: the rows' way says it in the driver's words. A lost connection is no reason to stay there.
         raise NoArrowForm(str(error), stays=not isinstance(error, module.OperationalError)) from error
 
 
-def _converted(batch: pa.RecordBatch, columns: Sequence[SourceColumn], plan: ReadPlan) -> pa.RecordBatch:
-    arrays = [arrow_column(one, batch.column(index), plan.zone) for index, one in enumerate(columns)]
-    return pa.RecordBatch.from_arrays(arrays, names=[one.name for one in columns])
-
-
-def row_pieces(
-    database: SqlDatabase, plan: ReadPlan, statement: sa.Select[Any], most: int, errant: Errant
-) -> Iterator[pa.RecordBatch]:
-    """Yield pieces of at most ``most`` rows through SQLAlchemy; rows with a value of another type go to ``errant``."""
+def row_pieces(database: SqlDatabase, plan: ReadPlan, statement: sa.Select[Any], most: int) -> Iterator[Piece]:
+    """Yield pieces of at most ``most`` rows through SQLAlchemy. Raises ConnectError."""
     most = min(most, MOST_ROW_OBJECTS)
     with database.explained(f"cannot read {plan.name}"):
         connection = database.connection()
         result = connection.execution_options(stream_results=True, max_row_buffer=most).execute(statement)
         try:
             while rows := result.fetchmany(most):
-                piece = _piece(rows, plan, errant)
-                if piece.num_rows:
-                    yield piece
+                yield piece_of_rows(rows, plan)
         finally:
             result.close()
             connection.rollback()
-
-
-def _piece(rows: Sequence[Sequence[Any]], plan: ReadPlan, errant: Errant) -> pa.RecordBatch:
-    columns = columns_of(plan)
-    try:
-        return _batch(rows, columns, plan)
-    except DataError:
-        good = [row for row in rows if _is_good(row, columns, plan, errant)]
-        return _batch(good, columns, plan)
-
-
-def _batch(rows: Sequence[Sequence[Any]], columns: Sequence[SourceColumn], plan: ReadPlan) -> pa.RecordBatch:
-    values = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
-    arrays = [column_of_values(one, values[index], plan.zone) for index, one in enumerate(columns)]
-    return pa.RecordBatch.from_arrays(arrays, names=[one.name for one in columns])
-
-
-def _is_good(row: Sequence[Any], columns: Sequence[SourceColumn], plan: ReadPlan, errant: Errant) -> bool:
-    try:
-        _batch([row], columns, plan)
-    except DataError as error:
-        shown = {one.name: value for one, value in zip(columns, row, strict=True)}
-        place = f"table {plan.name}"
-        if plan.incrementing is not None:
-            place += f" {plan.incrementing} {shown[plan.incrementing]}"
-        errant(place, error, repr(shown).encode("utf-8", "replace"))
-        return False
-    return True
 
 
 class PieceReader:
     """One look at a table: its pieces as source batches, each with the offset that is safe behind it."""
 
     def __init__(
-        self, plan: ReadPlan, pieces: Iterator[pa.RecordBatch], partition: dict[str, str], topic: str, schema: Schema
+        self,
+        plan: ReadPlan,
+        pieces: Iterator[Piece],
+        partition: dict[str, str],
+        topic: str,
+        schema: Schema,
+        errant: Errant,
     ) -> None:
-        """Take what to read and where it goes."""
+        """Take what to read, where it goes and what refused rows are reported to."""
         self._plan = plan
         self._pieces = pieces
-        self._next: pa.RecordBatch | None = None
+        self._next: Piece | None = None
         self._begun = False
         self._partition, self._topic, self._schema = partition, topic, schema
+        self._errant = errant
 
-    def take(self, before: Progress) -> tuple[SourceBatch, Progress] | None:
-        """Return the next piece and the progress behind it, None at the end. Raises as its way of reading."""
+    def take(self, before: Progress) -> tuple[SourceBatch | None, Progress]:
+        """Return the next piece that has good rows and the progress behind it; at the end no piece.
+
+        The progress passes refused rows, so that the next look does not refuse them again. Raises as its way of
+        reading, and what ``errant`` raises.
+        """
         if not self._begun:
             self._next, self._begun = next(self._pieces, None), True
-        piece = self._next
-        if piece is None:
-            return None
-        self._next = next(self._pieces, None)
-        progress = self._progress(piece, before)
-        values = pa.StructArray.from_arrays(
-            piece.columns[: len(self._plan.columns)], names=[one.name for one in self._plan.columns]
-        )
-        return SourceBatch(self._partition, progress.offset(), self._topic, values, self._schema), progress
+            if self._next is not None:
+                check_digits(self._plan, self._next.marks, before)
+        while (piece := self._next) is not None:
+            self._next = next(self._pieces, None)
+            for one in piece.refused:
+                self._errant(one.place, one.error, one.data)
+            before = self._progress(piece.marks, before)
+            if piece.rows.num_rows:
+                return self._batch(piece.rows, before), before
+        return None, before
 
-    def _progress(self, piece: pa.RecordBatch, before: Progress) -> Progress:
+    def _batch(self, rows: pa.RecordBatch, progress: Progress) -> SourceBatch:
+        values = pa.StructArray.from_arrays(
+            rows.columns[: len(self._plan.columns)], names=[one.name for one in self._plan.columns]
+        )
+        return SourceBatch(self._partition, progress.offset(), self._topic, values, self._schema)
+
+    def _progress(self, marks: pa.RecordBatch, before: Progress) -> Progress:
         plan = self._plan
-        number = None if plan.incrementing is None else int(piece.column(plan.incrementing)[-1].as_py())
+        if not marks.num_columns or not marks.num_rows:
+            return before
+        number = None if plan.incrementing is None else whole_number(plan, marks.column(plan.incrementing))
         if not plan.timestamps:
             return Progress(number)
-        last = _moment(piece, -1)
+        last = _moment(marks, -1)
         if number is not None:
             return Progress(number, last)
-        following = None if self._next is None else _moment(self._next, 0)
-        if following is None or following > last:
+        following = self._following()
+        if following is None or following > last:  # else rows of the last time may still come
             return Progress(None, last)
-        moments = piece.column(MOMENT).unique().to_pylist()
+        moments = marks.column(MOMENT).unique().to_pylist()
         return Progress(None, completed_moment([*sorted(moments)], following, before.moment))
+
+    def _following(self) -> dt.datetime | None:
+        return None if self._next is None else _moment(self._next.marks, 0) if self._next.marks.num_rows else _ANY
 
     def close(self) -> None:
         """Give up what was not taken."""
@@ -213,6 +186,41 @@ class PieceReader:
             close()
 
 
-def _moment(piece: pa.RecordBatch, index: int) -> dt.datetime:
-    moment: dt.datetime = piece.column(MOMENT)[index].as_py()
+def check_digits(plan: ReadPlan, marks: pa.RecordBatch, before: Progress) -> None:
+    """Check that a look at what is behind ``before`` begins with a row behind it. Raises ConnectError: it does not.
+
+    Then the column keeps more digits of a second than Python's times, and its last row would come at every poll.
+    """
+    if not plan.timestamps or not marks.num_rows or before.moment is None or _moment(marks, 0) != before.moment:
+        return
+    number, known = plan.incrementing, before.incrementing
+    if number is not None and (known is None or whole_number(plan, marks.column(number)[:1]) > known):
+        return
+    raise ConnectError(
+        f"column {', '.join(plan.timestamps)} of {plan.name} keeps more digits of a second than an offset does (6): "
+        f"rows would come again at every poll; name another column, or read a query that rounds it"
+    )
+
+
+def whole_number(plan: ReadPlan, column: pa.Array) -> int:
+    """Return the last row's number. Raises ConnectError: one of them is no whole number of 64 bits."""
+    if pa.types.is_integer(column.type):
+        return int(column[-1].as_py())
+    number = 0
+    for value in column.to_pylist():
+        try:
+            number = int(Decimal(value))
+            exact = number == Decimal(value) and -_PAST_LONG <= number < _PAST_LONG
+        except (ArithmeticError, ValueError, TypeError):
+            exact = False
+        if not exact:
+            raise ConnectError(
+                f"{plan.name} has {value!r} in its incrementing column {plan.incrementing}: an offset holds a whole "
+                f"number of 64 bits; name another column, or use mode timestamp"
+            )
+    return number
+
+
+def _moment(marks: pa.RecordBatch, index: int) -> dt.datetime:
+    moment: dt.datetime = marks.column(MOMENT)[index].as_py()
     return moment

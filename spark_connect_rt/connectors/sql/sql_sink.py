@@ -16,7 +16,7 @@ from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.outside_checks import OutsideCheck
 from spark_connect_rt.api.records import SinkBatch, SinkRecord
 from spark_connect_rt.api.task import SinkTask
-from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.config.config_def import ConfigDef, Type, parse_value
 from spark_connect_rt.connectors.sql.sql_batches import ShapeColumns, runs_of_batch
 from spark_connect_rt.connectors.sql.sql_checks import sink_findings
 from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
@@ -54,11 +54,19 @@ class SqlSinkConnector(SinkConnector):
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
         """Check settings against each other, and the URL."""
-        return problems_of(config, CONFIG, checked_database)
+
+        def check(values: dict[str, Any]) -> None:
+            database = checked_database(values)
+            if not config.get("transforms", "").strip():  # one of these may rename topics
+                for topic in parse_value(Type.LIST, config.get("topics", "")):
+                    table_of(values["table.name.format"], topic, database.url.database)
+
+        return problems_of(config, CONFIG, check)
 
     def outside_checks(self, config: Mapping[str, str]) -> Sequence[OutsideCheck]:
         """Log in, and look for the tables unless they may be made."""
-        return (lambda: sink_findings(CONFIG.parse(config), config.get("topics", "")),)
+        renamed = bool(config.get("transforms", "").strip())
+        return (lambda: sink_findings(CONFIG.parse(config), config.get("topics", ""), renamed),)
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
         """Nothing is kept but the group's offsets."""
@@ -187,7 +195,7 @@ class SqlSinkTask(SinkTask):
 
     def _write_columns(self, topic: str, runs: Sequence[ShapeColumns]) -> None:
         """Write all, or raise and write none."""
-        table = table_of(self._values["table.name.format"], topic)
+        table = self._table_of(topic)
         self._write_runs([(table, run.shape, partial(self._writer.write_columns, run=run)) for run in runs])
 
     def _write_runs(
@@ -211,6 +219,10 @@ class SqlSinkTask(SinkTask):
             else:
                 database.connection().rollback()
 
+    def _table_of(self, topic: str) -> TableId:
+        assert self._database is not None
+        return table_of(self._values["table.name.format"], topic, self._database.url.database)
+
     def _rows_by_table(self, records: Sequence[SinkRecord]) -> tuple[dict[TableId, list[tuple[Shape, Row]]], Refused]:
         by_topic: dict[str, list[tuple[Shape, Row]]] = {}
         refused: Refused = []
@@ -225,7 +237,7 @@ class SqlSinkTask(SinkTask):
             by_topic.setdefault(record.topic, []).append(row)
         tables: dict[TableId, list[tuple[Shape, Row]]] = {}
         for topic, pairs in by_topic.items():
-            tables.setdefault(table_of(self._values["table.name.format"], topic), []).extend(pairs)
+            tables.setdefault(self._table_of(topic), []).extend(pairs)
         return tables, refused
 
     def stop(self) -> None:

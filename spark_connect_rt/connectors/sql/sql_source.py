@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-import pyarrow as pa
-
 from spark_connect_rt.api.connector import ExactlyOnceSupport, SourceConnector, SourceOffset
 from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.outside_checks import OutsideCheck
@@ -25,6 +23,7 @@ from spark_connect_rt.connectors.record_times import timed
 from spark_connect_rt.connectors.sql.sql_checks import source_findings
 from spark_connect_rt.connectors.sql.sql_columns import row_schema
 from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
+from spark_connect_rt.connectors.sql.sql_pieces import Piece
 from spark_connect_rt.connectors.sql.sql_plans import query_plan, table_plan
 from spark_connect_rt.connectors.sql.sql_progress import (
     QUERY_PARTITION,
@@ -46,13 +45,16 @@ from spark_connect_rt.connectors.sql.sql_source_config import (
     check_together,
 )
 from spark_connect_rt.connectors.sql.sql_tables import (
+    FoundTable,
     TableId,
     TableWatch,
+    all_tables,
     dealt,
-    find_tables,
     known_names,
+    read_tables,
     tables_of,
     tables_text,
+    unmatched_names,
 )
 from spark_connect_rt.errors import ExternalError, RetriableError
 
@@ -84,9 +86,12 @@ class SqlSourceConnector(SourceConnector):
             self._watch.start(None)
 
     def _look(self) -> list[TableId]:
+        return read_tables(self._found(), self._values, SqlDatabase(self._values).url.database)
+
+    def _found(self) -> list[FoundTable]:
         database = SqlDatabase(self._values)
         try:
-            return find_tables(database, self._values)
+            return all_tables(database, self._values["schema.pattern"])
         finally:
             database.close()
 
@@ -94,8 +99,11 @@ class SqlSourceConnector(SourceConnector):
         """Deal the tables there are now. Raises RetriableError, ConnectError: they cannot be listed."""
         if self._watch is None:
             return [{**self.config, QUERY_TASK: "true"}]
-        tables = self._look()
+        found, name = self._found(), SqlDatabase(self._values).url.database
+        tables = read_tables(found, self._values, name)
         self._watch.note(tables)
+        for sentence in unmatched_names(found, self._values, name):
+            log.warning("table.whitelist: %s", sentence)
         if not tables:
             log.warning("no table to read yet: looking again every %d ms", self._values["table.poll.interval.ms"])
         return [{**self.config, TABLES: tables_text(share)} for share in dealt(tables, max_tasks)]
@@ -215,14 +223,13 @@ class SqlSourceTask(SourceTask):
             log.info("%s is read as rows: %s", table.plan and table.plan.name, error)
             table.in_arrow = not error.stays
             taken = self._take(table, in_arrow=False)
-        if taken is None:
-            table.reader = None
-            return None
         batch, table.progress = taken
+        if batch is None:
+            table.reader = None
         return batch
 
-    def _take(self, table: _Table, in_arrow: bool) -> tuple[SourceBatch, Progress] | None:
-        """Return the next piece of a look that is under way, or of a new one; None at its end."""
+    def _take(self, table: _Table, in_arrow: bool) -> tuple[SourceBatch | None, Progress]:
+        """Return the next piece of a look that is under way, or of a new one; no piece at its end."""
         try:
             if table.reader is None:
                 table.reader = self._open(table, in_arrow)
@@ -247,9 +254,10 @@ class SqlSourceTask(SourceTask):
         table.plan = plan
         prefix: str = self._values["topic.prefix"]
         topic = prefix if table.source is None else prefix + table.source.name
-        return PieceReader(plan, self._pieces(table, plan, in_arrow), table.partition, topic, table.schema)
+        pieces = self._pieces(table, plan, in_arrow)
+        return PieceReader(plan, pieces, table.partition, topic, table.schema, self.context.report_errant)
 
-    def _pieces(self, table: _Table, plan: ReadPlan, in_arrow: bool) -> Iterator[pa.RecordBatch]:
+    def _pieces(self, table: _Table, plan: ReadPlan, in_arrow: bool) -> Iterator[Piece]:
         database, most = self._database, self._values["batch.max.rows"]
         assert database is not None
         end = None
@@ -260,7 +268,7 @@ class SqlSourceTask(SourceTask):
         statement = select_rows(plan, table.progress, end)
         if in_arrow:
             return arrow_pieces(database, plan, statement, most)
-        return row_pieces(database, plan, statement, most, self.context.report_errant)
+        return row_pieces(database, plan, statement, most)
 
     def _begun(self, progress: Progress, now: dt.datetime) -> Progress:
         """Return where a new table begins (``timestamp.initial``)."""

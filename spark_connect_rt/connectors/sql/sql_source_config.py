@@ -7,6 +7,7 @@ from typing import Any
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.validators import AtLeast, AtLeastOr, java_regex, one_of
 from spark_connect_rt.connectors.sql.sql_settings import CONNECTION, HIGH, LOW, MEDIUM, key
+from spark_connect_rt.connectors.sql.sql_tables import KINDS
 from spark_connect_rt.errors import BadConfigError
 
 BULK, INCREMENTING, TIMESTAMP, BOTH = "bulk", "incrementing", "timestamp", "timestamp+incrementing"
@@ -73,7 +74,12 @@ CONFIG = CONNECTION + ConfigDef(
             "table.include.list", "Regular expressions of tables to read; a whole name or schema.name must match."
         ),
         _patterns("table.exclude.list", "Regular expressions of tables not to read."),
-        _names("table.types", "Kinds of tables to look for: TABLE, VIEW.", LOW),
+        _names(
+            "table.types",
+            f"Kinds of tables to look for, of {', '.join(KINDS)}; not set: TABLE. A partition is left out where its "
+            "partitioned table is read.",
+            LOW,
+        ),
         key(
             "schema.pattern", Type.STRING, None, HIGH, "Schemas to look in, as of SQL's LIKE; not set: the user's all."
         ),
@@ -164,7 +170,7 @@ def check_together(values: dict[str, Any]) -> None:
         problems[TIMESTAMP_COLUMNS] = [f"must be set for mode {mode}"]
     if values["query"].strip() and mode in (INCREMENTING, BOTH) and not values[INCREMENTING_COLUMN]:
         problems[INCREMENTING_COLUMN] = [f"must be set for mode {mode} with a query"]
-    if any(kind.upper() not in ("TABLE", "VIEW") for kind in values["table.types"]):
-        problems["table.types"] = ["knows TABLE and VIEW"]
+    if unknown := [kind for kind in values["table.types"] if kind.upper() not in KINDS]:
+        problems["table.types"] = [f"{', '.join(unknown)} is not known; the kinds are {', '.join(KINDS)}"]
     if problems:
         raise BadConfigError(problems)

@@ -17,6 +17,8 @@ from spark_connect_rt.connectors.sql.sql_urls import POSTGRESQL, SQLITE
 from spark_connect_rt.errors import ConnectError
 
 log = logging.getLogger(__name__)
+_NAME_PART = re.compile(r'"((?:[^"]|"")+)"|([^."]+)')
+_NAME = re.compile(rf"(?:{_NAME_PART.pattern})(?:\.(?:{_NAME_PART.pattern}))*")
 
 
 class TableId(NamedTuple):
@@ -37,37 +39,115 @@ def known_names(table: TableId, dialect: str, database: str | None) -> list[str]
     return [*names, table.name] if table.schema else names
 
 
-def find_tables(database: SqlDatabase, values: dict[str, Any]) -> list[TableId]:
-    """Return the tables that the settings choose, in order. Raises RetriableError, ConnectError."""
-    kinds = [kind.upper() for kind in values["table.types"]] or ["TABLE"]
+KINDS = {  # of ``table.types``, under the names that pgJDBC gives them: pg_class.relkind
+    "TABLE": "r",
+    "PARTITIONED TABLE": "p",
+    "VIEW": "v",
+    "MATERIALIZED VIEW": "m",
+    "FOREIGN TABLE": "f",
+}
+_OF_POSTGRESQL = sa.text("""
+SELECT n.nspname, c.relname, c.relkind, CASE WHEN c.relispartition THEN (
+    SELECT array_agg(ARRAY[CAST(an.nspname AS text), CAST(ac.relname AS text)]) FROM pg_partition_ancestors(c.oid) g
+    JOIN pg_class ac ON ac.oid = g.relid JOIN pg_namespace an ON an.oid = ac.relnamespace WHERE ac.oid <> c.oid
+  ) END
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema'""")
+
+
+class FoundTable(NamedTuple):
+    """One table of the database: its kind, of KINDS, and the partitioned tables that it is a part of."""
+
+    table: TableId
+    kind: str
+    parents: frozenset[TableId] = frozenset()
+
+
+def all_tables(database: SqlDatabase, pattern: str | None) -> list[FoundTable]:
+    """Return every table of every kind in the schemas of ``schema.pattern``. Raises RetriableError, ConnectError."""
+    like = re.compile(_regex_of_like(pattern) if pattern else ".*", re.DOTALL)
     with database.explained("does not list its tables"):
-        inspector = sa.inspect(database.connection())
-        found: list[TableId] = []
-        for schema in _schemas(inspector, database.dialect, values["schema.pattern"]):
-            names = inspector.get_table_names(schema) if "TABLE" in kinds else []
-            names += inspector.get_view_names(schema) if "VIEW" in kinds else []
-            found += [TableId(schema, name) for name in names]
-        database.connection().rollback()
-    return chosen_tables(sorted(found, key=str), values)
+        connection = database.connection()
+        if database.dialect == POSTGRESQL:
+            names = {relkind: kind for kind, relkind in KINDS.items()}
+            found = [
+                FoundTable(TableId(schema, name), names[relkind], frozenset(TableId(*one) for one in parents or ()))
+                for schema, name, relkind, parents in connection.execute(_OF_POSTGRESQL)
+                if like.fullmatch(schema)
+            ]
+        else:
+            found = _inspected(sa.inspect(connection), database.dialect, like)
+        connection.rollback()
+    return sorted(found, key=lambda one: str(one.table))
 
 
-def _schemas(inspector: Any, dialect: str, pattern: str | None) -> list[str | None]:
-    if dialect == SQLITE:
-        return [None]
-    like = None if not pattern else re.compile(_regex_of_like(pattern), re.DOTALL)
-    names = [name for name in inspector.get_schema_names() if name != "information_schema"]
-    return [name for name in names if like is None or like.fullmatch(name)]
+def _inspected(inspector: Any, dialect: str, like: re.Pattern[str]) -> list[FoundTable]:
+    schemas = [None] if dialect == SQLITE else [one for one in inspector.get_schema_names() if like.fullmatch(one)]
+    ways = {"TABLE": inspector.get_table_names, "VIEW": inspector.get_view_names}
+    return [
+        FoundTable(TableId(schema, name), kind)
+        for schema in schemas
+        if schema != "information_schema"
+        for kind, names in ways.items()
+        for name in names(schema)
+    ]
+
+
+def read_tables(found: Sequence[FoundTable], values: dict[str, Any], database: str | None) -> list[TableId]:
+    """Return the tables that the settings choose; a partition is left out where its whole table is read. Pure."""
+    kinds = [kind.upper() for kind in values["table.types"]] or ["TABLE"]
+    of_kinds = [one for one in found if one.kind in kinds]
+    chosen = set(chosen_tables([one.table for one in of_kinds], values, database))
+    return [one.table for one in of_kinds if one.table in chosen and not one.parents & chosen]
+
+
+def unmatched_names(found: Sequence[FoundTable], values: dict[str, Any], database: str | None) -> list[str]:
+    """Return a sentence for each name of ``table.whitelist`` that no table of the chosen kinds has. Pure."""
+    kinds = [kind.upper() for kind in values["table.types"]] or ["TABLE"]
+    sentences = []
+    for name in values["table.whitelist"]:
+        same = [one for one in found if _is_named(one.table, name, database)]
+        if any(one.kind in kinds for one in same):
+            continue
+        if same:
+            sentences.append(f"{name} is a {same[0].kind}: add that to table.types, which is {', '.join(kinds)}")
+            continue
+        parts = [part.casefold() for part in name_parts(name) or [name]]
+        near = [str(one.table) for one in found if one.table.name.casefold() == parts[-1]]
+        if near:
+            sentences.append(f"no table is named {name}; there is {', '.join(near)}")
+        elif len(parts) == 3 and parts[0] != (database or "").casefold():
+            sentences.append(f"no table is named {name}; its first part would be the database, which is {database}")
+        else:
+            sentences.append(f"no table is named {name}")
+    return sentences
 
 
 def _regex_of_like(pattern: str) -> str:
     return "".join({"%": ".*", "_": "."}.get(letter) or re.escape(letter) for letter in pattern)
 
 
-def chosen_tables(tables: Sequence[TableId], values: dict[str, Any]) -> list[TableId]:
+def name_parts(text: str) -> list[str] | None:
+    """Return the parts of a name as SQL writes it, such as shop.public."Orders"; None: it is not of such parts."""
+    if not _NAME.fullmatch(text):
+        return None
+    return [quoted.replace('""', '"') or plain for quoted, plain in _NAME_PART.findall(text)]
+
+
+def _is_named(table: TableId, name: str, database: str | None) -> bool:
+    """Return whether a configuration's name is that table's: alone, with its schema, with database and schema."""
+    if name in (table.name, str(table)):
+        return True
+    whole = [database or "", table.schema or "", table.name]
+    parts = name_parts(name)
+    return parts is not None and len(parts) <= len(whole) and parts == whole[-len(parts) :]
+
+
+def chosen_tables(tables: Sequence[TableId], values: dict[str, Any], database: str | None) -> list[TableId]:
     """Return what the four lists leave of the tables. Pure."""
 
     def named(table: TableId, names: Sequence[str]) -> bool:
-        return table.name in names or str(table) in names
+        return any(_is_named(table, name, database) for name in names)
 
     def matches(table: TableId, patterns: Sequence[str]) -> bool:
         compiled = [java_pattern(pattern) for pattern in patterns]

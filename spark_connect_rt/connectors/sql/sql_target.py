@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,12 +14,12 @@ from spark_connect_rt.connectors.sql.sql_copy import COPIED_COLUMNS, CopiedTable
 from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
 from spark_connect_rt.connectors.sql.sql_queries import as_written
 from spark_connect_rt.connectors.sql.sql_rows import Shape
-from spark_connect_rt.connectors.sql.sql_tables import TableId
+from spark_connect_rt.connectors.sql.sql_tables import TableId, name_parts
 from spark_connect_rt.connectors.sql.sql_urls import POSTGRESQL
 from spark_connect_rt.connectors.sql.sql_values import VARIABLE_SCALE_DECIMAL
-from spark_connect_rt.errors import DataError, ExternalError
+from spark_connect_rt.errors import BadConfigError, DataError, ExternalError
 
-_NAME_PART = re.compile(r'"((?:[^"]|"")+)"|([^."]+)')
+FORMAT = "table.name.format"
 _DIGITS = 38  # of decimals in tables that are created: what most databases have at most
 _TYPES: dict[Type, sa.types.TypeEngine[Any]] = {
     Type.INT8: sa.SmallInteger(),
@@ -35,12 +34,23 @@ _TYPES: dict[Type, sa.types.TypeEngine[Any]] = {
 }
 
 
-def table_of(form: str, topic: str) -> TableId:
-    """Return the table of a topic (``table.name.format``). Raises DataError: no name, or more than schema.table."""
+def table_of(form: str, topic: str, database: str | None) -> TableId:
+    """Return the table of a topic (``table.name.format``); of three parts the first must be the connection's database.
+
+    Raises BadConfigError: it is no name of a table, or that of a table in another database.
+    """
     text = form.replace("${topic}", topic)
-    parts = [quoted.replace('""', '"') or plain for quoted, plain in _NAME_PART.findall(text)]
-    if not parts or len(parts) > 3:
-        raise DataError(f"{text!r} is no table's name (table.name.format)")
+    parts = name_parts(text)
+    if parts is None or len(parts) > 3:
+        problem = f"{text} is no table's name of one to three parts; a name with dots of its own needs double quotes"
+        raise BadConfigError({FORMAT: [problem]})
+    if len(parts) == 3 and parts[0] != database:
+        problem = (
+            f"topic {topic} makes the name {text}, whose first part is the database; connection.url is of {database}. "
+            f'Set "${{topic}}" with its double quotes, for one table of that name, or rename the topic by a '
+            f"transformation, such as RegexRouter"
+        )
+        raise BadConfigError({FORMAT: [problem]})
     return TableId(parts[-2] if len(parts) > 1 else None, parts[-1])
 
 

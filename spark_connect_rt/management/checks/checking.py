@@ -146,7 +146,7 @@ class ConnectorChecks:
         yield Planned(NAME, "name", offsets.of_name)
         yield Planned(OFFSETS, "name", offsets.of_offsets)
         kafkas = [one for one in resolved if ".override." in one]
-        yield Planned(NAME, POLICY_CLASS, lambda: self._neighbours(name, config))
+        yield Planned(NAME, POLICY_CLASS, lambda: self._neighbours(name, resolved))
         addresses = addresses_in(resolved, {*secret, *kafkas})
         seen = self._from_executor(addresses)
         for number, address in enumerate(addresses):
@@ -161,7 +161,7 @@ class ConnectorChecks:
 
     def _neighbours(self, name: str, config: Mapping[str, str]) -> Sequence[Finding]:
         there = self._deps.config_store.snapshot().connector_configs
-        others = {other: settings for other, settings in there.items() if other != name}
+        others = {other: stored.resolved(self._deps.resolve) for other, stored in there.items() if other != name}
         return [
             Finding(NAME, setting, Level.WARNING, what, f"set the same {setting} in both")
             for setting, what in other_names(config, others)

@@ -19,7 +19,7 @@ from spark_connect_rt.errors import ConnectError
 from tests.integration.sql.conftest import Database
 from tests.suite.steps import SCHEDULES
 
-EXAMPLES = 4_000 if SCHEDULES in os.environ else 25
+EXAMPLES = 1_000 if SCHEDULES in os.environ else 25
 TYPES = [
     "smallint", "integer", "bigint", "numeric", "numeric(5,2)", "real", "double precision", "money", "boolean", "text",
     "varchar(3)", "char(3)", "bytea", "json", "jsonb", "uuid", "date", "time", "timestamp(0)", "timestamptz",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -64,6 +65,23 @@ def shop(token: str = dlt.secrets.value, size: int = dlt.config.value) -> Any:
         yield [{"kind": "a"}, {"kind": "b"}, {"kind": "a"}]
 
     return customers, orders, events
+
+
+@dlt.source
+def pooled() -> Any:
+    """Items are made by the threads of dlt's pool, which ask for a setting there."""
+
+    @dlt.resource
+    def numbers() -> Iterator[int]:
+        yield from range(4)
+
+    @dlt.transformer(data_from=numbers)
+    @dlt.defer
+    def read(number: int) -> Any:
+        in_pool = threading.current_thread().name.startswith("dlt-pool-")
+        return {"id": number, "in_pool": in_pool, "token": dlt.config.get("api.token")}
+
+    return numbers | read
 
 
 def plain() -> None:

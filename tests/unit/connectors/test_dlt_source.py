@@ -271,3 +271,11 @@ def test_settings_are_a_tree() -> None:
     assert settings_tree({"dlt.config.a.b": "1", "dlt.config.a.c": "2", "x": "3"})["a"] == {"b": "1", "c": "2"}
     with pytest.raises(BadConfigError):
         settings_tree({"dlt.config.a": "1", "dlt.config.a.c": "2"})
+
+
+def test_threads_of_dlts_pool_see_the_settings_of_their_connector() -> None:
+    sources = [harness("pooled", {**ONE_PASS, "dlt.config.api.token": token}) for token in ("mine", "yours")]
+    with sources[0] as mine, sources[1] as yours:
+        for source, token in ((mine, "mine"), (yours, "yours")):
+            found = [record.json() for record in source.poll_all()]
+            assert [(one["in_pool"], one["token"]) for one in found] == [(True, token)] * 4

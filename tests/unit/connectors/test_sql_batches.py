@@ -191,6 +191,7 @@ def test_what_is_unusual_goes_by_records(batch: SinkBatch, mode: str) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from("ab")), min_size=1, max_size=8))
+@settings(deadline=None)
 def test_of_each_key_the_last_is_left_where_the_first_was(keys: list[tuple[int, str]]) -> None:
     columns = [pa.array([key[part] for key in keys]) for part in (0, 1)]
     wanted = list({key: at for at, key in enumerate(keys)}.values())

@@ -5,11 +5,21 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
+import pyarrow as pa
 import pytest
+import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy.dialects import mssql, mysql, postgresql
 
+from spark_connect_rt.api.data.logical import timestamp_schema
+from spark_connect_rt.api.data.schema import INT64, struct_of
+from spark_connect_rt.connectors.sql.sql_columns import UTC_TIME, SourceColumn
+from spark_connect_rt.connectors.sql.sql_pieces import Piece
+from spark_connect_rt.connectors.sql.sql_plans import moment_problem
 from spark_connect_rt.connectors.sql.sql_progress import Progress, check_offsets, completed_moment, progress_of
+from spark_connect_rt.connectors.sql.sql_queries import MOMENT, ReadPlan
+from spark_connect_rt.connectors.sql.sql_reader import PieceReader
 from spark_connect_rt.errors import ConnectError
 
 AT = dt.datetime(2024, 1, 1, 10, 0, 0, 123_456, tzinfo=dt.UTC)
@@ -57,3 +67,43 @@ def test_no_offset_of_a_piece_passes_a_row_of_a_later_piece(seconds: list[int], 
         before = completed_moment(piece, later[0] if later else None, before)
         assert all(before is None or one > before for one in later)
     assert before == moments[-1]
+
+
+def looked_at(plan: ReadPlan, before: Progress, moment: dt.datetime, number: int) -> Any:
+    rows = pa.record_batch({"id": pa.array([number]), "at": pa.array([moment], UTC_TIME)})
+    names = [name for name in (plan.incrementing, MOMENT) if name]
+    marks = pa.RecordBatch.from_arrays([rows.column("id" if name == "id" else "at") for name in names], names=names)
+    reader = PieceReader(plan, iter([Piece(rows, marks)]), {}, "t", struct_of({"id": INT64}), lambda *_: None)
+    return reader.take(before)
+
+
+@pytest.mark.parametrize("incrementing", [None, "id"])
+def test_a_row_that_is_not_behind_the_last_shows_a_column_of_more_digits(incrementing: str | None) -> None:
+    columns = (SourceColumn("id", INT64, pa.int64()), SourceColumn("at", timestamp_schema(), UTC_TIME))
+    plan = ReadPlan("dbo.t", columns, incrementing, ("at",), dialect="mssql")
+    before = Progress(None if incrementing is None else 7, AT)
+    with pytest.raises(ConnectError, match=r"column at of dbo\.t keeps more digits of a second than an offset"):
+        looked_at(plan, before, AT, 7)
+    assert looked_at(plan, before, AT + dt.timedelta(microseconds=1), 7)[0] is not None
+    assert looked_at(plan, Progress(), AT, 7)[0] is not None
+    if incrementing is not None:
+        assert looked_at(plan, before, AT, 8)[0] is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (mssql.DATETIME2(7), "its 7 digits"),
+        (mssql.DATETIME2(), "its 7 digits"),
+        (mssql.DATETIME2(6), None),
+        (mssql.DATETIMEOFFSET(), "its 7 digits"),
+        (postgresql.TIMESTAMP(precision=6), None),
+        (mysql.DATETIME(fsp=6), None),
+        (sa.Time(), "must hold dates or timestamps"),
+        (sa.Date(), None),
+    ],
+    ids=repr,
+)
+def test_a_timestamp_column_that_an_offset_cannot_hold_is_refused(kind: Any, said: str | None) -> None:
+    problem = moment_problem(kind, "mssql")
+    assert problem is None if said is None else said in (problem or "")

@@ -12,8 +12,10 @@ from spark_connect_rt.api.data.schema import INT32, OPTIONAL_STRING, STRING, str
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SinkRecord
 from spark_connect_rt.connectors.sql.sql_rows import Row, RowReader, Rows, Shape, runs_of
+from spark_connect_rt.connectors.sql.sql_source_config import CONFIG
+from spark_connect_rt.connectors.sql.sql_tables import FoundTable, TableId, read_tables, unmatched_names
 from spark_connect_rt.connectors.sql.sql_target import table_of
-from spark_connect_rt.errors import DataError
+from spark_connect_rt.errors import BadConfigError, DataError
 
 ORDER = struct_of({"id": INT32, "word": OPTIONAL_STRING, "more": STRING})
 VALUE = Struct(ORDER, {"id": 1, "word": None, "more": "x"})
@@ -115,4 +117,74 @@ def test_inserts_stay_in_their_order() -> None:
     ],
 )
 def test_a_tables_name_may_have_a_schema_and_quotes(form: str, wanted: str) -> None:
-    assert str(table_of(form, "a")) == wanted
+    assert str(table_of(form, "a", "db")) == wanted
+
+
+@pytest.mark.parametrize(
+    ("form", "topic"),
+    [
+        ("${topic}", "srv.public.orders"),
+        ("kafka_${topic}", "srv.public.orders"),
+        ("kafka_${topic}", "db.public.orders"),
+        ("${topic}", "a.b.c.d"),
+        ("${topic}", "a..b"),
+        ('x"${topic}"', "a"),
+        ("${topic}.", "a"),
+    ],
+)
+def test_no_part_of_a_tables_name_is_dropped(form: str, topic: str) -> None:
+    with pytest.raises(BadConfigError) as refused:
+        table_of(form, topic, "db")
+    assert set(refused.value.problems) == {"table.name.format"}
+
+
+def values_of(**settings: str) -> dict[str, Any]:
+    return CONFIG.parse({"connection.url": "jdbc:postgresql://h/shop", **settings})
+
+
+FOUND = [
+    FoundTable(TableId("public", "Orders"), "TABLE"),
+    FoundTable(TableId("public", "part"), "PARTITIONED TABLE"),
+    FoundTable(TableId("public", "part_1"), "TABLE", frozenset({TableId("public", "part")})),
+    FoundTable(TableId("public", "mv"), "MATERIALIZED VIEW"),
+]
+
+
+@pytest.mark.parametrize(
+    "name", ["Orders", "public.Orders", "shop.public.Orders", '"Orders"', 'shop."public"."Orders"']
+)
+def test_a_whitelist_may_quote_a_table_and_name_its_database(name: str) -> None:
+    values = values_of(**{"table.whitelist": name})
+    assert read_tables(FOUND, values, "shop") == [TableId("public", "Orders")]
+    assert unmatched_names(FOUND, values, "shop") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("orders", "no table is named orders; there is public.Orders"),
+        ("PUBLIC.ORDERS", "no table is named PUBLIC.ORDERS; there is public.Orders"),
+        ("srv.public.Orders", "no table is named srv.public.Orders; there is public.Orders"),
+        ("srv.public.x", "its first part would be the database, which is shop"),
+        ("mv", "mv is a MATERIALIZED VIEW: add that to table.types, which is TABLE"),
+        ("x", "no table is named x"),
+    ],
+)
+def test_a_name_that_no_table_has_is_answered_with_the_near_one(name: str, said: str) -> None:
+    values = values_of(**{"table.whitelist": name})
+    assert read_tables(FOUND, values, "shop") == []
+    (sentence,) = unmatched_names(FOUND, values, "shop")
+    assert said in sentence
+
+
+@pytest.mark.parametrize(
+    ("kinds", "names"),
+    [
+        ("", ["Orders", "part_1"]),
+        ("TABLE,PARTITIONED TABLE", ["Orders", "part"]),
+        ("partitioned table, materialized view", ["part", "mv"]),
+    ],
+)
+def test_each_row_of_a_partitioned_table_is_read_once(kinds: str, names: list[str]) -> None:
+    values = values_of(**{"table.types": kinds})
+    assert [table.name for table in read_tables(FOUND, values, "shop")] == names
