@@ -19,6 +19,7 @@ from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.app.plugin_scan import bundled_plugins
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.pipeline.sink_pipeline import next_offsets
@@ -202,8 +203,8 @@ class SinkHarness:
             generation=1,
             kind=TaskKind.SINK,
             task_class="",
-            config=self.hosted.task_configs()[0],
-            connector_config=self.hosted.config,
+            config=StoredConfig(self.hosted.task_configs()[0]),
+            connector_config=StoredConfig(self.hosted.config),
             worker_config=self._worker_config,
         )
         launch = replace(launch, flush=replace(launch.flush, offset_flush_timeout_ms=FLUSH_TIMEOUT_MS))
