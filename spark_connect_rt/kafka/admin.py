@@ -203,7 +203,7 @@ class KafkaAdmin:
             compacted = TopicSpec(spec.name, spec.partitions, spec.replication_factor, settings)
             if self.create_topic(compacted, timeout_ms) and spec.partitions > 0:
                 return self._checked_count(spec, spec.partitions, exact_partitions)
-            count = self.partition_count(spec.name, timeout_ms) or spec.partitions
+            count = self._count_of_new(spec.name, timeout_ms)
         policy = self._policy_of_new(spec.name, timeout_ms)
         if policy not in (None, "compact"):
             raise BadConfigError(
@@ -215,6 +215,15 @@ class KafkaAdmin:
                 }
             )
         return self._checked_count(spec, count, exact_partitions)
+
+    def _count_of_new(self, topic: str, timeout_ms: int) -> int:
+        """Return ``partition_count`` of a topic that is there, though a broker may not know it yet."""
+        deadline = time.monotonic() + timeout_ms / 1000
+        while (count := self.partition_count(topic, timeout_ms)) is None:
+            if time.monotonic() > deadline:
+                raise UnknownTopicError(f"topic {topic}: it exists, but no broker knew it within {timeout_ms} ms")
+            time.sleep(RETRY_WAIT_S)
+        return count
 
     def _policy_of_new(self, topic: str, timeout_ms: int) -> str | None:
         """Return ``cleanup_policy`` of a topic that another worker may have created this moment.

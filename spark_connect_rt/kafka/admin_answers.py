@@ -7,6 +7,7 @@ its limit and connects some 650 times a second, at 0.7 of a core (2.16). Metadat
 from __future__ import annotations
 
 import contextlib
+import random
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -14,10 +15,11 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
+from spark_connect_rt.backoff import Backoff
 from spark_connect_rt.kafka.error_mapping import connect_error, is_code
 
 # An answer that takes longer has the client look which broker is the controller now, later twice as long each time.
-LOOK_AGAIN_S, LOOK_AGAIN_MOST_S = 0.25, 4.0
+LOOK_AGAIN_S = Backoff(first=0.25, longest=4.0)
 GRACE_S = 5.0  # the client's own limit comes first
 
 
@@ -30,13 +32,13 @@ def answer_of(admin: Any, future: Future[Any], limit_s: float) -> Any:
         limit_s: the limit that the request was given.
     """
     end_s = time.monotonic() + limit_s + GRACE_S
-    wait_s = LOOK_AGAIN_S
-    while (left_s := end_s - time.monotonic()) > wait_s:
+    looks = 1
+    while (left_s := end_s - time.monotonic()) > (wait_s := LOOK_AGAIN_S.wait(looks, random.random())):
         with contextlib.suppress(TimeoutError):
             return future.result(wait_s)
         with contextlib.suppress(KafkaException):
             admin.list_topics(topic=None, timeout=min(wait_s, left_s))
-        wait_s = min(2 * wait_s, LOOK_AGAIN_MOST_S)
+        looks += 1
     try:
         return future.result(max(0.0, left_s))
     except TimeoutError:

@@ -7,6 +7,7 @@ the leaders before, and is asked for nothing else meanwhile.
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -61,7 +62,7 @@ def _await_leaders(client: Any, topic: str, partitions: Mapping[int, int], end_s
         if not isinstance(connect_error(error, ""), RetriableError) or time.monotonic() >= end_s:
             raise KafkaException(error)
         failures += 1
-        time.sleep(_RETRY_S.wait(failures, 0.5))
+        time.sleep(_RETRY_S.wait(failures, random.random()))
 
 
 def _missing_leader(client: Any, topic: str, partitions: Mapping[int, int], limit_s: float) -> KafkaError | None:

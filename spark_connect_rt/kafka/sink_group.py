@@ -12,6 +12,7 @@ Named topics that are not there are looked for here too (``kafka.topic_watch``):
 from __future__ import annotations
 
 import logging
+import random
 import re
 import sys
 import time
@@ -72,8 +73,8 @@ class KafkaSinkGroup:
         self._topics: list[str] = []
         self._resolve_at_s = 0.0  # monotonic
         backoff = ("retry.backoff.ms", "retry.backoff.max.ms")
-        times_ms = (client_setting("consumer", name, properties) for name in backoff)
-        self._watch = TopicWatch(*times_ms)  # of the topics of a list
+        first_ms, longest_ms = (client_setting("consumer", name, properties) for name in backoff)
+        self._watch = TopicWatch(first_ms, longest_ms, random.random)  # of the topics of a list
         self._raised: BaseException | None = None  # by a callback
         self._closed = False
 

@@ -12,7 +12,9 @@ showed it; those for which neither happened for a while are listed once, since o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+
+from spark_connect_rt.backoff import Backoff
 
 LISTED_AFTER_MS = 5_000  # a group's first assignment may take three seconds (group.initial.rebalance.delay.ms)
 MOST_LOOKED_FOR = 50  # names a look asks for one by one; with more missing all topics are listed
@@ -21,14 +23,17 @@ MOST_LOOKED_FOR = 50  # names a look asks for one by one; with more missing all 
 class TopicWatch:
     """The topics of one consumer. All times are monotonic ms."""
 
-    def __init__(self, retry_ms: int = 100, retry_max_ms: int = 1_000) -> None:
-        """Take Java's ``retry.backoff.ms`` and ``retry.backoff.max.ms``: the waits double from one to the other."""
-        self._retry_ms = max(1, retry_ms)
-        self._retry_max_ms = max(self._retry_ms, retry_max_ms)
+    def __init__(self, retry_ms: int, retry_max_ms: int, chance: Callable[[], float]) -> None:
+        """Take Java's ``retry.backoff.ms`` and ``retry.backoff.max.ms``: the waits double from one to the other.
+
+        ``chance`` gives that of each wait, see ``Backoff.wait``.
+        """
+        self._backoff = Backoff(max(1, retry_ms), max(1, retry_ms, retry_max_ms))
+        self._chance = chance
+        self._failures = 1  # looks in a row that found nothing new
         self._doubted: dict[str, int] = {}  # name -> when it must have been seen, else all topics are listed
         self._missing: set[str] = set()  # not there when last looked for
         self._suspected: set[str] = set()  # held, and perhaps deleted: librdkafka would notice late
-        self._wait_ms = self._retry_ms
         self._look_at_ms: int | None = None
 
     @property
@@ -41,8 +46,8 @@ class TopicWatch:
         fresh = [name for name in names if name not in self._doubted]
         self._doubted.update(dict.fromkeys(fresh, now_ms + LISTED_AFTER_MS))
         if fresh:
-            self._wait_ms = self._retry_ms
-            self._look_at_ms = now_ms + self._wait_ms
+            self._failures = 1
+            self._look_at_ms = now_ms + self._wait_ms()
 
     def suspect(self, names: Iterable[str], now_ms: int) -> None:
         """Look whether these, which are held, are there at all."""
@@ -71,8 +76,8 @@ class TopicWatch:
         gone = self._suspected & absent
         self._suspected -= set(asked)
         self._missing = (self._missing - came) | absent
-        self._wait_ms = min(self._wait_ms * 2, self._retry_max_ms)
-        self._look_at_ms = now_ms + self._wait_ms
+        self._failures += 1
+        self._look_at_ms = now_ms + self._wait_ms()
         overdue = any(now_ms >= at for name, at in self._doubted.items() if name not in self._missing)
         return bool(came or gone) or overdue or len(self._missing) > MOST_LOOKED_FOR
 
@@ -83,6 +88,9 @@ class TopicWatch:
                 self._settle(name)
             else:
                 self._missing.add(name)
+
+    def _wait_ms(self) -> int:
+        return int(self._backoff.wait(self._failures, self._chance()))
 
     def _settle(self, name: str) -> None:
         self._doubted.pop(name, None)

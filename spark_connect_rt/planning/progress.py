@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from spark_connect_rt.config.connectors.table_sink_config import TableFlushSettings
 
+AWAY_MS = 20_000  # brokers that do not answer for so long are named: in the status within half a minute
+
 
 @dataclass(frozen=True, slots=True)
 class Movement:
@@ -20,6 +22,7 @@ class Movement:
     calls: Sequence[tuple[str, int]] = ()  # calls that have not returned, and since when
     patience_ms: int = 0  # it holds records back so long on purpose
     unhosted_since_ms: int | None = None  # no executor hosts it, and that takes long
+    away: Sequence[tuple[str, int]] = ()  # clusters of which no broker answers, in words, and since when
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,9 @@ def stall_of(movement: Movement, now_ms: int, timeout_ms: int) -> Stall | None:
         return Stall(movement.unhosted_since_ms, "it waits for an executor", unhosted=True)
     if not timeout_ms:
         return None
+    away = [(since_ms, what) for what, since_ms in movement.away if now_ms - since_ms >= AWAY_MS]
+    if away:
+        return Stall(*min(away))
     overdue = [(since_ms, call) for call, since_ms in movement.calls if now_ms - since_ms >= timeout_ms]
     if overdue:
         since_ms, call = min(overdue)

@@ -223,6 +223,8 @@ class TaskMeasured:
     call_ms: int = 0  # for so long
     positions: tuple[tuple[TopicPartition, int], ...] = ()  # sinks: next offset to read
     where: str = ""  # machine:pid of the executor's process
+    away: str = ""  # that no broker of a cluster which this half needs answers, and why
+    away_ms: int = 0  # for so long
 
 
 @dataclass(frozen=True, slots=True)

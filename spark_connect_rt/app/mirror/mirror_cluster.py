@@ -62,7 +62,7 @@ class MirroredCluster:
     def records(self, topic: str) -> list[LogRecord]:
         """Return every record of one of MirrorMaker's own topics, none when there is no such topic."""
         count = self.admin.partition_count(topic)
-        return [] if count is None else read_topic(self.admin, self._consumer, topic, count)
+        return [] if count is None else read_topic(self._consumer, topic, count)
 
     def is_compacted(self, topic: str) -> bool:
         """Return whether old values of a key may be gone."""

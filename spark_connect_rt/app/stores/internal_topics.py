@@ -80,7 +80,7 @@ class InternalTopics:
         count = self._admin.partition_count(name)
         if count is None:
             return ()
-        return read_topic(self._admin, log_client_properties(self.config, kind).consumer, name, count)
+        return read_topic(log_client_properties(self.config, kind).consumer, name, count)
 
     def findings(self) -> list[Finding]:
         """Return everything that is wrong."""

@@ -38,7 +38,7 @@ def dead_letters(
     try:
         count = admin.partition_count(topic) or 0
         consumer = log_client_properties(config, "dead-letters").consumer
-        for one in read_with_headers(admin, consumer, topic, part_of(topic, count, conditions)):
+        for one in read_with_headers(consumer, topic, part_of(topic, count, conditions)):
             row = _row(topic, one)
             if all(condition.lets(row[_PLACES[condition.column]]) for condition in conditions):
                 yield row

@@ -17,6 +17,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
+from spark_connect_rt.backoff import Backoff
 from spark_connect_rt.errors import (
     ConnectError,
     DataError,
@@ -309,9 +310,9 @@ class BatchSender:
             if now_s - first_s > UNKNOWN_LIMIT_S:
                 self._fail(problem)
                 return
-        wait_s = min(self._retry_s * 2 ** min(piece.attempts - 1, 20), max(1.0, self._retry_s))
+        wait_s = Backoff(self._retry_s, max(1.0, self._retry_s)).wait(piece.attempts, random.random())
         self._refresh()
-        asyncio.get_running_loop().call_later(wait_s * random.uniform(0.8, 1.2), self._again, place)
+        asyncio.get_running_loop().call_later(wait_s, self._again, place)
 
     def _stall(self, place: TopicPartition) -> None:
         """What waits here may wait for long: it must not keep whole answers in memory."""

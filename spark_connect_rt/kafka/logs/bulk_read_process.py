@@ -122,6 +122,7 @@ class BulkReadProcess:
     ) -> None:
         """Start it; see ``BulkRead``. What it reads is put into ``answers``, None when it has ended. Raises OSError."""
         self._answers = answers
+        self._topic = topic
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", MODULE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
@@ -135,9 +136,12 @@ class BulkReadProcess:
         threading.Thread(target=self._listen, args=(self._process.stdout,), name="bulk-read", daemon=True).start()
 
     def close(self) -> None:
-        """Kill the process and wait until it is gone."""
+        """Kill the process and wait until it is gone, for a while: what it read is of no use any more."""
         self._process.kill()
-        self._process.wait(_END_LIMIT_S)
+        try:
+            self._process.wait(_END_LIMIT_S)
+        except subprocess.TimeoutExpired:  # the kernel holds it, in a read of a disk that hangs for example
+            _log.warning("topic %s: process %d, which read it, is killed and not gone", self._topic, self._process.pid)
 
     def _listen(self, answers: BinaryIO) -> None:
         try:

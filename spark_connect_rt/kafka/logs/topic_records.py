@@ -11,11 +11,11 @@ from confluent_kafka import KafkaError
 from confluent_kafka import TopicPartition as _ClientPartition
 
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
-from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.kafka.client_factory import make_consumer, make_producer
 from spark_connect_rt.kafka.client_lifetime import close_producer
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.logs.log_load import to_records
+from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT, look_up_offsets
 from spark_connect_rt.ports.compacted_log import LogRecord
 from spark_connect_rt.protocol.checked_lines import RawRecord
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -42,29 +42,29 @@ class TopicPart:
     since_ms: int | None = None  # records before the first one of this time or later are not read
 
 
-def read_topic(admin: KafkaAdmin, consumer: Mapping[str, str], topic: str, partitions: int) -> list[LogRecord]:
+def read_topic(consumer: Mapping[str, str], topic: str, partitions: int) -> list[LogRecord]:
     """Return all records that were there at the call, partitions in the order of time, each in its own order.
+
+    A consumer of committed records reads up to the first transaction that is open: what is behind it cannot be known.
 
     Raises RetriableError, TimedOutError.
     """
     part = TopicPart(range(partitions))
-    return in_time_order(one for found in _messages(admin, consumer, topic, part) for one in to_records(found))
+    return in_time_order(one for found in _messages(consumer, topic, part) for one in to_records(found))
 
 
-def read_with_headers(
-    admin: KafkaAdmin, consumer: Mapping[str, str], topic: str, part: TopicPart
-) -> Iterator[HeadedRecord]:
+def read_with_headers(consumer: Mapping[str, str], topic: str, part: TopicPart) -> Iterator[HeadedRecord]:
     """Yield the records of a part that were there at the call. Raises as ``read_topic``."""
-    for found in _messages(admin, consumer, topic, part):
+    for found in _messages(consumer, topic, part):
         for message, record in zip(found, to_records(found), strict=True):
             yield HeadedRecord(record, message.headers() or [])
 
 
-def _messages(admin: KafkaAdmin, consumer: Mapping[str, str], topic: str, part: TopicPart) -> Iterator[list[Any]]:
+def _messages(consumer: Mapping[str, str], topic: str, part: TopicPart) -> Iterator[list[Any]]:
     client = make_consumer({"group.id": topic, **consumer}, {"enable.partition.eof": "true"})
     received_s = time.monotonic()
     try:
-        positions, ends = _span(admin, client, topic, part)
+        positions, ends = _span(client, topic, part)
         client.assign([_ClientPartition(topic, number, offset) for number, offset in positions.items()])
         while any(positions[number] < end for number, end in ends.items()):
             messages = client.consume(_BATCH_COUNT, 0.1)
@@ -76,18 +76,20 @@ def _messages(admin: KafkaAdmin, consumer: Mapping[str, str], topic: str, part: 
         client.close()
 
 
-def _span(admin: KafkaAdmin, client: Any, topic: str, part: TopicPart) -> tuple[dict[int, int], dict[int, int]]:
+def _span(client: Any, topic: str, part: TopicPart) -> tuple[dict[int, int], dict[int, int]]:
     """Return by partition where to begin, and the offset to end before."""
     wanted = [TopicPartition(topic, number) for number in part.partitions]
     first = part.first_offset or 0
-    positions = {one.partition: max(offset, first) for one, offset in admin.earliest_offsets(wanted).items()}
-    ends = {one.partition: offset for one, offset in admin.end_offsets(wanted).items()}
+    # Asked through the consumer that reads: under read_committed the end is before the first open transaction.
+    begins, log_ends = (look_up_offsets(client, dict.fromkeys(wanted, end), STALLED_MS / 1000) for end in (FIRST, NEXT))
+    positions = {one.partition: max(offset, first) for one, offset in begins.items()}
+    ends = {one.partition: offset for one, offset in log_ends.items()}
     if part.last_offset is not None:
         ends = {number: min(end, part.last_offset + 1) for number, end in ends.items()}
     if part.since_ms is not None and wanted:
-        asked = [_ClientPartition(topic, one.partition, max(0, part.since_ms)) for one in wanted]
-        for one in client.offsets_for_times(asked, timeout=STALLED_MS / 1000):
-            since = one.offset if one.offset >= 0 else ends[one.partition]  # none so late
+        times = look_up_offsets(client, dict.fromkeys(wanted, max(0, part.since_ms)), STALLED_MS / 1000)
+        for one, offset in times.items():
+            since = offset if offset >= 0 else ends[one.partition]  # none so late
             positions[one.partition] = max(positions[one.partition], since)
     return positions, ends
 

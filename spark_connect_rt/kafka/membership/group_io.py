@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Protocol
@@ -165,7 +166,7 @@ class GroupIo:
     async def _find(self, era: int) -> None:
         while True:
             if self._failures:
-                await asyncio.sleep(self._settings.backoff_ms(self._failures) / 1000)
+                await asyncio.sleep(self._settings.backoff_ms(self._failures, random.random()) / 1000)
             self._failures += 1
             try:
                 link = await self._search.find()

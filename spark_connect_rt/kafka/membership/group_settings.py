@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from spark_connect_rt.backoff import Backoff
 from spark_connect_rt.config.bootstrap_servers import plain_servers
 from spark_connect_rt.config.worker.connection_config import ConnectionSettings
 from spark_connect_rt.config.worker.group_config import GroupSettings
@@ -28,9 +29,9 @@ class MemberSettings:
     retry_backoff_ms: int
     retry_backoff_max_ms: int
 
-    def backoff_ms(self, failures: int) -> int:
-        """Return how long to wait after that many failed attempts: doubling, up to the maximum."""
-        return int(min(self.retry_backoff_ms * 2 ** min(failures - 1, 20), self.retry_backoff_max_ms))
+    def backoff_ms(self, failures: int, chance: float) -> float:
+        """Return how long to wait after that many failed attempts; ``chance`` as of ``Backoff.wait``."""
+        return Backoff(self.retry_backoff_ms, self.retry_backoff_max_ms).wait(failures, chance)
 
 
 def member_settings(

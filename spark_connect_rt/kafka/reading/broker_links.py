@@ -21,6 +21,7 @@ from spark_connect_rt.kafka.group_connection import connect
 from spark_connect_rt.kafka.membership.group_link import NETWORK_ERRORS
 from spark_connect_rt.kafka.reading.fetch_settings import FetchSettings
 from spark_connect_rt.kafka.reading.leaders_request import LeadersRequest, topic_leaders
+from spark_connect_rt.ports import cluster_contact
 from spark_connect_rt.protocol.ids import TopicPartition
 
 FETCH, ASK = "fetch", "ask"  # a broker answers one connection in order, and a fetch may wait
@@ -65,7 +66,9 @@ class BrokerLinks:
                 failure = error if refusal_of_error(failure) is None else failure
                 continue
             self._take(answer, set(topics))
+            cluster_contact.found(self._settings.servers)
             return
+        cluster_contact.lost(self._settings.servers, str(failure) or type(failure).__name__)
         raise self._problem(failure)
 
     async def ask(self, broker: int, request: Any, purpose: str = ASK) -> Any:

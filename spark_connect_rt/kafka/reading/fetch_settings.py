@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from spark_connect_rt.backoff import Backoff
 from spark_connect_rt.config.bootstrap_servers import plain_servers
 from spark_connect_rt.kafka.client_config import SECURITY_USED, ClientRole, client_config
 from spark_connect_rt.kafka.group_security import connection_arguments
@@ -117,7 +118,7 @@ def fetch_settings(properties: Mapping[str, str]) -> FetchSettings:
     )
 
 
-def backoff_s(limits_ms: tuple[int, int], failures: int) -> float:
-    """Return how long to wait after so many failures in a row, s."""
+def backoff_s(limits_ms: tuple[int, int], failures: int, chance: float) -> float:
+    """Return how long to wait after so many failures in a row, s; ``chance`` as of ``Backoff.wait``."""
     first, longest = limits_ms
-    return min(first * 2 ** min(failures - 1, 20), max(first, longest)) / 1000 if failures else 0.0
+    return Backoff(first, max(first, longest)).wait(failures, chance) / 1000 if failures else 0.0

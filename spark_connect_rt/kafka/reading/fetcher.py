@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import random
 import time
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -245,14 +246,16 @@ class Fetcher:
             self._retry_s.pop(broker, None)
             return True
         self._failures[broker] += 1
-        self._retry_s[broker] = time.monotonic() + backoff_s(self._settings.reconnect_ms, self._failures[broker])
+        self._retry_s[broker] = time.monotonic() + backoff_s(
+            self._settings.reconnect_ms, self._failures[broker], random.random()
+        )
         return False
 
     def _look_for_lost(self) -> None:
         """Give partitions without a leader some time: a failover, or metadata under way; raise when it is up."""
         lost = {one: reading for one, reading in self.readings.items() if one not in self._links.leaders}
         if lost:  # before one is given up: who goes on with the others asks no more often for that
-            self._retry_s[None] = time.monotonic() + backoff_s(self._settings.retry_ms, 1)
+            self._retry_s[None] = time.monotonic() + backoff_s(self._settings.retry_ms, 1, random.random())
         for partition, reading in lost.items():
             self._refused(partition, reading, self._links.why_lost(partition))
 
@@ -370,7 +373,7 @@ class Fetcher:
 
     def _wait(self, reading: PartitionReading) -> None:
         reading.failures += 1
-        reading.retry_s = time.monotonic() + backoff_s(self._settings.retry_ms, reading.failures)
+        reading.retry_s = time.monotonic() + backoff_s(self._settings.retry_ms, reading.failures, random.random())
 
 
 def has_steps_left(loop: asyncio.AbstractEventLoop) -> bool:

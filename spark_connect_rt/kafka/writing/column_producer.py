@@ -31,9 +31,11 @@ from spark_connect_rt.kafka.writing.producer_client import ProducerClient
 from spark_connect_rt.kafka.writing.record_places import RecordPlaces
 from spark_connect_rt.kafka.writing.shared_clients import SharedLoop
 from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
+from spark_connect_rt.ports import cluster_contact
 from spark_connect_rt.protocol.ids import TopicPartition
 
 CLOSE_LIMIT_S = 5.0
+CONTACT_EACH_S = 2.0
 log = logging.getLogger(__name__)
 
 
@@ -55,6 +57,7 @@ class ColumnProducer:
         self._skips = False
         self._refused: list[ConnectError] = []
         self._end_by_s = math.inf
+        self._is_watched = self._gets_on = False
         self._on_empty: Callable[[], None] | None = None
         self._start(self._new_sender(settings))
 
@@ -96,6 +99,9 @@ class ColumnProducer:
             self._bytes += size
             # The loop is closed only behind a failure.
             self._hand_over(Produced(batch, int(self._clock_s() * 1000), until_s, sizes))
+            if not self._is_watched:
+                self._is_watched = True
+                self._loop.call_soon_threadsafe(self._watch_contact)  # in the context of this thread
 
     def _too_large(self, size: int) -> ConnectError:
         doing = f"producing a record of {size} bytes with max.request.size={self._settings.request_bytes}"
@@ -189,6 +195,19 @@ class ColumnProducer:
         if not self._records:
             self._say_empty()
 
+    def _watch_contact(self) -> None:
+        """Say now and then whether the brokers take what is under way."""
+        servers = self._settings.client["bootstrap_servers"]
+        with self._changed:
+            gets_on, self._gets_on = self._gets_on or not self._records, False
+            self._is_watched = self._records > 0 and self._failure is None
+        if gets_on:
+            cluster_contact.found(servers)
+        elif self._sender.last_error:
+            cluster_contact.lost(servers, self._sender.last_error)
+        if self._is_watched:
+            self._loop.call_later(CONTACT_EACH_S, self._watch_contact)
+
     def _delivered(self, place: TopicPartition, written: Written, rows: Rows) -> None:
         records = len(rows.sizes)
         with self._changed:
@@ -196,6 +215,7 @@ class ColumnProducer:
                 self._runs.note(place.topic, place.partition, written.offset, records)
             if self._settings.reports_records:
                 self._places.note(place, written.offset, rows.columns, rows.now_ms, written.appended_ms)
+            self._gets_on = True
             self._settle(rows)
 
     def _fail(self, error: Exception) -> None:

@@ -7,6 +7,7 @@ Must not: send records, decide where a transaction ends. Every call asks until i
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 from confluent_kafka import KafkaError as NamedError
 
+from spark_connect_rt.backoff import Backoff
 from spark_connect_rt.errors import FencedError
 from spark_connect_rt.kafka.aiokafka_parts import (
     AddPartitionsToTxnRequest,
@@ -43,7 +45,7 @@ class TransactionCoordinator:
         self.transactional_id = transactional_id
         self.last_error = ""
         self._timeout_ms = timeout_ms
-        self._most_pause_s = max(retry_backoff_ms / 1000, FIRST_PAUSE_S)
+        self._pause_s = Backoff(FIRST_PAUSE_S, max(retry_backoff_ms / 1000, FIRST_PAUSE_S))
         self._producer: tuple[int, int] | None = None  # id and epoch
         self._added = set[TopicPartition]()
         self._wanted = set[TopicPartition]()
@@ -123,7 +125,7 @@ class TransactionCoordinator:
 
     async def _answer(self, request: Any, code_of: Callable[[Any], int], doing: str, fine: tuple[int, ...] = ()) -> Any:
         """Ask until there is an answer that is not "later"; return it."""
-        pause_s = FIRST_PAUSE_S
+        failures = 0
         while True:
             answer = await self._tried(self._asked(request), doing)
             code = self._most_severe(answer, code_of)
@@ -137,8 +139,8 @@ class TransactionCoordinator:
                 raise connect_error(NamedError(code), f"{doing} {self.transactional_id}")
             if code in _MOVED:
                 self._node = None
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, self._most_pause_s)
+            failures += 1
+            await asyncio.sleep(self._pause_s.wait(failures, random.random()))
 
     def _most_severe(self, answer: Any, code_of: Callable[[Any], int]) -> int:
         """Return the code of an answer; of none, that the coordinator must be looked for."""

@@ -46,6 +46,7 @@ class TaskMeasures:
         self._host = 0
         self._of_host: dict[str, Mapping[str, float]] = {}  # half -> totals of the present hosting
         self._calls: dict[str, tuple[str, int]] = {}  # half -> call, since when
+        self._away: dict[str, tuple[str, int]] = {}  # half -> that brokers do not answer, since when
         self._values: dict[str, float] = {}  # what something is now, in the present hosting
         self._totals: Counter[str] = Counter()
         self._samples: deque[_Sample] = deque()
@@ -53,7 +54,8 @@ class TaskMeasures:
     def take(self, event: TaskMeasured, now_ms: int) -> None:
         """Add one report; totals of another hosting start from 0."""
         if event.host != self._host:
-            self._host, self._of_host, self._calls, self._values = event.host, {}, {}, {}
+            self._host, self._of_host, self._values = event.host, {}, {}
+            self.forget_calls()
         self.where = event.where or self.where
         before = self._of_host.get(event.half, {})
         self._values.update({name: number for name, number in event.totals.items() if is_value(name)})
@@ -66,6 +68,9 @@ class TaskMeasures:
         self._calls.pop(event.half, None)
         if event.call:
             self._calls[event.half] = (event.call, now_ms - event.call_ms)
+        self._away.pop(event.half, None)
+        if event.away:
+            self._away[event.half] = (event.away, now_ms - event.away_ms)
         self._keep(now_ms, added, event.longest)
 
     def committed(self, now_ms: int, took_ms: int, *, good: bool) -> None:
@@ -81,6 +86,11 @@ class TaskMeasures:
     def forget_calls(self) -> None:
         """The run is paused or begins to run: what was reported before is over."""
         self._calls.clear()
+        self._away.clear()
+
+    def away(self) -> tuple[tuple[str, int], ...]:
+        """Return which brokers did not answer at the last report, and since when."""
+        return tuple(self._away.values())
 
     def waiting(self) -> int:
         """Return how many records were read of a sink's topics and not taken by its task, or dropped, yet."""

@@ -163,7 +163,13 @@ class WorkerTask:
             elif self._behind_since_ms is None:
                 self._behind_since_ms = now_ms
             measures = self._measures
-            return Movement(measures.moved_at_ms, self._behind_since_ms, measures.calls(), self._services.patience_ms)
+            return Movement(
+                measures.moved_at_ms,
+                self._behind_since_ms,
+                measures.calls(),
+                self._services.patience_ms,
+                away=measures.away(),
+            )
 
     def actual(self) -> Actual:
         """Return how it stands, for the work plan."""

@@ -56,6 +56,8 @@ def task_measured(launch: TaskLaunch, message: Message) -> TaskMeasured:
         call_ms=message.get("call_ms", 0),
         positions=tuple(decode_offsets(message.get("positions", ())).items()),
         where=message.get("where", ""),
+        away=message.get("away", ""),
+        away_ms=message.get("away_ms", 0),
     )
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.errors import TimedOutError
+from spark_connect_rt.ports.cluster_contact import listen
 from spark_connect_rt.ports.management.log_subjects import working_for
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.frames import Row, RowKind
@@ -139,6 +140,7 @@ class Lane(ABC, threading.Thread):
     def run(self) -> None:
         """Thread body: take rows until ENDED; a failure is reported once, later rows are dropped."""
         working_for(self.launch.task)
+        listen(self.meter.contact)
         try:
             self._guarded(self.begin)
             ended = False

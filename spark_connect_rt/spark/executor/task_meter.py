@@ -39,9 +39,11 @@ class TaskMeter:
         self._gauges: dict[str, float] = {}  # changed since their last report
         self._call: tuple[str, float] | None = None  # its name, and since when
         self._elsewhere: tuple[str, float] | None = None  # the same, of the process that runs the task's code
+        self._away: dict[str, tuple[str, float]] = {}  # servers that do not answer -> why, and since when
         self._changed = True  # since ``news`` was last asked
         self._reported_moved = -1.0  # the first report comes anyway: it says where the task is
         self._reported_call = False
+        self._reported_away = False
 
     @contextmanager
     def call(self, name: str, *, counted: bool = True) -> Iterator[None]:
@@ -100,6 +102,14 @@ class TaskMeter:
         """Take note of the call the task's code is in, where another process runs it; empty: in none. Any thread."""
         self._elsewhere = (call, since_s) if call else None
 
+    def contact(self, servers: str, why: str) -> None:
+        """Take what a client says of a cluster, see ``ports.cluster_contact.OnContact``. Any thread."""
+        if not why:
+            if servers in self._away:
+                self._away = {one: since for one, since in self._away.items() if one != servers}
+        elif servers not in self._away:
+            self._away = {**self._away, servers: (why, time.monotonic())}
+
     def reached(self, name: str, number: float) -> None:
         """Take note of a number, of which only the greatest since the last report counts."""
         if number > self._longest.get(name, -math.inf):
@@ -107,7 +117,9 @@ class TaskMeter:
 
     def news(self, now_s: float, *, anyway: bool = False) -> dict[str, Any] | None:
         """Return the fields of a report if anything moved, or a call is long or no longer long. The asking thread."""
-        if not (self._changed or self._call or self._elsewhere or self._reported_call or anyway):
+        away = self._away
+        told = self._reported_call or self._reported_away
+        if not (self._changed or self._call or self._elsewhere or told or away or anyway):
             return None  # of an idle task; it is asked each second
         self._changed = False
         call = min((one for one in (self._call, self._elsewhere) if one), key=lambda one: one[1], default=None)
@@ -115,13 +127,16 @@ class TaskMeter:
         totals = dict(self._totals)
         moved = sum(number for name, number in totals.items() if _is_news(name))
         gauges, self._gauges = self._gauges, {}
-        if moved == self._reported_moved and not long_call and not self._reported_call and not gauges and not anyway:
+        if moved == self._reported_moved and not (long_call or told or away or gauges or anyway):
             return None
-        self._reported_moved, self._reported_call = moved, long_call
+        self._reported_moved, self._reported_call, self._reported_away = moved, long_call, bool(away)
         longest, self._longest = self._longest, {}
         fields: dict[str, Any] = {"half": self._half, "totals": totals | gauges, "longest": longest, "where": where()}
         if call is not None and long_call:
             fields |= {"call": call[0], "call_ms": int((now_s - call[1]) * 1000)}
+        if away:
+            servers, (why, since_s) = min(away.items(), key=lambda one: one[1][1])
+            fields |= {"away": f"no broker at {servers} answers: {why}", "away_ms": int((now_s - since_s) * 1000)}
         return fields
 
 

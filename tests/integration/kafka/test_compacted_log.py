@@ -88,6 +88,7 @@ class TestKafkaFencedWriter(FencedWriterContract):
         paused.begin_transaction()
         paused.produce(topic, b"zombie", b"a")
         paused.flush(20)  # in the topic, not committed: its worker was suspended here
+        assert read_topic(clients.consumer, topic, 1) == []  # commands do not wait for it
         leader = self.new_writer(topic, topic)
         leader.claim(LIMIT_MS)
         leader.write([(b"a", b"leader")], LIMIT_MS)
@@ -267,7 +268,7 @@ class TestKafkaCompactedLog(CompactedLogContract):
             log.stop()
             last = {
                 record.partition: record.value
-                for record in read_topic(self.admin, clients_of(self.broker.bootstrap_servers).consumer, topic, 4)
+                for record in read_topic(clients_of(self.broker.bootstrap_servers).consumer, topic, 4)
             }
             assert {number: last[number] for number in places} == places
             assert last[partition_of(key)] == value

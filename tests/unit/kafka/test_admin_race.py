@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.errors import BadConfigError, ConnectError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.error_mapping import connect_error
 
@@ -18,9 +18,11 @@ class RacedAdmin(KafkaAdmin):
     def __init__(self, code: int, times: int) -> None:
         super().__init__({"bootstrap.servers": "127.0.0.1:1"})
         self._code, self._left = code, times
+        self._unknown = 3  # answers before a broker knows the topic
 
     def partition_count(self, topic: str, timeout_ms: int = 0) -> int | None:
-        return None
+        self._unknown -= 1
+        return None if self._unknown >= 0 else 5
 
     def create_topic(self, spec: TopicSpec, timeout_ms: int = 0) -> bool:
         return False
@@ -36,6 +38,13 @@ class RacedAdmin(KafkaAdmin):
 def test_a_broker_that_does_not_know_the_new_topic_yet_is_asked_again() -> None:
     admin = RacedAdmin(KafkaError.UNKNOWN_TOPIC_OR_PART, times=3)
     assert admin.ensure_compacted(SPEC, timeout_ms=10_000) == 5
+    admin.close()
+
+
+def test_the_count_of_a_topic_that_another_worker_created_is_asked_for_not_assumed() -> None:
+    admin = RacedAdmin(0, times=0)
+    with pytest.raises(BadConfigError, match="5 partitions, must be 1"):
+        admin.ensure_compacted(TopicSpec("configs", 1), exact_partitions=1, timeout_ms=10_000)
     admin.close()
 
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import queue
+import subprocess
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_connect_rt.kafka.logs import bulk_read_process
 from spark_connect_rt.kafka.logs.bulk_read_process import MOST_PROCESSES, SHARE_FROM_COUNT, shares
 
 
@@ -15,6 +21,24 @@ def test_a_short_topic_is_read_by_one() -> None:
 
 def test_the_longest_partitions_come_first() -> None:
     assert shares({0: 10, 1: 40, 2: 30, 3: 10}, 20, cpus=2) == [[1, 3], [2, 0]]
+
+
+def test_a_process_that_the_kernel_does_not_end_is_left_and_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Held:
+        pid = 7
+        stdin, stdout = io.BytesIO(), io.BytesIO()
+
+        def kill(self) -> None: ...
+
+        def wait(self, limit_s: float) -> None:
+            raise subprocess.TimeoutExpired("x", limit_s)
+
+    monkeypatch.setattr(bulk_read_process.subprocess, "Popen", lambda *_, **__: Held())
+    process = bulk_read_process.BulkReadProcess("offsets", {}, {0: 0}, {0: 1}, queue.SimpleQueue())
+    process.close()
+    assert "topic offsets: process 7, which read it, is killed and not gone" in caplog.text
 
 
 @given(

@@ -61,4 +61,4 @@ def test_java_s_defaults_and_what_is_said() -> None:
 
 
 def test_the_wait_doubles_up_to_its_limit() -> None:
-    assert [backoff_s((100, 1_000), failures) for failures in (0, 1, 2, 4, 5, 1_000)] == [0, 0.1, 0.2, 0.8, 1, 1]
+    assert [backoff_s((100, 1_000), failures, 0.5) for failures in (0, 1, 2, 4, 5, 1_000)] == [0, 0.1, 0.2, 0.8, 1, 1]

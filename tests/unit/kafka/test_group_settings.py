@@ -47,7 +47,7 @@ def test_servers_and_the_client_id() -> None:
 
 def test_back_off_doubles_up_to_its_maximum() -> None:
     settings = settings_of(LEAST)
-    assert [settings.backoff_ms(n) for n in (1, 2, 3, 4, 5, 6, 400)] == [100, 200, 400, 800, 1_000, 1_000, 1_000]
+    assert [settings.backoff_ms(n, 0.5) for n in (1, 2, 3, 4, 5, 6, 400)] == [100, 200, 400, 800, 1_000, 1_000, 1_000]
 
 
 def test_every_problem_is_reported_at_once() -> None:

@@ -6,7 +6,7 @@ from spark_connect_rt.kafka.topic_watch import LISTED_AFTER_MS, MOST_LOOKED_FOR,
 
 
 def subscribed(*names: str) -> TopicWatch:
-    watch = TopicWatch(retry_ms=100, retry_max_ms=1_000)
+    watch = TopicWatch(100, 1_000, lambda: 0.5)
     watch.doubt(names, now_ms=0)
     return watch
 

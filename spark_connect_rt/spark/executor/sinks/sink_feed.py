@@ -17,6 +17,7 @@ import orjson
 import pyarrow as pa
 
 from spark_connect_rt.errors import RetriableError, ShuttingDownError
+from spark_connect_rt.ports.cluster_contact import listen
 from spark_connect_rt.ports.executor_clients import BatchConsumer, ExecutorClients
 from spark_connect_rt.ports.management.log_subjects import working_for
 from spark_connect_rt.ports.task_runner import TaskLaunch
@@ -81,6 +82,7 @@ class SinkFeed(threading.Thread):
     def run(self) -> None:
         """Thread body: nothing escapes but rows."""
         working_for(self.task)
+        listen(self.meter.contact)
         try:
             try:
                 self._feed_until_stopped()

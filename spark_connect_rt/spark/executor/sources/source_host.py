@@ -17,6 +17,7 @@ from spark_connect_rt.config.worker.exactly_once import Boundary, interval_ms
 from spark_connect_rt.errors import ConnectError, ShuttingDownError
 from spark_connect_rt.pipeline.source_pipeline import ConvertedBatch
 from spark_connect_rt.pipeline.transaction_boundaries import End, TransactionBoundaries
+from spark_connect_rt.ports.cluster_contact import listen
 from spark_connect_rt.ports.executor_clients import DeliveryReports, ExecutorClients
 from spark_connect_rt.ports.management.log_subjects import working_for
 from spark_connect_rt.ports.task_runner import TaskLaunch
@@ -76,6 +77,7 @@ class SourceHost(threading.Thread):
     def run(self) -> None:
         """Thread body: nothing escapes but rows."""
         working_for(self.task)
+        listen(self.meter.contact)
         try:
             try:
                 self._run_task()
