@@ -103,6 +103,8 @@ def test_no_folder_is_large() -> None:
 # Modules at the top of threads and calls that run plug-ins' code. Not among them: where only an ``Exception`` may be a
 # record's fault (the pipeline, put_delivery.py), and whatever else is raised fails the task.
 CALLS_PLUGINS = (
+    "java_host/latest_config.py",
+    "runtime/herder/steps/health.py",
     "runtime/worker/config_reloads.py",
     "runtime/worker/expected_tasks.py",
     "runtime/worker/launches.py",

@@ -26,7 +26,7 @@ def _looked_up(deps: HerderDependencies, config: Mapping[str, str]) -> Mapping[s
         return given
     try:
         return deps.resolve(given)
-    except Exception as error:  # noqa: BLE001 - a provider is a plug-in, and its message may hold a secret
+    except BaseException as error:  # noqa: BLE001 - a provider is a plug-in, and its message may hold a secret
         log.warning(
             "a reference in %s cannot be looked up and counts for nothing: %s", sorted(given), type(error).__name__
         )
