@@ -23,6 +23,6 @@ def latest_config(resolved: Callable[[], Mapping[str, str]]) -> Mapping[str, Any
     """Return the answer: {"config": {...}}, or {"error": ...} where a provider refuses: the task's call raises it."""
     try:
         return {"config": dict(resolved())}
-    except Exception as error:  # noqa: BLE001 - a provider is plug-in code
+    except BaseException as error:  # noqa: BLE001 - a provider is plug-in code
         log.warning("the references of a task's configuration cannot be replaced: %s", error)
         return {"error": str(error)}

@@ -123,7 +123,7 @@ def _pieces(kind: Any, value: Any) -> Iterator[bytes]:
         yield kind.encode(value)
 
 
-class InvalidRecordError(BrokerResponseError):
+class InvalidRecordError(BrokerResponseError):  # type: ignore[misc]
     """A broker refuses a record for what it is: without a key, for one, in a topic that is compacted (KIP-467)."""
 
     errno = 87

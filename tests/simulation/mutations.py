@@ -186,7 +186,7 @@ def moved_runs_are_not_drained(patch: Patch) -> None:
 
 
 def lost_runs_are_left(patch: Patch) -> None:
-    patch.setattr(Engine, "_recover", lambda engine, run, slot, error: None)
+    patch.setattr(Engine, "_recover", lambda engine, run, what, error, neighbours: None)
 
 
 def failed_writes_answer_success(patch: Patch) -> None:

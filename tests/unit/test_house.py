@@ -142,6 +142,8 @@ def test_the_check_finds_both_forms() -> None:
 # Modules at the top of threads and calls that run plug-ins' code. Not among them: where only an ``Exception`` may be a
 # record's fault (the pipeline, put_delivery.py), and whatever else is raised fails the task.
 CALLS_PLUGINS = (
+    "java_host/latest_config.py",
+    "runtime/herder/steps/health.py",
     "runtime/worker/config_reloads.py",
     "runtime/worker/expected_tasks.py",
     "runtime/worker/launches.py",

@@ -294,8 +294,12 @@ class HostedTask:
         self.alive = True
         self._truth.began(self._live)
         if str(self.task) in self._place.launcher.killers:
-            self._scheduler.later(KILLER_MS, lambda: self.alive and self._place.lose("the reader process died"))
+            self._scheduler.later(KILLER_MS, self._kill)
         self._go_on()
+
+    def _kill(self) -> None:
+        if self.alive:
+            self._place.lose("the reader process died")
 
     def _go_on(self) -> None:
         if self._paused:

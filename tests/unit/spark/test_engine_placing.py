@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
+from spark_connect_rt.planning.slot_losses import LossLimits
 from spark_connect_rt.ports.java_code import JavaCode
 from spark_connect_rt.ports.task_runner import Expect, Start, Stop, TaskEvent, TaskWaiting
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.spark.driver.engine import Engine
 from spark_connect_rt.spark.driver.model import EngineSettings
-from spark_connect_rt.spark.driver.slices import OnSliceEvent, SliceConnected
+from spark_connect_rt.spark.driver.slices import OnSliceEvent, SliceConnected, SliceGone
 from spark_connect_rt.spark.executor.control_wire import decode_java
 from spark_connect_rt.testing.memory_executor_clients import wait_until
 from tests.unit.spark.test_revocations import Slice, Slices, Story, sink_launch
@@ -93,3 +95,56 @@ def test_a_task_that_is_expected_is_told_to_the_slot_that_it_would_get_and_is_no
     assert one.told[1]["worker_config"] == EXPECTED.worker_config
     story.engine.close(10)
     assert [event for event in story.events if event.task == EXPECTED.task] == []
+
+
+def test_a_suspect_that_gets_no_core_shares_a_slot_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Short(Slice):
+        """The fourth slot gets no core."""
+
+        def __init__(self, slice_id: int, on_event: OnSliceEvent) -> None:
+            starved = slice_id == 4
+            super().__init__(
+                slice_id, lambda event: on_event(event) if not starved or event != SliceConnected(4) else None
+            )
+
+    monkeypatch.setattr("tests.unit.spark.test_revocations.Slice", Short)
+    slices, events = Slices(), list[TaskEvent]()
+    settings = EngineSettings(prewarm=False, housekeeping_ms=10, losses=LossLimits(backoff_ms=1), apart_patience_ms=100)
+    engine = Engine(slices, settings)
+    engine.open(events.append, lambda task, partitions: [])
+    for name in ("a", "b"):
+        engine.do(Start(sink_launch(name)))
+    for number in (0, 1):  # twice they are lost together
+        wait_until(lambda number=number: len(slices.all) == number + 1 and slices.all[number].ops() == ["start"] * 2)  # type: ignore[misc]
+        slices.on_event(SliceGone(number + 1, "the reader process died"))
+    wait_until(lambda: [one.ops() for one in slices.all[2:]] == [["start"], []])  # apart, as far as there are cores
+    wait_until(lambda: slices.all[2].ops() == ["start"] * 2)
+    assert slices.all[3].aborted.wait(5)
+    assert events == []
+    engine.close(10)
+
+
+def test_what_fits_into_an_open_slot_does_not_wait_for_one_that_cannot_be_opened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Failing(Slice):
+        """Only the first slot can be opened."""
+
+        def __init__(self, slice_id: int, on_event: OnSliceEvent) -> None:
+            super().__init__(slice_id, on_event if slice_id == 1 else lambda event: None)
+            if slice_id > 1:
+                on_event(SliceGone(slice_id, "[Errno 28] No space left on device"))
+
+    monkeypatch.setattr("tests.unit.spark.test_revocations.Slice", Failing)
+    slices, events = Slices(), list[TaskEvent]()
+    engine = Engine(slices, EngineSettings(prewarm=False, housekeeping_ms=10))
+    engine.open(events.append, lambda task, partitions: [])
+    engine.do(Start(sink_launch("a")))
+    wait_until(lambda: [one.ops() for one in slices.all] == [["start"]])
+    alone = replace(sink_launch("alone"), connector_config={"connectrt.isolation": "process"})
+    engine.do(Start(alone))
+    wait_until(lambda: len(slices.all) >= 3)
+    engine.do(Start(sink_launch("b")))
+    wait_until(lambda: slices.all[0].ops() == ["start"] * 2)
+    assert events == []  # and the other waits
+    engine.close(10)

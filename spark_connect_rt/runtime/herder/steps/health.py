@@ -26,7 +26,7 @@ def _looked_up(deps: HerderDependencies, config: StoredConfig) -> Mapping[str, s
     given = config.only(_NAMES)
     try:
         return given.resolved(deps.resolve)
-    except Exception as error:  # noqa: BLE001 - a provider is a plug-in, and its message may hold a secret
+    except BaseException as error:  # noqa: BLE001 - a provider is a plug-in, and its message may hold a secret
         log.warning(
             "a reference in %s cannot be looked up and counts for nothing: %s",
             sorted(given.written()),

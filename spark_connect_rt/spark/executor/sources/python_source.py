@@ -233,11 +233,15 @@ class PythonSource(HostedSource):
         except BaseException:
             log.exception("task=%s: %s failed, ignored", self.parts.launch.task, hook.__name__)
 
+    def _take_last_reports(self) -> None:
+        self.durable(self.parts.output.take_durable())
+
     def stop(self) -> None:
         """See HostedSource."""
         if self._task is None:
             return
-        for step in (lambda: self.durable(self.parts.output.take_durable()), self._task.stop, self._pipeline.close):
+        steps: tuple[Callable[[], object], ...] = (self._take_last_reports, self._task.stop, self._pipeline.close)
+        for step in steps:
             try:
                 step()
             except BaseException:
