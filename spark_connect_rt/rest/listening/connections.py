@@ -66,7 +66,7 @@ class Connections:
 
     def close_idle(self, count: int) -> int:
         """Close up to ``count`` idle connections, those first that were active longest ago; return how many."""
-        idle = []
+        idle: list[Connection] = []
         for connection in self._open:
             if len(idle) >= count:
                 break
