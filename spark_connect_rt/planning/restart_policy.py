@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from spark_connect_rt.backoff import Backoff
 from spark_connect_rt.config.worker.health_config import HealthSettings
 
 _ERROR_LINE = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?::|$)")
@@ -65,8 +66,11 @@ def error_of(trace: str) -> str:
     return "\n".join(behind[starts[0] :] if starts else lines[-1:])
 
 
-def decide_restart(settings: HealthSettings, failures: Sequence[Failure]) -> RestartVerdict:
-    """Decide about the newest of ``failures``: oldest first, each but the last was followed by a restart."""
+def decide_restart(settings: HealthSettings, failures: Sequence[Failure], chance: float) -> RestartVerdict:
+    """Decide about the newest of ``failures``: oldest first, each but the last was followed by a restart.
+
+    ``chance`` from 0 to 1 spreads the restarts of what failed at one instant (``Backoff.wait``).
+    """
     newest = failures[-1]
     recent = [one for one in failures if newest.at_ms - one.at_ms < settings.errors_restart_window_ms]
     attempt = len(recent)
@@ -79,9 +83,8 @@ def decide_restart(settings: HealthSettings, failures: Sequence[Failure]) -> Res
     if attempt > settings.errors_restart_max:
         why = f"{settings.errors_restart_max} restarts within {settings.errors_restart_window_ms} ms did not help"
         return RestartVerdict(attempt - 1, None, why)
-    # Far fewer doublings than would overflow anything lead past every longest delay.
-    delay_ms = min(settings.errors_restart_delay_max_ms, settings.errors_restart_delay_ms * 2 ** min(attempt - 1, 40))
-    return RestartVerdict(attempt, newest.at_ms + delay_ms)
+    delays = Backoff(settings.errors_restart_delay_ms, settings.errors_restart_delay_max_ms)
+    return RestartVerdict(attempt, newest.at_ms + int(delays.wait(attempt, chance)))
 
 
 def _in_a_row(failures: Sequence[Failure]) -> int:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from spark_connect_rt.backoff import Backoff
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import ConnectError
 
 _REFERENCE_OPENS = "${"
+_RETRIES = Backoff(first=250, longest=60_000)
 
 
 def enforces(connector_config: Mapping[str, str]) -> bool:
@@ -106,6 +108,9 @@ def task_configs_changed(
     return None
 
 
-def retry_delay_ms(attempt: int) -> int:
-    """Return how long to wait before attempt ``attempt`` + 1 (from 0) to hand in task configs: 250 ms to 60 s."""
-    return int(min(250 * 2 ** min(attempt, 20), 60_000))
+def retry_delay_ms(attempt: int, chance: float) -> int:
+    """Return how long to wait before attempt ``attempt`` + 1 (from 0) to hand in task configs: 250 ms to 60 s.
+
+    ``chance`` from 0 to 1 spreads the waits of many connectors (``Backoff.wait``).
+    """
+    return int(_RETRIES.wait(attempt + 1, chance))

@@ -8,11 +8,13 @@ Whatever is wrong with the topic or the network, connectors that run go on.
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from spark_connect_rt.backoff import Backoff
 from spark_connect_rt.errors import ConnectError, NotFoundError, PluginInUseError
 from spark_connect_rt.plugin_install.folders import InstalledPlugin
 from spark_connect_rt.plugin_install.installer import Installer
@@ -215,7 +217,8 @@ class GroupInstalls:
         try:
             self._installer.install_recorded(plugin)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one, the others are installed
-            wait_s = min(RETRY_MAX_S, RETRY_FIRST_S * 2**tries)
+            # With jitter: each worker of the group fetches from the same server.
+            wait_s = Backoff(RETRY_FIRST_S, RETRY_MAX_S).wait(tries + 1, random.random())
             self._failures[plugin.folder] = _Failure(plugin, str(error), tries + 1, time.monotonic() + wait_s)
             log.warning("plugin=%s cannot be installed here, tried again in %.0f s: %s", plugin.folder, wait_s, error)
 

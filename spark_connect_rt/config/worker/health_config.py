@@ -36,7 +36,8 @@ HEALTH = ConfigDef(
             Type.LONG,
             5_000,
             LOW,
-            "Wait before the first restart, ms; each further one within the window waits twice as long.",
+            "Wait before the first restart, ms; each further one within the window waits twice as long. A fifth more "
+            "or less, so that tasks that failed together do not restart together.",
             AtLeast(0),
             GROUP,
             2,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
+import random
 from collections.abc import Callable
 
+from spark_connect_rt.backoff import Backoff
 from spark_connect_rt.errors import ConnectError
 
 log = logging.getLogger(__name__)
@@ -17,10 +19,18 @@ _LONGEST_WAIT_MS = 60_000
 class PassTimes:
     """The times of one unit of work. All in ms of ``now_ms``, the wall clock."""
 
-    def __init__(self, interval_ms: int, retries: int, backoff_ms: int, now_ms: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        interval_ms: int,
+        retries: int,
+        backoff_ms: int,
+        now_ms: Callable[[], float],
+        chance: Callable[[], float] = random.random,
+    ) -> None:
         """``interval_ms``: from the end of a pass to the next; ONCE: there is no next."""
+        self._chance = chance
         self.now_ms = now_ms
-        self._interval_ms, self._retries, self._backoff_ms = interval_ms, retries, backoff_ms
+        self._interval_ms, self._retries, self._backoff = interval_ms, retries, Backoff(backoff_ms, _LONGEST_WAIT_MS)
         self._failures = 0
         self.due_ms = 0.0
         """When to read."""
@@ -45,6 +55,6 @@ class PassTimes:
         if final or self._failures > self._retries:
             message = f"{name} failed {self._failures} times in a row: {error}"
             raise ConnectError(message, code=FAILED_TOO_OFTEN) from error
-        wait_ms = min(_LONGEST_WAIT_MS, self._backoff_ms * 2 ** (self._failures - 1))
+        wait_ms = self._backoff.wait(self._failures, self._chance())
         log.warning("%s failed, read again in %d ms: %s", name, wait_ms, error)
         self.due_ms = self.now_ms() + wait_ms

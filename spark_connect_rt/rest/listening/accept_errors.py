@@ -51,12 +51,12 @@ class AcceptErrors:
     def __init__(
         self,
         reserved: ReservedDescriptors,
-        close_idle: Callable[[int], int],
+        lower: Callable[[float], None],
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``close_idle`` closes up to so many idle connections and returns how many it closed."""
+        """``lower`` has fewer connections open for a while; it takes the time, s."""
         self._reserved = reserved
-        self._close_idle = close_idle
+        self._lower = lower
         self._now_s = now_s
         self._count = 0
         self._logged_s = -LOG_EVERY_S
@@ -69,7 +69,7 @@ class AcceptErrors:
             return
         self._count += 1
         self._reserved.release()
-        self._close_idle(RESERVED)
+        self._lower(self._now_s())
         self.report(error)
 
     def report(self, error: OSError) -> None:

@@ -36,7 +36,7 @@ class CalmServer(uvicorn.Server):
         if self.lifespan.should_exit:
             raise RuntimeError("the application did not start")
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(AcceptErrors(self._reserved, self.connections.close_idle))
+        loop.set_exception_handler(AcceptErrors(self._reserved, self.connections.lower, loop.time))
         self._reserved.hold()
         tls: dict[str, Any] = {"ssl_handshake_timeout": REQUEST_LIMIT_S} if self.config.ssl else {}
         self.servers = []

@@ -14,6 +14,8 @@ EXTRA_MAX = 32
 """Connections beyond the limit that are still accepted while all others are busy: for ``/health``."""
 REQUEST_LIMIT_S = 30.0
 """From the connect, or the first byte of a request, to the end of its head; and from there to the end of its body."""
+LOWERED_S = 60.0
+"""How long fewer connections are taken after the process had no files left."""
 BODY_BYTES_PER_S = 65_536
 """A body that comes as fast as this may take longer: its limit grows with what has arrived."""
 
@@ -37,6 +39,8 @@ class Connections:
     def __init__(self, most: int = CONNECTIONS_MAX) -> None:
         """``most``: how many may be open at once."""
         self._most = most
+        self._lowered_to: int | None = None
+        self._lowered_until_s = 0.0
         self._open: dict[Connection, None] = {}
 
     def __len__(self) -> int:
@@ -48,11 +52,22 @@ class Connections:
         At the limit the idle connection that was active longest ago is closed for it. While all are busy the next
         ``EXTRA_MAX`` are beyond the limit (False), and what comes after these is closed.
         """
-        within = len(self._open) < self._most or self.close_idle(1) > 0
+        most = self._most if self._lowered_to is None else self._lowered_to
+        within = len(self._open) < most or self.close_idle(1) > 0
         self._open[connection] = None
-        if len(self._open) > self._most + EXTRA_MAX:
+        if len(self._open) > most + EXTRA_MAX:
             self._end(connection)
         return within
+
+    def lower(self, now_s: float) -> None:
+        """Take no more than half of what is open, for a minute: the process has no files left for more.
+
+        Then an idle connection makes room for each new one before the next shortage.
+        """
+        self._lowered_until_s = now_s + LOWERED_S
+        if self._lowered_to is None:
+            self._lowered_to = max(1, len(self._open) // 2)
+            self.close_idle(len(self._open) - self._lowered_to)
 
     def active(self, connection: Connection) -> None:
         """Note that a connection was used just now."""
@@ -66,7 +81,7 @@ class Connections:
 
     def close_idle(self, count: int) -> int:
         """Close up to ``count`` idle connections, those first that were active longest ago; return how many."""
-        idle = []
+        idle: list[Connection] = []
         for connection in self._open:
             if len(idle) >= count:
                 break
@@ -78,6 +93,8 @@ class Connections:
 
     def close_late(self, now_s: float) -> int:
         """Close the connections whose clients take too long; return how many. Called once a second."""
+        if now_s >= self._lowered_until_s:
+            self._lowered_to = None
         late = [connection for connection in self._open if connection.is_late(now_s)]
         for connection in late:
             self._end(connection)

@@ -14,8 +14,8 @@ from spark_connect_rt.errors import as_error
 T = TypeVar("T")
 
 
-def answered(call: Callable[[], T]) -> Future[T]:
-    """Return what a call answered at once, or its error."""
+def answered(call: Callable[[], T | Future[T]]) -> Future[T]:
+    """Return what a call answered at once, or its error, or what a Future gets that it returned."""
     answer: Future[T] = Future()
     answer_by(answer, call)
     return answer

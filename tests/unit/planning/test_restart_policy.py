@@ -2,12 +2,14 @@
 
 import traceback
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from spark_connect_rt.config.worker.health_config import HealthSettings
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.planning.restart_policy import Failure, decide_restart, error_of
+from spark_connect_rt.planning import restart_policy
+from spark_connect_rt.planning.restart_policy import Failure, RestartVerdict, error_of
 
 POLICY = HealthSettings.of(
     {
@@ -20,6 +22,10 @@ POLICY = HealthSettings.of(
     }
 )
 BAD_LINE = "ValueError: line 7 is bad"
+
+
+def decide_restart(policy: Any, seen: Any, chance: float = 0.5) -> RestartVerdict:
+    return restart_policy.decide_restart(policy, seen, chance)
 
 
 def failures(*at_ms: int, error: str = "OSError: away", moved: bool = False) -> list[Failure]:
@@ -107,3 +113,10 @@ def test_a_connector_says_it_else_the_worker_else_the_default() -> None:
     assert settings.errors_restart_policy == "backoff"
     assert (settings.errors_restart_max, settings.errors_restart_poison) == (2, 3)
     assert HealthSettings.of({}).errors_restart_policy == "none"
+
+
+def test_restarts_of_what_failed_together_are_spread() -> None:
+    first = [decide_restart(POLICY, failures(0), chance).at_ms for chance in (0.0, 0.5, 1.0)]
+    assert first == [80, 100, 120]
+    longest = failures(*range(0, 40, 10))
+    assert decide_restart(replace(POLICY, errors_restart_max=10), [*longest, *failures(50)], 1.0).at_ms == 50 + 1_000

@@ -70,7 +70,8 @@ def test_a_set_is_rewritten_only_when_something_differs() -> None:
 
 
 def test_attempts_back_off_to_a_minute() -> None:
-    assert [retry_delay_ms(n) for n in (0, 1, 2, 8, 50)] == [250, 500, 1_000, 60_000, 60_000]
+    assert [retry_delay_ms(n, 0.5) for n in (0, 1, 2, 8, 50)] == [250, 500, 1_000, 60_000, 60_000]
+    assert (retry_delay_ms(1, 0.0), retry_delay_ms(1, 1.0)) == (400, 600)
 
 
 def test_requests_are_sent_to_the_leader_and_from_there_to_the_owner() -> None:

@@ -59,6 +59,24 @@ def test_a_late_client_is_closed_and_a_closed_one_forgotten() -> None:
     assert len(connections) == 0
 
 
+def test_after_a_shortage_half_as_many_connections_are_taken_for_a_minute() -> None:
+    connections = Connections(100)
+    clients = [Client() for _ in range(40)]
+    for one in clients:
+        connections.opened(one)
+    for now_s in (0.0, 1.0):
+        connections.lower(now_s)
+        assert (len(connections), [one.ended for one in clients]) == (20, [True] * 20 + [False] * 20)
+    assert connections.opened(Client())
+    assert (len(connections), clients[20].ended) == (20, True)
+    connections.close_late(60.9)
+    connections.opened(Client())
+    assert len(connections) == 20
+    connections.close_late(61.0)
+    connections.opened(Client())
+    assert len(connections) == 21
+
+
 @pytest.mark.parametrize(
     ("wanted", "descriptors", "listeners", "most"),
     [(1_024, 20_000, 1, 1_024), (1_024, 1_024, 1, 512), (1_024, 512, 2, 128), (8, 20_000, 1, 8), (1_024, 0, 0, 1)],
@@ -164,10 +182,10 @@ def test_an_answer_that_fails_fails_for_all_and_not_for_the_next() -> None:
 
 
 def test_a_shortage_is_logged_once_a_minute_with_a_count(caplog: pytest.LogCaptureFixture) -> None:
-    now_s, closed = [0.0], list[int]()
+    now_s, lowered = [0.0], list[float]()
     reserved = ReservedDescriptors(2)
     reserved.hold()
-    handler = AcceptErrors(reserved, lambda count: closed.append(count) or count, lambda: now_s[0])
+    handler = AcceptErrors(reserved, lowered.append, lambda: now_s[0])
     loop = asyncio.new_event_loop()
     context = {
         "message": "socket.accept() out of system resource",
@@ -184,5 +202,5 @@ def test_a_shortage_is_logged_once_a_minute_with_a_count(caplog: pytest.LogCaptu
     assert [record.exc_info for record in accept] == [None, None]
     assert "Too many open files (500 attempts" in accept[1].getMessage()
     assert len(caplog.records) == 3
-    assert len(closed) == 501
+    assert lowered == [0.0] * 500 + [LOG_EVERY_S]
     assert reserved.release() == 0

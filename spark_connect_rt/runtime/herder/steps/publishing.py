@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from spark_connect_rt.errors import FencedError
+from spark_connect_rt.planning.chances import chance_of
 from spark_connect_rt.planning.task_configs import retry_delay_ms, task_configs_changed
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
@@ -64,7 +65,7 @@ class Publishing:
         """The connector failed to answer: ask again later; return a sentence about it."""
         before = self._pending.get(connector)
         attempt = before.attempt if before else 0
-        delay_ms = retry_delay_ms(attempt)
+        delay_ms = self._retry_delay_ms(connector, attempt)
         log.warning("connector=%s task configs: %s; again in %d ms", connector, error, delay_ms)
         self._pending[connector] = _Pending(None, now_ms + delay_ms, attempt + 1)
         return f"{connector} made no task configs, is asked again in {delay_ms} ms: {error}"
@@ -232,11 +233,14 @@ class Publishing:
                 self._again(answer.connector, pending, answer.error, now_ms)
 
     def _again(self, name: str, pending: _Pending, error: str, now_ms: int) -> None:
-        delay_ms = retry_delay_ms(pending.attempt)
+        delay_ms = self._retry_delay_ms(name, pending.attempt)
         log.warning("connector=%s task configs not published: %s; again in %d ms", name, error, delay_ms)
         pending.sent = False
         pending.attempt += 1
         pending.due_ms = now_ms + delay_ms
+
+    def _retry_delay_ms(self, connector: str, attempt: int) -> int:
+        return retry_delay_ms(attempt, chance_of(connector, attempt))
 
     def _signing_key(self, snapshot: ClusterConfigState) -> bytes | None:
         key = snapshot.session_key

@@ -14,6 +14,7 @@ from typing import Any
 from spark_connect_rt.assignors.model import ConnectorsAndTasks
 from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.config.worker.health_config import HealthSettings
+from spark_connect_rt.planning.chances import chance_of
 from spark_connect_rt.planning.restart_policy import Failure, RestartVerdict, decide_restart, error_of
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
@@ -98,7 +99,7 @@ class Restarting:
         moved = failed.moved or not known.failures
         known.failures.append(Failure(now_ms, error_of(failed.trace), moved))
         known.failures = known.failures[-(settings.errors_restart_max + settings.errors_restart_poison + 1) :]
-        verdict = known.verdict = decide_restart(settings, known.failures)
+        verdict = known.verdict = decide_restart(settings, known.failures, chance_of(item, now_ms))
         self._worker.note(item, {"restart": self._note(verdict, now_ms)})
         if verdict.at_ms is None:
             log.error("%s stays FAILED: %s", item, verdict.stopped)
