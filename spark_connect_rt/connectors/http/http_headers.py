@@ -6,7 +6,9 @@ what that means for it. So a page without a successor is never confused with a s
 
 from __future__ import annotations
 
+import codecs
 import datetime as dt
+import email.message
 import email.utils
 import json
 import re
@@ -128,6 +130,20 @@ def retry_after_ms(header: str | None, now_s: float) -> int | None:
         return max(0, round((moment.timestamp() - now_s) * 1_000))
     except (ValueError, TypeError, IndexError, OverflowError) as error:
         raise DataError(f"Retry-After: {text[:_SHOWN]!r} is neither a number of seconds nor a date of HTTP") from error
+
+
+def charset_of(content_type: str) -> str:
+    """Return the charset that a Content-Type names, UTF-8 where it names none (RFC 9110 8.3.2).
+
+    Raises DataError: there is no such charset.
+    """
+    header = email.message.Message()
+    header["Content-Type"] = content_type
+    charset = header.get_content_charset("utf-8")
+    try:
+        return codecs.lookup(charset).name
+    except LookupError as error:
+        raise DataError(f"no charset {charset} is known: {content_type!r:.{_SHOWN}}") from error
 
 
 def json_text(content: bytes, charset: str | None) -> bytes:

@@ -29,6 +29,7 @@ from spark_connect_rt.connectors.http.http_connection import (
     http_client,
     request,
 )
+from spark_connect_rt.connectors.http.http_headers import charset_of
 from spark_connect_rt.connectors.http.http_settings import CONNECTION, URL, auth_problems
 from spark_connect_rt.converters.json_bytes import dump_json
 from spark_connect_rt.converters.json_values import JsonSettings, to_tree
@@ -46,6 +47,16 @@ _OF_SETTINGS = (402, 405, 406, 415, 421, 426, 428)
 _NO_SEGMENT = ("", ".", "..")
 """What a key in a path must not be: RFC 3986 5.2.4 removes dots, and many services empty segments."""
 _PLACE = re.compile(r"\$\{(topic|key|partition|offset|timestamp|value)\}")
+
+
+def _content_type(value: Any) -> str | None:
+    try:
+        charset_of(str(value or ""))
+    except DataError as error:
+        return str(error)
+    return None
+
+
 CONFIG = (
     ConfigDef(
         [
@@ -57,7 +68,12 @@ CONFIG = (
                 "${value}",
                 Importance.MEDIUM,
             ),
-            text("http.content.type", "Content-Type of the body.", "application/json"),
+            text(
+                "http.content.type",
+                "Content-Type of the body, which is written in its charset; UTF-8 where it names none.",
+                "application/json",
+                check=_content_type,
+            ),
             number("http.batch.records", "Most records of one request.", 1, 1, Importance.HIGH),
             text("http.batch.prefix", "What stands before the records of a batch.", "[", trimmed=False),
             text("http.batch.separator", "What stands between them.", ",", trimmed=False),
@@ -109,6 +125,7 @@ class HttpSinkTask(SinkTask):
         self._values = CONFIG.parse(config)
         self._patience = Patience(self._values)
         self._sent: set[tuple[str, int, int]] = set()
+        self._charset = charset_of(self._values["http.content.type"])
         self._key_in_path = "${key}" in self._values["http.url"].partition("?")[0]
         self._client = http_client(self._values)
 
@@ -182,9 +199,9 @@ class HttpSinkTask(SinkTask):
             body = f"{prefix}{separator.join(parts)}{suffix}"
         headers = {"Content-Type": self._values["http.content.type"]}
         try:
-            content = body.encode()
+            content = body.encode(self._charset)
         except UnicodeEncodeError as error:
-            raise DataError(f"the body has no form in UTF-8: {error}") from error
+            raise DataError(f"the body has no form in {self._charset}: {error}") from error
         request(self._client, method, url, self.clock(), content=content, headers=headers)
 
     def _body(self, record: SinkRecord) -> str:

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from spark_connect_rt.connectors.http import http_connection, http_sink
-from spark_connect_rt.connectors.http.http_sink import HttpSinkConnector
-from spark_connect_rt.errors import DataError, ExternalError
+from spark_connect_rt.connectors.http.http_sink import CONFIG, HttpSinkConnector
+from spark_connect_rt.errors import BadConfigError, DataError, ExternalError
 from spark_connect_rt.testing.sink_harness import SinkHarness
 
 TOLERANT = {
@@ -168,3 +168,31 @@ def test_text_that_has_no_bytes_is_errant(monkeypatch: pytest.MonkeyPatch) -> No
         assert sink.deliver()
         assert service.taken == [{"a": 1}]
         assert len(sink.dead_letters()) == 2
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        ("application/json", "é".encode()),
+        ('text/plain; Charset="ISO-8859-1"', b"\xe9"),
+        ("text/plain; charset=utf-16-le", "é".encode("utf-16-le")),
+    ],
+)
+def test_the_body_is_written_in_the_charset_of_its_content_type(
+    monkeypatch: pytest.MonkeyPatch, content_type: str, body: bytes
+) -> None:
+    bodies: list[bytes] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        bodies.append(request.content)
+        return httpx.Response(503)
+
+    with harness(monkeypatch, Service(answer), content_type=content_type, body_template="é") as sink:
+        sink.send("t", {"a": 1})
+        assert not sink.deliver()
+    assert bodies == [body]
+
+
+def test_a_charset_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(BadConfigError, match="klingon"):
+        CONFIG.parse({"http.url": "http://x", "http.content.type": "text/plain; charset=klingon"})
