@@ -36,7 +36,7 @@ from spark_connect_rt.ports.management.checks import (
 )
 from spark_connect_rt.protocol.json_text import tellable
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
-from spark_connect_rt.runtime.herder.validation.config_validation import validated
+from spark_connect_rt.runtime.herder.validation.config_validation import doubts, validated
 from spark_connect_rt.runtime.worker.launches import new_connector, secret_settings
 
 VALIDATION_LIMIT_S = 30.0  # of a connector's own code, perhaps in a JVM that is to start
@@ -111,7 +111,11 @@ class ConnectorChecks:
             return [Finding(VALIDATION, "connector.class", Level.PROBLEM, str(error), "correct connector.class")]
         if problems:
             return _problems(problems)
-        return [Finding(VALIDATION, "", Level.OK, f"{len(config)} settings are valid")]
+        doubtful = doubts(self._deps, self._deps.resolve(named))
+        return [
+            Finding(VALIDATION, "", Level.OK, f"{len(config)} settings are valid"),
+            *(Finding(VALIDATION, name, Level.WARNING, why, f"correct {name}") for name, why in doubtful.items()),
+        ]
 
     def _outside(
         self,
