@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from spark_connect_rt.api.connector import Connector, SourceConnector
 from spark_connect_rt.api.plugin_modules import RUNTIME, of_runtime, versioned
-from spark_connect_rt.config.config_def import ConfigValue, Password
+from spark_connect_rt.config.config_def import ConfigDef, ConfigValue, Password
 from spark_connect_rt.config.connectors.connector_config import NULL_VALUE, connector_problems
 from spark_connect_rt.errors import BadConfigError, BadRequestError, NotFoundError
 from spark_connect_rt.pipeline.chain_config import chain_config_def, chain_problems
@@ -173,7 +173,7 @@ def doubts(deps: HerderDependencies, config: Mapping[str, str]) -> dict[str, str
         config: resolved, of a connector that is there.
     """
     named = versioned(of_runtime(config["connector.class"], config.get(RUNTIME)), config.get(f"connector{VERSION}"))
-    own = deps.plugins.class_of(named)().config_def()
+    own: ConfigDef = deps.plugins.class_of(named)().config_def()
     return (own + chain_config_def(config, deps.plugins.class_of)).doubts(config)
 
 
