@@ -84,6 +84,7 @@ class HostedConnector:
     """What both harnesses share: one connector instance, checked as a worker checks it, and its task configurations."""
 
     metrics: PluginMetrics = NoPluginMetrics()
+    previewed = False
 
     def __init__(self, connector_class: type[Connector], config: Mapping[str, str]) -> None:
         """Take the class and the connector's configuration; ``name`` and ``tasks.max`` have defaults."""
