@@ -148,6 +148,7 @@ class ConfigKey:
     dependents: tuple[str, ...] = ()
     recommended: tuple[str, ...] = ()
     trimmed: bool = True  # False: a tab or a blank is a value of a setting that Java does not have
+    doubt: Check = anything  # says of a good value why it is surely not meant: a warning
     checked_as: str | None = None  # the name its check says: in a chain, as in Java, the one without the prefix
 
     @property
@@ -248,6 +249,16 @@ class ConfigDef:
             value, complaints = key.parse(raw)
             findings.append(ConfigValue(key.name, value, tuple(complaints), key.recommended))
         return findings
+
+    def doubts(self, raw: Mapping[str, Any]) -> dict[str, str]:
+        """Return the name of each setting that is set, good and surely not meant, with the reason."""
+        found = {}
+        for key in self.keys:
+            value, complaints = key.parse(raw) if raw.get(key.name) is not None else (None, [])
+            doubt = key.doubt(value) if value is not None and not complaints else None
+            if doubt is not None:
+                found[key.name] = doubt
+        return found
 
     def unknown(self, raw: Mapping[str, Any], prefixes: Sequence[str] = ()) -> list[str]:
         """Return the names in ``raw`` that are neither declared nor start with one of ``prefixes``."""

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from spark_connect_rt.config.stream_tokens import unescaped
+
 _TOKEN = re.compile(
     r"""\s+|//[^\n]*|\#[^\n]*|/\*.*?\*/      # blank, comments
     |"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'  # in quotes
@@ -79,7 +81,7 @@ def _tokens(text: str) -> list[str]:
         at = match.end()
         quoted = match.group(1) if match.group(1) is not None else match.group(2)
         if quoted is not None:
-            found.append(re.sub(r"\\(.)", r"\1", quoted))
+            found.append(unescaped(quoted))
         elif match.group(3) or match.group(4):
             found.append(match.group(3) or match.group(4))
     return found

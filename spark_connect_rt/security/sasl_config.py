@@ -6,42 +6,59 @@ Owns: the JAAS line's syntax and which login modules we know. Pure. Messages nev
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from spark_connect_rt.config.jaas_file import FLAGS
+from spark_connect_rt.config.stream_tokens import Token, stream_tokens
 from spark_connect_rt.errors import BadConfigError
 
 SETTING = "sasl.jaas.config"
 
-_TOKEN = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s=;"']+)|([=;]))""")
+_OPTIONS = ("username", "password", "principal", "keyTab", "serviceName", "useKeyTab", "storeKey", "tokenauth")
 _SHELL_SAFE = re.compile(r"[\w@./:+-]+")  # librdkafka puts these into a shell command (kinit)
 
 
 def parse_jaas(text: str) -> tuple[str, dict[str, str]]:
-    """Return (login module's simple name, its options) of one JAAS entry.
+    """Return (login module's simple name, its options) of one JAAS entry, as Java's ``JaasConfig`` reads it.
 
-    Raises BadConfigError: not of the form ``Module flag key="value" ...;``.
+    Raises BadConfigError: not of the form ``Module flag key="value" ...;``; the message names the option.
     """
-    words, position = [], 0
-    text = text.strip()
-    while position < len(text):
-        match = _TOKEN.match(text, position)
-        if match is None:
-            raise BadConfigError({SETTING: ["unbalanced quotes"]})
-        position = match.end()
-        double, single, bare, mark = match.groups()
-        quoted = double if double is not None else single
-        words.append(mark or (bare if quoted is None else "=" + re.sub(r"\\(.)", r"\1", quoted)))
-    if len(words) < 3 or words[-1] != ";":
-        raise BadConfigError({SETTING: ['must be: LoginModuleClass required name="value" ...;']})
+    tokens = list(stream_tokens(text))
+    if not tokens or not tokens[0].text:
+        raise _refused("no login module is named")
+    flag = tokens[1].text if len(tokens) > 1 else None
+    if flag is None or flag.lower() not in FLAGS:
+        raise _refused(f"behind the login module must stand one of {', '.join(FLAGS)}")
+    options, rest = _options(tokens[2:])
+    if rest:
+        raise _refused("more than one login module is named")
+    return tokens[0].text.rpartition(".")[2], options
+
+
+def _options(tokens: Sequence[Token]) -> tuple[dict[str, str], Sequence[Token]]:
+    """Return the options of a module, and what follows its semicolon."""
     options: dict[str, str] = {}
-    rest = words[2:-1]
-    if len(rest) % 3:
-        raise BadConfigError({SETTING: ['options must be name="value", separated by spaces']})
-    for name, equals, value in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
-        if equals != "=":
-            raise BadConfigError({SETTING: ['options must be name="value", separated by spaces']})
-        options[name] = value.removeprefix("=")
-    return words[0].rpartition(".")[2], options
+    last, at = "", 0
+    while at < len(tokens) and tokens[at].shown != ";":
+        name, equals, value = (*(one for one in tokens[at : at + 3]), None, None)[:3]
+        if name is None or name.text is None or equals is None or equals.shown != "=":
+            raise _unquoted(last or (name.text if name else None) or "name")
+        if value is None or value.text is None:
+            raise _unquoted(name.text if name.text in _OPTIONS else last or name.text)
+        options[name.text] = value.text
+        last, at = name.text, at + 3
+    if at == len(tokens):
+        raise _refused(f"the semicolon at its end is missing, or a quote of option {last or 'name'} is never closed")
+    return options, tokens[at + 1 :]
+
+
+def _unquoted(option: str) -> BadConfigError:
+    """Name an option, and nothing that stands behind it: it may be a part of a password."""
+    return _refused(f'option {option} has a value that cannot be read: quote the value, {option}="..."')
+
+
+def _refused(why: str) -> BadConfigError:
+    return BadConfigError({SETTING: [f'{why}. It must be: LoginModuleClass required name="value" ...;']})
 
 
 def sasl_settings(properties: Mapping[str, str]) -> dict[str, str]:

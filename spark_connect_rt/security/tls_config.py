@@ -50,6 +50,7 @@ def _key(properties: Mapping[str, str]) -> dict[str, str]:
     password = properties.get("ssl.key.password") or ""
     sealed = {"ssl.key.password": password} if password else {}
     if key := properties.get("ssl.keystore.key"):
+        _check_password("ssl.keystore.key", key, password)
         return {
             "ssl.key.pem": key,
             "ssl.certificate.pem": properties.get("ssl.keystore.certificate.chain", ""),
@@ -58,11 +59,28 @@ def _key(properties: Mapping[str, str]) -> dict[str, str]:
     if file is None:
         return {}
     if file.kind == "PEM":
-        return _key_of_pem(file) | sealed
+        found = _key_of_pem(file)
+        _check_password(f"{file.store}.location", found["ssl.key.pem"], password)
+        return found | sealed
     from spark_connect_rt.security.tls_entries import own_key
 
     own = own_key(file, password or None)
     return {"ssl.key.pem": own.key, "ssl.certificate.pem": own.chain}
+
+
+def _check_password(setting: str, pem: str, password: str) -> None:
+    """Raise BadConfigError naming ``ssl.key.password`` where it does not open the encrypted key of ``setting``."""
+    if "ENCRYPTED" not in pem:
+        return
+    if not password:
+        raise BadConfigError({"ssl.key.password": [f"must be set: the key in {setting} is encrypted"]})
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        load_pem_private_key(pem.encode(), password.encode())
+    except (TypeError, ValueError, UnsupportedAlgorithm) as error:
+        raise BadConfigError({"ssl.key.password": [f"does not open the key in {setting}"]}) from error
 
 
 def _key_of_pem(file: StoreFile) -> dict[str, str]:

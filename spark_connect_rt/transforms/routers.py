@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from spark_connect_rt.api.data.simple_date_format import format_ms, pattern_parts
+from spark_connect_rt.api.data.simple_date_format import format_ms, pattern_doubt, pattern_parts
 from spark_connect_rt.api.records import B, SinkRecord, SourceRecord, altered
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Type
@@ -37,6 +37,7 @@ TIMESTAMP_CONFIG = ConfigDef(
             "yyyyMMdd",
             HIGH,
             "Form of the timestamp: a pattern of SimpleDateFormat, UTC.",
+            doubt=pattern_doubt,
         ),
     ]
 )

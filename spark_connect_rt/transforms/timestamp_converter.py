@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.data.schema_builder import copy_basics
-from spark_connect_rt.api.data.simple_date_format import pattern_parts
+from spark_connect_rt.api.data.simple_date_format import pattern_doubt, pattern_parts
 from spark_connect_rt.api.data.simple_date_parse import NOT_READ
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SinkRecord, SourceRecord
@@ -44,7 +44,12 @@ CONFIG = ConfigDef(
         ConfigKey("field", ConfigType.STRING, "", HIGH, "Field that holds the moment; empty: it is the whole."),
         required_text("target.type", "The form it gets.", HIGH, one_of(*KINDS)),
         ConfigKey(
-            "format", ConfigType.STRING, "", MEDIUM, "How it is written as text: a pattern of SimpleDateFormat, UTC."
+            "format",
+            ConfigType.STRING,
+            "",
+            MEDIUM,
+            "How it is written as text: a pattern of SimpleDateFormat, UTC.",
+            doubt=pattern_doubt,
         ),
         ConfigKey("unix.precision", ConfigType.STRING, "milliseconds", LOW, "Unit of Unix times.", one_of(*PRECISIONS)),
         REPLACE_NULL_KEY,

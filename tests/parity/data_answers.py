@@ -24,6 +24,7 @@ from spark_connect_rt.config.config_def import ConfigDef, parse_value, text_of
 from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.pipeline.chain_config import chain_config_def, chain_problems
+from spark_connect_rt.security.sasl_config import parse_jaas
 from tests.parity.golden.recordings import recording
 from tests.parity.typed_values import Node, record_of, same, same_schema, schema_of, value_of
 
@@ -73,7 +74,7 @@ def difference(case: Node, java: Node) -> str | None:
     try:
         ours = ANSWERS[case["kind"]](case)
     except (DataError, BadConfigError) as error:
-        if case.get("class") in OWN_WORDS and isinstance(java, dict) and "error" in java:
+        if (case.get("class") in OWN_WORDS or case["kind"] == "jaas") and isinstance(java, dict) and "error" in java:
             return None
         return _error_difference(error, java)
     if isinstance(java, dict) and "error" in java:
@@ -177,6 +178,16 @@ def _pattern(case: Node) -> Any:
         return pattern_parts(case["pattern"])
     except ValueError as error:
         raise DataError(str(error)) from error
+
+
+def _jaas(case: Node) -> Any:
+    module, options = parse_jaas(case["text"])
+    return {"module": module, "options": options}
+
+
+def _jaas_difference(case: Node, ours: Any, java: Node) -> str | None:
+    simple = {**java, "module": java["module"].rpartition(".")[2]}  # ours knows modules by that
+    return _plain_difference(case, ours, simple)
 
 
 def _date_parse(case: Node) -> Any:
@@ -339,6 +350,7 @@ ANSWERS: dict[str, Callable[[Node], Any]] = {
     "check": _check,
     "date_format": lambda case: format_ms(_pattern(case), case["ms"]),
     "date_parse": _date_parse,
+    "jaas": _jaas,
     "config_def": _config_def,
     "validate": _validate,
     "write": _write,
@@ -353,6 +365,7 @@ COMPARE: dict[str, Callable[[Node, Any, Node], str | None]] = {
     "check": _plain_difference,
     "date_format": _plain_difference,
     "date_parse": _plain_difference,
+    "jaas": _jaas_difference,
     "config_def": _same_keys,
     "validate": _same_validation,
     "write": _plain_difference,

@@ -16,7 +16,7 @@ from typing import Any
 
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.embedded.maven import KAFKA_VERSION, resolve_jars
-from tests.parity import cases_of_converters, cases_of_transforms, cases_of_values
+from tests.parity import cases_of_converters, cases_of_jaas, cases_of_transforms, cases_of_values
 from tests.parity.shared_trees import pack
 from tests.support.java_connect import COORDINATES
 
@@ -25,6 +25,7 @@ SETS = {
     "data-values": cases_of_values.cases,
     "data-transforms": cases_of_transforms.cases,
     "data-converters": cases_of_converters.cases,
+    "data-jaas": cases_of_jaas.cases,
 }
 
 

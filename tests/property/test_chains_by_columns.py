@@ -57,7 +57,7 @@ TRANSFORMATIONS = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=5_000 if LONG in os.environ else 60)
+@settings(deadline=None, max_examples=1_000 if LONG in os.environ else 60)
 @given(
     batches(),
     st.lists(TRANSFORMATIONS, min_size=1, max_size=2),

@@ -50,6 +50,29 @@ def pattern_parts(pattern: str) -> tuple[PatternPart, ...]:
     return tuple(parts)
 
 
+def pattern_doubt(pattern: str) -> str | None:
+    """Return why a legal pattern is surely not what its author means, None for a pattern without such a letter."""
+    try:
+        counts = {part.letter: part.count for part in pattern_parts(pattern) if part.letter}
+    except ValueError:
+        return None
+    letters = counts.keys()
+    for is_doubtful, why in (
+        (counts.get("S", 0) > 3, "S is milliseconds: .123456 is 123456 ms. Write SSS"),
+        ("Y" in letters and "M" in letters, "Y is the year of the week, another one around New Year. Write yyyy"),
+        ("D" in letters and "M" in letters, "D is the day of the year. Write dd for the day of the month"),
+        ("m" in letters and not letters & set("HkKh"), "m is minutes, and there is no hour. Write MM for the month"),
+        (letters & set("Hk") and "s" in letters and "m" not in letters, "M is the month. Write mm for the minutes"),
+        (
+            letters & set("hK") and "a" not in letters,
+            "h and K are hours of half a day. Write HH, or add a for AM and PM",
+        ),
+    ):
+        if is_doubtful:
+            return why
+    return None
+
+
 def _check_letter(letter: str, count: int) -> None:
     if letter not in LETTERS:
         raise ValueError(f"Illegal pattern character '{letter}'")

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from spark_connect_rt.api.task import IdleLook
 from spark_connect_rt.connectors.files.file_input import FileInput
-from spark_connect_rt.connectors.files.file_problems import file_problem
+from spark_connect_rt.connectors.files.file_problems import content_problem, file_problem
 from spark_connect_rt.errors import ConnectError
 
 _COMPRESSIONS = {  # first bytes -> Arrow's name
@@ -80,7 +80,7 @@ class CompressedInput:
                 self._ahead += self._stream.read(missing)
         except OSError as error:
             self.close()  # a later read begins again
-            raise file_problem(self.path, f"cannot be read as {self._compression}", error) from error
+            raise content_problem(self.path, f"cannot be read as {self._compression}", error) from error
         return self._ahead[ahead_bytes : ahead_bytes + size_bytes]
 
     def _only(self, size_bytes: int) -> bytes:

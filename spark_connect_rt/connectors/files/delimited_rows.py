@@ -118,16 +118,16 @@ class DelimitedRows:
 
     def _has_text(self) -> bool:
         """Learn encoding and line ends, again until there is a line; False: there is nothing behind the mark."""
-        if self._text is None or not self.line:
-            start = self._input.read(CHUNK_BYTES, ahead_bytes=-self.position)
-            if not self._whole and compression_of(start, self._input.path) is not None:
-                raise ConnectError(
-                    f"file {self._input.path} is compressed, so no rows can be appended to it: read it with "
-                    "DirectorySource"
-                )
-            self._text = file_text(self._input.path, start, self._values["file.encoding"])
-            if self.position < self._text.mark_bytes:
-                self._input.advance(self._text.mark_bytes - self.position)
+        if self._text is not None and self.line:
+            return True
+        start = self._input.read(CHUNK_BYTES, ahead_bytes=-self.position)
+        if not self._whole and compression_of(start, self._input.path) is not None:
+            raise ConnectError(
+                f"file {self._input.path} is compressed, so no rows can be appended to it: read it with DirectorySource"
+            )
+        self._text = file_text(self._input.path, start, self._values["file.encoding"])
+        if self.position < self._text.mark_bytes:
+            self._input.advance(self._text.mark_bytes - self.position)
         return self._input.available() > 0
 
     def _read(self, size_bytes: int, ahead_bytes: int = 0) -> tuple[bytes, int]:
@@ -173,7 +173,8 @@ class DelimitedRows:
                     f"file {self._input.path}: the header has no column {', '.join(missing)} (setting 'schema')"
                 )
             inferred = self._inferred(columns, self._format)
-            self._format = self._csv({name: inferred.get(name, "string") for name in header})
+            found = tuple(name for name, kind in inferred.items() if name not in columns and kind != "string")
+            self._format = self._csv({name: inferred.get(name, "string") for name in header}, found)
         key = self._values["key.field"]
         if key is not None and key not in self._format.columns:
             raise ConnectError(f"file {self._input.path}: there is no column {key} (setting 'key.field')")
@@ -191,8 +192,8 @@ class DelimitedRows:
             raise ConnectError(f"file {self._input.path}: {error} (setting 'schema.infer')") from error
         return {**found, **columns}
 
-    def _csv(self, columns: Mapping[str, str]) -> CsvFormat:
-        return CsvFormat(columns, self._values["delimiter"], tuple(self._values["null.values"]))
+    def _csv(self, columns: Mapping[str, str], inferred: tuple[str, ...] = ()) -> CsvFormat:
+        return CsvFormat(columns, self._values["delimiter"], tuple(self._values["null.values"]), inferred)
 
     def _read_header(self) -> list[str] | None:
         """Return the column names, also when reading goes on further down; None: the first row is not complete."""

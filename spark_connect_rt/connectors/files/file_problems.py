@@ -18,13 +18,16 @@ _PASSING = {
 
 
 def file_problem(path: str, what: str, error: OSError, kind: str = "file") -> ConnectError:
-    """Return the error to raise: retriable for one that passes, DataError for content, ConnectError for others.
+    """Return the error to raise: retriable for one that passes, ConnectError for others.
 
     Args:
         what: what did not work, such as ``cannot be read``.
-        error: pyarrow's have no ``errno`` when the content is to blame.
     """
     words = f"{kind} {path} {what}: {error.strerror or error}"
-    if error.errno in _PASSING:
-        return RetriableError(words)
-    return DataError(words) if error.errno is None else ConnectError(words)
+    return RetriableError(words) if error.errno in _PASSING else ConnectError(words)
+
+
+def content_problem(path: str, what: str, error: OSError) -> ConnectError:
+    """Return ``file_problem`` of what pyarrow raised, whose errors without a number blame the content: DataError."""
+    found = file_problem(path, what, error)
+    return DataError(str(found)) if error.errno is None else found

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_connect_rt.api.data.schema import Schema
-from spark_connect_rt.connectors.files.file_problems import file_problem
+from spark_connect_rt.connectors.files.file_problems import content_problem
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.pipeline.arrow_schema import RowColumns
 
@@ -28,7 +28,7 @@ class ParquetRows:
             self._file: Any = pq.ParquetFile(path)
             self._columns = RowColumns(self._file.schema_arrow)
         except OSError as error:
-            raise file_problem(path, "cannot be read", error) from error
+            raise content_problem(path, "cannot be read", error) from error
         except (pa.ArrowException, DataError) as error:
             raise DataError(f"file {path}: {error}") from None
         self._batches = self._from(row)
@@ -44,7 +44,7 @@ class ParquetRows:
             batch = next(self._batches, None)
             rows = None if batch is None else self._columns.structs(batch)
         except OSError as error:
-            raise file_problem(self._path, f"behind row {self.row} cannot be read", error) from error
+            raise content_problem(self._path, f"behind row {self.row} cannot be read", error) from error
         except pa.ArrowException as error:
             raise DataError(f"file {self._path} behind row {self.row}: {error}") from None
         if rows is not None:

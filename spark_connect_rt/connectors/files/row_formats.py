@@ -36,6 +36,7 @@ TYPES: dict[str, tuple[pa.DataType, Schema]] = {
 }
 _NO_NAME = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")  # controls, other line ends
 _MANY_DIGITS = re.compile(rb"[0-9](?:[.]?[0-9]){15}")  # more than every float64 holds
+_DIGITS = re.compile(rb"(?<![0-9.])0[0-9]|[0-9](?:[.]?[0-9]){15}")  # leading zeros, or many digits
 _CSV_COLUMN = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?")
 
 
@@ -64,6 +65,7 @@ class CsvFormat:
     columns: Mapping[str, str]
     delimiter: str = ","
     null_values: tuple[str, ...] = ()
+    inferred: tuple[str, ...] = ()  # columns whose types the first rows gave: later digits may not fit
     _record: re.Pattern[bytes] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -90,7 +92,17 @@ class CsvFormat:
 
     def parse(self, records: bytes) -> pa.StructArray:
         """Return one struct a row. Raises DataError with the reason."""
-        return _structs(self.read(records, self.columns))
+        rows = _structs(self.read(records, self.columns))
+        if self.inferred and _DIGITS.search(records):
+            texts = self.read(records, {**self.columns, **dict.fromkeys(self.inferred, "string")})
+            for name in self.inferred:
+                if not _keeps_digits(texts.column(name), self.columns[name]):
+                    kind = self.columns[name]
+                    raise DataError(
+                        f"column {name}: {kind} of the first rows would lose digits of a later one. Name the column's "
+                        "type in schema"
+                    )
+        return rows
 
     def read(self, records: bytes, columns: Mapping[str, str]) -> pa.Table:
         """Return the rows; types of columns that are not in ``columns`` are inferred from them. Raises DataError."""

@@ -41,7 +41,7 @@ from spark_connect_rt.ports.management.checks import (
 )
 from spark_connect_rt.protocol.json_text import tellable
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
-from spark_connect_rt.runtime.herder.validation.config_validation import validated
+from spark_connect_rt.runtime.herder.validation.config_validation import doubts, validated
 from spark_connect_rt.runtime.worker.launches import new_connector, secret_settings
 
 VALIDATION_LIMIT_S = 30.0  # of a connector's own code, perhaps in a JVM that is to start
@@ -119,7 +119,12 @@ class ConnectorChecks:
         unread = self._unread(config, infos.declared())
         if problems := infos.problems():
             return [*_problems(problems), *unread]
-        return [Finding(VALIDATION, "", Level.OK, f"{len(config)} settings are valid"), *unread]
+        doubtful = doubts(self._deps, self._deps.resolve(named))
+        return [
+            Finding(VALIDATION, "", Level.OK, f"{len(config)} settings are valid"),
+            *unread,
+            *(Finding(VALIDATION, name, Level.WARNING, why, f"correct {name}") for name, why in doubtful.items()),
+        ]
 
     def _unread(self, config: Mapping[str, str], declared: Collection[str]) -> Iterator[Finding]:
         connector = new_connector(self._deps.plugins, self._deps.resolve(config))

@@ -1,4 +1,4 @@
-"""Every recorded case of Java's Values, transformations, predicates and converters, put to ours."""
+"""Every recorded case of Java's Values, transformations, predicates, converters and JAAS, put to ours."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.parity.data_answers import difference
 from tests.parity.golden.recordings import data_cases
 
-SETS = ("data-values", "data-transforms", "data-converters")
+SETS = ("data-values", "data-transforms", "data-converters", "data-jaas")
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 DAMAGED = [
     base64.b64encode(text).decode()

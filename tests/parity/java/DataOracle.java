@@ -15,9 +15,12 @@ import java.nio.ByteBuffer;
 import java.text.ParsePosition;
 import java.text.SimpleDateFormat;
 import java.util.*;
+import javax.security.auth.login.AppConfigurationEntry;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigValue;
+import org.apache.kafka.common.config.types.Password;
 import org.apache.kafka.common.record.TimestampType;
+import org.apache.kafka.common.security.JaasContext;
 import org.apache.kafka.connect.connector.ConnectRecord;
 import org.apache.kafka.connect.data.*;
 import org.apache.kafka.connect.header.ConnectHeaders;
@@ -91,6 +94,8 @@ public class DataOracle {
         return F.textNode(dates(one).format(new java.util.Date(one.get("ms").asLong())));
       case "date_parse":
         return dateParse(one);
+      case "jaas":
+        return jaas(one);
       case "config_def":
         return configDef(one);
       case "validate":
@@ -98,6 +103,18 @@ public class DataOracle {
       default:
         throw new IllegalStateException("no such kind: " + one);
     }
+  }
+
+  static JsonNode jaas(JsonNode one) {
+    JaasContext context =
+        JaasContext.loadClientContext(
+            Map.of("sasl.jaas.config", new Password(one.get("text").asText())));
+    ObjectNode node = F.objectNode();
+    for (AppConfigurationEntry entry : context.configurationEntries()) {
+      node.put("module", entry.getLoginModuleName());
+      node.set("options", new ObjectMapper().valueToTree(new TreeMap<>(entry.getOptions())));
+    }
+    return node;
   }
 
   static Plugins plugins;

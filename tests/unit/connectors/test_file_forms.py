@@ -106,6 +106,19 @@ def test_inferred_types_keep_every_digit(tmp_path: Path) -> None:
         assert (first[name], second[name]) == (python[kind](one), python[kind](other)), name
 
 
+def test_a_later_row_whose_digits_the_inferred_type_would_lose_is_unreadable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delimited_rows, "CHUNK_BYTES", 32)
+    rows = ["zip,f"] + ["1234,1.5"] * 5 + ["00123,1.5", "7,0.5", "8,0.12345678901234567890", "9,07.5", "10,0.25"]
+    (tmp_path / "a.csv").write_text("\n".join(rows))
+    run = Run(tmp_path, tolerant=True, schema_infer="true")
+    found = [(row["zip"], row["f"]) for _, row in run.poll()]
+    assert found == [(1234, 1.5)] * 5 + [(7, 0.5), (10, 0.25)]
+    assert [place.split()[3] for place, _ in run.context.errant] == ["7", "9", "10"]
+    assert "column zip: int64 of the first rows would lose digits" in run.context.errant[0][1]
+
+
 def test_a_json_number_of_too_many_digits_asks_for_a_schema(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"n": 1, "big": 12345678901234567890}\n')
     with pytest.raises(DataError, match="column big holds a number of more digits than a float64 keeps"):

@@ -34,6 +34,23 @@ def test_a_broken_jaas_line_is_refused_without_showing_it(line: str) -> None:
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("line", "option"),
+    [
+        (f"{PLAIN} required username=u password=12345;", "password"),
+        (f"{PLAIN} required password=/secret username=u;", "password"),
+        (f"{PLAIN} required username=u password=word secret;", "password"),
+        (f"{PLAIN} required username=u password=a#secret;", "password"),
+        ("com.sun.security.auth.module.Krb5LoginModule required keyTab=/secret principal=p;", "keyTab"),
+    ],
+)
+def test_a_value_that_must_be_quoted_is_asked_for_by_the_name_of_its_option(line: str, option: str) -> None:
+    with pytest.raises(BadConfigError) as caught:
+        parse_jaas(line)
+    assert f'quote the value, {option}="..."' in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
 def test_user_and_password_reach_the_client() -> None:
     jaas = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="u" password="p";'
     found = of(security_protocol="SASL_SSL", sasl_mechanism="SCRAM-SHA-512", sasl_jaas_config=jaas)

@@ -21,6 +21,7 @@ from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.reach import ReachPart
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
 from spark_connect_rt.testing.memory_connectors import MemorySource
+from spark_connect_rt.transforms.timestamp_converter import TimestampConverterValue
 from tests.unit.runtime.cluster_stories import Said, create, emitted, expected, source
 
 STRINGS = {"key.converter": "StringConverter", "value.converter": "StringConverter"}
@@ -85,7 +86,9 @@ class Checking:
 @pytest.fixture(scope="module")
 def group() -> Iterator[tuple[InProcessCluster, InProcessWorker]]:
     providers = {"config.providers": "said", "config.providers.said.class": "Said"}
-    with InProcessCluster({"Probing": Probing, "Said": Said}, worker_config=STRINGS | providers) as cluster:
+    with InProcessCluster(
+        {"Probing": Probing, "Said": Said, "At": TimestampConverterValue}, worker_config=STRINGS | providers
+    ) as cluster:
         worker = cluster.add_worker("w1")
         cluster.until_stable()
         create(cluster, "src", source(10))
@@ -113,6 +116,24 @@ def test_a_source_that_could_run_is_ok_line_by_line_in_order(checking: Checking)
         ("offsets", "name", "ok"),
     ]
     assert "begins at the start" in report.lines[-1].what
+
+
+def test_a_date_pattern_that_is_surely_not_meant_is_a_warning(
+    checking: Checking, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = source(10) | {
+        "transforms": "at",
+        "transforms.at.type": "At",
+        "transforms.at.target.type": "string",
+        "transforms.at.format": "yyyy-MM-dd HH:mm:ss.SSSSSS",
+    }
+    found = [one for one in checking.lines(config, "new") if one.check == "validation"]
+    assert [(one.setting, one.level, one.ok) for one in found] == [
+        ("", "ok", True),
+        ("transforms.at.format", "warning", True),
+    ]
+    assert found[1].what == "S is milliseconds: .123456 is 123456 ms. Write SSS"
+    assert any("transforms.at.format is valid and surely not meant" in one.getMessage() for one in caplog.records)
 
 
 def test_every_wrong_setting_is_a_line_and_what_can_be_looked_at_is_looked_at(checking: Checking) -> None:

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
 
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.security.carried_stores import carry_stores
@@ -132,3 +139,18 @@ def test_a_carried_store_needs_no_file(name: str) -> None:
 def test_what_cannot_be_read_here_is_left_to_who_opens_it() -> None:
     properties = trust("none.jks") | {"ssl.keystore.location": "${file:/s:keys}"}
     assert carry_stores(properties) == properties
+
+
+@pytest.mark.parametrize(
+    ("password", "why"), [("", "must be set: the key in ssl.keystore.key is encrypted"), ("wrong", "does not open")]
+)
+def test_an_inline_key_that_its_password_does_not_open_names_that_setting(password: str, why: str) -> None:
+    sealed = ec.generate_private_key(ec.SECP256R1()).private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"right")
+    )
+    properties = {"ssl.keystore.key": sealed.decode(), "ssl.keystore.certificate.chain": "chain"}
+    assert tls_settings({**properties, "ssl.key.password": "right"})["ssl.key.password"] == "right"
+    with pytest.raises(BadConfigError) as caught:
+        tls_settings({**properties, "ssl.key.password": password})
+    assert list(caught.value.problems) == ["ssl.key.password"]
+    assert why in caught.value.problems["ssl.key.password"][0]

@@ -5,18 +5,19 @@ Runs the connector's own code, so never on the tick thread. Java ``AbstractHerde
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 
 from spark_connect_rt.api.connector import Connector, SourceConnector
 from spark_connect_rt.api.plugin_modules import RUNTIME, of_runtime, versioned
-from spark_connect_rt.config.config_def import ConfigValue, Password
+from spark_connect_rt.config.config_def import ConfigDef, ConfigValue, Password
 from spark_connect_rt.config.connectors.connector_config import NULL_VALUE, connector_problems
 from spark_connect_rt.config.secret_settings import secret_names
 from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.errors import BadConfigError, BadRequestError, NotFoundError
-from spark_connect_rt.pipeline.chain_config import chain_problems
+from spark_connect_rt.pipeline.chain_config import chain_config_def, chain_problems
 from spark_connect_rt.planning.config_infos import ConfigInfos, Findings, merged_infos, merged_keys, plugin_infos
 from spark_connect_rt.ports.hidden_values import without_secrets
 from spark_connect_rt.ports.java_code import JavaConnector
@@ -42,6 +43,7 @@ from spark_connect_rt.runtime.herder.validation.plugin_findings import (
 )
 from spark_connect_rt.runtime.worker.launches import kind_of
 
+log = logging.getLogger(__name__)
 _GROUP_OVERRIDE = "consumer.override.group.id"
 _SUSPICIOUS = re.compile(r"pass|secret|token|credential|jaas|private|api.?key", re.IGNORECASE)
 
@@ -153,6 +155,8 @@ def _infos(
         )
     if not is_java:  # whose own validation was asked above
         _collect(findings, connector.validate(config), config)
+    for name, why in (own + chain_config_def(config, deps.plugins.class_of)).doubts(config).items():
+        log.warning("connector %s: setting %s is valid and surely not meant: %s", config.get("name"), name, why)
     for name in nulls:
         findings.change(name, errors=())
         findings.complain(name, [NULL_VALUE])
@@ -165,6 +169,17 @@ def _infos(
         main = plugin_infos(class_name, merged_keys(definition, own), findings)
         return merged_infos(class_name, [main, *of_clients, *of_converters])
     return merged_infos(class_name, [*of_clients, *of_converters])
+
+
+def doubts(deps: HerderDependencies, config: Mapping[str, str]) -> dict[str, str]:
+    """Return setting -> why its value, which is valid, is surely not meant: of the connector and its chain.
+
+    Args:
+        config: resolved, of a connector that is there.
+    """
+    named = versioned(of_runtime(config["connector.class"], config.get(RUNTIME)), config.get(f"connector{VERSION}"))
+    own: ConfigDef = deps.plugins.class_of(named)().config_def()
+    return (own + chain_config_def(config, deps.plugins.class_of)).doubts(config)
 
 
 def _collect(findings: Findings, problems: Mapping[str, list[str]], config: Mapping[str, str]) -> None:
