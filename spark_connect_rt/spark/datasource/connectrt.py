@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # what reads and writes is imported where it does: each query
 
 FORMAT = "connectrt"
 REPEAT_IDLE_MS = 30_000
+MAX_WAIT_MS = 10_000  # of a stream's micro-batch that has rows, unless maxWaitMs says otherwise
 ReadTable = Callable[[str, Mapping[str, str], Sequence[Comparison]], Iterator[tuple[Any, ...]]]
 """(name of a table, worker properties, conditions that all its rows must keep to) -> its rows."""
 FILTERED = ("topic", "partition", "timestamp")  # columns of a read whose filters are taken
@@ -108,7 +109,12 @@ class ConnectRt(DataSource):  # type: ignore[misc]
         max_records = connector.options.limits.max_records
         exact = connector.exact_offsets
         columns = connector.options.columns
-        plan = StreamPlan(open_tasks, connector.starting, max_records, REPEAT_IDLE_MS, exact, book, columns)
+        max_wait_ms = connector.options.max_wait_ms
+        if max_wait_ms is None and has(STREAM_LIMITS):  # before, a query of availableNow is one batch: not cut by time
+            max_wait_ms = MAX_WAIT_MS
+        plan = StreamPlan(
+            open_tasks, connector.starting, max_records, REPEAT_IDLE_MS, exact, book, columns, max_wait_ms
+        )
         return StreamReader(plan)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

@@ -26,6 +26,7 @@ OWN = (
     "idleMs",
     "maxRecords",
     "maxBytes",
+    "maxWaitMs",
     "startingOffsets",
     "commitOffsets",
     "connector",
@@ -105,6 +106,7 @@ class ReadOptions:
     config: Mapping[str, str]  # the connector's, names still in lower case but for those of ``config``
     decodes: tuple[Decode, ...] = ()
     columns: tuple[str, ...] = tuple(COLUMNS)  # those of the read, in their order
+    max_wait_ms: int | None = None  # of one micro-batch of a stream; None: the option is not given
 
 
 class GivenOptions:
@@ -143,6 +145,7 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
         take("maxRecords", count_of, None),
         take("maxBytes", count_of, None),
     )
+    max_wait_ms = take("maxWaitMs", count_of, None)
     starting = take("startingOffsets", _starting, ())
     commit_offsets = take("commitOffsets", _commit, False)
     whole = take("config", whole_config, {})
@@ -153,7 +156,8 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
             problems.setdefault("columns", []).append(f"has no {one.column}, which {one.option} would make columns of")
     reading.refuse()
     config = {name: value for name, value in given.items() if not _is_own(name)}
-    return ReadOptions(limits, starting, commit_offsets, given.get("connector"), {**config, **whole}, decodes, columns)
+    connector, config = given.get("connector"), {**config, **whole}
+    return ReadOptions(limits, starting, commit_offsets, connector, config, decodes, columns, max_wait_ms)
 
 
 def _is_own(name: str) -> bool:

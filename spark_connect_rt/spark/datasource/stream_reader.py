@@ -42,6 +42,7 @@ from spark_connect_rt.spark.datasource.stream_position import (
 )
 
 BATCH_RECORDS = 100_000  # of a micro-batch, unless maxRecords says otherwise
+SMALL_ROWS, JOINED_BATCHES = 1_000, 256  # batches below so many rows are joined, so many at a time
 PARTITION_BYTES = 8 * 1024 * 1024  # of what one Spark task gets
 
 
@@ -63,6 +64,7 @@ class StreamPlan:
     exact: bool  # each source offset stands behind exactly the rows up to it
     book: Callable[[], OffsetBook] | None  # None: Spark's checkpoint is the only memory
     columns: Sequence[str] = tuple(COLUMNS)  # those that Spark gets; a task's rows have POSITION_COLUMNS, too
+    max_wait_ms: int | None = None  # how long a micro-batch that has rows is filled; None: until its limit of rows
 
 
 @dataclass(slots=True)
@@ -72,6 +74,24 @@ class _Polled:
     start: Position
     end: Position
     batches: list[pa.RecordBatch] = field(default_factory=list)
+    _small: list[pa.RecordBatch] = field(default_factory=list)
+
+    def add(self, batches: Sequence[pa.RecordBatch]) -> None:
+        """Append batches. Small ones are joined: each has buffers of its own, many times the size of a few rows."""
+        for batch in batches:
+            if batch.num_rows < SMALL_ROWS and (not self._small or batch.schema == self._small[0].schema):
+                self._small.append(batch)
+                if len(self._small) == JOINED_BATCHES:
+                    self.join()
+            else:
+                self.join()
+                self.batches.append(batch)
+
+    def join(self) -> None:
+        """Join what is waiting for more."""
+        if self._small:
+            self.batches += pa.Table.from_batches(self._small).combine_chunks().to_batches()
+            self._small.clear()
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
@@ -110,18 +130,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._resume(begin)
         limit_rows = None if isinstance(limit, ReadAllAvailable) else limit.max_rows
         polled = self._polled = _Polled(begin, begin)
-        rows, asked = 0, self._tasks
-        while limit_rows is None or rows < limit_rows:
+        rows, asked, began_s = 0, self._tasks, time.monotonic()
+        while (limit_rows is None or rows < limit_rows) and not (rows and self._is_late(began_s)):
             brought = [(task, found) for task in asked if (found := task.poll())]
-            for batch in (one for _, found in brought for one in found):
-                polled.end = advanced(polled.end, batch)
-                polled.batches.append(batch)
-                rows += batch.num_rows
+            for _, found in brought:
+                polled.add(found)
+                rows += sum(batch.num_rows for batch in found)
             if not brought and len(asked) == len(self._tasks) and not any(task.has_more() for task in asked):
                 break
             asked = [task for task, _ in brought] or self._tasks  # a task that has nothing may take its time to say so
+        polled.join()
+        for batch in polled.batches:
+            polled.end = advanced(polled.end, batch)
         self._at = polled.end
         return polled.end
+
+    def _is_late(self, began_s: float) -> bool:
+        limit_ms = self._planned.max_wait_ms
+        return limit_ms is not None and (time.monotonic() - began_s) * 1000 >= limit_ms
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Hand out what was polled; after a restart poll it again. Raises DataError: the source has it no more."""
@@ -173,7 +199,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             found = [batch for task in self._tasks for batch in task.poll() or ()]
             if found:
                 moved_s = time.monotonic()
-                polled.batches += repeated.rows_of(found)
+                polled.add(repeated.rows_of(found))
             elif (time.monotonic() - moved_s) * 1000 > self._planned.idle_ms:
                 if not any(repeated.lacking.values()):
                     break  # other offsets than last time: all there is belongs to it
@@ -181,6 +207,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             else:
                 time.sleep(min(task.idle_wait_ms() for task in self._tasks) / 1000)
         self._stop_tasks()  # they may be further than the end
+        polled.join()
         return polled
 
 

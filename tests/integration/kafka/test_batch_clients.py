@@ -14,6 +14,7 @@ from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, Tim
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.reading.batch_consumer import KafkaBatchConsumer
 from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
+from spark_connect_rt.kafka.reading.log_moves import LogMove, LogWatch
 from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
 from spark_connect_rt.pipeline.columns import produce_batch
 from spark_connect_rt.ports.executor_clients import RECORD_REPORTS, SkipsRefused
@@ -64,6 +65,27 @@ class TestKafkaBatchClients(KafkaClients):
         consumer = self.new_consumer()
         consumer.assign({TopicPartition(topic, 0): 0})
         assert [row["value"] for row in self.read(consumer, 5_000)][:5_000] == values
+        consumer.close()
+
+    def test_deleted_records_are_counted_and_may_be_refused(self, topic: str) -> None:
+        self.written(rows_batch([{"topic": topic, "partition": 0, "value": b"%d" % n} for n in range(5)]))
+        self.admin.delete_records(topic, {0: 3})
+        place, moves, refuses = TopicPartition(topic, 0), list[LogMove](), [True]
+
+        def decide(move: LogMove) -> None:
+            moves.append(move)
+            if refuses[0]:
+                raise ConnectError("refused")
+
+        properties = sink_consumer_properties(worker_settings(self.worker), {}, "c", 0)
+        consumer = self.consumer_kind(properties, LogWatch(decide=decide))
+        consumer.assign({place: 1})
+        for _ in range(2):
+            with pytest.raises(ConnectError, match="refused"):
+                self.read(consumer, 1)
+        refuses[0] = False
+        assert [row["value"] for row in self.read(consumer, 2)] == [b"3", b"4"]
+        assert {(one.wanted, one.found, one.missed) for one in moves} == {(1, 3, 2)}
         consumer.close()
 
     @pytest.mark.parametrize("start", [0, BEGINNING])

@@ -20,6 +20,7 @@ from spark_connect_rt.spark.datasource.open_task import open_task
 from spark_connect_rt.spark.datasource.pushed_filters import Comparison
 from spark_connect_rt.spark.datasource.range_stream import RangeStreamReader
 from spark_connect_rt.spark.executor.hosting import load_class
+from tests.topics import delete_topic
 from tests.unit.datasource.test_range_stream import ALL, values
 from tests.unit.datasource.test_ranges import at, filtered, schema
 
@@ -33,9 +34,12 @@ class There:
     def __init__(self, servers: str) -> None:
         self.topic = f"log-{uuid.uuid4().hex[:8]}"
         self.admin = AdminClient({"bootstrap.servers": servers})
-        self.admin.create_topics([NewTopic(self.topic, 2, 1)])[self.topic].result()
-        self._servers = servers
+        self.servers = servers
+        self.create()
         self._producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
+
+    def create(self) -> None:
+        self.admin.create_topics([NewTopic(self.topic, 2, 1)])[self.topic].result()
 
     def write(self, partition: int, *numbers: int) -> None:
         for number in numbers:
@@ -44,7 +48,7 @@ class There:
         assert self._producer.flush(30) == 0
 
     def abort(self, partition: int) -> None:
-        producer = Producer({"bootstrap.servers": self._servers, "transactional.id": self.topic})
+        producer = Producer({"bootstrap.servers": self.servers, "transactional.id": self.topic})
         producer.init_transactions()
         producer.begin_transaction()
         producer.produce(self.topic, b"no", partition=partition)
@@ -57,11 +61,11 @@ class There:
 
     def options(self) -> dict[str, str]:
         converters = {f"{part}.converter": BYTES for part in ("key", "value", "header")}
-        own = {"connector.class": "KafkaSource", "source.bootstrap.servers": self._servers, "topics": self.topic}
+        own = {"connector.class": "KafkaSource", "source.bootstrap.servers": self.servers, "topics": self.topic}
         return {**converters, **own, "tasks.max": "2", "partition.keep": "true", "until": "latest"}
 
-    def query(self) -> RangeStreamReader:
-        found = DefaultSource(self.options()).streamReader(schema())
+    def query(self, **options: str) -> RangeStreamReader:
+        found = DefaultSource(self.options() | options).streamReader(schema())
         assert isinstance(found, RangeStreamReader)
         return found
 
@@ -82,9 +86,10 @@ def test_a_stream_reads_ranges_again_as_they_were_behind_markers_too(there: Ther
     there.write(0, *range(8))
     there.write(1, *range(4))
     first = query.latestOffset({}, ALL)
+    topic_id = first[PLACE.format(there.topic, 0)]["log"]
     assert first == {
-        PLACE.format(there.topic, 0): {"offset": '{"offset":7}', "rows": 0},
-        PLACE.format(there.topic, 1): {"offset": '{"offset":3}', "rows": 0},
+        PLACE.format(there.topic, 0): {"offset": '{"offset":7}', "rows": 0, "log": topic_id},
+        PLACE.format(there.topic, 1): {"offset": '{"offset":3}', "rows": 0, "log": topic_id},
     }
     assert values(query, {}, first) == [f"0-{n:02}" for n in range(8)] + [f"1-{n:02}" for n in range(4)]
     there.abort(1)  # a record that does not count, and a marker: the range has an end behind which nothing comes
@@ -105,10 +110,24 @@ def test_what_the_log_has_lost_is_told(there: There, query: RangeStreamReader) -
     begin = {PLACE.format(there.topic, 0): {"offset": '{"offset":1}', "rows": 0}}
     planned = query.partitions(begin, end)
     there.lose(0, 5)
-    with pytest.raises(DataError, match="would go on at 2, its source at 5 now"):
+    with pytest.raises(DataError, match="would go on at 2, its source begins at 5 now"):
         query.partitions(begin, end)
     with pytest.raises(ConnectError, match=f"{there.topic}-0"):  # planned before, read after
         list(query.read(planned[0]))
+
+
+def test_a_topic_that_was_created_again_is_told(there: There, query: RangeStreamReader) -> None:
+    there.write(0, *range(3))
+    end = query.latestOffset({}, ALL)
+    delete_topic(there.servers, there.topic)
+    there.create()
+    there.write(0, *range(8))  # longer than what was read
+    with pytest.raises(DataError, match="was deleted and created again"):
+        query.latestOffset(end, ALL)
+    going_on = there.query(**{"on.topic.recreated": "continue"})
+    behind = going_on.latestOffset(end, ALL)
+    assert values(going_on, end, behind) == [f"0-{n:02}" for n in range(8)]
+    going_on.stop()
 
 
 def since(ms: int) -> Comparison:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +24,7 @@ from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
 from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
+from spark_connect_rt.spark.datasource import stream_reader
 from spark_connect_rt.spark.datasource.named_connector import NamedConnector
 from spark_connect_rt.spark.datasource.open_task import OpenTask
 from spark_connect_rt.spark.datasource.read_options import SourceOffset
@@ -114,10 +117,12 @@ class Source:
         self.book = Book()
         self.task_class: type[Log] = Log
 
-    def query(self, max_records: int | None = None, starting: Sequence[SourceOffset] = ()) -> StreamReader:
-        return StreamReader(
-            StreamPlan(self._open, lambda: starting, max_records, 50, self.task_class is Log, lambda: self.book)
-        )
+    def query(
+        self, max_records: int | None = None, starting: Sequence[SourceOffset] = (), max_wait_ms: int | None = None
+    ) -> StreamReader:
+        exact = self.task_class is Log
+        plan = StreamPlan(self._open, lambda: starting, max_records, 50, exact, lambda: self.book)
+        return StreamReader(replace(plan, max_wait_ms=max_wait_ms))
 
     def _open(self, starting: Sequence[SourceOffset]) -> list[OpenTask]:
         opened = []
@@ -181,6 +186,35 @@ def test_a_limit_ends_a_batch_behind_the_poll_that_reaches_it() -> None:
     end = query.latestOffset({}, limit)
     assert values(query, {}, end) == ["a0", "a1", "a2", "a3"]
     assert values(query, end, query.latestOffset(end, ALL)) == [f"a{n}" for n in range(4, 10)]
+
+
+def test_a_batch_ends_when_its_time_is_up_and_it_has_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = iter(range(1_000))  # each look at the clock is a second later
+    clock = SimpleNamespace(monotonic=lambda: next(now_s), sleep=lambda _: None)
+    monkeypatch.setattr(stream_reader, "time", clock)
+    source = Source()
+    source.logs["a"] += [f"a{n}" for n in range(100)]
+    query = source.query(max_wait_ms=3_000)
+    end = query.latestOffset({}, ALL)
+    assert values(query, {}, end) == [f"a{n}" for n in range(6)]  # three polls of two rows
+    behind = query.latestOffset(end, ALL)
+    assert values(query, end, behind) == [f"a{n}" for n in range(6, 12)]
+    source.logs["a"].clear()
+    assert query.latestOffset(behind, ALL) == behind
+
+
+def test_small_batches_take_little_more_memory_than_their_rows() -> None:
+    source = Source()
+    source.logs["a"] += [f"a{n}" for n in range(4_000)]
+    query = source.query()
+    end = query.latestOffset({}, ALL)
+    assert query._polled is not None
+    assert len(query._polled.batches) < 10
+    assert sum(one.get_total_buffer_size() for one in query._polled.batches) < 2 * sum(
+        one.nbytes for one in query._polled.batches
+    )
+    assert values(query, {}, end) == source.logs["a"]
+    assert end['{"log":"a"}']["rows"] == 4_000
 
 
 def test_a_batch_under_way_is_repeated_as_it_was_however_the_source_cuts_it_now() -> None:
