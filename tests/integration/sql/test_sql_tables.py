@@ -50,6 +50,20 @@ def test_each_row_comes_once_whatever_kinds_of_tables_are_read(
     assert read(postgres_database, **{"table.types": kinds}) == wanted
 
 
+def test_a_foreign_table_is_a_kind_of_its_own(postgres_database: Database) -> None:
+    postgres_database.run(
+        "CREATE FOREIGN DATA WRAPPER none", "CREATE SERVER far FOREIGN DATA WRAPPER none",
+        "CREATE FOREIGN TABLE ft (id INT) SERVER far",
+    )  # fmt: skip
+    try:
+        found = findings(SqlSourceConnector(), postgres_database, **{"table.whitelist": "ft"})
+        assert (Level.WARNING, "ft is a FOREIGN TABLE: add that to table.types, which is TABLE") in found
+        found = findings(SqlSourceConnector(), postgres_database, **{"table.types": "foreign table"})
+        assert (Level.OK, "it would read public.ft") in found
+    finally:
+        postgres_database.run("DROP FOREIGN DATA WRAPPER none CASCADE")
+
+
 def test_an_unknown_kind_is_refused_with_the_known_ones(postgres_database: Database) -> None:
     with pytest.raises(BadConfigError, match="SYNONYM is not known; the kinds are TABLE, PARTITIONED TABLE, VIEW"):
         harness(postgres_database, **{"table.types": "TABLE,SYNONYM"}).start()
