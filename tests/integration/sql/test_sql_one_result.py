@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import os
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from spark_connect_rt.api.records import SinkRecord
 from spark_connect_rt.connectors.sql.sql_sink import SqlSinkTask
-from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.errors import ConnectError, DataError
 from tests.integration.sql.conftest import Database
 from tests.suite.steps import SCHEDULES
 
@@ -235,3 +236,20 @@ def test_statements_and_copy_leave_the_same_rows(
 ) -> None:
     by_statements, by_copy = trial.outcomes(value_type, kind, mode, key_type, rows)
     assert by_copy == by_statements
+
+
+@pytest.mark.parametrize("kind", ["INTEGER", "NUMERIC(10,2)", "TIMESTAMP", "BLOB"])
+@given(value=VALUES)
+@settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_sqlite_takes_or_refuses_a_value_and_no_error_of_python_shows(
+    sqlite_database: Database, kind: str, value: Any
+) -> None:
+    sqlite_database.run("DROP TABLE IF EXISTS rows", f"CREATE TABLE rows (v {kind})")
+    task = SqlSinkTask()
+    task.context = NoReporter()  # type: ignore[assignment]
+    task.start({"connection.url": sqlite_database.url, "topics": "rows"})
+    try:
+        with contextlib.suppress(DataError):
+            task.put([SinkRecord("rows", 0, 0, value={"v": value})])
+    finally:
+        task.stop()
