@@ -12,8 +12,9 @@ from spark_connect_rt.api.outside_checks import Finding, Level
 from spark_connect_rt.config.config_def import Type, parse_value
 from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
 from spark_connect_rt.connectors.sql.sql_plans import query_plan, table_plan
-from spark_connect_rt.connectors.sql.sql_tables import TableId, all_tables, read_tables, unmatched_names
+from spark_connect_rt.connectors.sql.sql_tables import TableId, all_tables, near_name, read_tables, unmatched_names
 from spark_connect_rt.connectors.sql.sql_target import FORMAT, table_of
+from spark_connect_rt.connectors.sql.sql_urls import SQLITE
 from spark_connect_rt.errors import BadConfigError, ConnectError, RetriableError
 
 CREDENTIALS, TABLE, URL = "credentials", "table", "connection.url"
@@ -51,6 +52,9 @@ def source_findings(values: Mapping[str, Any]) -> list[Finding]:
             tables = read_tables(found, dict(values), database.url.database)
             lines += [Finding(TABLE, "table.whitelist", Level.WARNING, what, "correct table.whitelist")
                 for what in unmatched_names(found, dict(values), database.url.database)]  # fmt: skip
+            if values["schema.pattern"] and database.dialect == SQLITE:
+                what, change = "schema.pattern has no effect: SQLite has no schemas", "leave schema.pattern out"
+                lines.append(Finding(TABLE, "schema.pattern", Level.WARNING, what, change))
             lines += [_plan(database, values, table) for table in tables[:_MOST_PLANS]]
     except ConnectError as error:
         return [_out(error)]
@@ -101,8 +105,14 @@ def _topic(database: SqlDatabase, values: Mapping[str, Any], topic: str, renamed
 def _table(database: SqlDatabase, values: Mapping[str, Any], table: TableId) -> Finding:
     with database.explained(f"does not describe table {table}"):
         connection = database.connection()
-        there = sa.inspect(connection).has_table(table.name, schema=table.schema)
+        inspector = sa.inspect(connection)
+        there = inspector.has_table(table.name, schema=table.schema)
+        near = "" if there else near_name(table.name, inspector.get_table_names(table.schema))
         connection.rollback()
+    if near:
+        change = "correct table.name.format: names of tables are written in the case that they are given in"
+        level = Level.WARNING if values["auto.create"] else Level.PROBLEM
+        return Finding(TABLE, "table.name.format", level, f"table {table} is not there{near}", change)
     if there:
         return Finding(TABLE, "table.name.format", Level.OK, f"table {table} is there")
     if values["auto.create"]:

@@ -23,7 +23,7 @@ from spark_connect_rt.connectors.sql.sql_source_config import (
     TIMESTAMP,
     TIMESTAMP_COLUMNS,
 )
-from spark_connect_rt.connectors.sql.sql_tables import TableId, name_parts
+from spark_connect_rt.connectors.sql.sql_tables import TableId, near_name
 from spark_connect_rt.connectors.sql.sql_texts import type_name
 from spark_connect_rt.connectors.sql.sql_urls import POSTGRESQL, SQLITE
 from spark_connect_rt.errors import ConnectError
@@ -80,7 +80,7 @@ def _plan(
     known = [one.name for one in columns]
     for wanted in (*timestamps, *([incrementing] if incrementing else [])):
         if wanted not in known:
-            raise ConnectError(f"{name} has no column {wanted}{_near(wanted, known)}; it has {', '.join(known)}")
+            raise ConnectError(f"{name} has no column {wanted}{near_name(wanted, known)}; it has {', '.join(known)}")
     kinds = {one["name"]: one.get("type") for one in reflected}
     for column, problem in (
         (incrementing, _number_problem(kinds.get(incrementing or ""))),
@@ -92,13 +92,6 @@ def _plan(
             )
     zoned = bool(timestamps) and bool(getattr(kinds.get(timestamps[0]), "timezone", False))
     return ReadPlan(name, columns, incrementing, timestamps, zoned, dialect=database.dialect, zone=database.zone)
-
-
-def _near(wanted: str, known: Sequence[str]) -> str:
-    """Return the column that may be meant: of another case, quoted, or with its table's name before it."""
-    last = (name_parts(wanted) or [wanted])[-1].casefold()
-    near = [name for name in known if name.casefold() == last]
-    return f" (is {' or '.join(near)} meant?)" if near else ""
 
 
 def _number_problem(kind: Any) -> str | None:

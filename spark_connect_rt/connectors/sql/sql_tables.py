@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -132,6 +132,13 @@ def name_parts(text: str) -> list[str] | None:
     if not _NAME.fullmatch(text):
         return None
     return [quoted.replace('""', '"') or plain for quoted, plain in _NAME_PART.findall(text)]
+
+
+def near_name(wanted: str, known: Iterable[str]) -> str:
+    """Return a question for a message: the name of another case, without quotes or without a prefix; empty: none is."""
+    last = (name_parts(wanted) or [wanted])[-1].casefold()
+    near = [name for name in known if name.casefold() == last]
+    return f" (is {' or '.join(near)} meant?)" if near else ""
 
 
 def _is_named(table: TableId, name: str, database: str | None) -> bool:

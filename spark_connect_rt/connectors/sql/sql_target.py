@@ -14,7 +14,7 @@ from spark_connect_rt.connectors.sql.sql_copy import COPIED_COLUMNS, CopiedTable
 from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
 from spark_connect_rt.connectors.sql.sql_queries import as_written
 from spark_connect_rt.connectors.sql.sql_rows import Shape
-from spark_connect_rt.connectors.sql.sql_tables import TableId, name_parts
+from spark_connect_rt.connectors.sql.sql_tables import TableId, name_parts, near_name
 from spark_connect_rt.connectors.sql.sql_urls import POSTGRESQL
 from spark_connect_rt.connectors.sql.sql_values import VARIABLE_SCALE_DECIMAL
 from spark_connect_rt.errors import BadConfigError, DataError, ExternalError
@@ -137,7 +137,8 @@ class Targets:
     def _evolve(self, target: Target, shape: Shape, missing: list[str]) -> Target:
         table = target.table
         if not self._evolves:
-            raise DataError(f"table {table} has no column {', '.join(missing)}, and auto.evolve is off")
+            named = ", ".join(f"{name}{near_name(name, target.columns)}" for name in missing)
+            raise DataError(f"table {table} has no column {named}, and auto.evolve is off")
         columns = _columns(shape, missing)
         for column in columns:
             if not column.nullable and column.server_default is None:

@@ -185,3 +185,23 @@ def test_a_column_of_one_odd_kind_is_read_the_same_both_ways(sqlite_database: Da
     sqlite_database.run(f"CREATE TABLE t (id INTEGER PRIMARY KEY, v {kind})", insert)
     by_columns, by_rows = (read(sqlite_database, arrow, **INCREMENTING) for arrow in WAYS)
     assert repr(by_columns) == repr(by_rows)
+
+
+@pytest.mark.parametrize("arrow", WAYS)
+def test_times_that_the_clock_skips_or_repeats_come_once_and_hide_no_later_row(
+    postgres_database: Database, arrow: str
+) -> None:
+    """In Berlin 02:30 of the last Sunday in March is no time, and that of October comes twice."""
+    postgres_database.run("CREATE TABLE t (id INT, changed TIMESTAMP NOT NULL)")
+    settings = {**TIMES, "db.timezone": "Europe/Berlin", "connectrt.sql.arrow": arrow}
+    rows = [
+        ("2024-03-31 02\\:30", 1711848600000),  # 03:30 of the new clock
+        ("2024-03-31 03\\:10", 1711847400000),
+        ("2024-10-27 02\\:30", 1729989000000),  # the first
+        ("2024-10-27 03\\:10", 1729995000000),
+    ]
+    with harness(postgres_database, **settings) as source:
+        for number, (clock, ms) in enumerate(rows):
+            postgres_database.run(f"INSERT INTO t VALUES ({number}, '{clock}')")
+            assert [record.json() for record in source.poll_all()] == [{"id": number, "changed": ms}]
+            assert [source.poll() for _ in range(3)] == [[], [], []]

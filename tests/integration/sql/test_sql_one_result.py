@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import os
 from collections.abc import Iterator, Sequence
@@ -10,12 +11,13 @@ from typing import Any
 
 import psycopg
 import pytest
+import sqlalchemy as sa
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from spark_connect_rt.api.records import SinkRecord
 from spark_connect_rt.connectors.sql.sql_sink import SqlSinkTask
-from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.errors import ConnectError, DataError
 from tests.integration.sql.conftest import Database
 from tests.suite.steps import SCHEDULES
 
@@ -99,9 +101,19 @@ class Trial:
     """Writes the same records into a new table once by statements, once by COPY, and shows what came of it."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
         self._url = database.url
-        database.run(*FUNCTIONS)
+        self._connection = database.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        self._run(*FUNCTIONS)
+
+    def _run(self, *statements: str) -> None:
+        for statement in statements:
+            self._connection.execute(sa.text(statement))
+
+    def _rows(self, query: str) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in self._connection.execute(sa.text(query))]
+
+    def close(self) -> None:
+        self._connection.close()
 
     def outcomes(
         self, value_type: str, kind: str, mode: str, key_type: str, rows: Sequence[tuple[Any, Any]]
@@ -130,9 +142,9 @@ class Trial:
                 )
         finally:
             task.stop()
-        found = self._database.rows("SELECT k\\:\\:text, v\\:\\:text, w FROM rows ORDER BY 1, 2, 3")
+        found = self._rows("SELECT k\\:\\:text, v\\:\\:text, w FROM rows ORDER BY 1, 2, 3")
         assert {"written", "DataError", "ExternalError"}.issuperset(said), said
-        return said, found, self._database.rows("SELECT w FROM notes ORDER BY 1")
+        return said, found, self._rows("SELECT w FROM notes ORDER BY 1")
 
     def _put(self, task: SqlSinkTask, records: list[SinkRecord]) -> str:
         """Return the class of the error: its words may name a line of COPY."""
@@ -163,9 +175,9 @@ class Trial:
             table = f"{table} PARTITION BY HASH (k)"
             after = ["CREATE TABLE p PARTITION OF rows FOR VALUES WITH (MODULUS 1, REMAINDER 0)"]
         try:
-            if self._database.rows("SELECT relkind FROM pg_class WHERE oid = to_regclass('rows')") == [("v",)]:
+            if self._rows("SELECT relkind FROM pg_class WHERE oid = to_regclass('rows')") == [("v",)]:
                 drops[0] = "DROP VIEW rows CASCADE"
-            self._database.run(*drops, "CREATE TABLE notes (w text)", *before, table, *after)
+            self._run(*drops, "CREATE TABLE notes (w text)", *before, table, *after)
         except Exception as error:
             if isinstance(getattr(error, "orig", None), psycopg.Error):
                 raise NoSuchTableError(str(error)) from error
@@ -180,7 +192,9 @@ class NoSuchTableError(Exception):
 def trial(postgres_url: str) -> Iterator[Trial]:
     database = Database(postgres_url)
     database.run("DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
-    yield Trial(database)
+    trial = Trial(database)
+    yield trial
+    trial.close()
     database.run("DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
 
 
@@ -193,6 +207,7 @@ def test_statements_and_copy_leave_the_same_rows_in_every_kind_of_column(trial: 
 
 
 @pytest.mark.filterwarnings("ignore:Did not recognize type")
+@pytest.mark.timeout(3_600 if SCHEDULES in os.environ else 300)
 @given(
     value_type=st.sampled_from(TYPES),
     kind=st.sampled_from([*KINDS, *OF_TABLES]),
@@ -221,3 +236,20 @@ def test_statements_and_copy_leave_the_same_rows(
 ) -> None:
     by_statements, by_copy = trial.outcomes(value_type, kind, mode, key_type, rows)
     assert by_copy == by_statements
+
+
+@pytest.mark.parametrize("kind", ["INTEGER", "NUMERIC(10,2)", "TIMESTAMP", "BLOB"])
+@given(value=VALUES)
+@settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_sqlite_takes_or_refuses_a_value_and_no_error_of_python_shows(
+    sqlite_database: Database, kind: str, value: Any
+) -> None:
+    sqlite_database.run("DROP TABLE IF EXISTS rows", f"CREATE TABLE rows (v {kind})")
+    task = SqlSinkTask()
+    task.context = NoReporter()  # type: ignore[assignment]
+    task.start({"connection.url": sqlite_database.url, "topics": "rows"})
+    try:
+        with contextlib.suppress(DataError):
+            task.put([SinkRecord("rows", 0, 0, value={"v": value})])
+    finally:
+        task.stop()

@@ -9,7 +9,7 @@ import pytest
 from spark_connect_rt.api.outside_checks import Level
 from spark_connect_rt.connectors.sql.sql_sink import SqlSinkConnector
 from spark_connect_rt.connectors.sql.sql_source import SqlSourceConnector
-from spark_connect_rt.errors import BadConfigError, ConnectError
+from spark_connect_rt.errors import BadConfigError, ConnectError, DataError
 from tests.integration.sql.conftest import Database
 from tests.integration.sql.test_sql_sink import harness as sink_harness
 from tests.integration.sql.test_sql_sink import send_orders
@@ -50,6 +50,20 @@ def test_each_row_comes_once_whatever_kinds_of_tables_are_read(
     assert read(postgres_database, **{"table.types": kinds}) == wanted
 
 
+def test_a_foreign_table_is_a_kind_of_its_own(postgres_database: Database) -> None:
+    postgres_database.run(
+        "CREATE FOREIGN DATA WRAPPER none", "CREATE SERVER far FOREIGN DATA WRAPPER none",
+        "CREATE FOREIGN TABLE ft (id INT) SERVER far",
+    )  # fmt: skip
+    try:
+        found = findings(SqlSourceConnector(), postgres_database, **{"table.whitelist": "ft"})
+        assert (Level.WARNING, "ft is a FOREIGN TABLE: add that to table.types, which is TABLE") in found
+        found = findings(SqlSourceConnector(), postgres_database, **{"table.types": "foreign table"})
+        assert (Level.OK, "it would read public.ft") in found
+    finally:
+        postgres_database.run("DROP FOREIGN DATA WRAPPER none CASCADE")
+
+
 def test_an_unknown_kind_is_refused_with_the_known_ones(postgres_database: Database) -> None:
     with pytest.raises(BadConfigError, match="SYNONYM is not known; the kinds are TABLE, PARTITIONED TABLE, VIEW"):
         harness(postgres_database, **{"table.types": "TABLE,SYNONYM"}).start()
@@ -74,6 +88,23 @@ def test_a_check_names_the_table_or_column_that_is_meant(postgres_database: Data
         pytest.raises(ConnectError, match=r"query has no column Orders.ID \(is ID meant\?\)"),
     ):
         source.poll()
+
+
+def test_a_check_of_a_sink_names_the_table_and_column_of_another_case(postgres_database: Database) -> None:
+    postgres_database.run('CREATE TABLE "Orders" ("ID" INT PRIMARY KEY, word VARCHAR(9))')
+    for creates, level in (("true", Level.WARNING), ("false", Level.PROBLEM)):
+        found = findings(SqlSinkConnector(), postgres_database, topics="orders", **{"auto.create": creates})
+        assert (level, "table orders is not there (is Orders meant?)") in found
+    with sink_harness(postgres_database, **{"table.name.format": '"Orders"'}) as sink:
+        send_orders(sink, (1, "a"))
+        with pytest.raises(DataError, match=r"has no column id \(is ID meant\?\), and auto\.evolve is off"):
+            sink.deliver()
+
+
+def test_a_schema_pattern_that_nothing_uses_is_named(sqlite_database: Database) -> None:
+    sqlite_database.run("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+    found = findings(SqlSourceConnector(), sqlite_database, **{"schema.pattern": "public"})
+    assert (Level.WARNING, "schema.pattern has no effect: SQLite has no schemas") in found
 
 
 def test_a_debezium_topic_is_refused_unless_it_names_the_database(postgres_database: Database) -> None:
