@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -66,6 +67,20 @@ def read_reports(folder: Path) -> dict[tuple[str, str], Outcome]:
     return found
 
 
+def dump(found: Mapping[tuple[str, str], Outcome]) -> str:
+    """Return outcomes as JSON: class -> method -> outcome."""
+    classes: dict[str, dict[str, object]] = {}
+    for (name, method), one in sorted(found.items()):
+        classes.setdefault(name, {})[method] = asdict(one)
+    return json.dumps(classes, indent=1) + "\n"
+
+
+def load(text: str) -> dict[tuple[str, str], Outcome]:
+    """Return the outcomes that ``dump`` wrote."""
+    whole = json.loads(text)
+    return {(name, method): Outcome(**one) for name, methods in whole.items() for method, one in methods.items()}
+
+
 def summary(found: Mapping[tuple[str, str], Outcome], seconds: float) -> str:
     """Return one line for each failure, and the line of totals that CI tools read."""
     wrong = {key: one for key, one in found.items() if not one.passed and key not in CANNOT_APPLY}
@@ -98,6 +113,8 @@ def page(found: Mapping[tuple[str, str], Outcome]) -> str:
     if wrong:
         text += ["", "## Methods that did not pass", "", "| method | why |", "|---|---|"]
         text += [f"| `{key[0]}.{key[1]}` | {CANNOT_APPLY.get(key) or _cell(one.why)} |" for key, one in wrong]
+    if unrun := [name for name in CLASSES if name not in classes]:
+        text += ["", "## Classes that were not run yet", "", *(f"- `{name}`" for name in unrun)]
     text += ["", "## Classes that cannot run", "", "| class | why |", "|---|---|"]
     text += [f"| `{name}` | {why} |" for name, why in LEFT_OUT.items()]
     return "\n".join(text) + "\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.conformance.results import Outcome, page, read_reports, summary
+from tests.conformance.results import Outcome, dump, load, page, read_reports, summary
 
 REPORT = """<testsuite>
 <testcase name="testA()" classname="org.x.OneTest" time="1.5"/>
@@ -31,3 +31,9 @@ def test_the_page_and_the_last_line_count_methods(tmp_path: Path) -> None:
     assert "| `OneTest` | 3 | 1 | 2 | 0 |" in page(found)
     assert "| `OneTest.testB` | expected 1 \\| got 2 |" in page(found)
     assert summary(found, 3).splitlines()[-1] == "1 passed, 2 failed"
+
+
+def test_outcomes_are_kept_as_they_were(tmp_path: Path) -> None:
+    (tmp_path / "TEST-junit-jupiter.xml").write_text(REPORT)
+    found = read_reports(tmp_path)
+    assert load(dump(found)) == found
