@@ -1,4 +1,4 @@
-"""Whether the brokers that a task's clients talk to answer: told by clients, taken by the host of the task.
+"""Whether the brokers that a task's clients talk to answer. Clients report it, the host of the task takes it.
 
 A client calls ``lost`` and ``found`` on a thread of its task; what that thread gave to ``listen`` is called. asyncio's
 tasks inherit it from the thread that makes them. On other threads nothing happens.

@@ -162,14 +162,8 @@ class WorkerTask:
                 self._behind_since_ms = None
             elif self._behind_since_ms is None:
                 self._behind_since_ms = now_ms
-            measures = self._measures
-            return Movement(
-                measures.moved_at_ms,
-                self._behind_since_ms,
-                measures.calls(),
-                self._services.patience_ms,
-                away=measures.away(),
-            )
+            seen, behind_ms = self._measures, self._behind_since_ms
+            return Movement(seen.moved_at_ms, behind_ms, seen.calls(), self._services.patience_ms, away=seen.away())
 
     def actual(self) -> Actual:
         """Return how it stands, for the work plan."""

@@ -118,8 +118,8 @@ class TaskMeter:
     def news(self, now_s: float, *, anyway: bool = False) -> dict[str, Any] | None:
         """Return the fields of a report if anything moved, or a call is long or no longer long. The asking thread."""
         away = self._away
-        told = self._reported_call or self._reported_away
-        if not (self._changed or self._call or self._elsewhere or told or away or anyway):
+        reported = self._reported_call or self._reported_away
+        if not (self._changed or self._call or self._elsewhere or reported or away or anyway):
             return None  # of an idle task; it is asked each second
         self._changed = False
         call = min((one for one in (self._call, self._elsewhere) if one), key=lambda one: one[1], default=None)
@@ -127,7 +127,7 @@ class TaskMeter:
         totals = dict(self._totals)
         moved = sum(number for name, number in totals.items() if _is_news(name))
         gauges, self._gauges = self._gauges, {}
-        if moved == self._reported_moved and not (long_call or told or away or gauges or anyway):
+        if moved == self._reported_moved and not (long_call or reported or away or gauges or anyway):
             return None
         self._reported_moved, self._reported_call, self._reported_away = moved, long_call, bool(away)
         longest, self._longest = self._longest, {}
