@@ -111,7 +111,9 @@ def test_the_exactly_once_recording_folds_to_running_tasks() -> None:
         fold.apply(record["offset"], record["key"].encode(), record["value"].encode())
     state = fold.snapshot()
     assert state.tasks("src") == (ConnectorTaskId("src", 0),)
-    assert state.task_config(ConnectorTaskId("src", 0))["batch.size"] == "100"  # type: ignore[index]
+    task = state.task_config(ConnectorTaskId("src", 0))
+    assert task is not None
+    assert task.written()["batch.size"] == "100"
     assert state.task_count_record("src") == 1
     assert state.pending_fencing == frozenset()
 
