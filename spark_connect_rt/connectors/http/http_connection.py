@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 import logging
+import random
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 
+from spark_connect_rt.backoff import Backoff
 from spark_connect_rt.connectors.http.http_headers import retry_after_ms
 from spark_connect_rt.connectors.http.http_oauth import ClientCredentials, TokenRefusedError, TokenUnavailableError
 from spark_connect_rt.connectors.http.http_settings import OAUTH2, auth_problems
@@ -157,10 +159,11 @@ def _wish_of(answer: httpx.Response, now_s: float) -> int | None:
 class Patience:
     """Counts failures in a row, and says how long to wait after each."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: Mapping[str, Any], chance: Callable[[], float] = random.random) -> None:
+        """``chance`` gives numbers from 0 to 1, by which the waits of many tasks are spread."""
         self._most: int = values["http.retries.max"]
-        self._first_ms: int = values["http.retry.backoff.ms"]
-        self._longest_ms: int = values["http.retry.backoff.max.ms"]
+        self._backoff = Backoff(values["http.retry.backoff.ms"], values["http.retry.backoff.max.ms"])
+        self._chance = chance
         self._longest_wish_ms: int = values["http.retry.after.max.ms"]
         self.failures = 0
 
@@ -174,7 +177,7 @@ class Patience:
             ) from failure
         wish_ms = failure.retry_after_ms
         if wish_ms is None:
-            return min(self._longest_ms, self._first_ms << min(self.failures - 1, 32))
+            return round(self._backoff.wait(self.failures, self._chance()))
         if wish_ms > self._longest_wish_ms:
             log.warning(
                 "%s: Retry-After asks for a wait of %d ms, cut to http.retry.after.max.ms=%d",

@@ -151,12 +151,17 @@ PATIENCE = {
 
 
 def test_waits_grow_until_patience_ends() -> None:
-    patience = Patience(PATIENCE)
+    patience = Patience(PATIENCE, chance=lambda: 0.5)
     waits = [patience.wait_ms(PassingFailure("x", wish)) for wish in (None, None, 5_000, None)]
     assert waits == [100, 200, 5_000, 300]
     with pytest.raises(ExternalError, match="5 failures"):
         patience.wait_ms(PassingFailure("x"))
     assert patience.wait_ms(PassingFailure("x")) == 100
+
+
+def test_waits_of_many_tasks_are_spread() -> None:
+    waits = {Patience(PATIENCE, chance=lambda at=at: at).wait_ms(PassingFailure("x")) for at in (0.0, 0.25, 1.0)}  # type: ignore[misc]
+    assert waits == {80, 90, 120}
 
 
 def test_a_server_cannot_ask_for_a_wait_without_end(caplog: pytest.LogCaptureFixture) -> None:
