@@ -21,6 +21,7 @@ from spark_connect_rt.management.checks.offset_lines import OffsetLines
 from spark_connect_rt.management.previews.starting_points import StartingPoints
 from spark_connect_rt.mirror.neighbours import other_names
 from spark_connect_rt.mirror.policy import POLICY_CLASS
+from spark_connect_rt.planning.counterparts import counterpart_of
 from spark_connect_rt.planning.unread_settings import unread_settings
 from spark_connect_rt.ports.herder import HerderApi
 from spark_connect_rt.ports.hidden_values import HIDDEN, without_secrets
@@ -115,7 +116,9 @@ class ConnectorChecks:
         try:
             infos = validated(self._deps, named)
         except BadRequestError as error:
-            return [Finding(VALIDATION, "connector.class", Level.PROBLEM, str(error), "correct connector.class")]
+            counterpart = counterpart_of(config.get("connector.class") or "")
+            change = "correct connector.class" if counterpart is None else counterpart.sentence(config)
+            return [Finding(VALIDATION, "connector.class", Level.PROBLEM, str(error), change)]
         unread = self._unread(config, infos.declared())
         if problems := infos.problems():
             return [*_problems(problems), *unread]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_connect_rt.config.config_def import Type, parse_value
+from spark_connect_rt.planning.counterparts import counterpart_of
 from spark_connect_rt.planning.migration.findings import (
     JAVA,
     PYTHON,
@@ -66,6 +67,8 @@ def _class_lines(given: Given, class_name: str, found: Found | None) -> Iterator
     name = "connector.class"
     if found is None:
         why = "found neither here nor on plugin.path: put its jars there, or `connectrt plugins install`"
+        if (counterpart := counterpart_of(class_name)) is not None:
+            why = f"{why}; {counterpart.sentence(given.config)}"
         yield Line(name, class_name, Fate.CHANGE, why)
     elif found.problem:
         yield Line(name, class_name, Fate.CHANGE, found.problem)
