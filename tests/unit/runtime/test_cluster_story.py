@@ -247,7 +247,9 @@ def test_too_many_tasks_fail_the_connector(cluster: InProcessCluster) -> None:
     worker = cluster.add_worker()
     create(cluster, "a", source(split="3"))
     cluster.until(lambda: cluster.states("a") == {"a": "FAILED"})
-    assert "tasks.max is 1" in (worker.herder.views.connector_status("a").connector.trace or "")
+    assert "which is greater than 1, the maximum number of tasks" in (
+        worker.herder.views.connector_status("a").connector.trace or ""
+    )
 
 
 def test_task_configs_that_cannot_be_made_are_tried_again_and_status_and_story_say_why(
