@@ -145,8 +145,11 @@ def last_of_each_key(keys: Sequence[pa.Array]) -> pa.Array | None:
     if len(comparable) == len(keys):
         names = [f"k{index}" for index in range(len(keys))]
         table = pa.table([*keys, pa.array(range(count), pa.int64())], names=[*names, "at"])
-        last = table.group_by(names, use_threads=False).aggregate([("at", "max")])["at_max"]
-        return None if len(last) == count else last.combine_chunks()
+        groups = table.group_by(names, use_threads=False).aggregate([("at", "max"), ("at", "min")])
+        if len(groups) == count:
+            return None
+        # Arrow promises no order of groups, and has another one where keys of several columns hold nulls.
+        return groups["at_max"].take(pc.sort_indices(groups["at_min"])).combine_chunks()
     if any(map(_all_differ, comparable)):
         return None
     places = {key: at for at, key in enumerate(zip(*(column.to_pylist() for column in keys), strict=True))}

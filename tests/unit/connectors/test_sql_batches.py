@@ -216,3 +216,10 @@ def test_a_struct_is_read_by_its_schemas_order() -> None:
     )
     assert [column.to_pylist() for column in rows.columns] == [[2], [1]]
     assert rows.shape is reader.read(records[0])[0]
+
+
+def test_the_last_rows_stand_where_their_keys_came_first_also_with_nulls() -> None:
+    keys = [pa.array([0, 0, None, 0, 1]), pa.array([0, None, None, 0, None])]
+    found = last_of_each_key(keys)
+    assert found is not None
+    assert found.to_pylist() == [3, 1, 2, 4]
