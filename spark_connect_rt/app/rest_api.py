@@ -30,10 +30,10 @@ from spark_connect_rt.console.app import Console
 from spark_connect_rt.embedded.install_token import made_token, token_file
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.plugins.registry import Plugins
-from spark_connect_rt.ports.descriptor_limit import descriptor_limit
 from spark_connect_rt.ports.herder import HerderApi, HerderViews
 from spark_connect_rt.ports.peer_client import PeerClient
 from spark_connect_rt.ports.plugin_installs import PluginInstalls
+from spark_connect_rt.ports.process.descriptor_limit import descriptor_limit
 from spark_connect_rt.ports.supervision import Report, report_nowhere
 from spark_connect_rt.rest.app import create_admin_app, create_app
 from spark_connect_rt.rest.basic_auth import LOGIN_FILE

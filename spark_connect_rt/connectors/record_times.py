@@ -26,7 +26,11 @@ def wall_ms() -> int:
 
 
 def timed(poll: Poll[T]) -> Poll[T]:
-    """Decorate a task's ``poll``: records and batches that it returns without a time get the time of the call's end."""
+    """Decorate a task's ``poll``: records and batches that it returns without a time get the time of the call's end.
+
+    They are other objects then. A task that names its records by identity (``TransactionContext.commit_transaction``)
+    calls ``with_time`` before it does so, instead.
+    """
 
     @wraps(poll)
     def timed_poll(task: T) -> Sequence[Any] | None:
@@ -34,12 +38,13 @@ def timed(poll: Poll[T]) -> Poll[T]:
         if not polled:
             return polled
         now_ms = wall_ms()
-        return [_timed(piece, now_ms) for piece in polled]
+        return [with_time(piece, now_ms) for piece in polled]
 
     return timed_poll
 
 
-def _timed(piece: Any, now_ms: int) -> Any:
+def with_time(piece: Any, now_ms: int) -> Any:
+    """Return a record or batch with this time, in ms since the epoch, unless it has one of its own."""
     if isinstance(piece, SourceRecord):
         return replace(piece, timestamp_ms=now_ms) if piece.timestamp_ms is None else piece
     if isinstance(piece, SourceBatch) and piece.timestamps_ms is None:

@@ -25,6 +25,7 @@ from spark_connect_rt.connectors.programs.stream_rows import (
     empty_batch,
     stream_schema,
 )
+from spark_connect_rt.connectors.record_times import wall_ms, with_time
 
 STREAM, STATE, SHARED = "stream", "state", "shared"
 """Of a source partition, and of an offset: a stream's own state, and what belongs to several; both JSON text."""
@@ -127,17 +128,18 @@ class Intake:
         before: list[Piece] = []
         after: list[Piece] = []
         uncovered: set[str] = set()
+        now_ms = wall_ms()
         for name, rows in self._rows.items():
             stream = self._stream_of(name)
             partition = {STREAM: stream}
             marked, rest = rows.take(covered_only=covered_only)
             if marked:
                 offset = self._offset(stream, self._before)
-                before += [piece(partition, offset) for piece in marked]
+                before += [with_time(piece(partition, offset), now_ms) for piece in marked]
             if rest:
                 uncovered.add(stream)
                 offset = self._offset(stream, self._after)
-                after += [piece(partition, offset) for piece in rest]
+                after += [with_time(piece(partition, offset), now_ms) for piece in rest]
             self._say_unknown(rows)
         moves = [
             empty_batch({STREAM: one}, self._offset(one, self._after), topic_of(self._topic, one))

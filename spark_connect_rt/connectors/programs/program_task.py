@@ -22,7 +22,6 @@ from spark_connect_rt.connectors.programs.child import Child, ChildFailedError
 from spark_connect_rt.connectors.programs.intake import STREAM, Intake
 from spark_connect_rt.connectors.programs.program import Catalog, Program
 from spark_connect_rt.connectors.programs.program_settings import TASK_STREAMS
-from spark_connect_rt.connectors.record_times import timed
 from spark_connect_rt.errors import DataError, ExternalError
 
 POLL_BYTES = 4 << 20
@@ -66,7 +65,6 @@ class ProgramSourceTask(SourceTask):
         self._fatal: Exception | None = None
         self._over = False
 
-    @timed
     def poll(self) -> Sequence[SourceRecord | SourceBatch] | None:
         """Return what the program said since the last poll. Raises what ends the task."""
         if self._fatal is not None:

@@ -21,7 +21,7 @@ from spark_connect_rt.kafka.group_connection import connect
 from spark_connect_rt.kafka.membership.group_link import NETWORK_ERRORS
 from spark_connect_rt.kafka.reading.fetch_settings import FetchSettings
 from spark_connect_rt.kafka.reading.leaders_request import LeadersRequest, topic_leaders
-from spark_connect_rt.ports import cluster_contact
+from spark_connect_rt.ports.process import cluster_contact
 from spark_connect_rt.protocol.ids import TopicPartition
 
 FETCH, ASK = "fetch", "ask"  # a broker answers one connection in order, and a fetch may wait

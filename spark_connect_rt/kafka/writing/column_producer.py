@@ -31,7 +31,7 @@ from spark_connect_rt.kafka.writing.producer_client import ProducerClient
 from spark_connect_rt.kafka.writing.record_places import RecordPlaces
 from spark_connect_rt.kafka.writing.shared_clients import SharedLoop
 from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
-from spark_connect_rt.ports import cluster_contact
+from spark_connect_rt.ports.process import cluster_contact
 from spark_connect_rt.protocol.ids import TopicPartition
 
 CLOSE_LIMIT_S = 5.0

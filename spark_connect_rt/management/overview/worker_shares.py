@@ -14,9 +14,9 @@ from spark_connect_rt._version import __version__
 from spark_connect_rt.management.overview.task_courses import TaskCourses
 from spark_connect_rt.planning.overview.course import Point, added_up
 from spark_connect_rt.ports.clock import Clock
-from spark_connect_rt.ports.descriptor_limit import descriptor_limit, open_descriptors
 from spark_connect_rt.ports.herder import HerderViews
 from spark_connect_rt.ports.management.group_reads import GroupReads, WorkerAnswer
+from spark_connect_rt.ports.process.descriptor_limit import descriptor_limit, open_descriptors
 
 SHARES_KEPT_MS = 800  # less than a gathering is used again for
 SHARES, CONNECTOR, WORKER = "overview.shares", "overview.connector", "overview.worker"

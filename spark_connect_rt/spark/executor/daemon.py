@@ -14,7 +14,7 @@ import os
 import sys
 
 from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
-from spark_connect_rt.ports.descriptor_limit import raise_descriptor_limit
+from spark_connect_rt.ports.process.descriptor_limit import raise_descriptor_limit
 from spark_connect_rt.spark.executor.process.closed_pipes import end_quietly
 
 _WANTED = (

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.errors import TimedOutError
-from spark_connect_rt.ports.cluster_contact import listen
 from spark_connect_rt.ports.management.log_subjects import working_for
+from spark_connect_rt.ports.process.cluster_contact import listen
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.frames import Row, RowKind
 from spark_connect_rt.spark.executor.hosting import HostLostError, tell_or_log, text_of, trace_of

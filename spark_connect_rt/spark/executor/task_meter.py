@@ -103,7 +103,7 @@ class TaskMeter:
         self._elsewhere = (call, since_s) if call else None
 
     def contact(self, servers: str, why: str) -> None:
-        """Take what a client says of a cluster, see ``ports.cluster_contact.OnContact``. Any thread."""
+        """Take what a client says of a cluster, see ``ports.process.cluster_contact.OnContact``. Any thread."""
         if not why:
             if servers in self._away:
                 self._away = {one: since for one, since in self._away.items() if one != servers}

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 
 from spark_connect_rt.errors import EXIT_TOO_FEW_FILES, BadConfigError, StartupError
-from spark_connect_rt.ports.descriptor_limit import raise_descriptor_limit, rather_low, too_low
+from spark_connect_rt.ports.process.descriptor_limit import raise_descriptor_limit, rather_low, too_low
 from spark_connect_rt.spark.jvm.session_conf import connect_session_of
 
 log = logging.getLogger(__name__)

@@ -10,6 +10,7 @@ import pytest
 from spark_connect_rt.api.config_provider import ConfigData
 from spark_connect_rt.app.executor_clients import KafkaExecutorClients
 from spark_connect_rt.app.wiring import guarded
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.config.worker.programs import PROGRAMS, allowed_programs, names_programs, refuse_programs
 from spark_connect_rt.connectors.programs.environments import EnvironmentFailedError, environment, program_path
 from spark_connect_rt.errors import BadConfigError
@@ -130,9 +131,9 @@ def test_the_driver_and_the_executors_refuse_a_program_behind_a_reference(tmp_pa
         guarded(resolve, worker_settings())(named)
     allowing = worker_settings({PROGRAMS: "allow"})
     assert guarded(resolve, allowing)(named) == named
-    spec = TaskSpec(ConnectorTaskId("a", 0), {}, {})
+    spec = TaskSpec(ConnectorTaskId("a", 0), StoredConfig(), StoredConfig())
     for worker_config, taken in ((allowing, True), (worker_settings(), False)):
-        known = make_launch(spec, connector_facts(MemorySource()), worker_config, 1, 1).worker_config
+        known = make_launch(spec, connector_facts(MemorySource(), {}), worker_config, 1, 1).worker_config
         if taken:
             assert KafkaExecutorClients().resolve(named, known) == named
         else:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.connectors.mirror.mirror_checkpoint_task import MirrorCheckpointTask
 from spark_connect_rt.connectors.mirror.mirror_source import FlowTopics
 from spark_connect_rt.management.checks.checking import ConnectorChecks
@@ -67,9 +68,11 @@ def test_a_check_of_a_checkpoint_connector_sees_another_policy_in_its_group() ->
         "replication.policy.class": f"{package}.IdentityReplicationPolicy",
         **CONFIG,
     }
-    there = SimpleNamespace(connector_configs={"source": source, "cp": {}})
+    there = SimpleNamespace(connector_configs={"source": StoredConfig(source), "cp": StoredConfig()})
     checks = object.__new__(ConnectorChecks)
-    checks._deps = SimpleNamespace(config_store=SimpleNamespace(snapshot=lambda: there))  # type: ignore[assignment]
+    checks._deps = SimpleNamespace(  # type: ignore[assignment]
+        config_store=SimpleNamespace(snapshot=lambda: there), resolve=lambda config: config
+    )
     (found,) = checks._neighbours("cp", {"connector.class": f"{package}.MirrorCheckpointConnector", **CONFIG})
     assert (found.setting, found.level.value) == ("replication.policy.class", "warning")
     assert "connector source has" in found.what

@@ -71,6 +71,7 @@ def committed(monkeypatch: pytest.MonkeyPatch, *polls: Poll) -> Counter[tuple[st
             pending += [
                 (one.source_partition["stream"], one.value["n"]) for one in pieces if isinstance(one, SourceRecord)
             ]
+            assert all(one.timestamp_ms for one in pieces if isinstance(one, SourceRecord))
             if end is not End.NONE:
                 done.update(pending if end is End.COMMIT else [])
                 pending = []

@@ -20,14 +20,15 @@ NOW_MS = 1_795_705_433_623
 THEIR_OWN = "the time of the record that is copied"
 AS_IN_JAVA = "no time, as Java's connector of this name"
 POLLED = "the time of the poll"
+BY_INTAKE = "the time of the poll, before it is said which record ends a transaction"
 TIMES = {
     "FileStreamSourceConnector": POLLED,
     "DelimitedFileSourceConnector": POLLED,
     "DirectorySourceConnector": POLLED,
     "HttpSourceConnector": POLLED,
     "SqlSourceConnector": POLLED,
-    "SingerSourceConnector": POLLED,
-    "AirbyteSourceConnector": POLLED,
+    "SingerSourceConnector": BY_INTAKE,
+    "AirbyteSourceConnector": BY_INTAKE,
     "DltSourceConnector": POLLED,
     "LakeflowSourceConnector": POLLED,
     "DatagenSourceConnector": POLLED,

@@ -18,7 +18,7 @@ from spark_connect_rt.kafka.writing.column_producer import ColumnProducer
 from spark_connect_rt.kafka.writing.column_settings import settings_of
 from spark_connect_rt.pipeline.columns import TOPIC
 from spark_connect_rt.planning.progress import AWAY_MS, Movement, Stall, stall_of
-from spark_connect_rt.ports import cluster_contact
+from spark_connect_rt.ports.process import cluster_contact
 from spark_connect_rt.ports.task_runner import TaskMeasured
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.worker.task_measures import TaskMeasures

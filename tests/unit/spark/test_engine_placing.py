@@ -141,7 +141,7 @@ def test_what_fits_into_an_open_slot_does_not_wait_for_one_that_cannot_be_opened
     engine.open(events.append, lambda task, partitions: [])
     engine.do(Start(sink_launch("a")))
     wait_until(lambda: [one.ops() for one in slices.all] == [["start"]])
-    alone = replace(sink_launch("alone"), connector_config={"connectrt.isolation": "process"})
+    alone = replace(sink_launch("alone"), isolation="process")
     engine.do(Start(alone))
     wait_until(lambda: len(slices.all) >= 3)
     engine.do(Start(sink_launch("b")))

@@ -17,9 +17,9 @@ import orjson
 import pyarrow as pa
 
 from spark_connect_rt.errors import RetriableError, ShuttingDownError
-from spark_connect_rt.ports.cluster_contact import listen
 from spark_connect_rt.ports.executor_clients import BatchConsumer, ExecutorClients
 from spark_connect_rt.ports.management.log_subjects import working_for
+from spark_connect_rt.ports.process.cluster_contact import listen
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.control_wire import encode_offsets

@@ -17,9 +17,9 @@ from spark_connect_rt.config.worker.exactly_once import Boundary, interval_ms
 from spark_connect_rt.errors import ConnectError, ShuttingDownError
 from spark_connect_rt.pipeline.source_pipeline import ConvertedBatch
 from spark_connect_rt.pipeline.transaction_boundaries import End, TransactionBoundaries
-from spark_connect_rt.ports.cluster_contact import listen
 from spark_connect_rt.ports.executor_clients import DeliveryReports, ExecutorClients
 from spark_connect_rt.ports.management.log_subjects import working_for
+from spark_connect_rt.ports.process.cluster_contact import listen
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.frames import EXACT, BatchHead, Row, RowKind, encode_records
 from spark_connect_rt.spark.executor.hosting import (
