@@ -86,7 +86,7 @@ memory, before = FreedMemory(), resident()
 kept, freed = [], []
 for _ in range(600):
     freed.append(ctypes.create_string_buffer(100_000))
-    kept.append(ctypes.create_string_buffer(1_000))  # between them, so that the heap's end is never free
+    kept.append(ctypes.create_string_buffer(4_000))  # between them: more than imports that compile left free
 for one in freed:
     one[:] = b"x" * len(one)
 del one
