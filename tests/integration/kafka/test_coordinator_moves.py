@@ -124,8 +124,9 @@ def moved(cluster: Cluster, herders: list[Herder], what: str) -> None:
 def believes(admin: KafkaAdmin, node: int) -> None:
     """Have a client take ``node`` for the controller: brokers of KRaft name one of them at random."""
     end = time.monotonic() + 30
-    while admin._admin.list_topics(timeout=10).controller_id != node:
-        assert time.monotonic() < end, f"no broker names node {node}"
+    with admin._admin.use() as client:
+        while client.list_topics(timeout=10).controller_id != node:
+            assert time.monotonic() < end, f"no broker names node {node}"
     assert admin.describe_topic(OFFSETS_TOPIC) is not None
 
 

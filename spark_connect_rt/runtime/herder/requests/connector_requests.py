@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any, TypeVar, assert_never
 
 from spark_connect_rt.errors import AlreadyExistsError, BadRequestError, ConfigConflictError, FencedError, NotFoundError
@@ -177,7 +178,8 @@ class ConnectorRequests:
         has_failed = status is not None and status.state is State.FAILED
         if snapshot.connector_config(name) != config or name in snapshot.pending or has_failed:
             return None
-        return answered(lambda: ConfigWritten(False, self._views.connector_info(name)))
+        # In the order that was sent, as if it had been written and read back.
+        return answered(lambda: ConfigWritten(False, replace(self._views.connector_info(name), config=dict(config))))
 
     def _delete(self, name: str) -> Future[None]:
         """Tombstone it; tasks stop in the rebalance that follows."""
