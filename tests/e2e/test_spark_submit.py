@@ -26,7 +26,8 @@ def test_tasks_run_on_executors_with_a_shipped_wheel(
 ) -> None:
     (port,) = free_ports(1)
     settings = worker_properties(broker.bootstrap_servers, "shipped", port)
-    file = worker_file(tmp_path, {**settings, "connectrt.plugins.directory": str(tmp_path / "plugins")})
+    plugins = {"connectrt.plugins.directory": str(tmp_path / "plugins"), "connectrt.plugins.install": "allow"}
+    file = worker_file(tmp_path, settings | plugins)
     lines = tmp_path / "lines.txt"
     lines.write_text("".join(f"line {number}\n" for number in range(LINES)))
     where = ["--master", "local-cluster[2,1,1024]", "--conf", "spark.executor.memory=1g"]

@@ -373,19 +373,14 @@ class Engine:
             log.info("task=%s is busy: it moves to a slot of its own", task)
             self._move(run, None)
         for run in reports.calm_tasks(runs, limits, now_ms, self._settings.calm_ms):
-            run.alone = False
-            self._share_again(run, "not busy any more")
+            run.alone, run.shares_for = False, "not busy any more"
         for run in reports.cleared_tasks(runs, self._settings.losses, now_ms):
-            run.suspected = False
-            self._share_again(run, "cleared: its process lives")
-
-    def _share_again(self, run: Run, why: str) -> None:
-        """Move a run to a slot that is shared, if nothing else keeps it apart. Java's stay: a start costs them much."""
-        if run.suspected or run.alone or run.isolation is Isolation.PROCESS or run.launch.java is not None:
-            return
-        if (shared := self._slots.shared_beside(run)) is not None:
-            log.info("task=%s is %s: it shares a slot again", run.task, why)
-            self._move(run, shared)
+            run.suspected, run.shares_for = False, "cleared: its process lives"
+        for run in runs:
+            if run.shares_for and (shared := self._slots.shared_beside(run)) is not None:
+                log.info("task=%s is %s: it shares a slot again", run.task, run.shares_for)
+                run.shares_for = ""
+                self._move(run, shared)
 
     def _close(self, timeout_ms: int) -> None:
         self._closing = True

@@ -104,6 +104,7 @@ class Run:
     alone: bool = False  # moved out of a shared slot for being busy
     outings: int = 0  # how often it was
     calm_since_ms: float | None = None  # while it is alone
+    shares_for: str = ""  # why it need not be apart any more, until it shares a slot
     moved: deque[tuple[float, int, int]] = field(default_factory=deque)  # (time ms, bytes, records) lately
 
     @property

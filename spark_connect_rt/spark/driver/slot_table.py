@@ -117,9 +117,18 @@ class SlotTable:
             self._slots[number].handle.send(encode_expected(expected))
 
     def shared_beside(self, run: Run) -> Slot | None:
-        """Let others into the slot that a run had for itself; return the shared one it would better go to, if any."""
+        """Let others into the slot that a run had for itself; return the shared one it would better go to, if any.
+
+        One that finds none now asks again, until somebody came to it: others that are apart may be cleared later.
+        Java's stay: a start costs them much.
+        """
         assert run.slot is not None
+        if run.suspected or run.alone or run.isolation is Isolation.PROCESS or run.launch.java is not None:
+            return None
         run.slot.exclusive = False
+        if run.slot.load() > 1:
+            run.shares_for = ""
+            return None
         number = self._fitting(run.isolation, without=run.slot)
         found, here = None if number is None else self._slots[number], run.slot
         if found is None or found.load() == 0 or (-found.load(), found.number) > (-here.load(), here.number):

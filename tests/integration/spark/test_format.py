@@ -79,7 +79,7 @@ def test_every_wrong_option_is_named(spark: SparkSession, lines: Path) -> None:
 
 
 def test_filters_are_applied_where_the_rows_are_read(spark: SparkSession, lines: Path) -> None:
-    filters = "topic = 't' and timestamp is null and length(value) > 3"
+    filters = "topic = 't' and timestamp is not null and length(value) > 3"
 
     def found() -> tuple[list[Row], bool]:
         frame = read(spark, lines, until="latest").where(filters)

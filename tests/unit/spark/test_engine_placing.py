@@ -124,6 +124,44 @@ def test_a_suspect_that_gets_no_core_shares_a_slot_after_a_while(monkeypatch: py
     engine.close(10)
 
 
+def test_suspects_that_are_cleared_share_one_slot_again_whichever_is_cleared_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Late(Slice):
+        """The lower slots of those that are apart are connected last, so their tasks are cleared last."""
+
+        def __init__(self, slice_id: int, on_event: OnSliceEvent) -> None:
+            held: list[SliceConnected] = []
+            is_late = slice_id in (3, 4)
+            super().__init__(slice_id, (lambda event: held.append(event)) if is_late else on_event)  # type: ignore[arg-type]
+            self._on_event = on_event
+            for event in held:
+                threading.Timer(0.3 * (5 - slice_id), on_event, [event]).start()
+
+    monkeypatch.setattr("tests.unit.spark.test_revocations.Slice", Late)
+    slices = Slices()
+    losses = LossLimits(backoff_ms=1, cleared_after_ms=1_000)
+    engine = Engine(slices, EngineSettings(prewarm=False, housekeeping_ms=10, losses=losses, idle_linger_ms=20))
+    engine.open(lambda _: None, lambda task, partitions: [])
+    for name in ("a", "b", "c"):
+        engine.do(Start(sink_launch(name)))
+    for number in (0, 1):  # twice they are lost together
+        wait_until(lambda number=number: len(slices.all) == number + 1 and slices.all[number].ops() == ["start"] * 3)  # type: ignore[misc]
+        slices.on_event(SliceGone(number + 1, "the reader process died"))
+    wait_until(lambda: [one.ops() for one in slices.all[2:]] == [["start"]] * 3)  # apart
+    ended: set[int] = set()
+
+    def one_is_left() -> bool:
+        for one in slices.all[2:]:
+            for message in [told for told in one.told if told["op"] == "stop" and told["host"] not in ended]:
+                ended.add(message["host"])
+                one.report("ended", host=message["host"])
+        return sorted(one.ops().count("start") - one.ops().count("stop") for one in slices.all[2:]) == [0, 0, 3]
+
+    wait_until(one_is_left)
+    engine.close(10)
+
+
 def test_what_fits_into_an_open_slot_does_not_wait_for_one_that_cannot_be_opened(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
