@@ -10,20 +10,50 @@ import os
 import signal
 import stat
 import sys
-import threading
+import time
 from types import FrameType
 
 _IMPORT_POLL_S = 0.02
+_LOOK_EVERY_S = 0.1
 SIGNAL_EXIT_BASE = 128  # a shell's exit code for a process that a signal ended
 
 
-def stop_asked(second_ends: bool = True) -> threading.Event:
+class SignalFlag:
+    """What a signal's handler sets and any thread awaits.
+
+    Not an Event: its lock may be held by the very code that the handler interrupts, which would then wait for itself;
+    and the kernel may hand a signal to a thread other than the main one, which then sleeps on, its handler not run.
+    """
+
+    def __init__(self) -> None:
+        self._is_set = False
+
+    def set(self) -> None:
+        """Set it; from a handler, too."""
+        self._is_set = True
+
+    def is_set(self) -> bool:
+        """Tell whether it is set."""
+        return self._is_set
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is set, for at most ``timeout`` s; return whether it is."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while not self._is_set:
+            left_s = _LOOK_EVERY_S if end is None else end - time.monotonic()
+            if left_s <= 0:
+                break
+            time.sleep(min(_LOOK_EVERY_S, left_s))
+        return self._is_set
+
+
+def stop_asked(second_ends: bool = True) -> SignalFlag:
     """Return what the first signal sets. Main thread only.
 
     ``second_ends``: a second SIGTERM or SIGINT ends without the drain: nothing more is committed or
     left; the group finds out by the session timeout, as after kill -9. Without it the second does nothing.
     """
-    asked, counted = threading.Event(), threading.Event()
+    asked, counted = SignalFlag(), SignalFlag()
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
         asked.set()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tests.suite.other_spark import LINES
 
 PURE = ("tests/unit", "tests/property", "tests/scenarios", "tests/parity/golden")
-REAL = ("tests/integration", "tests/parity/live", "tests/e2e")
+REAL = ("tests/integration", "tests/parity/live", "tests/e2e", "tests/system")
 # Stories of several workers, brokers or nodes at once: one after another, for each alone has a dozen processes that
 # compute, and beside each other they only keep each other waiting (three at once: load 40, three times as long).
 GROUP_STORIES = (
@@ -32,6 +32,7 @@ WORKERS = 2  # beside the stories of groups: real processes wait as much as they
 SCHEDULES = "CONNECTRT_SCHEDULES"  # how many schedules tests/simulation runs; see tests/simulation/test_schedules.py
 LONG_SCHEDULES = "10000"
 BENCHES = "CONNECTRT_BENCHES"  # which benchmarks tests/integration/test_bench_smoke.py tries: one, or all
+SYSTEM_TESTS = "CONNECTRT_SYSTEM_TESTS"  # "whole": tests/system on three workers on Spark, else two on threads
 STRESS_SECONDS = "CONNECTRT_STRESS_SECONDS"  # of each table of tests/stress
 JAVA_SIZES = "CONNECTRT_JAVA_PROOFS"  # the sizes of tests/java_proofs; see tests/support/java_beside_ours.py
 # Compiled by the first compiler only a JVM costs half the CPU until it answers: brokers 7.1 -> 4.0 s, Java's worker
@@ -83,6 +84,7 @@ BENCH_SMOKE: Lane = (_pytest("benchmarks", "tests/integration/test_bench_smoke.p
 REAL_PROCESSES: Lane = (
     _pytest("real processes", *BESIDE, *(f"--ignore={story}" for story in ELSEWHERE), *REAL, tries_again=True),
 )
+SYSTEM: Lane = (_pytest("system tests", "tests/system"),)
 # Singer taps and Airbyte sources from packages of hundreds of MB, each killed in mid-flow.
 REAL_PROGRAMS: Lane = (_pytest("real programs", "tests/programs", tries_again=True),)
 # The console in a real Chromium, on two workers. The first step gets one where there is none and root may.
@@ -125,8 +127,8 @@ RUNS: dict[str, Run] = {
     ),
     "quick": Run(((STATIC, UNIT),), JVM),
     "long": Run(
-        (((*SIMULATION, *PROPERTIES, *REAL_PROGRAMS, *BENCH_SMOKE),),),
-        {**JVM, SCHEDULES: LONG_SCHEDULES, BENCHES: "all"},
+        (((*SIMULATION, *PROPERTIES, *SYSTEM, *REAL_PROGRAMS, *BENCH_SMOKE),),),
+        {**JVM, SCHEDULES: LONG_SCHEDULES, BENCHES: "all", SYSTEM_TESTS: "whole"},
     ),
     "stress": Run(((STRESS,),), {STRESS_SECONDS: "60"}),
     "java": Run(((JAVA_PROOFS,),), {**JVM, JAVA_SIZES: "whole"}),

@@ -6,12 +6,11 @@ Spark adds to a kill is shown by tests/e2e.
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 from pathlib import Path
 
 from spark_connect_rt.app.executor_clients import KafkaExecutorClients
+from spark_connect_rt.app.signals import stop_asked
 from spark_connect_rt.app.wiring import ClusterId, admin_of, herder_dependencies
 from spark_connect_rt.config.worker.distributed_config import parse_distributed
 from spark_connect_rt.config.worker.listeners import advertised, parse_listeners
@@ -44,8 +43,7 @@ def main(file: str) -> None:
     herder = DistributedHerder(deps)
     server = RestServer(create_app(herder, deps.peers), listener.host, listener.port)
     server.start()
-    ended = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    ended = stop_asked()
     herder.start()
     ended.wait()
     herder.stop(40)

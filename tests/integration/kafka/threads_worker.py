@@ -5,15 +5,14 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 from pathlib import Path
 
 from spark_connect_rt.app.commands.settings_file import read_settings
 from spark_connect_rt.app.distributed import DistributedWorker, bring_up
 from spark_connect_rt.app.executor_clients import executor_clients
 from spark_connect_rt.app.logging_setup import set_up_logging
+from spark_connect_rt.app.signals import stop_asked
 from spark_connect_rt.app.worker_plugins import plugin_folders
 from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
@@ -38,8 +37,7 @@ def main(file: str) -> None:
     settings = read_settings(Path(file))
     set_up_logging(settings)
     worker = ThreadsWorker(settings)
-    ended = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    ended = stop_asked()
     bring_up(worker)
     ended.wait()
     worker.stop()

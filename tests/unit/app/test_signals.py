@@ -54,6 +54,48 @@ def test_nohup_keeps_a_worker_up() -> None:
         process.kill()
 
 
+TO_ANOTHER_THREAD = """
+import signal, threading
+from spark_connect_rt.app.signals import stop_asked
+asked = stop_asked()
+napping = threading.Thread(target=threading.Event().wait, daemon=True)
+napping.start()
+threading.Timer(0.3, lambda: signal.pthread_kill(napping.ident, signal.SIGTERM)).start()
+print("ready", flush=True)
+asked.wait()
+print("stopping", flush=True)
+"""
+
+
+def test_a_signal_that_the_kernel_hands_to_another_thread_is_noticed() -> None:
+    with started(TO_ANOTHER_THREAD) as process:
+        assert line(process) == "stopping"
+        process.kill()
+
+
+IN_THE_MIDDLE = """
+import os, signal, sys
+from spark_connect_rt.app.signals import stop_asked
+asked = stop_asked(second_ends=False)
+print("ready", flush=True)
+
+def at_each_line(frame, event, argument):
+    signal.raise_signal(signal.SIGTERM)
+    return at_each_line
+
+sys.settrace(at_each_line)
+asked.wait(0.1)
+asked.set()
+sys.settrace(None)
+print("stopping", flush=True)
+"""
+
+
+def test_a_signal_in_the_middle_of_a_wait_does_not_wait_for_itself() -> None:
+    with started(IN_THE_MIDDLE) as process:
+        assert line(process) == "stopping"
+
+
 UNWINDS = """
 import signal
 from spark_connect_rt.app.signals import unwind_when_asked
