@@ -14,6 +14,7 @@ from spark_connect_rt.embedded.java import Java, find_java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.embedded.maven import KAFKA_VERSION
 from spark_connect_rt.mirror import named_class
+from spark_connect_rt.ports import hidden_values
 from tests.support.java_test_plugins import java_plugin_path
 
 MOST_FILES = 700  # py4j waits by select(2): above 1023 it hears the JVM's calls no more, and streams hang
@@ -45,10 +46,11 @@ def _encodable(data: Any) -> Any:
 
 @pytest.fixture(scope="module", autouse=True)
 def _as_it_was() -> Iterator[None]:
-    """A worker that a module ran in this process has set what may be imported, and the root logger: its own affair."""
+    """A worker that a module ran in this process has set what may be imported and hidden, and the root logger."""
     level = logging.getLogger().level
     yield
     named_class.import_only(lambda name, module: True)
+    hidden_values.forget()
     logging.getLogger().setLevel(level)
 
 
