@@ -83,7 +83,9 @@ def test_a_client_that_hangs_up_amid_its_body_is_no_error(herder: FakeHerder, ca
     messages = [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}]
     with caplog.at_level(logging.WARNING):
         raw_request(herder, "POST", b"/connectors", messages)  # an error would be raised here, for the server to log
-    assert (caplog.records, herder.requests) == ([], [])
+    # Clients of earlier tests may still write to the log from their own threads.
+    here = [one for one in caplog.records if one.name.startswith(("spark_connect_rt.rest", "uvicorn"))]
+    assert (here, herder.requests) == ([], [])
 
 
 @pytest.mark.parametrize(
