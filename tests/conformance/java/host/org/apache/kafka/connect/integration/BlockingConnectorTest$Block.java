@@ -7,7 +7,8 @@ import org.apache.kafka.common.config.ConfigDef;
 /**
  * Blocks a test connector or task for ever, as it is asked to, and reports that it does.
  *
- * <p>Stands in the worker's JVMs for the nested class of the same name in Kafka's test jar, hence the name.
+ * <p>Stands in the worker's JVMs for the nested class of the same name in Kafka's test jar, hence
+ * the name.
  */
 public class BlockingConnectorTest$Block {
   public static final String BLOCK_CONFIG = "block";
@@ -27,7 +28,12 @@ public class BlockingConnectorTest$Block {
 
   public static ConfigDef config() {
     return new ConfigDef()
-        .define(BLOCK_CONFIG, ConfigDef.Type.STRING, "", ConfigDef.Importance.MEDIUM, "The call that blocks.");
+        .define(
+            BLOCK_CONFIG,
+            ConfigDef.Type.STRING,
+            "",
+            ConfigDef.Importance.MEDIUM,
+            "The call that blocks.");
   }
 
   public void maybeBlockOn(String call) {

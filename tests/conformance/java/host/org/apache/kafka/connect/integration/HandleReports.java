@@ -12,8 +12,9 @@ import java.util.Base64;
 /**
  * Sends what test connectors report about themselves to the JVM that runs the tests.
  *
- * <p>A report is one line of words separated by tabs; each word is Base64, so that it may hold any character. Each report is
- * acknowledged by one byte, so a test never sees a later fact before an earlier one. The port is in CONNECTRT_HANDLES_PORT.
+ * <p>A report is one line of words separated by tabs; each word is Base64, so that it may hold any
+ * character. Each report is acknowledged by one byte, so a test never sees a later fact before an
+ * earlier one. The port is in CONNECTRT_HANDLES_PORT.
  */
 final class HandleReports {
   private static Socket socket;

@@ -3,7 +3,10 @@ package org.apache.kafka.connect.integration;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 
-/** Stands in the worker's JVMs for the class of the same name in Kafka's test jar: its handles report to the tests. */
+/**
+ * Stands in the worker's JVMs for the class of the same name in Kafka's test jar: its handles
+ * report to the tests.
+ */
 public class RuntimeHandles {
   private static final RuntimeHandles INSTANCE = new RuntimeHandles();
 

@@ -68,6 +68,8 @@ public class TaskHandle {
   }
 
   private static String names(Collection<TopicPartition> partitions) {
-    return partitions.stream().map(p -> p.topic() + ":" + p.partition()).collect(Collectors.joining(","));
+    return partitions.stream()
+        .map(p -> p.topic() + ":" + p.partition())
+        .collect(Collectors.joining(","));
   }
 }

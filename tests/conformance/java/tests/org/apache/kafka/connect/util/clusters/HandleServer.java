@@ -23,7 +23,8 @@ import org.apache.kafka.connect.integration.TaskHandle;
 import org.apache.kafka.connect.sink.SinkRecord;
 
 /**
- * Takes what test connectors report from the worker's JVMs, and tells it to the handles that the tests look at.
+ * Takes what test connectors report from the worker's JVMs, and tells it to the handles that the
+ * tests look at.
  *
  * <p>The other end is HandleReports, which describes a report. One thread serves one JVM.
  */
@@ -37,7 +38,8 @@ final class HandleServer {
 
   static HandleServer start() {
     try {
-      HandleServer server = new HandleServer(new ServerSocket(0, 50, InetAddress.getLoopbackAddress()));
+      HandleServer server =
+          new HandleServer(new ServerSocket(0, 50, InetAddress.getLoopbackAddress()));
       onThread("handle-reports", server::accept);
       return server;
     } catch (IOException error) {
@@ -62,7 +64,9 @@ final class HandleServer {
 
   private void serve(Socket socket) {
     try (socket) {
-      var in = new BufferedReader(new InputStreamReader(socket.getInputStream(), StandardCharsets.US_ASCII));
+      var in =
+          new BufferedReader(
+              new InputStreamReader(socket.getInputStream(), StandardCharsets.US_ASCII));
       OutputStream out = socket.getOutputStream();
       for (String line = in.readLine(); line != null; line = in.readLine()) {
         apply(words(line));

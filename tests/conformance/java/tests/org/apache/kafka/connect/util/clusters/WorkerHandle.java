@@ -18,9 +18,10 @@ import java.util.concurrent.atomic.AtomicInteger;
 /**
  * Starts one of our workers as a process where Kafka's tests start a worker within their JVM.
  *
- * <p>It stands before Kafka's test jar on the class path and has the methods that EmbeddedConnect and EmbeddedConnectCluster
- * of Kafka 4.1 call. System properties: worker.command (words separated by blanks; the worker's file is appended), worker.dir
- * (a folder for each worker), worker.plugins (plugin.path).
+ * <p>It stands before Kafka's test jar on the class path and has the methods that EmbeddedConnect
+ * and EmbeddedConnectCluster of Kafka 4.1 call. System properties: worker.command (words separated
+ * by blanks; the worker's file is appended), worker.dir (a folder for each worker), worker.plugins
+ * (plugin.path).
  */
 public class WorkerHandle {
   private static final AtomicInteger COUNT = new AtomicInteger();
@@ -40,14 +41,17 @@ public class WorkerHandle {
         .thenAccept(
             p ->
                 ended.completeExceptionally(
-                    new RuntimeException("the worker ended with " + p.exitValue() + ", see " + folder)));
+                    new RuntimeException(
+                        "the worker ended with " + p.exitValue() + ", see " + folder)));
   }
 
   public static WorkerHandle start(String name, Map<String, String> properties) {
     try {
       int port = freePort();
       Path folder =
-          Path.of(System.getProperty("worker.dir"), String.format("%03d-%s", COUNT.incrementAndGet(), name));
+          Path.of(
+              System.getProperty("worker.dir"),
+              String.format("%03d-%s", COUNT.incrementAndGet(), name));
       Files.createDirectories(folder);
       Properties settings = new Properties();
       settings.putAll(properties);
@@ -62,7 +66,8 @@ public class WorkerHandle {
         settings.store(writer, name);
       }
       String[] words = (System.getProperty("worker.command") + " " + file).trim().split("\\s+");
-      ProcessBuilder builder = new ProcessBuilder(words).directory(folder.toFile()).redirectErrorStream(true);
+      ProcessBuilder builder =
+          new ProcessBuilder(words).directory(folder.toFile()).redirectErrorStream(true);
       builder.environment().put("CONNECTRT_HANDLES_PORT", Integer.toString(HANDLES.port()));
       Process process = builder.redirectOutput(folder.resolve("worker.log").toFile()).start();
       Runtime.getRuntime().addShutdownHook(new Thread(process::destroy));
