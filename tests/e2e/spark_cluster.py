@@ -103,14 +103,14 @@ class SparkCluster:
 
     def start(self) -> None:
         """Start all; return when the Master knows every Worker."""
-        self.start_master()
+        self.master.start()
+        self.await_master()
         for worker in self.workers:
             worker.start()
         self.await_workers(len(self.workers))
 
-    def start_master(self) -> None:
-        """Start the Master; return when it serves."""
-        self.master.start()
+    def await_master(self) -> None:
+        """Wait until the Master, which was started, serves."""
         until(lambda: self.state().get("status") == "ALIVE", START_S, "the Master serves", self.said)
 
     def await_workers(self, count: int) -> None:

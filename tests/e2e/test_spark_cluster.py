@@ -194,8 +194,10 @@ def test_the_master_stopped_and_started_moves_no_task(flow: Clustered, times: Ti
     readers = [flow.reader(number) for number in range(3)]
     story = FlowStory(flow, times, "the Master stopped and started")
     flow.cluster.master.stop()
+    # At once: a Worker whose own next try, 5 to 15 s later, meets the recovery is told to kill its executors (Spark).
+    flow.cluster.master.start()
     flow.await_flow(FLOW_S, "without a Master")
-    flow.cluster.start_master()
+    flow.cluster.await_master()
     flow.cluster.await_workers(2)
     flow.await_flow(FLOW_S, "the Master is back")
     assert [flow.reader(number) for number in range(3)] == readers

@@ -150,11 +150,11 @@ def test_a_server_that_asks_for_patience_gets_it_and_at_last_the_task_fails() ->
     with HttpService(lambda _: answers.pop(0) if answers else Response(status_code=500)) as service:
         source = harness(service.url, poll_interval_ms="0", retries_max="2")
         clock = timed(source)
-        for wait_s, asked in ((0.0, 1), (6.9, 1), (0.2, 2), (1.9, 2)):
+        for wait_s, asked in ((0.0, 1), (6.9, 1), (0.2, 2), (1.5, 2)):  # the wait of 2 s has 20 % of jitter
             clock.now_s += wait_s
             assert source.poll() == []
             assert len(service.asked) == asked
-        clock.now_s += 0.2
+        clock.now_s += 1.0
         assert ids(source.poll()) == [1, 2]
         assert source.poll() == []  # the first failure
         clock.now_s += 100
