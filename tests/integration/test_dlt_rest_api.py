@@ -122,10 +122,10 @@ def test_what_fails_for_a_moment_is_asked_again_and_what_stays_broken_fails_the_
         clock = [1e9]
         source.tasks[0].clock = lambda: clock[0]  # type: ignore[attr-defined]
         assert source.poll() == []
-        clock[0] += 1
+        clock[0] += 1.3  # of 1 ms, with 20 % of jitter
         assert ids(source.poll()) == list(range(10))
         tickets.broken = 9
         assert source.poll() == []
-        clock[0] += 1
+        clock[0] += 1.3  # of 1 ms, with 20 % of jitter
         with pytest.raises(ConnectError, match="2 times in a row"):
             source.poll()

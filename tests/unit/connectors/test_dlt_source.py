@@ -210,9 +210,9 @@ def test_a_failure_is_tried_again_and_then_fails_the_task() -> None:
         assert ids([*source.poll(), *source.poll()]) == [0, 1, 2, 3]
         assert source.poll() == []
         assert source.poll() == []  # not before its time
-        clock[0] += 1
+        clock[0] += 1.3  # of 1 ms, with 20 % of jitter
         assert source.poll() == []
-        clock[0] += 1
+        clock[0] += 2.5  # of 2 ms
         with pytest.raises(ConnectError, match=r"3 times in a row.*the line is down"):
             source.poll()
 

@@ -168,12 +168,12 @@ def test_a_failure_is_tried_again_and_then_fails_the_task() -> None:
         clock = [1e9]
         source.tasks[0].clock = lambda: clock[0]  # type: ignore[attr-defined]
         assert source.poll() == []
-        clock[0] += 1
+        clock[0] += 1.3  # of 1 ms, with 20 % of jitter
         assert ids(polled(source, 2)) == [1, 2]
         samples.CHANGES += rows(3)
         samples.FAILURES += [OSError("the line is down")] * 2
         assert polled(source, 2) == []
-        clock[0] += 1
+        clock[0] += 1.3  # of 1 ms, with 20 % of jitter
         with pytest.raises(ConnectError, match=r"table clicks failed 2 times in a row: the line is down"):
             source.poll()
 
