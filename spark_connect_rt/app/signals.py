@@ -19,25 +19,25 @@ SIGNAL_EXIT_BASE = 128  # a shell's exit code for a process that a signal ended
 
 
 class SignalFlag:
-    """What a signal's handler sets and any thread awaits.
+    """A flag that a signal handler sets and that any thread can wait for.
 
-    Not an Event: its lock may be held by the very code that the handler interrupts, which would then wait for itself;
-    and the kernel may hand a signal to a thread other than the main one, which then sleeps on, its handler not run.
+    An ``Event`` is not safe here. A handler that interrupts code which holds the event's lock would deadlock. The
+    kernel may also deliver the signal to another thread, and then the main thread does not wake up to run the handler.
     """
 
     def __init__(self) -> None:
         self._is_set = False
 
     def set(self) -> None:
-        """Set it; from a handler, too."""
+        """Set the flag. A signal handler may call this."""
         self._is_set = True
 
     def is_set(self) -> bool:
-        """Tell whether it is set."""
+        """Return whether the flag is set."""
         return self._is_set
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is set, for at most ``timeout`` s; return whether it is."""
+        """Wait for at most ``timeout`` seconds; return whether the flag is set."""
         end = None if timeout is None else time.monotonic() + timeout
         while not self._is_set:
             left_s = _LOOK_EVERY_S if end is None else end - time.monotonic()

@@ -104,7 +104,7 @@ class Run:
     alone: bool = False  # moved out of a shared slot for being busy
     outings: int = 0  # how often it was
     calm_since_ms: float | None = None  # while it is alone
-    shares_for: str = ""  # why it need not be apart any more, until it shares a slot
+    shares_for: str = ""  # why it may share a slot again; empty once it does
     moved: deque[tuple[float, int, int]] = field(default_factory=deque)  # (time ms, bytes, records) lately
 
     @property

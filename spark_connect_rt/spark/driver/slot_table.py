@@ -117,10 +117,10 @@ class SlotTable:
             self._slots[number].handle.send(encode_expected(expected))
 
     def shared_beside(self, run: Run) -> Slot | None:
-        """Let others into the slot that a run had for itself; return the shared one it would better go to, if any.
+        """Open the run's own slot to others; return a shared slot that the run should move to, if there is one.
 
-        One that finds none now asks again, until somebody came to it: others that are apart may be cleared later.
-        Java's stay: a start costs them much.
+        The engine asks again until the run shares a slot, since other isolated runs may be cleared later. Java tasks
+        stay where they are: their restart is expensive.
         """
         assert run.slot is not None
         if run.suspected or run.alone or run.isolation is Isolation.PROCESS or run.launch.java is not None:
