@@ -108,6 +108,8 @@ def test_a_tasks_own_transactions_are_those_of_its_group_member(
     file = tmp_path / "notes"
     servers = broker.bootstrap_servers
     config = {"connector.class": OBEDIENT_SINK, "topics": topic, "file": str(file), "servers": servers, **QUICK}
+    # Below request.timeout.ms: a consumer accepts that, the admin client that reads the group's offsets does not.
+    config["consumer.override.default.api.timeout.ms"] = "20000"
     write(broker, topic, [b"a", b"!member", b"!transaction"])
     worker.rest.create("obedient", config)
 

@@ -124,12 +124,23 @@ final class GroupMember implements InvocationHandler {
               known.put(name, value);
             }
           });
+      limitRequests(known);
       admin = Admin.create(known);
     }
     try {
       return stable(partitions);
     } catch (ExecutionException error) {
       throw new ConnectException("the group's committed offsets cannot be read", error.getCause());
+    }
+  }
+
+  /** A consumer accepts a total timeout below that of one request; an admin client refuses it. */
+  private static void limitRequests(Properties known) {
+    Object total = known.get(AdminClientConfig.DEFAULT_API_TIMEOUT_MS_CONFIG);
+    Object request = known.getOrDefault(AdminClientConfig.REQUEST_TIMEOUT_MS_CONFIG, "30000");
+    if (total != null
+        && Long.parseLong(total.toString().trim()) < Long.parseLong(request.toString().trim())) {
+      known.put(AdminClientConfig.REQUEST_TIMEOUT_MS_CONFIG, total);
     }
   }
 
