@@ -252,7 +252,7 @@ def test_a_node_killed_costs_the_same_and_the_other_node_takes_over(flow: Cluste
     node = flow.cluster.node_of(flow.executor(0))
     sources = sum(flow.cluster.node_of(flow.executor(number)) is node for number in range(3))
     story = FlowStory(flow, times, "kill -9 of a node")
-    (other,) = [one for one in flow.cluster.workers if one is not node]
+    (other,) = [worker for worker in flow.cluster.workers if worker is not node]
     node.kill()
     story.note("lines flow", f"{flow.await_flow(FLOW_S, 'a node was killed'):.1f} s after")
     story.note_outage()

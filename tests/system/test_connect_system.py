@@ -144,8 +144,8 @@ def test_bounces_lose_nothing_and_clean_ones_repeat_nothing(group: VerifiableGro
     for name in (source, sink):
         group.await_states(name, "RUNNING", RUNNING_TASKS)
         at = {
-            one["worker_id"].partition(":")[0]
-            for one in group.rest.request("GET", f"/connectors/{name}/status").json()["tasks"]
+            task["worker_id"].partition(":")[0]
+            for task in group.rest.request("GET", f"/connectors/{name}/status").json()["tasks"]
         }
         assert at == {"localhost"}, "every worker came again with its new setting"
     found = settled_numbers(group, source, sink)
@@ -203,10 +203,10 @@ def test_transformations_of_a_source(group: VerifiableGroup) -> None:
     group.configure("transformed", source | chain | schemas | TOPICS_CREATION)
     group.until(lambda: count_records(group.bootstrap_servers, "transformed") == 2, "both lines are there")
     values = [json.loads(value or b"null") for value in read_values(group.bootstrap_servers, "transformed", 2)]
-    assert [one["payload"]["content"] for one in values] == ["a", "b"]
-    for one in values:
-        assert begun_ms - 60_000 < one["payload"]["ts"] < time.time() * 1000 + 60_000
-        assert [part["field"] for part in one["schema"]["fields"]] == ["content", "ts"]
+    assert [value["payload"]["content"] for value in values] == ["a", "b"]
+    for value in values:
+        assert begun_ms - 60_000 < value["payload"]["ts"] < time.time() * 1000 + 60_000
+        assert [part["field"] for part in value["schema"]["fields"]] == ["content", "ts"]
     group.rest.delete("transformed")
 
 

@@ -84,7 +84,7 @@ def test_a_client_that_hangs_up_amid_its_body_is_no_error(herder: FakeHerder, ca
     with caplog.at_level(logging.WARNING):
         raw_request(herder, "POST", b"/connectors", messages)  # an error would be raised here, for the server to log
     # Clients of earlier tests may still write to the log from their own threads.
-    here = [one for one in caplog.records if one.name.startswith(("spark_connect_rt.rest", "uvicorn"))]
+    here = [record for record in caplog.records if record.name.startswith(("spark_connect_rt.rest", "uvicorn"))]
     assert (here, herder.requests) == ([], [])
 
 
