@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from tests.system.verifiable_group import SIZE, Numbers, VerifiableGroup, lost, repeated
+from tests.support.numbered_lines import duplicates
+from tests.system.verifiable_group import SIZE, Numbers, VerifiableGroup, lost
 from tests.topics import count_records, read_records, read_values
 
 pytestmark = pytest.mark.timeout(1_800)
@@ -147,14 +148,14 @@ def test_bounces_lose_nothing_and_clean_ones_repeat_nothing(group: VerifiableGro
             task["worker_id"].partition(":")[0]
             for task in group.rest.request("GET", f"/connectors/{name}/status").json()["tasks"]
         }
-        assert at == {"localhost"}, "every worker came again with its new setting"
+        assert at == {"localhost"} or not clean, "every worker came again with its new setting"
     found = settled_numbers(group, source, sink)
     for task in range(SIZE.tasks):
         assert found.acknowledged[task], "it moved something"
         assert lost(found.acknowledged[task], found.put[task]) == [], "what was acknowledged arrives"
         if clean:
-            assert repeated(found.acknowledged[task]) == 0, "work that moves in order sends nothing twice"
-            assert repeated(found.put[task]) == 0, "nor puts anything twice"
+            assert duplicates(found.acknowledged[task]) == 0, "work that moves in order sends nothing twice"
+            assert duplicates(found.put[task]) == 0, "nor puts anything twice"
             assert lost(found.made[task], found.acknowledged[task]) == [], "commit_record for each that was made"
     for name in (source, sink):
         group.rest.delete(name)
@@ -243,6 +244,8 @@ def test_records_that_cannot_be_read_go_to_the_dead_letters_or_fail_the_task(
     else:
         group.await_states(f"{topic}-sink", "RUNNING", ["FAILED"])
         assert not out.exists() or "not json" not in out.read_text()
+        # As docs/howto/errant_records.md says: the record that fails the task is in the queue, too.
+        group.until(lambda: count_records(group.bootstrap_servers, letters) == 1, "the bad one is a dead letter")
     for name in (f"{topic}-source", f"{topic}-sink"):
         group.rest.delete(name)
 

@@ -1,21 +1,22 @@
 """Workers of one group, and what the lines of VerifiableSource and VerifiableSink in their logs say.
 
-A system test of Kafka's counts what its connectors print: made, acknowledged, put, flushed.
+A system test of Kafka's counts what its connectors print: made, acknowledged, put.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.e2e.commands import until
 from tests.e2e.worker_group import SubmittedWorker
 from tests.integration.kafka.threads_worker import ThreadsWorkerProcess
+from tests.support.numbered_lines import missing
 from tests.support.worker_process import WorkerProcess
 
 SETTINGS = {
@@ -56,7 +57,6 @@ class Numbers:
     made: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     acknowledged: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     put: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
-    flushed: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
 
     def count(self, kind: str) -> int:
         """Return how many lines of a kind there are."""
@@ -84,19 +84,14 @@ def _take(found: Numbers, fields: dict[str, Any], source: str, sink: str) -> Non
     if fields.get("name") == source:
         by_task = found.acknowledged if fields.get("committed") else found.made
     elif fields.get("name") == sink:
-        by_task = found.flushed if fields.get("flushed") else found.put
+        by_task = None if fields.get("flushed") else found.put
     if by_task is not None:
         by_task[fields["task"]].append(fields["seqno"])
 
 
 def lost(sent: Sequence[int], arrived: Sequence[int]) -> list[int]:
     """Return the numbers up to the last one sent that did not arrive."""
-    return sorted(set(range(max(sent, default=-1) + 1)) - set(arrived))
-
-
-def repeated(numbers: Sequence[int]) -> int:
-    """Return how many came more than once."""
-    return sum(count - 1 for count in Counter(numbers).values())
+    return missing(arrived, max(sent, default=-1) + 1)
 
 
 class VerifiableGroup:
@@ -138,15 +133,12 @@ class VerifiableGroup:
         """Return what both printed so far on any worker."""
         return read_numbers([worker.log_file for worker in self.workers], source, sink)
 
-    def until(self, good: Callable[[], Any], what: str) -> None:
-        """Wait until it is so. Raises AssertionError with the ends of the logs."""
-        end = time.monotonic() + self.size.limit_s
-        while not good():
-            tails = [worker.log_file.read_text(errors="replace")[-1500:] for worker in self.workers]
-            assert time.monotonic() < end, f"{what}: not in {self.size.limit_s:.0f} s; the logs end:\n" + "\n".join(
-                tails
-            )
-            time.sleep(0.1)
+    def until(self, good: Callable[[], Any], what: str, last: Callable[[], object] = lambda: "") -> None:
+        """Wait until it is so. Raises AssertionError with what ``last`` returns and the ends of the logs."""
+        until(good, self.size.limit_s, what, lambda: (last(), *map(self._end, self.workers)), every_s=0.1)
+
+    def _end(self, worker: WorkerProcess) -> str:
+        return worker.log_file.read_text(errors="replace")[-1500:]
 
     def configure(self, name: str, config: dict[str, str]) -> None:
         """Create or change a connector."""
@@ -157,7 +149,9 @@ class VerifiableGroup:
         """Wait until every worker says so."""
         for worker in self.workers:
             if worker.pid:
+                rest = worker.rest
                 self.until(
-                    lambda rest=worker.rest: rest.states(name) == (connector, tasks),  # type: ignore[misc]
-                    f"{name} is {connector} with {tasks}, not {worker.rest.states(name)}",
+                    lambda rest=rest: rest.states(name) == (connector, tasks),  # type: ignore[misc]
+                    f"{name} is {connector} with {tasks}",
+                    lambda rest=rest: rest.states(name),  # type: ignore[misc]
                 )
