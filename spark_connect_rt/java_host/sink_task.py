@@ -102,7 +102,8 @@ class JavaSinkTask(HostedSink):
             "consumer": consumer,
         }
         with parts.meter.call("start"):
-            self._calls.begin(jvm, start)
+            about = self._calls.begin(jvm, start)
+        self.acts_when_asked = about["acts_when_asked"]
 
     def _java_config(self) -> Mapping[str, str]:
         if self._cut is not None:

@@ -75,6 +75,10 @@ class StatusFold:
         """Return the topics the connector used, sorted."""
         return tuple(sorted(self._topics.get(connector, {})))
 
+    def uses(self, connector: str, topic: str) -> bool:
+        """Tell whether the connector used the topic."""
+        return topic in self._topics.get(connector, {})
+
     def known(self) -> set[str]:
         """Return the names of all connectors that have a status or whose tasks have one."""
         return self.connectors.keys() | self.with_tasks()

@@ -84,13 +84,13 @@ class StatusStore:
         self._put(TaskStatusKey(task), status, safe)
 
     def put_topic(self, connector: str, topic: str, task: int) -> None:
-        """Remember that a connector used a topic; written once while it is known."""
+        """Remember that a connector used a topic; written once while it is known, or on its way."""
+        key = TopicStatusKey(connector, topic)
         with self._lock:
-            if topic in self._fold.topics(connector):
+            if self._fold.uses(connector, topic) or records.encode_key(key) in self._newest:
                 return
         now_ms = self._clock.now_ms() if self._clock else 0
-        value = records.encode_topic_status(TopicStatus(topic, connector, task, now_ms))
-        self._send(TopicStatusKey(connector, topic), value)
+        self._send(key, records.encode_topic_status(TopicStatus(topic, connector, task, now_ms)))
 
     def reset_topics(self, connector: str) -> None:
         """Forget the topics a connector used."""

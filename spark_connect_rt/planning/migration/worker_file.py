@@ -22,7 +22,8 @@ _NO_CLASS = "is found neither here nor on plugin.path: put its jar there, or tak
 
 _DIFFERS = {
     "offset.flush.interval.ms": "source offsets are written after each batch that is durable, sink offsets after each "
-    "batch that was put; this is the longest pause between two tries",
+    "batch that was put (of Java tasks with a preCommit or flush: at this interval); this is the longest pause between "
+    "two tries",
     "plugin.path": "Java's folders and jars as they are; wheels and Python packages in them are found, too",
     "session.timeout.ms": "holds for consumers of sinks, too, unless consumer.session.timeout.ms is set (Java: 45 s)",
     "scheduled.rebalance.max.delay.ms": "obeyed; without it Spark workers among themselves place lost work at once",

@@ -287,10 +287,12 @@ class WorkerTask:
             self._put_offsets(list(event.source_offsets))
         if event.sink_offsets and self.membership is not None:
             self.membership.durable(dict(event.sink_offsets))
-        for topic in event.topics:
-            if topic not in self.topics:
-                self.topics.add(topic)
-                self._services.put_topic(self.id, topic)
+        self._note_topics(event.topics)
+
+    def _note_topics(self, topics: tuple[str, ...]) -> None:
+        self.topics.update(topics)
+        for topic in topics:  # each time: a user may have the store forget them (KIP-558)
+            self._services.put_topic(self.id, topic)
 
     def _put_offsets(self, offsets: Offsets) -> None:
         self._offsets_under_way += 1
@@ -319,12 +321,13 @@ class WorkerTask:
 
     def _on_measured(self, event: TaskMeasured) -> None:
         self._measures.take(event, self._services.clock.monotonic_ms())
+        if self._may_commit():
+            self._note_topics(event.topics)
         if event.positions and self.membership is not None:
             self.membership.read_to(dict(event.positions))
 
     def _on_waiting(self, event: TaskWaiting) -> None:
-        now_ms = self._services.clock.monotonic_ms()
-        self._unhosted_since_ms = now_ms - event.waited_ms if event.waited_ms else None
+        self._unhosted_since_ms = self._services.clock.monotonic_ms() - event.waited_ms if event.waited_ms else None
 
     def _on_released(self, event: PartitionsReleased) -> None:
         if self.membership is not None:

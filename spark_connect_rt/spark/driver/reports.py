@@ -58,6 +58,7 @@ def task_measured(launch: TaskLaunch, message: Message) -> TaskMeasured:
         where=message.get("where", ""),
         away=message.get("away", ""),
         away_ms=message.get("away_ms", 0),
+        topics=tuple(message.get("topics", ())),
     )
 
 

@@ -11,7 +11,7 @@ import os
 import socket
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -37,6 +37,7 @@ class TaskMeter:
         self._totals: dict[str, float] = defaultdict(float)
         self._longest: dict[str, float] = {}
         self._gauges: dict[str, float] = {}  # changed since their last report
+        self._topics: frozenset[str] = frozenset()  # put of since their last report
         self._call: tuple[str, float] | None = None  # its name, and since when
         self._elsewhere: tuple[str, float] | None = None  # the same, of the process that runs the task's code
         self._away: dict[str, tuple[str, float]] = {}  # servers that do not answer -> why, and since when
@@ -98,6 +99,10 @@ class TaskMeter:
         self._gauges[name] = number
         self._changed = True
 
+    def uses(self, topics: Iterable[str]) -> None:
+        """Take note of the topics of a put that is reported as durable much later."""
+        self._topics = self._topics.union(topics)
+
     def elsewhere(self, call: str, since_s: float) -> None:
         """Take note of the call the task's code is in, where another process runs it; empty: in none. Any thread."""
         self._elsewhere = (call, since_s) if call else None
@@ -132,6 +137,9 @@ class TaskMeter:
         self._reported_moved, self._reported_call, self._reported_away = moved, long_call, bool(away)
         longest, self._longest = self._longest, {}
         fields: dict[str, Any] = {"half": self._half, "totals": totals | gauges, "longest": longest, "where": where()}
+        topics, self._topics = self._topics, frozenset()
+        if topics:
+            fields["topics"] = sorted(topics)
         if call is not None and long_call:
             fields |= {"call": call[0], "call_ms": int((now_s - call[1]) * 1000)}
         if away:

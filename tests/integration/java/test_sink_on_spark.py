@@ -79,7 +79,12 @@ def test_every_line_of_a_sink_whose_jvm_is_killed_is_there(
         task_class="spark_connect_rt.java_host.sink_task:JavaSinkTask",
         config={**connector, "task.class": "org.apache.kafka.connect.file.FileStreamSinkTask"},
         connector_config=connector,
-        worker_config={"key.converter": STRING, "value.converter": STRING, "header.converter": HEADERS},
+        worker_config={
+            "key.converter": STRING,
+            "value.converter": STRING,
+            "header.converter": HEADERS,
+            "offset.flush.interval.ms": "500",
+        },
         java=code,
         fused=fused,
     )

@@ -73,7 +73,7 @@ class Sinks:
         self.worker.runner.open(self.worker.on_event, self.worker.read_offsets)
         self.file = folder / "notes"
 
-    def start(self, most_records: int | None = None, **config: str) -> TaskLaunch:
+    def start(self, most_records: int | None = None, flush_ms: int = 300, **config: str) -> TaskLaunch:
         launch = self.worker.launch("s", "x", TaskKind.SINK)
         connector = {
             "connector.class": OBEDIENT_SINK,
@@ -88,7 +88,12 @@ class Sinks:
             task_class="spark_connect_rt.java_host.sink_task:JavaSinkTask",
             config={**connector, "task.class": OBEDIENT_TASK},
             connector_config=connector,
-            worker_config={"key.converter": STRING, "value.converter": STRING, "header.converter": HEADERS},
+            worker_config={
+                "key.converter": STRING,
+                "value.converter": STRING,
+                "header.converter": HEADERS,
+                "offset.flush.interval.ms": str(flush_ms),
+            },
             client_config={"group.id": "connect-s"}
             | ({} if most_records is None else {"max.poll.records": str(most_records)}),
             java=JavaCode((plugin,), heap="96m", options=("-XX:TieredStopAtLevel=1",)),
@@ -161,6 +166,21 @@ def test_what_a_task_asks_for_happens(sinks: Sinks) -> None:
         "resume",
     ]
     assert sinks.committed(launch)[ZERO] == 7
+
+
+def test_a_task_with_a_pre_commit_of_its_own_is_asked_as_seldom_as_by_java(sinks: Sinks) -> None:
+    launch = sinks.start(flush_ms=60_000)
+    sinks.write("a")
+    sinks.noted("t-0@0 a")
+    time.sleep(2.5)  # other tasks are asked within a second
+    assert not sinks.committed(launch)
+    sinks.write("b", "!commit")
+    sinks.commits(launch, ZERO, 3)
+    sinks.write("c")
+    sinks.noted("t-0@3 c")
+    assert sinks.committed(launch) == {ZERO: 3}
+    assert sinks.worker.end(launch).drained
+    assert sinks.committed(launch) == {ZERO: 4}
 
 
 Frames = list[tuple[ToJava, int, Mapping[str, Any]]]

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.timeout(5 * LIMIT_S)
 def worker(
     broker: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory, file_plugin: Path, misbehaving_plugins: Path
 ) -> Iterator[OurWorkerProcess]:
-    path = {"plugin.path": f"{file_plugin.parent},{misbehaving_plugins}"}
+    path = {"plugin.path": f"{file_plugin.parent},{misbehaving_plugins}", "offset.flush.interval.ms": "1000"}
     group = f"java-sinks-{uuid.uuid4().hex[:8]}"
     with OurWorkerProcess(
         tmp_path_factory.mktemp("worker"), broker.bootstrap_servers, group, properties=path

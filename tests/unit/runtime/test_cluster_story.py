@@ -17,6 +17,7 @@ from spark_connect_rt.ports.herder_requests import (
     PutConfig,
     PutTaskConfigs,
     ReadOffsets,
+    ResetTopics,
     RestartConnector,
     RestartTask,
     SetTargetState,
@@ -161,6 +162,15 @@ def test_fewer_tasks_stop_the_rest_and_remove_their_statuses(cluster: InProcessC
     cluster.until(lambda: worker.running_tasks() == {"a-0"})
     with pytest.raises(NotFoundError, match="No status found for task a-2"):
         worker.herder.views.task_status(ConnectorTaskId("a", 2))
+
+
+def test_topics_that_are_reset_while_records_flow_are_there_again(cluster: InProcessCluster) -> None:
+    worker = cluster.add_worker()
+    create(cluster, "a", source(records=1_000_000))
+    cluster.until(lambda: worker.herder.views.topics("a") == ("t",))
+    cluster.on_leader(lambda herder: herder.submit(ResetTopics("a")))
+    before = len(cluster.topics.values("t"))
+    cluster.until(lambda: len(cluster.topics.values("t")) > before and worker.herder.views.topics("a") == ("t",))
 
 
 def test_delete_stops_everything_and_a_new_one_of_the_name_may_follow(cluster: InProcessCluster) -> None:

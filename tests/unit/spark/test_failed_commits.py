@@ -144,6 +144,19 @@ def test_a_task_whose_commits_fail_is_asked_ever_more_seldom() -> None:
     assert times.at_s == now_s + 1
 
 
+def test_a_task_that_acts_when_it_is_asked_is_asked_at_the_interval() -> None:
+    times = CommitTimes(60.0, acts_since_s=100.0)
+    times.put(101.0)
+    assert not times.idle(102.0)
+    assert not times.due_in_flow(159.0)
+    assert (times.at_s, times.due(159.0), times.due(160.0), times.due_in_flow(160.0)) == (160.0, False, True, True)
+    times.asked(160.0)
+    times.answered(all_safe=True)
+    assert times.at_s is None
+    times.put(161.0)
+    assert times.at_s == 220.0
+
+
 def test_a_failure_goes_back_to_what_was_committed_else_to_where_it_began() -> None:
     offsets = SinkOffsets()
     batch = consume_batch([{"topic": "t", "partition": p, "offset": 5 + p, "value": b"x"} for p in (0, 1)])

@@ -1,6 +1,7 @@
 """When a sink task is asked what may be committed: soon after its reader is idle, else about once a second. Pure.
 
-Times are s on the monotonic clock.
+A Java task that acts when it is asked (writes a file in ``flush``, commits elsewhere in ``preCommit``) is asked each
+``offset.flush.interval.ms`` only, as by Java ``WorkerSinkTask.iteration``. Times are s on the monotonic clock.
 """
 
 from __future__ import annotations
@@ -12,11 +13,17 @@ APART_S = 0.2  # reader idle: at once unless the last was this recently
 class CommitTimes:
     """Of one task. The lane's thread."""
 
-    def __init__(self, flush_interval_s: float = 60.0) -> None:
-        """Take ``offset.flush.interval.ms``, in s: how often Java asks."""
-        self._each_s = min(EACH_S, flush_interval_s)
+    def __init__(self, flush_interval_s: float = 60.0, *, acts_since_s: float | None = None) -> None:
+        """Take how often Java asks.
+
+        Args:
+            flush_interval_s: ``offset.flush.interval.ms``, in s.
+            acts_since_s: when a task that acts when it is asked was started; None: asking costs nothing.
+        """
+        self._seldom = acts_since_s is not None
+        self._each_s = flush_interval_s if self._seldom else min(EACH_S, flush_interval_s)
         self._most_s = flush_interval_s
-        self._asked_s = 0.0
+        self._asked_s = acts_since_s or 0.0
         self._failures = 0  # in a row
         self.dirty = False  # something may be left to commit
         self._at_s: float | None = None
@@ -43,7 +50,7 @@ class CommitTimes:
 
     def idle(self, now_s: float) -> bool:
         """Nothing more is on the way: tell whether it is time."""
-        if self.dirty:
+        if self.dirty and not self._seldom:
             self._at_s = self._asked_s + APART_S
         return self.due(now_s)
 

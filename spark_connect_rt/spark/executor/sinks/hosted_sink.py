@@ -56,6 +56,7 @@ class HostedSink(ABC):
     """
 
     joins_partitions = False  # whether batches of several partitions may be joined for it
+    acts_when_asked = False  # whether ``pre_commit`` has effects whose number matters, known once it is started
 
     def __init__(self, parts: SinkParts) -> None:
         """Take what the lane has; nothing is started. Raises BadConfigError: no such converter or transformation."""

@@ -111,11 +111,12 @@ class SinkLane(Lane):
         )
         sink = self.make_sink(parts)
         self._flush_timeout_ms = self.launch.flush.offset_flush_timeout_ms
-        self._commits = CommitTimes(self.launch.flush.offset_flush_interval_ms / 1000)
         self._reports = self._open_reports(settings)
         self._sink = sink
         self._note_generation()
         sink.start(self._reports)
+        began_s = now_s() if sink.acts_when_asked else None
+        self._commits = CommitTimes(self.launch.flush.offset_flush_interval_ms / 1000, acts_since_s=began_s)
         self._lots.begin(sink)
         if not self.launch.paused:  # else the feed's PAUSED row says so
             self.report("running")
@@ -218,8 +219,8 @@ class SinkLane(Lane):
 
     def _until_called_s(self, otherwise_s: float) -> float:
         """Return how long to wait, as the task asked once, else ``otherwise_s``."""
-        call_at_s, self._call_at_s = self._call_at_s, None
-        return otherwise_s if call_at_s is None else max(0.0, call_at_s - now_s())
+        at_s, self._call_at_s = self._call_at_s, None
+        return otherwise_s if at_s is None else max(0.0, at_s - now_s())
 
     def _obey(self) -> None:
         """Do what the task asked for in its last call."""
@@ -245,7 +246,9 @@ class SinkLane(Lane):
         assert self._sink is not None
         if not taken.num_rows:
             return
-        self._offsets.took(taken, next_offsets(taken))
+        self._offsets.took(taken, reached := next_offsets(taken))
+        if self._sink.acts_when_asked:
+            self.meter.uses({one.topic for one in reached})
         self._counts.add(self._sink.counts, taken.num_rows * row_bytes)
 
     def _took(self) -> None:
@@ -283,8 +286,7 @@ class SinkLane(Lane):
 
     def wait_s(self) -> float | None:
         """Wait until the next commit or the next empty put."""
-        due_s, commit_at_s = self._call_due_s(), self._commits.at_s
-        return max(0.0, (due_s if commit_at_s is None else min(due_s, commit_at_s)) - now_s())
+        return max(0.0, min(filter(None, (self._call_due_s(), self._commits.at_s))) - now_s())
 
     def _commit(self) -> None:
         """Ask the task what is safe and report it; what is not yet safe is asked again a second later."""
@@ -341,9 +343,8 @@ class SinkLane(Lane):
 
     def _report_offsets(self, offsets: dict[TopicPartition, int]) -> None:
         counts = self._counts.take(0 if self._sink is None else self._sink.take_reported())
-        self.report_durable(
-            **counts, rows=1, topics=sorted({tp.topic for tp in offsets}), sink_offsets=encode_offsets(offsets)
-        )
+        topics = sorted({tp.topic for tp in offsets})
+        self.report_durable(**counts, rows=1, topics=topics, sink_offsets=encode_offsets(offsets))
 
     def _release(self, partitions: frozenset[TopicPartition]) -> None:
         """Flush, report, close, in Java's order; also partitions that were never open are reported."""
@@ -368,7 +369,7 @@ class SinkLane(Lane):
     def close_failed(self) -> None:
         """Commit what was put before the failure and close every partition (Java ``closeAllPartitions``)."""
         if self._sink is not None:
-            self._close(self._context.partitions)
+            self.drain()
 
     def _close(self, held: frozenset[TopicPartition]) -> None:
         """Ask, close, report, in Java's order: a close that fails commits nothing. Nothing of it is done twice."""

@@ -84,6 +84,7 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
       }
       ObjectNode started = Wire.JSON.createObjectNode();
       started.put("version", version(task));
+      started.put("acts_when_asked", overrides("preCommit") || overrides("flush"));
       send('S', started);
       while (true) {
         Wire.Frame call = calls.take();
@@ -160,12 +161,16 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
    */
   private void open(Set<TopicPartition> partitions) throws Exception {
     task.open(context.opened(partitions));
-    if (task.getClass().getMethod("preCommit", Map.class).getDeclaringClass() != SinkTask.class) {
+    if (overrides("preCommit")) {
       reached.putAll(context.member().reached(partitions));
       reached
           .keySet()
           .removeAll(context.offsets().keySet()); // the task itself says where these begin
     }
+  }
+
+  private boolean overrides(String method) throws NoSuchMethodException {
+    return task.getClass().getMethod(method, Map.class).getDeclaringClass() != SinkTask.class;
   }
 
   /**

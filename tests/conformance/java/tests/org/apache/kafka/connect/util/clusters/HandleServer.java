@@ -11,6 +11,7 @@ import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.Base64;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -63,13 +64,14 @@ final class HandleServer {
   }
 
   private void serve(Socket socket) {
+    Handles handles = new Handles();
     try (socket) {
       var in =
           new BufferedReader(
               new InputStreamReader(socket.getInputStream(), StandardCharsets.US_ASCII));
       OutputStream out = socket.getOutputStream();
       for (String line = in.readLine(); line != null; line = in.readLine()) {
-        apply(words(line));
+        apply(words(line), handles);
         out.write(1);
         out.flush();
       }
@@ -84,20 +86,20 @@ final class HandleServer {
         .toArray(String[]::new);
   }
 
-  private void apply(String[] report) {
+  private void apply(String[] report, Handles handles) {
     switch (report[0]) {
-      case "connector-start" -> connector(report).recordConnectorStart();
-      case "connector-stop" -> connector(report).recordConnectorStop();
-      case "connector-records" -> connector(report).record(Integer.parseInt(report[2]));
-      case "connector-commits" -> connector(report).commit(Integer.parseInt(report[2]));
-      case "task-start" -> task(report).recordTaskStart();
-      case "task-stop" -> task(report).recordTaskStop();
-      case "records" -> task(report).record(Integer.parseInt(report[3]));
-      case "commits" -> task(report).commit(Integer.parseInt(report[3]));
-      case "sink-record" -> task(report).record(sinkRecord(report));
-      case "assigned" -> task(report).partitionsAssigned(partitions(report[3]));
-      case "revoked" -> task(report).partitionsRevoked(partitions(report[3]));
-      case "committed" -> task(report).partitionsCommitted(partitions(report[3]));
+      case "connector-start" -> handles.startedConnector(report).recordConnectorStart();
+      case "connector-stop" -> handles.connector(report).recordConnectorStop();
+      case "connector-records" -> handles.connector(report).record(Integer.parseInt(report[2]));
+      case "connector-commits" -> handles.connector(report).commit(Integer.parseInt(report[2]));
+      case "task-start" -> handles.startedTask(report).recordTaskStart();
+      case "task-stop" -> handles.task(report).recordTaskStop();
+      case "records" -> handles.task(report).record(Integer.parseInt(report[3]));
+      case "commits" -> handles.task(report).commit(Integer.parseInt(report[3]));
+      case "sink-record" -> handles.task(report).record(sinkRecord(report));
+      case "assigned" -> handles.task(report).partitionsAssigned(partitions(report[3]));
+      case "revoked" -> handles.task(report).partitionsRevoked(partitions(report[3]));
+      case "committed" -> handles.task(report).partitionsCommitted(partitions(report[3]));
       case "will-block" -> blocks.put(report[1], new Block(report[1]));
       case "blocks" -> {
         Block block = blocks.get(report[1]);
@@ -107,12 +109,34 @@ final class HandleServer {
     }
   }
 
-  private static ConnectorHandle connector(String[] report) {
-    return RuntimeHandles.get().connectorHandle(report[1]);
-  }
+  /**
+   * The handles of one JVM's connectors and tasks. As a connector in the tests' JVM would, each
+   * keeps the handle that it found when it started: what one reports after its test has forgotten
+   * the handle must not make another, which the next test would take for its own.
+   */
+  private static final class Handles {
+    private final Map<String, ConnectorHandle> connectors = new HashMap<>();
+    private final Map<String, TaskHandle> tasks = new HashMap<>();
 
-  private static TaskHandle task(String[] report) {
-    return connector(report).taskHandle(report[2]);
+    ConnectorHandle startedConnector(String[] report) {
+      connectors.remove(report[1]);
+      return connector(report);
+    }
+
+    TaskHandle startedTask(String[] report) {
+      tasks.remove(report[2]);
+      return task(report);
+    }
+
+    ConnectorHandle connector(String[] report) {
+      return connectors.computeIfAbsent(
+          report[1], name -> RuntimeHandles.get().connectorHandle(name));
+    }
+
+    TaskHandle task(String[] report) {
+      return tasks.computeIfAbsent(
+          report[2], id -> RuntimeHandles.get().connectorHandle(report[1]).taskHandle(id));
+    }
   }
 
   private static SinkRecord sinkRecord(String[] report) {
