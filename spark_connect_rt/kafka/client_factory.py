@@ -6,6 +6,7 @@ properties without effect (once per client kind and name). Must not: decide what
 
 from __future__ import annotations
 
+import functools
 import inspect
 import logging
 import weakref
@@ -29,9 +30,36 @@ _CALLBACKS = ("error_cb", "on_delivery")
 QUIET = {"log.connection.close": "false"}
 
 
+def unmasked(base: type[Any], *names: str) -> type[Any]:
+    """Return a subclass whose methods of these names raise the client's error where Python hides it.
+
+    A fatal error of librdkafka is raised by the client while it serves callbacks. If more callbacks wait, they are
+    called with that error pending; the first call in them raises a SystemError, and the error is only its cause.
+    """
+
+    def unmasking(call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call)
+        def calling(*arguments: Any, **named: Any) -> Any:
+            try:
+                return call(*arguments, **named)
+            except SystemError as error:
+                if isinstance(error.__cause__, KafkaException):
+                    raise error.__cause__ from None
+                raise
+
+        return calling
+
+    return type(base.__name__, (base,), {name: unmasking(getattr(base, name)) for name in names})
+
+
+_TRANSACTIONS = ("init_transactions", "commit_transaction", "abort_transaction", "send_offsets_to_transaction")
+_Producer = unmasked(Producer, "poll", "flush", *_TRANSACTIONS)
+_Consumer = unmasked(Consumer, "poll", "consume", "commit", "close")
+
+
 def make_producer(properties: Mapping[str, str], settings: Mapping[str, Any]) -> Producer:
     """Return a producer; ``settings`` are librdkafka's (callbacks too) and win. Raises BadConfigError."""
-    return _make(ClientRole.PRODUCER, Producer, properties, settings)
+    return _make(ClientRole.PRODUCER, _Producer, properties, settings)
 
 
 def make_consumer(properties: Mapping[str, str], settings: Mapping[str, Any]) -> Consumer:
@@ -40,7 +68,7 @@ def make_consumer(properties: Mapping[str, str], settings: Mapping[str, Any]) ->
     Raises BadConfigError.
     """
     own = {"enable.auto.commit": "false", "enable.auto.offset.store": "false", **settings}
-    return _make(ClientRole.CONSUMER, Consumer, properties, own)
+    return _make(ClientRole.CONSUMER, _Consumer, properties, own)
 
 
 def make_admin(properties: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> AdminClient:
@@ -54,7 +82,7 @@ def make_offsets_client(properties: Mapping[str, str]) -> Consumer:
     Offsets of open transactions count.
     """
     own = {"group.id": "unused", "isolation.level": "read_uncommitted", "enable.auto.commit": "false"}
-    return _make(ClientRole.ADMIN, Consumer, properties, own)
+    return _make(ClientRole.ADMIN, _Consumer, properties, own)
 
 
 def _make(role: ClientRole, client: Callable[..., Any], properties: Mapping[str, str], extra: Mapping[str, Any]) -> Any:
