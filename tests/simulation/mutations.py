@@ -45,6 +45,7 @@ class Mutation:
     faults: tuple[str, ...] = FAULTS
     trouble_ms: tuple[int, int] = TROUBLE_MS
     seeds: int = 300
+    shown_by: int = 0  # the seed that is tried first: its schedule showed it when this was written
 
 
 def work_lasts_as_long_as_the_session(patch: Patch) -> None:
@@ -204,18 +205,29 @@ def executors_live_on_without_contact(patch: Patch) -> None:
 
 MUTATIONS = (
     Mutation(
-        "work lasts as long as the session", "S1", work_lasts_as_long_as_the_session, ("coordinator unreachable",)
+        "work lasts as long as the session",
+        "S1",
+        work_lasts_as_long_as_the_session,
+        ("coordinator unreachable",),
+        shown_by=97,
     ),
-    Mutation("rejoin before revoked work has stopped", "S1", rejoin_before_revoked_work_stopped),
+    Mutation("rejoin before revoked work has stopped", "S1", rejoin_before_revoked_work_stopped, shown_by=55),
     Mutation(
         "fenced runs are disbelieved, but not ended",
         "S1",
         fenced_runs_are_only_disbelieved,
         ("coordinator unreachable", "slow batch"),
+        shown_by=25,
     ),
-    Mutation("lost contact is not acted upon", "S1", lost_contact_is_not_acted_upon),
-    Mutation("a killed slot is taken for dead", "S1", a_killed_slot_is_taken_for_dead, ("slow batch", "orderly stop")),
-    Mutation("moved runs are not drained", "S1", moved_runs_are_not_drained),
+    Mutation("lost contact is not acted upon", "S1", lost_contact_is_not_acted_upon, shown_by=84),
+    Mutation(
+        "a killed slot is taken for dead",
+        "S1",
+        a_killed_slot_is_taken_for_dead,
+        ("slow batch", "orderly stop"),
+        shown_by=1,
+    ),
+    Mutation("moved runs are not drained", "S1", moved_runs_are_not_drained, shown_by=11),
     Mutation(
         "executors live on without contact",
         "S1",
@@ -223,15 +235,25 @@ MUTATIONS = (
         ("partition", "freeze", "slow batch"),
         LONG,
         800,  # one schedule of a hundred shows it
+        shown_by=372,
     ),
-    Mutation("offsets are written without contact", "S2", offsets_are_written_without_contact, ("freeze",)),
-    Mutation("unsent offsets outlive the contact", "S2", unsent_offsets_outlive_the_contact, ("freeze", "partition")),
+    Mutation(
+        "offsets are written without contact", "S2", offsets_are_written_without_contact, ("freeze",), shown_by=17
+    ),
+    Mutation(
+        "unsent offsets outlive the contact",
+        "S2",
+        unsent_offsets_outlive_the_contact,
+        ("freeze", "partition"),
+        shown_by=57,
+    ),
     Mutation(
         "failed offsets outlive their task",
         "S2",
         failed_offsets_outlive_their_task,
         ("refused append", "new worker", "orderly stop"),
         LONG,
+        shown_by=25,
     ),
     Mutation(
         "a run ends before its offsets are durable",
@@ -239,21 +261,25 @@ MUTATIONS = (
         a_run_ends_before_its_offsets_are_durable,
         ("slow topics", "new worker", "orderly stop"),
         LONG,
+        shown_by=2,
     ),
-    Mutation("new task configurations need no rebalance", "S3", new_task_configurations_need_no_rebalance),
-    Mutation("handing in task configurations is not tried again", "S3", handing_in_is_not_tried_again),
+    Mutation("new task configurations need no rebalance", "S3", new_task_configurations_need_no_rebalance, shown_by=1),
+    Mutation("handing in task configurations is not tried again", "S3", handing_in_is_not_tried_again, shown_by=120),
     Mutation(
         "task sets that a compaction loses are left",
         "S3",
         task_sets_that_a_compaction_loses_are_left,
         ("compaction", "leader crash"),
         LONG,
+        shown_by=98,
     ),
     Mutation("lost runs are left", "S3", lost_runs_are_left, ("executors lost",)),
-    Mutation("a half-done stop is left", "S3", a_half_done_stop_is_left, ("refused append",)),
+    Mutation("a half-done stop is left", "S3", a_half_done_stop_is_left, ("refused append",), shown_by=7),
     Mutation(
         "batches are reported before they are acknowledged", "S4", batches_are_reported_before_they_are_acknowledged
     ),
-    Mutation("killed batches are reported", "S4", killed_batches_are_reported, ("slow batch", "new worker")),
-    Mutation("failed writes answer success", "S5", failed_writes_answer_success, ("refused append",)),
+    Mutation(
+        "killed batches are reported", "S4", killed_batches_are_reported, ("slow batch", "new worker"), shown_by=1
+    ),
+    Mutation("failed writes answer success", "S5", failed_writes_answer_success, ("refused append",), shown_by=1),
 )

@@ -12,7 +12,7 @@ from tests.support.simulation.simulated_schedule import ScheduleFailed, run_sche
 def test_without_its_guard_an_invariant_breaks(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation.remove(monkeypatch)
     broken = []
-    for seed in range(mutation.seeds):
+    for seed in (mutation.shown_by, *range(mutation.seeds)):
         try:
             run_schedules([seed], mutation.faults, mutation.trouble_ms)
         except ScheduleFailed as failed:
