@@ -37,6 +37,7 @@ _log = logging.getLogger(__name__)
 
 REQUEST_TIMEOUT_S = 30.0
 LOOKUP_TIMEOUT_S = 5.0  # for lag: rather not known for a moment than a rebalance missed
+UNKNOWN_S = 1.0  # a topic that no broker has known for so long may be deleted: its partitions are to go soon
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 _SETTINGS = {
@@ -136,7 +137,7 @@ class KafkaSinkGroup:
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """See the port. One request to each broker, however many partitions."""
         try:
-            return look_up_offsets(self._consumer, dict.fromkeys(partitions, NEXT), LOOKUP_TIMEOUT_S)
+            return look_up_offsets(self._consumer, dict.fromkeys(partitions, NEXT), LOOKUP_TIMEOUT_S, UNKNOWN_S)
         except ConnectError as error:
             # First sign of a deleted topic: nothing is fetched here.
             if isinstance(error, UnknownTopicError) or not isinstance(error, RetriableError):

@@ -159,6 +159,11 @@ COMMON = _sources(
             "topic.creation.x.include": "x.*",
             "topic.creation.y.include": "y.*",
         },
+        "a topic group without topics": {
+            "topic.creation.groups": "x",
+            "topic.creation.default.replication.factor": "1",
+            "topic.creation.default.partitions": "1",
+        },
         "topic groups twice": {
             "topic.creation.groups": "x,x",
             "topic.creation.default.replication.factor": "1",

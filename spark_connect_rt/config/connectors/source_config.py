@@ -84,7 +84,7 @@ _COUNTS = {"replication.factor": Type.SHORT, "partitions": Type.INT}
 def source_problems(config: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return what is wrong between a source's settings: setting -> complaints.
 
-    Groups of new topics: ``default`` says copies and partitions, every other one which topics it has.
+    Groups of new topics: ``default`` says copies and partitions, every other one may say which topics it has.
     """
     groups = parse_value(Type.LIST, config.get(f"{_NEW_TOPICS}groups") or "")
     if not any(name.startswith(_NEW_TOPICS) and name != f"{_NEW_TOPICS}groups" for name in config) and not groups:
@@ -101,8 +101,7 @@ def _group_keys(group: str) -> list[ConfigKey]:
     if default:
         return counts
     return [
-        ConfigKey(f"{prefix}include", Type.LIST, REQUIRED, LOW, "", java_regex),
-        ConfigKey(f"{prefix}exclude", Type.LIST, "", LOW, "", java_regex),
+        *(ConfigKey(f"{prefix}{name}", Type.LIST, "", LOW, "", java_regex) for name in ("include", "exclude")),
         *counts,
     ]
 

@@ -29,17 +29,20 @@ FIRST, NEXT = -2, -1  # the protocol's timestamps for the two ends of a log
 _RETRY_S = Backoff(first=0.02, longest=0.5)
 
 
-def look_up_offsets(consumer: Any, wanted: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, int]:
+def look_up_offsets(
+    consumer: Any, wanted: Mapping[TopicPartition, int], timeout_s: float, unknown_s: float | None = None
+) -> dict[TopicPartition, int]:
     """Return the offset that is ``wanted`` of each partition: FIRST, NEXT, or that of a time (ms since 1970).
 
     A time that no record reaches gives -1. Any thread.
 
     Raises:
-        UnknownTopicError: no broker has known a topic or partition for ``timeout_s``.
+        UnknownTopicError: no broker has known a topic or partition for ``unknown_s``, by default ``timeout_s``.
         RetriableError: leaders did not settle in ``timeout_s``.
         ConnectError: of another kind, at once.
     """
     end_s = time.monotonic() + timeout_s
+    unknown_end_s = end_s if unknown_s is None else end_s - timeout_s + unknown_s
     doing = "reading the offsets of " + ", ".join(sorted({one.topic for one in wanted}))
     failures = 0
     while True:
@@ -48,7 +51,8 @@ def look_up_offsets(consumer: Any, wanted: Mapping[TopicPartition, int], timeout
             return _ask(consumer, wanted, left_s)
         except KafkaException as error:
             problem = _problem(error, doing)
-            if not isinstance(problem, RetriableError) or time.monotonic() >= end_s:
+            over_s = min(end_s, unknown_end_s) if isinstance(problem, UnknownTopicError) else end_s
+            if not isinstance(problem, RetriableError) or time.monotonic() >= over_s:
                 raise problem from error
         failures += 1
         threading.Event().wait(_RETRY_S.wait(failures, random.random()))

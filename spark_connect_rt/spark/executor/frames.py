@@ -18,6 +18,7 @@ import orjson
 import pyarrow as pa
 
 from spark_connect_rt.ports.executor_clients import DeliveryReports
+from spark_connect_rt.protocol.ids import TopicPartition
 
 ROW_SCHEMA = pa.schema([("host", pa.int64()), ("kind", pa.int32()), ("head", pa.binary()), ("data", pa.binary())])
 EXACT = b"exact"
@@ -131,11 +132,17 @@ def from_arrow(batch: pa.RecordBatch) -> Iterator[Row]:
         yield Row(hosts[index].as_py(), RowKind(kind), head, some, bool(last))
 
 
-def encode_partitions(partitions: Sequence[tuple[str, int]]) -> bytes:
-    """Return the head of ASSIGNED and REVOKED rows: [topic, partition] pairs."""
+def encode_partitions(partitions: Sequence[tuple[str, int] | tuple[str, int, int]]) -> bytes:
+    """Return the head of ASSIGNED and REVOKED rows: topic, partition and, if ASSIGNED knows it, the first offset."""
     return orjson.dumps(partitions)
 
 
-def decode_partitions(head: bytes) -> list[tuple[str, int]]:
-    """Return the value of ``encode_partitions``'s bytes."""
-    return [(topic, partition) for topic, partition in orjson.loads(head)]
+def decode_partitions(head: bytes) -> frozenset[TopicPartition]:
+    """Return the partitions of ``encode_partitions``'s bytes."""
+    return frozenset(TopicPartition(topic, partition) for topic, partition, *_ in orjson.loads(head))
+
+
+def decode_starts(head: bytes) -> dict[TopicPartition, int]:
+    """Return the first offsets of ``encode_partitions``'s bytes, where they are known."""
+    places = orjson.loads(head)
+    return {TopicPartition(topic, number): at for topic, number, *rest in places for at in rest if at >= 0}

@@ -16,6 +16,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from spark_connect_rt.app.executor_clients import FACTORY
+from spark_connect_rt.config.worker.worker_config import FlushSettings
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.ports.java_code import JavaCode
 from spark_connect_rt.ports.task_runner import Assign, BatchDurable, Start, TaskFailed, TaskKind
@@ -79,12 +80,8 @@ def test_every_line_of_a_sink_whose_jvm_is_killed_is_there(
         task_class="spark_connect_rt.java_host.sink_task:JavaSinkTask",
         config={**connector, "task.class": "org.apache.kafka.connect.file.FileStreamSinkTask"},
         connector_config=connector,
-        worker_config={
-            "key.converter": STRING,
-            "value.converter": STRING,
-            "header.converter": HEADERS,
-            "offset.flush.interval.ms": "500",
-        },
+        worker_config={"key.converter": STRING, "value.converter": STRING, "header.converter": HEADERS},
+        flush=FlushSettings(500, 5_000),
         java=code,
         fused=fused,
     )

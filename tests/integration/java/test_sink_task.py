@@ -14,6 +14,7 @@ import pytest
 
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.app.plugin_scan import BUNDLED
+from spark_connect_rt.config.worker.worker_config import FlushSettings
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.java_host.sink_calls import SinkCalls
 from spark_connect_rt.java_host.slot_hosts import slot_hosts
@@ -88,12 +89,8 @@ class Sinks:
             task_class="spark_connect_rt.java_host.sink_task:JavaSinkTask",
             config={**connector, "task.class": OBEDIENT_TASK},
             connector_config=connector,
-            worker_config={
-                "key.converter": STRING,
-                "value.converter": STRING,
-                "header.converter": HEADERS,
-                "offset.flush.interval.ms": str(flush_ms),
-            },
+            worker_config={"key.converter": STRING, "value.converter": STRING, "header.converter": HEADERS},
+            flush=FlushSettings(flush_ms, 5_000),
             client_config={"group.id": "connect-s"}
             | ({} if most_records is None else {"max.poll.records": str(most_records)}),
             java=JavaCode((plugin,), heap="96m", options=("-XX:TieredStopAtLevel=1",)),

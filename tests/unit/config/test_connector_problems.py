@@ -89,7 +89,6 @@ def test_groups_of_new_topics_need_defaults_and_patterns() -> None:
     assert set(source_problems({"topic.creation.groups": "logs"})) == {
         "topic.creation.default.replication.factor",
         "topic.creation.default.partitions",
-        "topic.creation.logs.include",
     }
     wrong = {
         **complete,

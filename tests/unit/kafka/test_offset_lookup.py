@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -62,6 +63,13 @@ def test_a_topic_that_no_broker_knows_is_told_from_leaders_that_change() -> None
     for code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
         with pytest.raises(UnknownTopicError):
             look_up_offsets(Consumer(code, for_ever=True), {PLACE: NEXT}, 0.05)
+
+
+def test_a_topic_that_no_broker_knows_is_given_up_sooner_than_leaders_that_change() -> None:
+    began_s = time.monotonic()
+    with pytest.raises(UnknownTopicError):
+        look_up_offsets(Consumer(KafkaError.UNKNOWN_TOPIC_OR_PART, for_ever=True), {PLACE: NEXT}, 30, 0.05)
+    assert time.monotonic() - began_s < 10
 
 
 def test_what_no_repetition_resolves_is_raised_at_once() -> None:

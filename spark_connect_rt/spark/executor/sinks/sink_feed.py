@@ -149,7 +149,8 @@ class SinkFeed(threading.Thread):
             self._max_records = int(config.get("max.poll.records", _DEFAULT_POLL_RECORDS))
             self._consumer = self._clients.consumer(config)
         # The row goes first: nothing may be put of a partition that is not open.
-        self._rows.put(Row(self._host, RowKind.ASSIGNED, _heads(list(offsets))))
+        starts = [(tp.topic, tp.partition, offset) for tp, offset in offsets.items()]
+        self._rows.put(Row(self._host, RowKind.ASSIGNED, encode_partitions(starts)))
         self._consumer.assign(offsets)
         self._assigned.update(offsets)
         for partition in offsets:

@@ -23,7 +23,7 @@ from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.control_wire import encode_offsets
 from spark_connect_rt.spark.executor.errant_reports import ErrantReports, ensure_dead_letter_queue
-from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, decode_partitions
+from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, decode_partitions, decode_starts
 from spark_connect_rt.spark.executor.hosting import HostLostError
 from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
 from spark_connect_rt.spark.executor.plugin_metrics import MeteredPluginMetrics
@@ -70,7 +70,7 @@ class SinkLane(Lane):
     def give(self, row: Row) -> None:
         """Queue a row; news that must not wait behind a retried batch is noted at once."""
         if row.kind is RowKind.REVOKED:
-            self._leaving.note(_partitions(row))
+            self._leaving.note(decode_partitions(row.head))
         elif row.kind is RowKind.GENERATION:  # it must not wait behind data: it fences transactions of the task's
             self._generation = GroupGeneration(**orjson.loads(row.head))
             self._note_generation()
@@ -136,19 +136,21 @@ class SinkLane(Lane):
                     self._hurry.wait(wait_s)
                     self._hurry.clear()
             case RowKind.ASSIGNED:
-                self._context.reads_again(_partitions(row))
-                self._open(_partitions(row))
+                self._context.reads_again(decode_partitions(row.head))
+                self._open(row.head)
             case RowKind.REVOKED:
-                self._let_go(_partitions(row))
+                self._let_go(decode_partitions(row.head))
             case RowKind.PAUSED:
                 self._commit()
                 self.report("paused")
             case RowKind.RUNNING:
                 self.report("running")
 
-    def _open(self, partitions: frozenset[TopicPartition]) -> None:
+    def _open(self, head: bytes) -> None:
         assert self._sink is not None
-        new = partitions - self._context.partitions
+        new = decode_partitions(head) - self._context.partitions
+        if self._sink.acts_when_asked:  # it is asked about partitions of which nothing was put, too, as by Java
+            self._offsets.began({one: at for one, at in decode_starts(head).items() if one in new})
         self._context.partitions |= new
         if new:
             self._sink.open(sorted(new))
@@ -394,7 +396,3 @@ class SinkLane(Lane):
                 last_first.callback(self._reports.close, self._flush_timeout_ms)
             if sink is not None:
                 last_first.callback(sink.stop)
-
-
-def _partitions(row: Row) -> frozenset[TopicPartition]:
-    return frozenset(TopicPartition(topic, partition) for topic, partition in decode_partitions(row.head))

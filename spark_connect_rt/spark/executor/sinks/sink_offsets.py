@@ -24,6 +24,11 @@ class SinkOffsets:
         self._put: Offsets = {}
         self._committed: Offsets = {}  # where it began, until something was reported
 
+    def began(self, starts: Mapping[TopicPartition, int]) -> None:
+        """These were opened, to be read from there."""
+        self._put.update(starts)
+        self._committed.update(starts)
+
     def took(self, batch: pa.RecordBatch, next_offsets: Mapping[TopicPartition, int]) -> None:
         """A batch in consume form was put; ``next_offsets`` is behind it."""
         new = next_offsets.keys() - self._committed.keys()

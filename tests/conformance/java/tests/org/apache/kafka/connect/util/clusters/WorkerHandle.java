@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
+import java.net.Socket;
 import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -14,6 +15,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
 
 /**
  * Starts one of our workers as a process where Kafka's tests start a worker within their JVM.
@@ -71,9 +73,22 @@ public class WorkerHandle {
       builder.environment().put("CONNECTRT_HANDLES_PORT", Integer.toString(HANDLES.port()));
       Process process = builder.redirectOutput(folder.resolve("worker.log").toFile()).start();
       Runtime.getRuntime().addShutdownHook(new Thread(process::destroy));
+      awaitListening(process, port);
       return new WorkerHandle(name, process, URI.create("http://localhost:" + port + "/"), folder);
     } catch (IOException error) {
       throw new UncheckedIOException(error);
+    }
+  }
+
+  /** Waits as a Java worker's start does, until REST listens; also until the process has ended. */
+  private static void awaitListening(Process process, int port) {
+    long endNanos = System.nanoTime() + TimeUnit.SECONDS.toNanos(60);
+    while (process.isAlive() && System.nanoTime() < endNanos) {
+      try (var socket = new Socket(InetAddress.getByName("localhost"), port)) {
+        return;
+      } catch (IOException notYet) {
+        LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(50));
+      }
     }
   }
 
