@@ -6,7 +6,7 @@ Owns: connectors to create, configuration maps, task configuration lists.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spark_connect_rt.config.config_def import java_trim
@@ -37,11 +37,10 @@ def read_create(body: bytes) -> CreateConnector:
     if fields is None:
         raise UnreadableBodyError("The request body is empty: a connector's name and config are needed")
     if not isinstance(fields, dict):
-        raise UnreadableBodyError(_wrong_type("CreateConnectorRequest", fields))
+        raise UnreadableBodyError(wrong_type("CreateConnectorRequest", fields))
     for field in fields:
         if field not in _CREATE_FIELDS:
-            known = ", ".join(f'"{name}"' for name in _CREATE_FIELDS)
-            raise UnreadableBodyError(f'Unrecognized field "{field}" ({len(_CREATE_FIELDS)} known properties: {known})')
+            raise UnreadableBodyError(unknown_field(field, _CREATE_FIELDS))
     name = java_trim(_text(fields.get("name")) or "")
     if fields.get("config") is None:
         raise UnreadableBodyError("The request has no 'config'")
@@ -84,7 +83,7 @@ def read_task_configs(body: bytes) -> list[dict[str, str]]:
     """Return the task configurations of the internal ``POST /connectors/{name}/tasks``."""
     fields = _read_json(body)
     if not isinstance(fields, list):
-        raise UnreadableBodyError(_wrong_type("List", fields))
+        raise UnreadableBodyError(wrong_type("List", fields))
     return [_settings(one) for one in fields]
 
 
@@ -108,7 +107,7 @@ def _initial_state(text: str | None) -> TargetState | None:
 
 def _texts(fields: Any) -> dict[str, str | None]:
     if not isinstance(fields, dict):
-        raise UnreadableBodyError(_wrong_type("Map", fields))
+        raise UnreadableBodyError(wrong_type("Map", fields))
     return {str(_text(key)): _text(value) for key, value in fields.items()}
 
 
@@ -127,7 +126,7 @@ def _text(value: Any) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, str):
-        raise UnreadableBodyError(_wrong_type("String", value))
+        raise UnreadableBodyError(wrong_type("String", value))
     try:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -149,7 +148,16 @@ def parsed(body: bytes, decoder: json.JSONDecoder) -> Any:
     return decoder.decode(body.decode(json.detect_encoding(body)))
 
 
-def _wrong_type(wanted: str, value: Any) -> str:
+def unknown_field(field: str, known: Sequence[str]) -> str:
+    """Return what Jackson says of a field that a request does not have."""
+    names = ", ".join(f'"{name}"' for name in known)
+    return f'Unrecognized field "{field}" ({len(known)} known properties: {names})'
+
+
+def wrong_type(wanted: str, value: Any) -> str:
+    """Return what Jackson says of a value of another type than ``wanted``."""
+    if isinstance(value, (int, float)) and wanted in _CLASSES:
+        return f"Cannot construct instance of `{wanted}` from the number {value}"
     kinds: dict[type[Any], tuple[str, str]] = {dict: ("Object", "START_OBJECT"), list: ("Array", "START_ARRAY")}
     kind, token = kinds.get(type(value), ("scalar", "VALUE_STRING"))
     return f"Cannot deserialize value of type `{wanted}` from {kind} value (token `JsonToken.{token}`)"
@@ -159,4 +167,5 @@ def _refuse(literal: str) -> None:
     raise ValueError(f"{literal} is not JSON")
 
 
+_CLASSES = ("ConnectorOffsets", "ConnectorOffset")
 _DECODER = json.JSONDecoder(parse_int=_Number, parse_float=_Number, parse_constant=_refuse)

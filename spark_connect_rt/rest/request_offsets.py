@@ -10,17 +10,17 @@ from spark_connect_rt.errors import BadRequestError
 from spark_connect_rt.planning.offset_changes import OffsetPair
 from spark_connect_rt.ports.herder_requests import CreateConnector
 from spark_connect_rt.rest.error_mapping import UnreadableBodyError
-from spark_connect_rt.rest.request_body import parsed
+from spark_connect_rt.rest.request_body import parsed, unknown_field, wrong_type
 
 NOTHING = "Partitions / offsets need to be provided for an alter offsets request"
 
 
 def read_offsets(body: bytes) -> list[OffsetPair]:
     """Return (partition, offset) in the order of the body. Raises UnreadableBodyError, BadRequestError (none)."""
-    fields = _object(_json(body), ("offsets",), "The request body")
+    fields = _object(_json(body), ("offsets",), "ConnectorOffsets")
     entries = fields.get("offsets")
     if entries is not None and not isinstance(entries, list):
-        raise UnreadableBodyError("'offsets' is not a list")
+        raise UnreadableBodyError(wrong_type("ArrayList<ConnectorOffset>", entries))
     if not entries:
         raise BadRequestError(NOTHING)
     return [_pair(entry) for entry in entries]
@@ -43,20 +43,20 @@ def with_initial_offsets(request: CreateConnector, body: bytes) -> CreateConnect
 
 
 def _pair(entry: Any) -> OffsetPair:
-    fields = _object(entry, ("partition", "offset"), "An entry of 'offsets'")
+    fields = _object(entry, ("partition", "offset"), "ConnectorOffset")
     partition, offset = fields.get("partition"), fields.get("offset")
     for name, value in (("partition", partition), ("offset", offset)):
         if value is not None and not isinstance(value, dict):
-            raise UnreadableBodyError(f"'{name}' of an entry of 'offsets' is neither an object nor null")
+            raise UnreadableBodyError(f"{wrong_type('Map', value)} ('{name}' of an entry of 'offsets')")
     return partition, offset
 
 
 def _object(value: Any, known: tuple[str, ...], what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise UnreadableBodyError(f"{what} is not an object")
+        raise UnreadableBodyError(wrong_type(what, value))
     for name in value:
         if name not in known:
-            raise UnreadableBodyError(f"{what} has an unknown field '{name}' (known: {', '.join(known)})")
+            raise UnreadableBodyError(unknown_field(name, known))
     return value
 
 
@@ -64,7 +64,7 @@ def _json(body: bytes) -> Any:
     try:
         return parsed(body, json.JSONDecoder(parse_constant=_refuse))
     except (ValueError, RecursionError) as error:
-        raise UnreadableBodyError(f"The request body is not JSON: {error}") from error
+        raise UnreadableBodyError(f"Cannot deserialize value: the request body is not JSON: {error}") from error
 
 
 def _refuse(literal: str) -> None:

@@ -41,10 +41,6 @@ _ZOMBIES = "A task that blocks is ended here with its process, so the request su
 CANNOT_APPLY: dict[tuple[str, str], str] = {
     ("OffsetsApiIntegrationTest", "testAlterSinkConnectorOffsetsZombieSinkTasks"): _ZOMBIES,
     ("OffsetsApiIntegrationTest", "testResetSinkConnectorOffsetsZombieSinkTasks"): _ZOMBIES,
-    (
-        "OffsetsApiIntegrationTest",
-        "testAlterSourceConnectorOffsetsInvalidRequestBody",
-    ): "It compares the sentences of Jackson, Java's parser of JSON. The status codes are the same.",
 }
 """(class, method) that cannot pass against our workers by its construction, and why."""
 
