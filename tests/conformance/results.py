@@ -41,6 +41,10 @@ _ZOMBIES = "A task that blocks is ended here with its process, so the request su
 CANNOT_APPLY: dict[tuple[str, str], str] = {
     ("OffsetsApiIntegrationTest", "testAlterSinkConnectorOffsetsZombieSinkTasks"): _ZOMBIES,
     ("OffsetsApiIntegrationTest", "testResetSinkConnectorOffsetsZombieSinkTasks"): _ZOMBIES,
+    ("ConnectWorkerIntegrationTest", "testPollTimeoutExpiry"): "It looks for a line of Java's log in its own JVM.",
+    ("ConnectWorkerIntegrationTest", "testRequestTimeouts"): (
+        "It sets the REST timeout of a worker in its own JVM, and wants the names of the steps of Java's herder."
+    ),
 }
 """(class, method) that cannot pass against our workers by its construction, and why."""
 
