@@ -78,7 +78,10 @@ SIMULATION: Lane = (_pytest("simulation", "tests/simulation"),)
 GROUPS: Lane = (_pytest("worker groups", *GROUP_STORIES, tries_again=True),)
 SEVERAL: Lane = (_pytest("several workers", *SEVERAL_WORKERS, tries_again=True),)
 JVMS: Lane = (_pytest("many JVMs", "tests/java_proofs/test_debezium.py", tries_again=True),)
-STRESS: Lane = (_pytest("several threads", "tests/integration/kafka/test_client_stress.py"),)
+STRESS: Lane = (
+    _pytest("several threads", "tests/integration/kafka/test_client_stress.py"),
+    _pytest("plug-in calls", "tests/unit/runtime/test_wicked_plugins.py"),
+)
 JAVA_PROOFS: Lane = (_pytest("java connectors", "tests/java_proofs"),)
 ELSEWHERE = (*GROUP_STORIES, *SEVERAL_WORKERS, *HEAVY)
 BESIDE = ("-p", "tests.suite.longest_first", "-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder")
