@@ -32,7 +32,7 @@ GROUP_STORIES = (
 # Beside one lane that computes in one process. Three such lanes on two cores kept a broker from its controller for nine
 # seconds: fenced while it lived, and no partition had a leader.
 SEVERAL_WORKERS = ("tests/e2e/test_several_workers.py",)
-HEAVY = ("tests/integration/test_bench_smoke.py", "tests/java_proofs/test_debezium.py")
+DEBEZIUM, BENCHMARKS = "tests/java_proofs/test_debezium.py", "tests/integration/test_bench_smoke.py"
 WORKERS = 2  # beside the stories of groups: real processes wait as much as they compute
 SCHEDULES = "CONNECTRT_SCHEDULES"  # how many schedules tests/simulation runs; see tests/simulation/test_schedules.py
 LONG_SCHEDULES = "10000"
@@ -77,18 +77,18 @@ STATIC: Lane = (
 SIMULATION: Lane = (_pytest("simulation", "tests/simulation"),)
 GROUPS: Lane = (_pytest("worker groups", *GROUP_STORIES, tries_again=True),)
 SEVERAL: Lane = (_pytest("several workers", *SEVERAL_WORKERS, tries_again=True),)
-JVMS: Lane = (_pytest("many JVMs", "tests/java_proofs/test_debezium.py", tries_again=True),)
+JVMS: Lane = (_pytest("many JVMs", DEBEZIUM, tries_again=True),)
 STRESS: Lane = (
     _pytest("several threads", "tests/integration/kafka/test_client_stress.py"),
     _pytest("plug-in calls", "tests/unit/runtime/test_wicked_plugins.py"),
 )
 JAVA_PROOFS: Lane = (_pytest("java connectors", "tests/java_proofs"),)
-ELSEWHERE = (*GROUP_STORIES, *SEVERAL_WORKERS, *HEAVY)
+ELSEWHERE = (*GROUP_STORIES, *SEVERAL_WORKERS, DEBEZIUM, BENCHMARKS)
 BESIDE = ("-p", "tests.suite.longest_first", "-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder")
 UNIT: Lane = (_pytest("unit", *BESIDE, *PURE),)
 # Short in "all"; here with more examples.
 PROPERTIES: Lane = (_pytest("properties", *BESIDE, "tests/property", "tests/integration/sql/test_sql_one_result.py"),)
-BENCH_SMOKE: Lane = (_pytest("benchmarks", "tests/integration/test_bench_smoke.py", tries_again=True),)
+BENCH_SMOKE: Lane = (_pytest("benchmarks", BENCHMARKS, tries_again=True),)
 REAL_PROCESSES: Lane = (
     _pytest("real processes", *BESIDE, *(f"--ignore={story}" for story in ELSEWHERE), *REAL, tries_again=True),
 )
@@ -131,7 +131,12 @@ class Run:
 
 RUNS: dict[str, Run] = {
     "all": Run(
-        (((*STATIC, *SIMULATION, *OLDEST_SPARK, *BROWSER), (*SEVERAL, *JVMS)), (UNIT,), (GROUPS, REAL_PROCESSES)), JVM
+        (
+            ((*STATIC, *SIMULATION, *OLDEST_SPARK, *BROWSER, *BENCH_SMOKE), (*SEVERAL, *JVMS)),
+            (UNIT,),
+            (GROUPS, REAL_PROCESSES),
+        ),
+        JVM,
     ),
     "quick": Run(((STATIC, UNIT),), JVM),
     "long": Run(
