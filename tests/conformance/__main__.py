@@ -95,6 +95,7 @@ def run_tests(out: Path, name: str) -> None:
     _compile(classes["host"], connect_jars(), "host")
     _compile(classes["tests"], jars, "tests")
     plugins = _plugin_path(out / "plugins", jars)
+    resources = _unpacked(out / "classes" / "kafka", next(jar for jar in jars if jar.name == _TEST_JAR))
     (out / "tmp").mkdir(exist_ok=True)
     selector = ["-m", f"{PACKAGE}.{name}"] if "#" in name else ["-c", f"{PACKAGE}.{name}"]
     worker = f"{sys.executable} -m spark_connect_rt worker"
@@ -106,7 +107,7 @@ def run_tests(out: Path, name: str) -> None:
             f"-Dworker.dir={out / 'workers' / name}",
         ),
         *(f"-Dworker.plugins={plugins}", f"-Dworker.command={worker}"),
-        *("-cp", os.pathsep.join(map(str, (classes["tests"], *jars)))),
+        *("-cp", os.pathsep.join(map(str, (classes["tests"], resources, *jars)))),
         *("org.junit.platform.console.ConsoleLauncher", "execute", *selector, "--details=tree", "--disable-banner"),
         *("--disable-ansi-colors", f"--reports-dir={out / 'reports' / name}"),
     ]
@@ -122,6 +123,13 @@ def _compile(target: Path, jars: Sequence[Path], side: str) -> None:
     target.mkdir(parents=True)
     sources = map(str, sorted((HERE / "java" / side).rglob("*.java")))
     subprocess.run([*compiler_command(find_java(), jars, target), *sources], check=True, timeout=300)
+
+
+def _unpacked(folder: Path, jar: Path) -> Path:
+    """Return a folder of the jar's files: tests of validation compile plug-ins, and take sources from files only."""
+    if not folder.is_dir():
+        shutil.unpack_archive(jar, folder, "zip")
+    return folder
 
 
 def _host_jar(classes: Path) -> Path:

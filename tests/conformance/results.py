@@ -38,13 +38,19 @@ LEFT_OUT = {
 """Classes that cannot run against a worker in another process, and why."""
 
 _ZOMBIES = "A task that blocks is ended here with its process, so the request succeeds where Java refuses it."
+_IN_ITS_JVM = "It sets the REST timeout of a worker in its own JVM, and wants the names of the steps of Java's herder."
+_NEVER_STARTED = "It deletes the connector before its task has started: here a task starts in another process, later."
 CANNOT_APPLY: dict[tuple[str, str], str] = {
     ("OffsetsApiIntegrationTest", "testAlterSinkConnectorOffsetsZombieSinkTasks"): _ZOMBIES,
     ("OffsetsApiIntegrationTest", "testResetSinkConnectorOffsetsZombieSinkTasks"): _ZOMBIES,
     ("ConnectWorkerIntegrationTest", "testPollTimeoutExpiry"): "It looks for a line of Java's log in its own JVM.",
-    ("ConnectWorkerIntegrationTest", "testRequestTimeouts"): (
-        "It sets the REST timeout of a worker in its own JVM, and wants the names of the steps of Java's herder."
-    ),
+    ("ConnectWorkerIntegrationTest", "testRequestTimeouts"): _IN_ITS_JVM,
+    **{
+        ("BlockingConnectorTest", f"testBlockInConnector{call}"): _IN_ITS_JVM
+        for call in ("Config", "Initialize", "Start", "Validate")
+    },
+    ("BlockingConnectorTest", "testBlockInSinkTaskStop"): _NEVER_STARTED,
+    ("BlockingConnectorTest", "testBlockInSourceTaskStop"): _NEVER_STARTED,
 }
 """(class, method) that cannot pass against our workers by its construction, and why."""
 

@@ -51,6 +51,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 UNHEALTHY_AFTER_MS = 10_000
+AWAY_MS = 1_000  # without contact to the coordinator
 PAUSE_AFTER_ERROR_S = 1.0
 LOST_LIMIT_S = 7.0  # for the engine's end after a failure; without pings executors have ended by then (E5)
 
@@ -116,7 +117,8 @@ class HerderLoop:
         )
         self._thread: RunningThread | None = None
         self._stop_asked = deps.threads.event()
-        self._last_tick_ms = self._member_ms = deps.clock.monotonic_ms()  # when a tick went well, in the group
+        # When a tick went well; when it was in the group; when it was in contact with the coordinator.
+        self._last_tick_ms = self._member_ms = self._contact_ms = deps.clock.monotonic_ms()
         self._stop_by_ms = 0
         self._joined = False
         deps.supervisor.on_failure(self._lost)
@@ -168,13 +170,22 @@ class HerderLoop:
         late_ms = self._deps.clock.monotonic_ms() - self._last_tick_ms
         if late_ms > UNHEALTHY_AFTER_MS:
             return Health("unhealthy", f"No tick has gone well for {late_ms} ms. {detail}", live=False)
-        out_ms = self._deps.clock.monotonic_ms() - self._member_ms
-        if out_ms > self._deps.settings.rebalance_timeout_ms:  # no rebalance takes longer
-            why = self._deps.member.trouble() or "nothing says why"
-            return Health("unhealthy", f"Out of the group for {out_ms // 1000} s: {why}. {detail}".rstrip())
+        if out := self._out_of_group():
+            return Health("unhealthy", f"{out}. {detail}".rstrip())
         if waiting := self._watching.unhosted(self._deps.clock.monotonic_ms()):
             return Health("unhealthy", waiting, serves=True)
         return Health("healthy", detail, note=self._deps.supervisor.troubles())
+
+    def _out_of_group(self) -> str:
+        """Return for how long it is out of its group, and why, in words; empty: it is in, or joins."""
+        now_ms, member = self._deps.clock.monotonic_ms(), self._deps.member
+        out_ms, trouble = now_ms - self._member_ms, member.trouble()
+        if out_ms > self._deps.settings.rebalance_timeout_ms:  # no rebalance takes longer
+            return f"Out of the group for {out_ms // 1000} s: {trouble or 'nothing says why'}"
+        away_ms = now_ms - self._contact_ms
+        if trouble and away_ms > AWAY_MS and not member.in_contact():  # its work is ended by now
+            return f"Out of the group for {away_ms // 1000} s: {trouble}"
+        return ""
 
     def _run(self) -> None:
         try:
@@ -216,6 +227,7 @@ class HerderLoop:
             verdict = tick(now_ms, self._steps, self.events.record)
             self._last_tick_ms = now_ms
             self._member_ms = now_ms if self._deps.member.member_id() else self._member_ms
+            self._contact_ms = now_ms if self._deps.member.in_contact() else self._contact_ms
             if not self._finished():
                 self._membership.wait(blocking_limit_ms(self._deps.clock.monotonic_ms(), verdict.wake_at_ms))
             return

@@ -42,6 +42,16 @@ def test_a_worker_that_its_group_keeps_out_says_so_and_is_not_ready(cluster: InP
     cluster.until(lambda: statuses(worker)[:3] == (200, 200, 200))
 
 
+def test_a_worker_without_contact_says_so_long_before_a_rebalance_would_be_over(cluster: InProcessCluster) -> None:
+    worker = cluster.add_worker("w", {"rebalance.timeout.ms": "600000"})
+    cluster.until(lambda: statuses(worker)[:3] == (200, 200, 200))
+    worker.member.cut_off()
+    cluster.until(lambda: statuses(worker)[:3] == (500, 503, 200))
+    assert "the coordinator cannot be reached" in statuses(worker)[3]
+    worker.member.reconnect()
+    cluster.until(lambda: statuses(worker)[:3] == (200, 200, 200))
+
+
 def test_a_worker_whose_tasks_wait_for_executors_says_so_and_may_still_be_asked(cluster: InProcessCluster) -> None:
     worker = cluster.add_worker("w")
     create(cluster, "a", source(records=5))
