@@ -164,12 +164,12 @@ class JavaSourceConnector(HostedConnector, SourceConnector):
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """See SourceConnector."""
-        support = self._ask("exactly_once", config)["support"]
+        support = self._ask("exactly_once", config)["answer"]
         return None if support is None else ExactlyOnceSupport[support]
 
     def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> ConnectorTransactionBoundaries:
         """See SourceConnector."""
-        boundaries = self._ask("exactly_once", config)["boundaries"]
+        boundaries = self._ask("boundaries", config)["answer"]
         return ConnectorTransactionBoundaries[boundaries or "UNSUPPORTED"]
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:

@@ -171,6 +171,14 @@ def test_whatever_a_connector_throws_is_the_answer_of_that_call(
         assert "Misbehaviour" in str(caught.value.__cause__), name
 
 
+def test_a_failure_to_say_one_thing_about_exactly_once_leaves_the_other(plugins: Plugins) -> None:
+    connector = plugins.class_of(SOURCE)()
+    config = {"misbehave": "exactlyOnceSupport:throw"}
+    assert connector.can_define_transaction_boundaries(config) is ConnectorTransactionBoundaries.UNSUPPORTED
+    with pytest.raises(JavaError):
+        connector.exactly_once_support(config)
+
+
 def test_a_sink_connector_has_a_context_of_its_kind(plugins: Plugins) -> None:
     connector: Any = plugins.class_of("MisbehavingSink")()
     connector.context = Context()

@@ -196,7 +196,8 @@ def test_a_connector_is_validated_started_and_asked_for_its_tasks(host: Host, tm
     assert host.ask("start", config)["ok"]["version"] == "4.1.1"
     tasks = host.ask("task_configs", config, tasks_max=3)["ok"]
     assert [one["task.class"] for one in tasks] == ["org.apache.kafka.connect.file.FileStreamSourceTask"]
-    assert host.ask("exactly_once", config)["ok"] == {"support": "SUPPORTED", "boundaries": "UNSUPPORTED"}
+    assert host.ask("exactly_once", config)["ok"] == {"answer": "SUPPORTED"}
+    assert host.ask("boundaries", config)["ok"] == {"answer": "UNSUPPORTED"}
     wrong = host.ask("alter_offsets", config, offsets=[[{"filename": "f"}, {"position": -1}]])["error"]
     assert "position" in wrong["message"]
     assert host.ask("stop", config)["ok"] is None

@@ -134,7 +134,12 @@ final class Connectors {
             check(newPlugin(asked, config), asked.get("name").asText(), asked.get("value"));
         case "validate" -> validate(newConnector(asked, config), config);
         case "start" -> start(instance, config, asked);
-        case "exactly_once" -> exactlyOnce((SourceConnector) newConnector(asked, config), config);
+        case "exactly_once" ->
+            named(((SourceConnector) newConnector(asked, config)).exactlyOnceSupport(config));
+        case "boundaries" ->
+            named(
+                ((SourceConnector) newConnector(asked, config))
+                    .canDefineTransactionBoundaries(config));
         case "alter_offsets" ->
             alterOffsets(newConnector(asked, config), config, asked.get("offsets"));
         default -> throw new IllegalArgumentException("unknown question " + op);
@@ -336,13 +341,8 @@ final class Connectors {
     return Wire.JSON.nullNode();
   }
 
-  private static JsonNode exactlyOnce(SourceConnector connector, Map<String, String> config) {
-    ObjectNode found = Wire.JSON.createObjectNode();
-    var support = connector.exactlyOnceSupport(config);
-    found.put("support", support == null ? null : support.name());
-    var boundaries = connector.canDefineTransactionBoundaries(config);
-    found.put("boundaries", boundaries == null ? null : boundaries.name());
-    return found;
+  private static JsonNode named(Enum<?> answer) {
+    return Wire.JSON.createObjectNode().put("answer", answer == null ? null : answer.name());
   }
 
   private JsonNode alterOffsets(Connector connector, Map<String, String> config, JsonNode offsets) {
