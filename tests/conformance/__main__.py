@@ -72,16 +72,15 @@ def main(arguments: Sequence[str]) -> int:
             run_tests(out, name)
             of_class = read_reports(out / "reports" / name)
             found |= of_class
-            if of_class and "#" not in name:
-                record(of_class)
+            record(of_class, whole_classes="#" not in name)
     print(summary(found, time.monotonic() - began), flush=True)
     return 0 if found and all(one.passed or key in CANNOT_APPLY for key, one in found.items()) else 1
 
 
-def record(found: Mapping[tuple[str, str], Outcome]) -> None:
-    """Keep the outcomes of whole classes in place of their earlier ones, and write the page of the docs."""
+def record(found: Mapping[tuple[str, str], Outcome], *, whole_classes: bool) -> None:
+    """Keep outcomes in place of their earlier ones, of methods or of whole classes, and write the page of the docs."""
     kept = load(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
-    replaced = {key[0] for key in found}
+    replaced = {key[0] for key in found} if whole_classes else set()
     kept = {key: one for key, one in kept.items() if key[0] not in replaced} | dict(found)
     RECORD.write_text(dump(kept), encoding="utf-8")
     PAGE.write_text(page(kept), encoding="utf-8")
