@@ -87,6 +87,8 @@ def source_problems(config: Mapping[str, Any]) -> dict[str, list[str]]:
     Groups of new topics: ``default`` says copies and partitions, every other one may say which topics it has.
     """
     groups = parse_value(Type.LIST, config.get(f"{_NEW_TOPICS}groups") or "")
+    if len(set(groups)) < len(groups):
+        return {}  # the list says it itself; what its groups lack is not asked, as in Java
     if not any(name.startswith(_NEW_TOPICS) and name != f"{_NEW_TOPICS}groups" for name in config) and not groups:
         return {}
     keys = [key for group in dict.fromkeys([*groups, "default"]) for key in _group_keys(group)]

@@ -101,6 +101,7 @@ def test_groups_of_new_topics_need_defaults_and_patterns() -> None:
         "topic.creation.logs.exclude",
         "topic.creation.logs.replication.factor",
     }
+    assert source_problems({"topic.creation.groups": "g1, g2, g1"}) == {}  # its own validator complains
     assert set(source_problems({"topic.creation.default.partitions": "1"})) == {
         "topic.creation.default.replication.factor"
     }

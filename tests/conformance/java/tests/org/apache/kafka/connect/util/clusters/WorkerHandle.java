@@ -59,7 +59,10 @@ public class WorkerHandle {
       settings.putAll(properties);
       settings.setProperty("listeners", "http://localhost:" + port);
       settings.setProperty("rest.advertised.host.name", "localhost");
-      settings.setProperty("plugin.path", System.getProperty("worker.plugins"));
+      String asked = settings.getProperty("plugin.path", "");
+      settings.setProperty(
+          "plugin.path",
+          System.getProperty("worker.plugins") + (asked.isEmpty() ? "" : "," + asked));
       if ("hybrid_fail".equals(settings.getProperty("plugin.discovery"))) {
         settings.setProperty("plugin.discovery", "service_load");
       }
