@@ -66,9 +66,10 @@ class Plugins:
         self._all_by_name: dict[str, list[PluginDesc]] = {}
         self._broken: dict[tuple[str, str], BrokenPlugin] = {}
 
-    def find(self, name: str) -> PluginDesc:
+    def find(self, name: str, kind: str = "") -> PluginDesc:
         """Return the plug-in of that name or alias; ``name@[1.0,2.0)`` the newest of these versions (KIP-891).
 
+        A Java class may be of several kinds: converter and header_converter. ``kind`` is the one that is meant.
         A bundled one comes first unless a version is asked for, one in Python before one in Java; ``name%java`` and
         ``name%python`` look at one runtime only. Raises NotFoundError: unknown, an alias of several, no such version;
         BadConfigError: that is no version.
@@ -85,7 +86,7 @@ class Plugins:
             meant = ", ".join(names)
             raise NotFoundError(f"plug-in name {wanted} is ambiguous, it may mean {meant}: give the whole name")
         if known:
-            return _newest(known, accepts, version)
+            return _newest([one for one in known if one.type == kind] or known, accepts, version)
         if runtime:
             raise NotFoundError(f"{self._not_found(wanted)}; connectrt.runtime={runtime} allows no other")
         if ":" in wanted or "." in wanted:
@@ -99,9 +100,9 @@ class Plugins:
             known = _of_runtime(self._all_by_name.get(name, []), runtime)
         return known
 
-    def class_of(self, name: str) -> type[Any]:
+    def class_of(self, name: str, kind: str = "") -> type[Any]:
         """Return the class of that name or alias. Raises NotFoundError as ``find`` and ``check``."""
-        return self.check(self.find(name))
+        return self.check(self.find(name, kind))
 
     def check(self, found: PluginDesc) -> type[Any]:
         """Return the plug-in's class. Raises NotFoundError, and remembers why."""
@@ -322,10 +323,12 @@ def _sorted(plugins: Iterable[PluginDesc]) -> list[PluginDesc]:
 
 
 def _by_name(plugins: Iterable[PluginDesc]) -> dict[str, list[PluginDesc]]:
-    by_name: dict[str, dict[tuple[str, str], PluginDesc]] = {}
+    by_name: dict[str, dict[tuple[str, str, str], PluginDesc]] = {}
     for one in plugins:
+        # A class may be of two kinds. In Python it is both at once; of Java's each kind has a class here.
+        key = one.target, one.location, one.type if isinstance(one, JavaPluginDesc) else ""
         for name in one.names():
-            by_name.setdefault(name, {}).setdefault((one.target, one.location), one)  # one class may be of two kinds
+            by_name.setdefault(name, {}).setdefault(key, one)
     return {name: list(found.values()) for name, found in by_name.items()}
 
 

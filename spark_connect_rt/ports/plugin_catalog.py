@@ -41,11 +41,11 @@ class PluginFacts(Protocol):
 class PluginCatalog(Protocol):
     """Finds plug-ins by Java class name, Python name or alias. Any thread."""
 
-    def find(self, name: str) -> PluginFacts:
-        """Raises NotFoundError when the name is unknown or ambiguous."""
+    def find(self, name: str, kind: str = "") -> PluginFacts:
+        """Raises NotFoundError when the name is unknown or ambiguous. ``kind``: meant if the class is of several."""
 
-    def class_of(self, name: str) -> type[Any]:
-        """Return ``find(name).cls``."""
+    def class_of(self, name: str, kind: str = "") -> type[Any]:
+        """Return ``find(name, kind).cls``."""
 
     def versions(self, name: str) -> Sequence[str]:
         """Return every version of ``find(name)`` there is, oldest first; empty when there is none of that name."""

@@ -69,14 +69,14 @@ class MemoryPlugins:
     def __init__(self, classes: Mapping[str, type[Any]]) -> None:
         self._classes = dict(classes)
 
-    def find(self, name: str) -> _Facts:
+    def find(self, name: str, kind: str = "") -> _Facts:
         """See PluginCatalog."""
         if name not in self._classes:
             raise NotFoundError(f"Failed to find any class that implements Connector and which name matches {name}")
         cls = self._classes[name]
         return _Facts(cls, "sink" if "Sink" in cls.__name__ else "source", "1.0", name)
 
-    def class_of(self, name: str) -> type[Any]:
+    def class_of(self, name: str, kind: str = "") -> type[Any]:
         """See PluginCatalog."""
         return self.find(name).cls
 

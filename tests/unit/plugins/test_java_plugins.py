@@ -130,6 +130,14 @@ def test_two_of_one_name_and_version_are_named_in_the_log(tmp_path: Path, caplog
     assert f"({tmp_path / 'a'}, {tmp_path / 'b'}); that of {tmp_path / 'b'} is used" in caplog.text
 
 
+@pytest.mark.parametrize("kind", ["converter", "header_converter"])
+def test_a_class_of_two_kinds_is_of_the_kind_that_is_meant(tmp_path: Path, kind: str) -> None:
+    storage = "org.apache.kafka.connect.storage"
+    jar(tmp_path / "both" / "both.jar", {f"{storage}.HeaderConverter": "com.example.Both"})
+    jar(tmp_path / "both" / "services.jar", {f"{storage}.Converter": "com.example.Both"}, classes=False)
+    assert registry(tmp_path, Runtime()).find("com.example.Both", kind).type == kind
+
+
 def test_a_transformation_that_two_connectors_bring_is_no_problem(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -46,7 +46,8 @@ def check_converters(plugins: PluginCatalog, config: Mapping[str, str], findings
         if name is None:
             continue
         try:
-            found = plugins.class_of(name) if name.strip() else None
+            kind = "header_converter" if _KINDS[setting] is HeaderConverter else "converter"
+            found = plugins.class_of(name, kind) if name.strip() else None
         except NotFoundError as error:
             found, why = None, f" {error}" if error.code == BROKEN_PLUGIN else ""
             findings.complain(setting, [f"{unknown_class(setting, name)}{why}"])
