@@ -86,7 +86,7 @@ class Plugins:
             meant = ", ".join(names)
             raise NotFoundError(f"plug-in name {wanted} is ambiguous, it may mean {meant}: give the whole name")
         if known:
-            return _newest([one for one in known if one.type == kind] or known, accepts, version)
+            return _newest([plugin for plugin in known if plugin.type == kind] or known, accepts, version)
         if runtime:
             raise NotFoundError(f"{self._not_found(wanted)}; connectrt.runtime={runtime} allows no other")
         if ":" in wanted or "." in wanted:

@@ -125,7 +125,7 @@ def test_lines_of_a_file_through_a_killed_jvm_and_a_restart(
     killed_at = next((at for at in range(1, len(values)) if values[at] != values[at - 1] + 1), len(values))
     assert 0 <= came_twice <= MOST_IN_A_BATCH
     assert values == [*range(killed_at), *range(killed_at - came_twice, 60_000)]
-    assert sum(one.records for one in worker.of(launch, BatchDurable)) == sent
+    assert sum(batch.records for batch in worker.of(launch, BatchDurable)) == sent
 
 
 def test_exactly_once_through_a_killed_jvm(worker: Offsets, broker: EmbeddedKafka, name: str) -> None:

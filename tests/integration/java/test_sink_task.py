@@ -165,7 +165,7 @@ def test_what_a_task_asks_for_happens(sinks: Sinks) -> None:
     assert sinks.committed(launch)[ZERO] == 7
 
 
-def test_a_task_with_a_pre_commit_of_its_own_is_asked_as_seldom_as_by_java(sinks: Sinks) -> None:
+def test_a_task_that_overrides_pre_commit_is_asked_as_seldom_as_by_java(sinks: Sinks) -> None:
     launch = sinks.start(flush_ms=60_000)
     sinks.write("a")
     sinks.noted("t-0@0 a")

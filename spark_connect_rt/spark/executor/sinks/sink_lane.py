@@ -250,7 +250,7 @@ class SinkLane(Lane):
             return
         self._offsets.took(taken, reached := next_offsets(taken))
         if self._sink.acts_when_asked:
-            self.meter.uses({one.topic for one in reached})
+            self.meter.uses({partition.topic for partition in reached})
         self._counts.add(self._sink.counts, taken.num_rows * row_bytes)
 
     def _took(self) -> None:
