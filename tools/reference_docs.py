@@ -101,7 +101,10 @@ _CONNECTOR_PREFIXES = (
     ("key.converter.*, value.converter.*, header.converter.*", "Settings of a converter that the connector names."),
     ("transforms.<alias>.type, .predicate, .negate", "Class of a transformation; the predicate that decides."),
     ("predicates.<alias>.type", "Class of a predicate."),
-    ("topic.creation.<group>.include, .exclude", "Which topics belong to the group: regular expressions."),
+    (
+        "topic.creation.<group>.include, .exclude",
+        "Which topics belong to the group: regular expressions. No topic by default.",
+    ),
     ("topic.creation.<group>.replication.factor, .partitions", "How they are created; -1: the broker's default."),
     ("dlt.config.*", "Of DltSource: what dlt's config.toml and secrets.toml would say, by section."),
     ("lakeflow.option.*", "Of LakeflowSource: options of the connection."),
