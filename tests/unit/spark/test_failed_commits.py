@@ -205,6 +205,6 @@ def test_a_second_revocation_of_a_partition_ends_its_retries_too() -> None:
 
 def test_partitions_that_were_opened_at_an_offset_are_asked_about_and_not_reported_again() -> None:
     offsets = SinkOffsets()
-    offsets.began({ZERO: 5})
+    offsets.moved({ZERO: 5})
     assert offsets.of({ZERO, ONE}) == {ZERO: 5}
     assert (offsets.reported({ZERO: 5}), offsets.behind()) == ({}, {})

@@ -150,7 +150,7 @@ class SinkLane(Lane):
         assert self._sink is not None
         new = decode_partitions(head) - self._context.partitions
         if self._sink.acts_when_asked:  # it is asked about partitions of which nothing was put, too, as by Java
-            self._offsets.began({one: at for one, at in decode_starts(head).items() if one in new})
+            self._offsets.moved({one: at for one, at in decode_starts(head).items() if one in new})
         self._context.partitions |= new
         if new:
             self._sink.open(sorted(new))
@@ -221,8 +221,8 @@ class SinkLane(Lane):
 
     def _until_called_s(self, otherwise_s: float) -> float:
         """Return how long to wait, as the task asked once, else ``otherwise_s``."""
-        at_s, self._call_at_s = self._call_at_s, None
-        return otherwise_s if at_s is None else max(0.0, at_s - now_s())
+        call_at_s, self._call_at_s = self._call_at_s, None
+        return otherwise_s if call_at_s is None else max(0.0, call_at_s - now_s())
 
     def _obey(self) -> None:
         """Do what the task asked for in its last call."""
@@ -288,7 +288,8 @@ class SinkLane(Lane):
 
     def wait_s(self) -> float | None:
         """Wait until the next commit or the next empty put."""
-        return max(0.0, min(filter(None, (self._call_due_s(), self._commits.at_s))) - now_s())
+        due_s, commit_at_s = self._call_due_s(), self._commits.at_s
+        return max(0.0, (due_s if commit_at_s is None else min(due_s, commit_at_s)) - now_s())
 
     def _commit(self) -> None:
         """Ask the task what is safe and report it; what is not yet safe is asked again a second later."""

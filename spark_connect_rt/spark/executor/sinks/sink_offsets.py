@@ -24,11 +24,6 @@ class SinkOffsets:
         self._put: Offsets = {}
         self._committed: Offsets = {}  # where it began, until something was reported
 
-    def began(self, starts: Mapping[TopicPartition, int]) -> None:
-        """These were opened, to be read from there."""
-        self._put.update(starts)
-        self._committed.update(starts)
-
     def took(self, batch: pa.RecordBatch, next_offsets: Mapping[TopicPartition, int]) -> None:
         """A batch in consume form was put; ``next_offsets`` is behind it."""
         new = next_offsets.keys() - self._committed.keys()
@@ -58,7 +53,7 @@ class SinkOffsets:
         return {one: self._committed[one] for one, offset in self._put.items() if self._committed[one] != offset}
 
     def moved(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """These are read from elsewhere: that is where a later failure goes back to, too, as in Java."""
+        """These are read from there, newly opened or sought: a later failure goes back to there, too, as in Java."""
         self._put.update(offsets)
         self._committed.update(offsets)
 
