@@ -85,6 +85,7 @@ class _Row(TypedDict, total=False):
     name: str
     type: str
     state: str
+    aggregate: str  # of the connector and its tasks together
     worker_id: str
     records_per_second: float | None
     lag: int | None

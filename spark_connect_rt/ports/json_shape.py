@@ -26,9 +26,9 @@ def described(description: str, **schema: Any) -> dict[str, Any]:
     return {"description": description, "json_schema_extra": schema}
 
 
-def one_of(values: Iterable[str]) -> dict[str, Any]:
+def one_of(values: Iterable[str], description: str = "") -> dict[str, Any]:
     """Return the metadata of a field whose text is one of these."""
-    return {"json_schema_extra": {"enum": list(values)}}
+    return {"json_schema_extra": {"enum": list(values)}} | (described(description) if description else {})
 
 
 def renamed(alias: str, description: str) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def why(row: Mapping[str, Any]) -> str | None:
 
 def error_line(trace: str | None) -> str | None:
     """Return the line of a trace, Java's or Python's, that says what went wrong."""
-    return last_line(trace).removeprefix("Caused by: ") or None
+    return last_line(trace) or None
 
 
 def task_rows(rows: Iterable[Mapping[str, Any]]) -> list[Row]:

@@ -6,11 +6,13 @@ Owns what is put together from several sources for one answer; the rows themselv
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 from spark_connect_rt.errors import ConnectError, ForbiddenError
 from spark_connect_rt.management.overview.group_rows import GroupRows
 from spark_connect_rt.management.overview.worker_shares import CONNECTOR, WORKER, counters_of, course_of
+from spark_connect_rt.planning.overview.aggregate import aggregate_state
 from spark_connect_rt.planning.overview.selection import Wanted
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.herder import HerderViews
@@ -81,6 +83,7 @@ class GroupOverview:
             type=status.type,
             class_name=config.get("connector.class", ""),
             state=status.connector.state,
+            aggregate=aggregate_state(status.connector.state, Counter(task.state for task in status.tasks)),
             worker_id=status.connector.worker_id,
             records_per_second=row.records_per_second if row else None,
             lag=row.lag if row else None,

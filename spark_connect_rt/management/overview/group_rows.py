@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 
 from spark_connect_rt.management.overview.known_states import KnownState, KnownStates
 from spark_connect_rt.management.overview.worker_shares import SHARES, Share, shares_of
+from spark_connect_rt.planning.overview.aggregate import aggregate_state
 from spark_connect_rt.planning.overview.selection import Wanted, counted, selected
 from spark_connect_rt.planning.overview.verdict import why_abnormal
 from spark_connect_rt.ports.clock import Clock
@@ -238,6 +239,7 @@ def row_json(row: ConnectorRow) -> dict[str, object]:
         "type": row.type,
         "class": row.class_name,
         "state": row.state,
+        "aggregate": row.aggregate,
         "worker_id": row.worker_id,
         "tasks": row.tasks,
         "records_per_second": row.records_per_second,
@@ -276,6 +278,7 @@ def _row(state: KnownState, share: Share | None, members: frozenset[str], now_ms
         state.type,
         state.class_name,
         state.state,
+        aggregate_state(state.state, state.tasks),
         state.worker_id,
         state.tasks,
         share.records_per_second if share else None,

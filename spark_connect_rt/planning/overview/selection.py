@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from spark_connect_rt.errors import BadRequestError
+from spark_connect_rt.planning.overview.aggregate import aggregate_rank
 
 SORTS = ("abnormal", "name", "rate", "lag")
 LIMIT, LIMIT_MOST = 100, 2_000
@@ -24,7 +25,7 @@ class Selectable(Protocol):
     @property
     def class_name(self) -> str: ...
     @property
-    def state(self) -> str: ...
+    def aggregate(self) -> str: ...
     @property
     def tasks(self) -> Mapping[str, int]: ...
     @property
@@ -70,12 +71,12 @@ class Wanted:
         )
 
     def takes(self, row: Selectable) -> bool:
-        """Return whether a row passes the filters; FAILED and UNASSIGNED find one task in that state, too."""
+        """Return whether a row passes the filters; a state is the aggregate, FAILED and UNASSIGNED of one task, too."""
         if self.abnormal and not row.abnormal:
             return False
         if self.type and row.type != self.type:
             return False
-        if self.states and row.state not in self.states and not row.tasks.keys() & self.states & _TASKS_TOO:
+        if self.states and row.aggregate not in self.states and not row.tasks.keys() & self.states & _TASKS_TOO:
             return False
         return not self.search or self.search in row.name.lower() or self.search in row.class_name.lower()
 
@@ -97,13 +98,13 @@ def selected(rows: Collection[Row], wanted: Wanted) -> tuple[Sequence[Row], int]
 
 
 def counted(rows: Collection[Selectable]) -> dict[str, int]:
-    """Return how many connectors are in which state, and how many are ``abnormal``."""
-    counts = Counter(row.state for row in rows)
+    """Return how many connectors are in which aggregate state, and how many are ``abnormal``."""
+    counts = Counter(row.aggregate for row in rows)
     return {**dict(sorted(counts.items())), "abnormal": sum(row.abnormal for row in rows)}
 
 
 _ORDERS: dict[str, Any] = {
-    "abnormal": lambda row: (not row.abnormal, row.name),
+    "abnormal": lambda row: (not row.abnormal, aggregate_rank(row.aggregate), row.name),
     "name": lambda row: row.name,
     "rate": lambda row: (-(row.records_per_second if row.records_per_second is not None else -1), row.name),
     "lag": lambda row: (-(row.lag if row.lag is not None else -1), row.name),

@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from spark_connect_rt.planning.overview.aggregate import AGGREGATES
 from spark_connect_rt.planning.overview.selection import Wanted
 from spark_connect_rt.ports.herder_values import CONNECTOR_TYPES, STATES, RestartNote
 from spark_connect_rt.ports.json_shape import JsonShape, described, one_of, renamed
 from spark_connect_rt.ports.management.group_reads import JAVA, OURS, UNKNOWN, Unanswered
 
 _NOW = "Milliseconds since 1970."
+_AGGREGATE = one_of(AGGREGATES, "Of the connector and its tasks together; state is Java's: the connector's own.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ class ConnectorRow(JsonShape):
     type: str = field(metadata=one_of(CONNECTOR_TYPES))
     class_name: str = field(metadata=renamed("class", "As it is configured."))
     state: str = field(metadata=one_of(STATES))
+    aggregate: str = field(metadata=_AGGREGATE)
     worker_id: str = field(metadata=described("Of the connector; its tasks may be elsewhere."))
     tasks: Mapping[str, int] = field(metadata=described("State -> how many tasks are in it."))
     records_per_second: float | None = field(default=None, metadata=described("Of all tasks, the last five seconds."))
@@ -45,7 +48,9 @@ class OverviewPage(JsonShape):
     connectors: Sequence[ConnectorRow]
     total: int
     matching: int = field(metadata=described("How many pass the filters."))
-    counts: Mapping[str, int] = field(metadata=described("State -> how many connectors; and how many are abnormal."))
+    counts: Mapping[str, int] = field(
+        metadata=described("Aggregate state -> connectors in it; and how many are abnormal.")
+    )
     records_per_second: float
     unanswered: Sequence[Unanswered] = field(metadata=described("Workers whose rates, lags and errors are missing."))
     at_ms: int = field(metadata=described(_NOW))
@@ -87,6 +92,7 @@ class ConnectorDetail(JsonShape):
     type: str = field(metadata=one_of(CONNECTOR_TYPES))
     class_name: str = field(metadata=renamed("class", "As it is configured."))
     state: str = field(metadata=one_of(STATES))
+    aggregate: str = field(metadata=_AGGREGATE)
     worker_id: str
     records_per_second: float | None
     lag: int | None

@@ -9,8 +9,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from spark_connect_rt.planning.overview.aggregate import AGGREGATES
 from spark_connect_rt.planning.overview.selection import LIMIT, LIMIT_MOST, SORTS, Wanted
-from spark_connect_rt.ports.herder_values import STATES
 from spark_connect_rt.ports.management.overview import ConnectorDetail, GroupInfo, Overview, OverviewPage
 from spark_connect_rt.protocol.json_text import encode_quick_json
 from spark_connect_rt.rest.context import JsonResponse, RestContext
@@ -86,7 +86,11 @@ def _text(name: str, description: str) -> QueryParameter:
 
 _PAGE = (
     _text("search", "Part of a name or class, any case."),
-    _text("state", f"By commas, of {', '.join(STATES)}. FAILED and UNASSIGNED find one task in that state, too."),
+    _text(
+        "state",
+        f"By commas, of {', '.join(AGGREGATES)}: of connector and tasks together. "
+        "FAILED and UNASSIGNED find one task in that state, too.",
+    ),
     QueryParameter("type", "Of connectors.", {"enum": ["source", "sink", "unknown"]}),
     QueryParameter("abnormal", "Only what somebody should look at.", {"type": "boolean", "default": False}),
     QueryParameter("sort", "Abnormal first, by name; or the greatest first.", {"enum": list(SORTS)}),

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from spark_connect_rt.planning.overview.aggregate import aggregate_rank, aggregate_state
 from tests.support.management_stand_in import content
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -159,7 +160,8 @@ class StandIn:
         verb = request.path_params["verb"]
         if verb not in states:
             raise Refused(404, "HTTP 404 Not Found")
-        self._one(request)["row"]["state"] = states[verb]
+        row = self._one(request)["row"]
+        row["state"], row["aggregate"] = states[verb], aggregate_state(states[verb], row["tasks"])
         return (204 if verb == "stop" else 202), None
 
     def _status(self, request: Request) -> Any:
@@ -181,13 +183,13 @@ class StandIn:
         found = [
             it for it in rows
             if query.get("search", "").lower() in it["name"].lower()
-            and (not query.get("state") or it["state"] in query["state"].split(","))
+            and (not query.get("state") or it["aggregate"] in query["state"].split(","))
             and query.get("type") in (None, "", it["type"])
             and (query.get("abnormal") != "true" or it["abnormal"])
         ]  # fmt: skip
-        found.sort(key=lambda it: (not it["abnormal"], it["name"]))
+        found.sort(key=lambda it: (not it["abnormal"], aggregate_rank(it["aggregate"]), it["name"]))
         offset, limit = int(query.get("offset", 0)), int(query.get("limit", 100))
-        counts = {state: sum(it["state"] == state for it in rows) for state in {it["state"] for it in rows}}
+        counts = {state: sum(it["aggregate"] == state for it in rows) for state in {it["aggregate"] for it in rows}}
         counts["abnormal"] = sum(it["abnormal"] for it in rows)
         return {
             "connectors": found[offset : offset + limit], "total": len(rows), "matching": len(found),

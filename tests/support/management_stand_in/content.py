@@ -13,7 +13,8 @@ KEY = {"name": "topic", "type": "STRING", "required": True, "default_value": Non
 def row(name: str, kind: str = "source", state: str = "RUNNING", **parts: Any) -> dict[str, Any]:
     """Return a ROW of the overview."""
     return {
-        "name": name, "type": kind, "class": f"FileStream{kind.title()}", "state": state, "worker_id": WORKER,
+        "name": name, "type": kind, "class": f"FileStream{kind.title()}", "state": state, "aggregate": state,
+        "worker_id": WORKER,
         "tasks": {state: 1}, "records_per_second": 10.5, "lag": None if kind == "source" else 7, "errors": 0,
         "last_error": None, "last_error_at_ms": None, "restart": None, "stalled": None, "abnormal": False, "why": "",
     } | parts  # fmt: skip
@@ -22,8 +23,8 @@ def row(name: str, kind: str = "source", state: str = "RUNNING", **parts: Any) -
 def connectors() -> dict[str, dict[str, Any]]:
     """Return name -> what the stand-in keeps of a connector."""
     broken = row(
-        "orders-sink", "sink", tasks={"RUNNING": 1, "FAILED": 1}, last_error=NASTY, last_error_at_ms=NOW_MS - 60_000,
-        abnormal=True, why="1 task FAILED", errors=3,
+        "orders-sink", "sink", aggregate="DEGRADED", tasks={"RUNNING": 1, "FAILED": 1}, last_error=NASTY,
+        last_error_at_ms=NOW_MS - 60_000, abnormal=True, why="1 task FAILED", errors=3,
     )  # fmt: skip
     rows = [row("orders"), broken, row("resting", state="PAUSED"), row("halted", state="STOPPED")]
     return {one["name"]: _connector(one) for one in rows}

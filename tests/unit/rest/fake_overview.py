@@ -19,7 +19,7 @@ from spark_connect_rt.ports.management.overview import (
     TaskRow,
 )
 
-ROW = ConnectorRow("src", "source", "FileStreamSource", "RUNNING", "h:8083", {"RUNNING": 1}, 1.5, None, 0)
+ROW = ConnectorRow("src", "source", "FileStreamSource", "RUNNING", "RUNNING", "h:8083", {"RUNNING": 1}, 1.5, None, 0)
 
 
 class FakeOverview:

@@ -166,6 +166,16 @@ def test_durable_offsets_are_committed_once_and_lag_is_measured(story: Story) ->
     wait_until(lambda: story.membership.lag == 0)
 
 
+def test_a_member_that_has_left_says_no_lag_rather_than_its_last_one(story: Story) -> None:
+    story.group.assign({P0: 0})
+    wait_until(lambda: bool(story.runner.assigned))
+    story.membership.durable({P0: 100})
+    wait_until(lambda: story.membership.lag == 0)
+    story.membership.leave(commit=True)
+    assert story.left.wait(5)
+    assert story.membership.lag is None
+
+
 def test_i2_offsets_of_partitions_it_does_not_hold_are_refused(story: Story) -> None:
     story.group.assign({P0: 0, P1: 0})
     story.group.lose(P1)

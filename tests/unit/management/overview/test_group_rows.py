@@ -184,7 +184,7 @@ def test_a_stream_is_sent_what_changed_since_its_page_and_the_same_bytes_as_the_
     assert first.body is second.body
     found = json.loads(first.body or b"")
     assert [row["why"] for row in found["changed"]] == ["task 0 FAILED: ValueError: no"]
-    assert (found["counts"], found["removed"], found["at_ms"]) == ({"RUNNING": 1, "abnormal": 1}, [], first.at_ms)
+    assert (found["counts"], found["removed"], found["at_ms"]) == ({"FAILED": 1, "abnormal": 1}, [], first.at_ms)
     assert changes(rows, first.at_ms) is None
     del states.infos["src"]
     states.version += 1
@@ -227,7 +227,9 @@ def await_fact(fact: Callable[[], bool]) -> None:
 
 
 def test_a_row_is_written_as_the_rest_api_writes_it() -> None:
-    row = ConnectorRow("a", "sink", "C", "FAILED", "w", {"FAILED": 1}, 1.5, 7, 2, "e", 5, None, "s", True, "why")
+    row = ConnectorRow(
+        "a", "sink", "C", "FAILED", "FAILED", "w", {"FAILED": 1}, 1.5, 7, 2, "e", 5, None, "s", True, "why"
+    )
     for restart in (None, RestartNote(2, 5), RestartNote(0, None, "enough")):
         one = replace(row, restart=restart)
         assert row_json(one) == as_json(one)

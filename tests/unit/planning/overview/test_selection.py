@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from spark_connect_rt.errors import BadRequestError
+from spark_connect_rt.planning.overview.aggregate import aggregate_state
 from spark_connect_rt.planning.overview.selection import LIMIT_MOST, Wanted, counted, selected
 from spark_connect_rt.ports.management.overview import ConnectorRow
 
 
 def row(name: str, state: str = "RUNNING", **given: object) -> ConnectorRow:
     shown = {"type": "source", "class_name": "org.x.FileSource", "worker_id": "w", "tasks": {state: 1}, **given}
+    shown["aggregate"] = aggregate_state(state, shown["tasks"])  # type: ignore[arg-type]
     return ConnectorRow(name=name, state=state, **shown)  # type: ignore[arg-type]
 
 
@@ -38,7 +40,8 @@ def names(**query: str) -> list[str]:
         ({"search": "%"}, []),
         ({"state": "PAUSED"}, ["Customers"]),
         ({"state": "failed"}, ["a-last", "broken"]),  # one FAILED task is what is looked for
-        ({"state": "RUNNING"}, ["broken", "orders-sink"]),
+        ({"state": "RUNNING"}, ["orders-sink"]),
+        ({"state": "DEGRADED"}, ["broken"]),
         ({"state": "PAUSED,FAILED"}, ["a-last", "broken", "Customers"]),
         ({"type": "sink"}, ["orders-sink"]),
         ({"abnormal": "true"}, ["a-last", "broken"]),
@@ -52,7 +55,7 @@ def test_filters_and_order(query: dict[str, str], found: list[str]) -> None:
 
 def test_matching_counts_every_page() -> None:
     assert selected(ROWS, Wanted.of({"limit": "1", "abnormal": "true"}))[1] == 2
-    assert counted(ROWS) == {"FAILED": 1, "PAUSED": 1, "RUNNING": 2, "abnormal": 2}
+    assert counted(ROWS) == {"DEGRADED": 1, "FAILED": 1, "PAUSED": 1, "RUNNING": 1, "abnormal": 2}
 
 
 @pytest.mark.parametrize(

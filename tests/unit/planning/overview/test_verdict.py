@@ -75,12 +75,20 @@ def test_a_line_is_cut() -> None:
         (None, ""),
         ("", ""),
         ('Traceback (most recent call last):\n  File "x", line 1\nValueError: no\n', "ValueError: no"),
-        ("org.x.ConnectException: cannot\n\tat a.b(C.java:1)\nCaused by: java.io.IOException: away\n\tat d", None),
-        ("java.lang.RuntimeException: why\n\tat a.b(C.java:1)\n\t... 5 more", "java.lang.RuntimeException: why"),
+        (
+            "org.x.ConnectException: cannot\n\tat a.b(C.java:1)\nCaused by: java.io.IOException: away\n\tat d",
+            "IOException: away",
+        ),
+        ("java.lang.RuntimeException: why\n\tat a.b(C.java:1)\n\t... 5 more", "RuntimeException: why"),
+        ("spark_connect_rt.errors.DataError: the value is no struct", "the value is no struct"),
+        ("java.net.UnknownHostException: db.local\n\tat a", "UnknownHostException: db.local"),
+        ("org.x.ConnectException: the file /tmp/x.y: z is away\n\tat a", "the file /tmp/x.y: z is away"),
+        ("psycopg.errors.Undefined$Table\n", "Undefined$Table"),
+        ("see docs.Page: it says more of this", "see docs.Page: it says more of this"),
     ],
 )
-def test_the_line_of_a_trace(trace: str | None, line: str | None) -> None:
-    assert last_line(trace) == (line if line is not None else "Caused by: java.io.IOException: away")
+def test_the_line_of_a_trace(trace: str | None, line: str) -> None:
+    assert last_line(trace) == line
 
 
 def test_time_changes_the_verdict_of_the_loud_only() -> None:

@@ -1,0 +1,40 @@
+"""One state for a connector and its tasks together. Pure.
+
+Java's REST API says RUNNING of a connector whose tasks have all failed: it speaks of the connector's own instance. A
+list of connectors is read for what is broken, so the management API adds this state beside Java's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+DEGRADED = "DEGRADED"
+AGGREGATES = ("FAILED", DEGRADED, "RESTARTING", "UNASSIGNED", "PAUSED", "STOPPED", "RUNNING")
+"""Every aggregate state, what to look at first standing first."""
+_RANKS = {name: rank for rank, name in enumerate(AGGREGATES)}
+
+
+def aggregate_state(connector: str, tasks: Mapping[str, int]) -> str:
+    """Return one of ``AGGREGATES``.
+
+    FAILED: the connector or every task failed. DEGRADED: some tasks failed, or some have no worker while others have.
+    A change that is under way is what was asked for: PAUSED while tasks still run.
+
+    Args:
+        connector: the connector's own state.
+        tasks: state -> how many tasks are in it.
+    """
+    count, failed = sum(tasks.values()), tasks.get("FAILED", 0)
+    if connector == "FAILED" or (count and failed == count):
+        return "FAILED"
+    without_worker = tasks.get("UNASSIGNED", 0)
+    if failed or 0 < without_worker < count:
+        return DEGRADED
+    if without_worker:
+        return "UNASSIGNED"
+    return "RESTARTING" if tasks.get("RESTARTING") else connector
+
+
+def aggregate_rank(state: str) -> int:
+    """Return where a state stands in a list: FAILED before DEGRADED before the others; unknown ones last."""
+    return _RANKS.get(state, len(_RANKS))

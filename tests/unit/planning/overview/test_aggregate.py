@@ -1,0 +1,40 @@
+"""One state for a connector and its tasks."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_connect_rt.planning.overview.aggregate import AGGREGATES, aggregate_rank, aggregate_state
+from spark_connect_rt.ports.herder_values import STATES
+
+
+@pytest.mark.parametrize(
+    ("connector", "tasks", "aggregate"),
+    [
+        ("RUNNING", {"RUNNING": 3}, "RUNNING"),
+        ("RUNNING", {}, "RUNNING"),
+        ("RUNNING", {"FAILED": 3}, "FAILED"),
+        ("FAILED", {}, "FAILED"),
+        ("FAILED", {"RUNNING": 2}, "FAILED"),
+        ("RUNNING", {"RUNNING": 2, "FAILED": 1}, "DEGRADED"),
+        ("RUNNING", {"FAILED": 1, "UNASSIGNED": 1}, "DEGRADED"),
+        ("RUNNING", {"RUNNING": 2, "UNASSIGNED": 1}, "DEGRADED"),
+        ("RUNNING", {"UNASSIGNED": 2}, "UNASSIGNED"),
+        ("UNASSIGNED", {}, "UNASSIGNED"),
+        ("UNASSIGNED", {"RUNNING": 1}, "UNASSIGNED"),
+        ("RUNNING", {"RUNNING": 1, "RESTARTING": 1}, "RESTARTING"),
+        ("PAUSED", {"RUNNING": 1, "PAUSED": 1}, "PAUSED"),
+        ("PAUSED", {"PAUSED": 1, "FAILED": 1}, "DEGRADED"),
+        ("STOPPED", {}, "STOPPED"),
+        ("RUNNING", {"PAUSED": 2}, "RUNNING"),
+    ],
+)
+def test_the_worst_of_both_is_said(connector: str, tasks: dict[str, int], aggregate: str) -> None:
+    assert aggregate_state(connector, tasks) == aggregate
+
+
+def test_every_state_of_java_has_a_rank_and_failures_stand_first() -> None:
+    assert set(STATES) | {"DEGRADED"} == set(AGGREGATES)
+    assert sorted(["RUNNING", "SOMETHING", "DEGRADED", "FAILED"], key=aggregate_rank) == [
+        *("FAILED", "DEGRADED", "RUNNING", "SOMETHING"),
+    ]
