@@ -52,9 +52,12 @@ class Connector(ABC):
     format_defaults: ClassVar[Mapping[str, str]] = {}
     """Settings that ``format("connectrt")`` takes where a read or a write gives none: no worker's are behind it."""
 
+    plugin_version: ClassVar[str] = __version__
+    """Of the wheel or plug-in folder that the class came with: set where it is found."""
+
     def version(self) -> str:
-        """Return the version that ``GET /connector-plugins`` shows."""
-        return __version__
+        """Return the version of the connector's status; by default that of the wheel or folder it came with."""
+        return self.plugin_version
 
     @abstractmethod
     def config_def(self) -> ConfigDef:

@@ -6,19 +6,21 @@ import faulthandler
 import logging
 import sys
 from collections.abc import Mapping
+from functools import partial
 
 from spark_connect_rt.app.management.driver_logs import DriverLogs
 from spark_connect_rt.config.worker.own_settings import JobSettings
 from spark_connect_rt.ports.hidden_values import MaskingFormatter
+from spark_connect_rt.ports.loggers import quiet_libraries
 
-QUIET = ("py4j", "aiokafka", "httpx", "httpcore", "uvicorn.access", "asyncio")
+_STARTED = logging.INFO  # at least: task logs hold what a connector's life is, however quiet the terminal
 
 
 def set_up_logging(settings: Mapping[str, str]) -> None:
-    """Set the root level from ``connectrt.log.level`` (default WARNING under the quickstart, else INFO).
+    """Have standard error show ``connectrt.log.level`` and above (default WARNING under the quickstart, else INFO).
 
-    A fault in a native library (SIGSEGV in librdkafka) leaves the stacks of all threads, else it would end without a
-    word.
+    The logs of tasks and connectors hold INFO in any case. A fault in a native library (SIGSEGV in librdkafka) leaves
+    the stacks of all threads, else it would end without a word.
     """
     if not faulthandler.is_enabled():
         faulthandler.enable(sys.__stderr__ or sys.stderr)
@@ -26,6 +28,13 @@ def set_up_logging(settings: Mapping[str, str]) -> None:
     level = job.connectrt_log_level or ("WARNING" if job.connectrt_job == "quickstart" else "INFO")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(MaskingFormatter())
-    logging.basicConfig(handlers=[handler, DriverLogs()], level=level.upper(), force=True)
-    for name in QUIET:
-        logging.getLogger(name).setLevel(logging.WARNING)
+    shown = logging.getLevelNamesMapping()[level.upper()]
+    if shown > _STARTED:
+        handler.addFilter(partial(_is_shown, shown))
+    logging.basicConfig(handlers=[handler, DriverLogs()], level=min(shown, _STARTED), force=True)
+    quiet_libraries()
+
+
+def _is_shown(shown: int, record: logging.LogRecord) -> bool:
+    """Return whether standard error has a line: of a logger whose level was set since, it has all that passed."""
+    return record.levelno >= shown or logging.getLogger(record.name).getEffectiveLevel() < _STARTED

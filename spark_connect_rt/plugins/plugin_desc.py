@@ -8,7 +8,7 @@ from typing import Any
 
 from spark_connect_rt._version import __version__
 from spark_connect_rt.api.config_provider import ConfigProvider
-from spark_connect_rt.api.connector import SinkConnector, SourceConnector
+from spark_connect_rt.api.connector import Connector, SinkConnector, SourceConnector
 from spark_connect_rt.api.converter import Converter, HeaderConverter
 from spark_connect_rt.api.override_policy import ConnectorClientConfigOverridePolicy
 from spark_connect_rt.api.plugin_modules import BROKEN_PLUGIN, ROOT
@@ -74,6 +74,8 @@ class PluginDesc:
         wanted = TYPES[self.type][0]
         if not issubclass(found, wanted):
             raise NotFoundError(f"{self.java_class} ({self.location}) is no {wanted.__name__}", code=BROKEN_PLUGIN)
+        if self.version and self.location != "bundled" and issubclass(found, Connector):
+            found.plugin_version = self.version  # what is installed, not what hosts it
         return found
 
     def names(self) -> set[str]:

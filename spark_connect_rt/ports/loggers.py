@@ -22,6 +22,20 @@ NUMBERS: Mapping[str, int] = {
 }
 """log4j's names -> Python's numbers, from silent to everything."""
 LEVELS = tuple(NUMBERS)
+CHATTY = ("py4j", "aiokafka", "httpx", "httpcore", "uvicorn.access", "asyncio", "pyspark")
+_PASSING = ("Topic %s not found in cluster metadata", "Topic %s is not available during auto-create initialization")
+
+
+def quiet_libraries() -> None:
+    """Have libraries log from WARN on, and nothing of topics that the next request creates. Any number of times."""
+    for name in CHATTY:
+        logging.getLogger(name).setLevel(max(logging.getLogger(name).level, logging.WARNING))
+    logging.getLogger("aiokafka.cluster").addFilter(_lasts)
+
+
+def _lasts(record: logging.LogRecord) -> bool:
+    """Return whether a line of Kafka's metadata is about more than a topic that does not exist yet."""
+    return record.msg not in _PASSING
 
 
 @dataclass(frozen=True, slots=True)

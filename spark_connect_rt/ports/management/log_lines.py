@@ -24,6 +24,7 @@ LINES_A_SECOND = 100  # of one task below WARN, and as many from WARN on
 LINES_IN_ALL = 500  # a second, of a process
 BURST = 5  # seconds' worth that may come at once
 MOST_SUBJECTS = 2_000  # whose rate is remembered
+PLACES = ("driver", "executor", "process")
 LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 _TRACES = logging.Formatter()
 
@@ -50,7 +51,7 @@ class LogLine(JsonShape):
     level: str = field(metadata=one_of(LEVELS))
     logger: str
     task: int | None = field(metadata=described("null: of the connector itself."))
-    where: str = field(metadata=one_of(("driver", "executor")))
+    where: str = field(metadata=one_of(PLACES, "process: of an executor's process; every task in it has the line."))
     worker_id: str = field(metadata=described("Of the worker whose task it was."))
     host: str = field(metadata=described("The machine."))
     message: str = field(metadata=described("With a trace, where something was thrown; without secrets."))

@@ -28,7 +28,7 @@ class KeptLine(NamedTuple):
     """A line, its number in this process, and where it was logged."""
 
     number: int
-    where: str  # driver or executor
+    where: str  # one of log_lines.PLACES
     host: str
     line: RawLine
 

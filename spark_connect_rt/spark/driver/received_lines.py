@@ -17,6 +17,6 @@ def take_lines(message: Message, logs: TaskLogs) -> None:
     try:
         tasks = [ConnectorTaskId(str(connector), int(number)) for connector, number in message["tasks"]]
         lines = [decoded_line(one) for one in message["lines"]]
-        logs.add(tasks, "executor", str(message["machine"])[:255], lines)
+        logs.add(tasks, "process" if message.get("shared") else "executor", str(message["machine"])[:255], lines)
     except (LookupError, TypeError, ValueError) as error:
         log.warning("log lines of an executor cannot be read: %s", error)

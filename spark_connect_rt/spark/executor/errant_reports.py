@@ -50,7 +50,8 @@ class ErrantLog:
                 self._meter.count("errors.logged.records")
                 continue
             error = f"{type(errant.error).__name__}: {errant.error}"
-            log.warning("task=%s skipped %s, stage %s: %s", self._task, errant.place, errant.stage.value, error)
+            what = "skipped" if self._settings.tolerates_all else "fails at"
+            log.warning("task=%s %s %s, stage %s: %s", self._task, what, errant.place, errant.stage.value, error)
 
     def _count(self, by_task: bool) -> None:
         """Count as Java: what a task gives up and is let pass is neither an error nor skipped (``executeFailed``)."""

@@ -1,7 +1,8 @@
 """Log lines of an executor's tasks on their way to the driver, in batches over the control channel.
 
 Owns what waits to be sent. Lines never hold anything up: what the socket does not take at once waits, what waits too
-long is dropped and counted. A line of a thread that no task is known of is a line of every task of the process.
+long is dropped and counted. A line of a thread that no task is known of is sent to every task of the process, marked as
+the process's.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from spark_connect_rt.ports.java_log_levels import JAVA_LOG_LEVELS
-from spark_connect_rt.ports.loggers import NUMBERS, ROOT
+from spark_connect_rt.ports.loggers import NUMBERS, ROOT, quiet_libraries
 from spark_connect_rt.ports.management.log_lines import LineGate, RawLine, dropped_line, encoded, raw_line, shortened
 from spark_connect_rt.ports.management.log_subjects import Subject, subject_of
 from spark_connect_rt.protocol.ids import ConnectorTaskId
@@ -26,8 +27,6 @@ OP = "lines"
 WAITING_LINES, WAITING_BYTES = 2_000, 512 * 1024
 MESSAGE_BYTES = 16 * 1024  # a socket that takes anything takes so much at once
 BATCH_BYTES = 12 * 1024  # of it, as counted before JSON
-QUIET = ("py4j", "aiokafka", "httpx", "httpcore", "asyncio", "pyspark")
-
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +86,7 @@ class ExecutorLogs(logging.Handler):
             while (batch := self._next()) is not None:
                 subject, lines = batch
                 tasks = self._tasks_of(subject)
-                if tasks and not send_now(self._message(tasks, lines)):
+                if tasks and not send_now(self._message(tasks, lines, shared=subject is None)):
                     self._put_back(subject, lines)
                     return
 
@@ -97,12 +96,13 @@ class ExecutorLogs(logging.Handler):
         hosted = self._hosted()
         return hosted if subject is None else [one for one in hosted if one.connector == subject]
 
-    def _message(self, tasks: Sequence[ConnectorTaskId], lines: Sequence[RawLine]) -> bytes:
+    def _message(self, tasks: Sequence[ConnectorTaskId], lines: Sequence[RawLine], *, shared: bool) -> bytes:
         """Return a message of these lines, within ``MESSAGE_BYTES``: what JSON makes too long of them is cut."""
         message = {
             "op": OP,
             "tasks": [list(one) for one in tasks],
             "machine": self._host,
+            "shared": shared,
             "lines": [encoded(one) for one in lines],
         }
         data = encode_message(message)
@@ -156,8 +156,7 @@ def take_logs(root_level: str) -> None:
             if getattr(handler, "stream", None) is sys.stderr:
                 handler.addFilter(OnStandardError(max(handler.level, root.level)))
                 handler.setLevel(logging.NOTSET)
-        for name in QUIET:
-            logging.getLogger(name).setLevel(max(logging.getLogger(name).level, logging.WARNING))
+        quiet_libraries()
         root.addHandler(EXECUTOR_LOGS)
         JAVA_LOG_LEVELS.listen(set_levels)
     root.setLevel(root_level)

@@ -12,6 +12,8 @@ import pytest
 
 from spark_connect_rt.app.logging_setup import set_up_logging
 from spark_connect_rt.ports import hidden_values
+from spark_connect_rt.ports.management.task_logs import TASK_LOGS
+from spark_connect_rt.protocol.ids import ConnectorTaskId
 
 
 @pytest.fixture
@@ -36,6 +38,35 @@ def test_a_secret_is_hidden_from_the_log(as_before: None, capsys: pytest.Capture
     assert "with [hidden]" in written
     assert "ValueError: no route to db://u:[hidden]@h" in written
     assert "S3CRET" not in written
+
+
+def test_task_logs_hold_info_though_the_terminal_shows_warnings_only(
+    as_before: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    set_up_logging({"connectrt.log.level": "WARNING"})
+    task = ConnectorTaskId("quiet-terminal", 0)
+    log = logging.getLogger("tests.life")
+    log.info("task=%s starts", task)
+    log.warning("task=%s waits", task)
+    log.setLevel(logging.DEBUG)  # as PUT /admin/loggers does
+    log.debug("task=%s looks", task)
+    log.setLevel(logging.NOTSET)
+    written = capsys.readouterr().err
+    assert ["starts" in written, "waits" in written, "looks" in written] == [False, True, True]
+    kept = [line.line.message for _, line in TASK_LOGS.lines("quiet-terminal", 0)]
+    assert kept == [f"task={task} {word}" for word in ("starts", "waits", "looks")]
+
+
+def test_a_topic_that_is_created_a_moment_later_is_no_error_of_the_log(
+    as_before: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    set_up_logging({})
+    log = logging.getLogger("aiokafka.cluster")
+    log.error("Topic %s not found in cluster metadata", "lines")
+    log.error("Topic %s is not authorized for this client", "secret")
+    written = capsys.readouterr().err
+    assert "not found" not in written
+    assert "secret is not authorized" in written
 
 
 def test_a_fault_in_a_native_library_leaves_the_stacks_of_all_threads() -> None:

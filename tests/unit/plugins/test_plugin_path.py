@@ -198,3 +198,25 @@ assert not [name for name in sys.modules if "hundred_" in name or name == "dep"]
     )
     assert done.returncode == 0, done.stderr
     print(done.stdout)
+
+
+def test_the_version_of_a_connector_is_that_of_its_wheel_unless_it_says_another(tmp_path: Path) -> None:
+    source = """
+from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.api.connector import SourceConnector
+
+class Plain(SourceConnector):
+    def config_def(self): return ConfigDef()
+    def task_class(self): return object
+    def task_configs(self, max_tasks): return []
+    def start(self, config): pass
+    def stop(self): pass
+
+class Says(Plain):
+    def version(self): return "own"
+"""
+    points = "[spark_connect_rt.source_connectors]\nPlain = queues:Plain\nSays = queues:Says\n"
+    make_wheel(tmp_path, "queues", "0.3", {"queues/__init__.py": source}, points)
+    plugins = registry(tmp_path)
+    made = [plugins.class_of(f"queues.{name}")() for name in ("Plain", "Says")]
+    assert [one.version() for one in made] == ["0.3", "own"]

@@ -14,13 +14,21 @@ from spark_connect_rt.api.records import SinkRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import ConnectError, DataError, ExternalError, RetriableError, TimedOutError
+from spark_connect_rt.pipeline.dead_letters import ReportSettings
+from spark_connect_rt.pipeline.errant_records import Errant, Stage
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.executor.control_wire import decode_offsets
+from spark_connect_rt.spark.executor.errant_reports import ErrantLog
 from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, encode_partitions, encode_records
 from spark_connect_rt.spark.executor.hosting import load_class
 from spark_connect_rt.spark.executor.sinks.sink_lane import SinkLane
-from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, consume_batch, wait_until
+from spark_connect_rt.testing.memory_executor_clients import (
+    MemoryExecutorClients,
+    MemoryTopics,
+    consume_batch,
+    wait_until,
+)
 
 STRING = "spark_connect_rt.converters.string:StringConverter"
 HEADERS = "spark_connect_rt.converters.simple_header:SimpleHeaderConverter"
@@ -290,3 +298,13 @@ def test_a_report_can_be_waited_for() -> None:
     assert future.result(timeout=5) is None
     assert [row["value"] for row in clients.queue.rows] == [b"made"]
     lane.end()
+
+
+@pytest.mark.parametrize(("tolerance", "words"), [("all", "skipped t-0@7"), ("none", "fails at t-0@7")])
+def test_the_log_says_that_a_record_is_skipped_only_where_it_is(
+    tolerance: str, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = ReportSettings.from_config({"errors.tolerance": tolerance})
+    log = ErrantLog(ConnectorTaskId("s", 0), settings, MemoryExecutorClients(MemoryTopics()))
+    log.write([Errant("t-0@7", Stage.VALUE_CONVERTER, ValueError("no JSON"), "JsonConverter", None)])
+    assert f"task=s-0 {words}, stage VALUE_CONVERTER: ValueError: no JSON" in caplog.text

@@ -48,7 +48,7 @@ def messages(logs: TaskLogs, connector: str) -> list[str]:
     return [kept.line.message for _, kept in logs.lines(connector, 0)]
 
 
-def test_lines_of_tasks_arrive_in_order_and_those_of_no_task_are_of_all() -> None:
+def test_lines_of_tasks_arrive_in_order_and_those_of_no_task_are_marked_as_the_processs() -> None:
     handler, wire = ExecutorLogs(), Wire()
     handler.attach(lambda: [A0, B0])
     logged(handler, "task=%s one", A0)
@@ -61,6 +61,7 @@ def test_lines_of_tasks_arrive_in_order_and_those_of_no_task_are_of_all() -> Non
     assert messages(logs, "b") == ["task=b-0 two", "of a library's thread"]
     (_, kept) = logs.lines("a", 0)[0]
     assert (kept.where, kept.line.level, kept.line.logger) == ("executor", "INFO", "x")
+    assert [kept.where for _, kept in logs.lines("a", 0)] == ["executor", "executor", "process"]
 
 
 def test_of_a_hundred_thousand_lines_a_second_some_are_sent_and_the_others_counted() -> None:
