@@ -129,7 +129,7 @@ class JavaProcess:
         self._last_words = ""
         self._killed = ""
         self._closing = False
-        self._lock = threading.Lock()
+        self._lock, self._levels_lock = threading.Lock(), threading.Lock()
         with tempfile.TemporaryDirectory(prefix="connectrt-java-") as folder:
             path = Path(folder) / "socket"
             with socket.socket(socket.AF_UNIX) as listening:
@@ -142,13 +142,15 @@ class JavaProcess:
                 until_s = time.monotonic() + START_LIMIT_S
                 self._connection = self._accepted(listening, until_s)
         try:
-            loggers = {**(levels or {}), **JAVA_LOG_LEVELS.current()}
-            self._greet({"worker": dict(worker_config), "loggers": loggers}, until_s)
+            set_before = JAVA_LOG_LEVELS.current()
+            self._greet({"worker": dict(worker_config), "loggers": {**(levels or {}), **set_before}}, until_s)
         except BaseException:
             self._connection.close()
             self._child.kill()
             raise
         JAVA_LOG_LEVELS.listen(self._set_levels)
+        if JAVA_LOG_LEVELS.current() != set_before:  # set while the JVM started
+            self._set_levels()
         self._signs = SignsOfLife(self.pid, self._on_silent, silence_limit_s)
         self._thread = threading.Thread(target=self._read_frames, name="java-frames", daemon=True)
         self._thread.start()
@@ -167,9 +169,10 @@ class JavaProcess:
         except OSError as error:
             raise JavaHostGoneError(f"the Java host is gone: {self._reason()}") from error
 
-    def _set_levels(self, levels: Mapping[str, str]) -> None:
-        with contextlib.suppress(JavaHostGoneError):
-            self.send(ToJava.LEVELS, 0, dict(levels))
+    def _set_levels(self, _: Mapping[str, str] | None = None) -> None:
+        """Send the levels as they are now: of two threads that do, the later one sends the newer."""
+        with self._levels_lock, contextlib.suppress(JavaHostGoneError):
+            self.send(ToJava.LEVELS, 0, JAVA_LOG_LEVELS.current())
 
     def _on_silent(self, reason: str) -> None:
         log.error("Java host pid=%d: %s", self.pid, reason)

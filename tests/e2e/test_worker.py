@@ -112,6 +112,10 @@ def test_lines_flow_through_kafka_into_a_file_and_the_connectors_obey(
     assert rest.settled("PUT", "/connectors/in/config", config).status == 200
     until(lambda: lines_of(target)[-1:] == ["x"], 60, "the reconfigured source reads the other file")
 
+    lives = {name: "\n".join(one["message"] for one in logged_lines(worker, f"{name}/logs")) for name in ("in", "out")}
+    assert all(words in lives["in"] for words in ("UNASSIGNED -> RUNNING", "RUNNING -> PAUSED")), lives
+    assert "assigned flow-0@" in lives["out"]
+    assert not [line for line in worker.log_file.read_text().splitlines() if line.startswith("Traceback")]
     for name in ("in", "out"):
         rest.delete(name)
     until(lambda: rest.request("GET", "/connectors").json() == [], 10, "no connector is left")

@@ -198,8 +198,9 @@ class ControlChannel:
             self._drop(connection)
             return
         self._queue(connection, encode_message({"op": "log_level", "level": logging.getLogger().level}))
-        if levels := JAVA_LOG_LEVELS.current():
-            self._queue(connection, encode_message({"op": "levels", "levels": levels}))
+        levels: Mapping[str, str] = {}
+        while levels != (levels := JAVA_LOG_LEVELS.current()):  # until nothing was set meanwhile
+            self._queue(connection, encode_message({"op": "levels", "levels": dict(levels)}))
         for message in others:
             self._on_message(connection, message)
 

@@ -1,15 +1,18 @@
-"""A host that connects and then hangs is ended and reported, as one that never connects is."""
+"""Starts of a host: one that connects and hangs is ended and reported; what is set meanwhile reaches it."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from spark_connect_rt.java_host import process
 from spark_connect_rt.java_host.process import JavaHostGoneError, JavaProcess
+from spark_connect_rt.java_host.wire import ToJava
+from spark_connect_rt.ports.java_log_levels import JAVA_LOG_LEVELS
 
 HANGS = "import socket, sys, time; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); time.sleep(60)"
 
@@ -23,3 +26,26 @@ def test_a_host_that_connects_and_is_never_ready_is_killed(monkeypatch: pytest.M
     with pytest.raises(JavaHostGoneError, match="connected and was not ready within 1 s"):
         JavaProcess(command, {}, lambda frame: None, lambda why: None)
     assert not [one for one in psutil.Process().children() if HANGS in one.cmdline()]
+
+
+def test_a_level_that_is_set_while_a_host_starts_reaches_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = list[tuple[ToJava, Any]]()
+
+    def send(self: JavaProcess, kind: ToJava, host: int, head: Any = None, data: object = ()) -> None:
+        sent.append((kind, head))
+
+    def greet(self: JavaProcess, hello: Any, until_s: float) -> None:
+        assert hello["loggers"] == {"org.before": "WARN"}
+        JAVA_LOG_LEVELS.set("org.meanwhile", "DEBUG")
+
+    monkeypatch.setattr(JavaProcess, "send", send)
+    monkeypatch.setattr(JavaProcess, "_greet", greet)
+    JAVA_LOG_LEVELS.set("org.before", "WARN")
+    host = JavaProcess(lambda path: [sys.executable, "-c", HANGS, str(path)], {}, lambda _: None, lambda _: None)
+    try:
+        assert sent == [(ToJava.LEVELS, {"org.before": "WARN", "org.meanwhile": "DEBUG"})]
+        JAVA_LOG_LEVELS.set("org.later", "INFO")
+        assert sent[1][1]["org.later"] == "INFO"
+    finally:
+        JAVA_LOG_LEVELS.replace({})
+        host.close(0.1)
