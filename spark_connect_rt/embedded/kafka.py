@@ -12,6 +12,7 @@ import ctypes
 import json
 import logging
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -24,11 +25,10 @@ from typing import Any
 
 from spark_connect_rt.embedded.archive_at_end import ArchiveAtEnd
 from spark_connect_rt.embedded.java import Java, find_java
-from spark_connect_rt.embedded.maven import KAFKA_VERSION, resolve_jars
+from spark_connect_rt.embedded.maven import KAFKA_BROKER, KAFKA_VERSION, Downloads, resolve_jars
 from spark_connect_rt.errors import StartupError
 
 EXIT_BROKER_FAILED = 13
-BROKER = "org.apache.kafka:kafka_2.13"
 # Without them the broker is silent: kafka_2.13 brings no logger. "!": without their dependency management.
 LOG_COORDINATES = (
     "org.apache.logging.log4j:log4j-core:2.24.3!",
@@ -45,6 +45,7 @@ LOG_CONFIG = """Configuration:
     Logger: [%s]
 """
 
+_ADVERTISED = re.compile(r"^advertised\.listeners=\w+://[^:]*:(\d+)", re.MULTILINE)
 _log = logging.getLogger(__name__)
 
 
@@ -58,6 +59,37 @@ def free_ports(count: int) -> list[int]:
     finally:
         for one in sockets:
             one.close()
+
+
+def kept_port(properties: Path) -> int | None:
+    """Return the port of a broker's earlier start, by its properties file, if it is free; None: another is needed."""
+    try:
+        found = _ADVERTISED.search(properties.read_text(encoding="utf-8"))
+    except OSError:
+        return None
+    if found is None:
+        return None
+    port = int(found.group(1))
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the broker does: connections may linger
+        try:
+            tried.bind(("127.0.0.1", port))
+        except OSError:
+            return None
+    return port
+
+
+def why_it_failed(log_end: str) -> str:
+    """Return what to do about a broker that did not start, by the end of its log; empty when that is not known."""
+    if "No space left on device" in log_end:
+        return "the disk is full: free some space and start it again. "
+    if "Read-only file system" in log_end or "Permission denied" in log_end:
+        return "its folder cannot be written to: choose another one (quickstart.directory). "
+    if "BindException" in log_end or "Address already in use" in log_end:
+        return "its port was taken at that moment: start it again. "
+    if "OutOfMemoryError" in log_end or "Could not reserve enough space" in log_end:
+        return "the machine has too little free memory: 512 MB are needed. "
+    return ""
 
 
 # A request of 1 MiB is humongous in regions of 1 MiB, as the JVM chooses for a heap below 2 GiB: each one then brings a
@@ -111,12 +143,14 @@ class EmbeddedKafka:
         jvm_options: Sequence[str] = (),
         log_levels: Mapping[str, str] | None = None,
         version: str = KAFKA_VERSION,
+        downloads: Downloads | None = None,
     ) -> None:
         """Make a broker, not yet started.
 
         ``properties`` win over the ones of ``broker_properties``; ``cluster_id`` is that of brokers that belong
         together; ``jvm_options`` go before the class path; ``log_levels`` are of loggers, the others' is
-        warn; without any the broker logs nothing.
+        warn; without any the broker logs nothing; ``downloads`` shows the progress of its jars. Without a ``port`` it
+        keeps the one of its earlier start in that directory, if it is free, so that clients find it again.
         """
         self.directory = Path(directory).absolute()
         self._java = java
@@ -127,7 +161,8 @@ class EmbeddedKafka:
         self._cluster_id = cluster_id
         self._jvm_options = tuple(jvm_options)
         self._log_levels = dict(log_levels or {})
-        self._coordinates = (f"{BROKER}:{version}", *(LOG_COORDINATES if log_levels else ()))
+        self._coordinates = (f"{KAFKA_BROKER}:{version}", *(LOG_COORDINATES if log_levels else ()))
+        self._downloads = downloads
         self._archive: ArchiveAtEnd | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self.pid = 0
@@ -151,8 +186,9 @@ class EmbeddedKafka:
             self._wait_until_ready()
             return self
         java = self._java or find_java()
-        jars = resolve_jars(self._coordinates)
-        wanted = [self._wanted_port] if self._wanted_port else []
+        jars = resolve_jars(self._coordinates, self._downloads)
+        port = self._wanted_port or kept_port(self.directory / "broker.properties")
+        wanted = [port] if port else []
         self.port, controller_port = (wanted + free_ports(2))[:2]
         self._write_files(controller_port)
         self._launch(java, jars)
@@ -269,7 +305,7 @@ class EmbeddedKafka:
         tail = self.log_file.read_text(encoding="utf-8", errors="replace")[-2000:]
         self.stop()
         raise StartupError(
-            f"the embedded Kafka in {self.directory} did not come up; its log ends:\n{tail}",
+            f"the embedded Kafka in {self.directory} did not start: {why_it_failed(tail)}its log ends:\n{tail}",
             exit_code=EXIT_BROKER_FAILED,
             code="CRT-1083",
         )
