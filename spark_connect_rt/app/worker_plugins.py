@@ -7,6 +7,7 @@ One registry a process and ``plugin.path``: modules are loaded once, in the driv
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +33,7 @@ _JavaSettings = tuple[str, str, str]  # heap, options, plugin.discovery
 _MADE_LATER: set[str] = set()  # folders that plug-ins are installed in
 _STATES: dict[Plugins, tuple[int, ...]] = {}  # of executors' registries: when their folders changed
 _CHANGES = [0]  # how often plug-ins were installed or removed
+_CHECKOUT_MARKS = (".git", ".hg", ".svn")
 _REGISTRIES: list[Plugins] = []  # every one of this process
 _ASKED: dict[_JavaSettings, DriverAnswers] = {}  # of this process
 
@@ -60,13 +62,30 @@ def plugin_folders(raw: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def install_directory(raw: Mapping[str, str]) -> Path:
-    """Return the folder that plug-ins are installed in: made at the first one. Raises BadConfigError."""
+    """Return the folder that plug-ins are installed in: made at the first one. Raises BadConfigError.
+
+    Not configured, it is the first writable folder of ``plugin.path`` outside any source checkout, else one in the
+    cache that only workers of this group on these brokers share.
+    """
     directory = PluginInstallSettings.of(raw).connectrt_plugins_directory
     if directory:
         return Path(directory)
-    writable = (one for one in PluginSettings.of(raw).folders if Path(one).is_dir() and os.access(one, os.W_OK))
+    folders = map(Path, PluginSettings.of(raw).folders)
+    writable = (one for one in folders if one.is_dir() and os.access(one, os.W_OK) and not in_checkout(one))
+    return next(writable, None) or cache_directory() / "plugins" / _cluster_folder(raw)
+
+
+def in_checkout(folder: Path) -> bool:
+    """Return whether a folder lies in a checkout of sources: its owner commits what appears there."""
+    place = folder.resolve()
+    return any((parent / mark).exists() for parent in (place, *place.parents) for mark in _CHECKOUT_MARKS)
+
+
+def _cluster_folder(raw: Mapping[str, str]) -> str:
+    """Return a name for the group on its brokers: groups of one name on several clusters have different plug-ins."""
     group = re.sub(r"[^\w.-]", "_", raw.get("group.id") or "standalone")
-    return next(map(Path, writable), None) or cache_directory() / "plugins" / group
+    brokers = sorted(address.strip() for address in raw.get("bootstrap.servers", "").split(","))
+    return f"{group}-{hashlib.sha256(','.join(brokers).encode()).hexdigest()[:8]}"
 
 
 def refresh_plugins() -> None:

@@ -27,8 +27,8 @@ PLUGIN_INSTALL = ConfigDef(
             None,
             MEDIUM,
             "Folder that plug-ins are installed in, one folder name-version each; workers may share it. Searched like "
-            "a folder of plugin.path. Not set: the first folder of plugin.path that can be written to, else one of "
-            "the group in the cache.",
+            "a folder of plugin.path. Not set: the first folder of plugin.path that can be written to and is not in a "
+            "source checkout, else one in the cache for this group.id and bootstrap.servers.",
         ),
         ConfigKey(
             INSTALL,
