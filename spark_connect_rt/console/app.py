@@ -10,10 +10,10 @@ import logging
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from spark_connect_rt.api.rest_extension import Asgi
@@ -61,13 +61,17 @@ class Console:
         self._pages = _application(self._frame, self._protection)
 
     def in_front_of(self, app: Asgi) -> Asgi:
-        """Return an application that serves ``/console`` and hands everything else on."""
+        """Return an application that serves ``/console``, leads a browser there from ``/``, and hands all else on."""
 
         async def mounted(scope: Any, receive: Any, send: Any) -> None:
             raw = scope.get("raw_path") or scope.get("path", "").encode() if scope["type"] == "http" else b""
             if raw == b"/console" or raw.startswith((b"/console/", b"/console?")):
                 root = scope.get("root_path", "").rstrip("/")
                 await self._pages({**scope, "console": {"root": root}}, receive, send)
+            elif raw == b"/" and is_browser(scope):
+                root = scope.get("root_path", "").rstrip("/")
+                leads = RedirectResponse(f"{root}/console", headers={"Vary": "Accept", "Cache-Control": "no-store"})
+                await leads(scope, receive, send)
             else:
                 await app(scope, receive, send)
 
@@ -84,6 +88,15 @@ class Console:
     async def _ask(self, scope: Any, receive: Any, send: Any) -> None:
         assert self._api is not None
         await self._api(scope, receive, send)
+
+
+def is_browser(scope: Any) -> bool:
+    """Return whether a request is a person's who opened the address in a browser.
+
+    ``text/html`` alone does not show it: Java's HttpURLConnection asks for that, too, and expects Java's JSON.
+    """
+    accept = Headers(scope=scope).get("accept", "")
+    return scope["method"] in ("GET", "HEAD") and "text/html" in accept and "application/xhtml+xml" in accept
 
 
 def _application(frame: Frame, protection: Protection) -> Asgi:
