@@ -36,6 +36,8 @@ EXIT_CODES: dict[int, str] = {
     26: "connectrt migrate check: something must be changed before the move",
     27: "the process may open too few files (ulimit -n)",
     28: "connectrt mirror verify compared no record",
+    29: "spark-submit.sh cannot make its environment, or the quickstart cannot write its folder: no network, a full"
+    " disk, a read-only folder",
     129: "the terminal was closed (SIGHUP) under the quickstart, which ended in order; a worker ends with 0 then",
     130: "a second SIGINT ended it at once, in the middle of its stop",
     143: "SIGTERM ended the quickstart, in order; or a second SIGTERM ended a worker in the middle of its stop",
@@ -60,6 +62,7 @@ EXIT_BAD_BACKUP = 23
 EXIT_OUT_OF_GROUP = 24
 EXIT_MUST_CHANGE = 26
 EXIT_NOTHING_COMPARED = 28
+EXIT_CANNOT_WRITE = 29
 _OF_PART = {
     Part.HERDER: EXIT_TICK_CRASHED,
     Part.SPARK: EXIT_SPARK_FAILED,

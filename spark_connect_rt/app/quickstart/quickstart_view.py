@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 from rich.table import Table
 
 from spark_connect_rt.app.quickstart.quickstart_connectors import SINK, SOURCE, TOPIC
+from spark_connect_rt.embedded.maven import Downloads
+
+KAFKA_BYTES = 44_200_000  # of the broker's jars
+EVERY_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +31,10 @@ class Counts:
     carriers: tuple[tuple[str, int, float], ...]
 
 
-def progress_table(progress: Mapping[str, Any], _now_s: float) -> Table:
+def progress_table(progress: Mapping[str, Any]) -> Table:
     """Return a table of this worker's connectors and tasks."""
-    table = Table(title=f"{progress.get('worker_id', '')}  generation {progress.get('generation', '-')}")
+    title = f"{progress.get('worker_id', '')}  generation {progress.get('generation', '-')}"
+    table = Table(title=title, caption=progress_line(progress))
     for column in ("task", "state", "records", "records/s", "lag", "skipped"):
         table.add_column(column, justify="left" if column in ("task", "state") else "right")
     for task in progress.get("tasks", []):
@@ -42,39 +50,134 @@ def progress_table(progress: Mapping[str, Any], _now_s: float) -> Table:
     return table
 
 
-def final_report(
-    console: Console, counts: Counts, url: str, bootstrap: str, table: Path, csv: Path, keep: bool
-) -> bool:
-    """Print the outcome; return whether the counts agree. ``keep``: worker and broker stay up."""
+def has_moved(progress: Mapping[str, Any]) -> bool:
+    """Return whether any task of this worker has moved a record."""
+    return any(task["records"] for task in progress.get("tasks", []))
+
+
+def progress_line(progress: Mapping[str, Any]) -> str:
+    """Return in one line what this worker's tasks have moved, or what they are waiting for."""
+    if not has_moved(progress):
+        return "waiting for Spark to start the tasks (10 to 30 s)"
+    moved = {task["task"]["connector"]: int(task["records"]) for task in progress["tasks"]}
+    return f"{moved.get(SOURCE, 0):,} records in the topic, {moved.get(SINK, 0):,} rows in the table"
+
+
+class Steps:
+    """Lines of ``[ 12 s] what happened``, in seconds since the user's command began."""
+
+    def __init__(
+        self, console: Console, environment: Mapping[str, str], now_s: Callable[[], float] = time.time
+    ) -> None:
+        """Take where lines go; ``environment`` has the time at which spark-submit.sh began, if it did."""
+        self._console, self._now_s = console, now_s
+        self._began_s = _number(environment.get("CONNECTRT_BEGAN")) or now_s()
+        self._shown: tuple[bool, float] | None = None
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        self._console.print(
+            f"[{self._now_s() - self._began_s:3.0f} s] {text}", markup=False, highlight=False, soft_wrap=True
+        )
+
+    def show(self, progress: Mapping[str, Any]) -> None:
+        """Print how far the tasks are: when the first record moves, else every ten seconds."""
+        moved, now_s = has_moved(progress), self._now_s()
+        if self._shown is None or moved != self._shown[0] or now_s - self._shown[1] >= EVERY_S:
+            self._shown = moved, now_s
+            self.say(progress_line(progress))
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text or "")
+    except ValueError:
+        return None
+
+
+@contextlib.contextmanager
+def jar_downloads(console: Console) -> Iterator[Downloads]:
+    """Give what shows the downloads of Kafka's jars as one bar; nothing is shown while nothing is downloaded."""
+    columns = (TextColumn("  Kafka's jars"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    progress = Progress(*columns, console=console, transient=True)
+    bar = progress.add_task("jars", total=KAFKA_BYTES)
+    try:
+
+        @contextlib.contextmanager
+        def download(_name: str, _size_bytes: int) -> Iterator[Callable[[int], None]]:
+            progress.start()
+            yield lambda count: progress.advance(bar, count)
+
+        yield download
+    finally:
+        progress.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A finished run: its counts and addresses. ``keep``: worker and broker stay up."""
+
+    counts: Counts
+    url: str
+    bootstrap: str
+    table: Path
+    csv: Path
+    keep: bool
+
+    @property
+    def agrees(self) -> bool:
+        """Return whether the table holds as many rows as the file."""
+        return self.counts.table_rows == self.counts.csv_rows
+
+
+def report_lines(outcome: Outcome) -> list[str]:
+    """Return what a run moved, and whether table and file agree."""
+    counts = outcome.counts
     if counts.moved_to_topic == 0:
-        console.print("read 0 new records: the committed offset is at the end of the file")
+        lines = ["read 0 new records: the committed offset is at the end of the file"]
     else:
-        console.print(f"moved {counts.moved_to_topic:,} new records into topic {TOPIC}")
-    console.print(f"appended {counts.moved_to_table:,} rows to the table {table}")
+        lines = [f"moved {counts.moved_to_topic:,} new records into topic {TOPIC}"]
+    lines.append(f"appended {counts.moved_to_table:,} rows to the table {outcome.table}")
+    lines.append(f"rows in the table: {counts.table_rows:,}   rows in the file: {counts.csv_rows:,}")
+    if outcome.agrees:
+        lines.append("OK: the table holds every row of the file, once")
+    elif counts.table_rows > counts.csv_rows:
+        lines.append("the counts disagree: some records came twice (a crash between produce and offset commit)")
+    else:
+        lines.append("the counts disagree: rows are missing")
+    return lines
+
+
+def next_steps(outcome: Outcome, command: str, again: str) -> list[str]:
+    """Return the closing lines: the console, a command, a connector to try.
+
+    ``command`` is how the command line is called here, ``again`` how this run was started.
+    """
+    url = "" if outcome.url == "http://127.0.0.1:8083/" else f" --url {outcome.url.rstrip('/')}"
+    tried = "create orders connector.class=DatagenSource topic=orders datagen.rate=5"
+    steps = [
+        f"open the console   {outcome.url}console",
+        f"ask for states     {command} get connectors{url}",
+        f"try a connector    {command} {tried}{url}",
+        f"follow events      {command} events{url}",
+    ]
+    if outcome.keep:
+        kept = f"Everything stays up until Ctrl-C (Kafka: {outcome.bootstrap}). Next, in another terminal:"
+        return [kept, *(f"  {step}" for step in steps)]
+    return [
+        "Next: keep it running. Nothing moves twice.",
+        f"  {again} --keep",
+        "and then",
+        *(f"  {step}" for step in steps),
+        f"Or append rows to {outcome.csv} and run it again: only those are moved.",
+    ]
+
+
+def carriers_table(counts: Counts) -> Table:
+    """Return the flights of each carrier as Spark reads them from the table."""
     carriers = Table(title="flights and mean departure delay per carrier")
     for column in ("carrier", "flights", "mean delay, min"):
         carriers.add_column(column, justify="left" if column == "carrier" else "right")
     for code, flights, delay in counts.carriers:
         carriers.add_row(code, f"{flights:,}", f"{delay:.1f}")
-    console.print(carriers)
-    agree = counts.table_rows == counts.csv_rows
-    console.print(f"rows in the table: {counts.table_rows:,}   rows in the file: {counts.csv_rows:,}")
-    if not agree:
-        more = counts.table_rows > counts.csv_rows
-        console.print(
-            "the counts disagree: "
-            + ("some records came twice (a crash between produce and offset commit)" if more else "rows are missing")
-        )
-    console.print("where to look next")
-    asked = [
-        f"{url}console in a browser",
-        f"curl {url}connectors/{SOURCE}/status",
-        f"curl {url}connectors/{SINK}/offsets",
-    ]
-    for line in (
-        *(asked if keep else ["run it with --keep: worker, web console and Kafka stay up"]),
-        f"append rows to {csv} and run this again: exactly those move",
-        f"the table: spark.read.load('{table}')" + (f"   Kafka: {bootstrap}" if keep else ""),
-    ):
-        console.print("  " + line, soft_wrap=True)  # to be copied: no line breaks in it
-    return agree
+    return carriers
