@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tools.environment.causes import AGAIN, Failure, failure_of, too_little_space
+from tools.environment.causes import AGAIN, Failure, failure_of, not_writable, too_little_space
 from tools.environment.installers import UV, pip_install, uv_install, uv_variables, without_big
 from tools.environment.programs import FailedError, Progress, run
 
@@ -168,6 +168,8 @@ def make(options: argparse.Namespace, progress: Progress) -> Failure | None:
     try:
         if not venv.exists():
             folder = next(parent for parent in venv.parents if parent.exists())
+            if not os.access(folder, os.W_OK):
+                return not_writable(str(folder))
             if failure := too_little_space(shutil.disk_usage(folder).free, NEEDED_BYTES, str(folder)):
                 return failure
         with alone(venv, progress):

@@ -77,6 +77,14 @@ def failure_of(text: str) -> Failure:
     )
 
 
+def not_writable(folder: str) -> Failure:
+    """Return the failure of an environment whose folder this user cannot write to."""
+    return Failure(
+        f"{folder} cannot be written to (read-only, or another user's). Set CONNECTRT_VENV to a folder that you can "
+        "write to, and start the quickstart with --set quickstart.directory=FOLDER."
+    )
+
+
 def too_little_space(free_bytes: int, needed_bytes: int, folder: str) -> Failure | None:
     """Return the failure of a disk that has too few bytes free for a new environment; None: there is enough."""
     if free_bytes >= needed_bytes:

@@ -54,7 +54,7 @@ def uv_install(uv: Sequence[str], python: Path, *what: str) -> list[str]:
 
 def pip_install(python: Path, *what: str) -> list[str]:
     """Return the command by which pip does the same."""
-    pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--retries", "2"]
+    pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--retries", "1"]
     return [*pip, "--no-compile", "--no-deps", *what]
 
 
