@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tools.environment.causes import AGAIN, Failure, failure_of, not_writable, too_little_space
-from tools.environment.installers import UV, pip_install, uv_install, uv_variables, without_big
+from tools.environment.installers import PIP, UV, pip_install, uv_install, uv_variables, without_big
 from tools.environment.programs import FailedError, Progress, run
 
 ROOT = Path(__file__).parents[2]
@@ -66,17 +66,32 @@ class Environment:
         if found:
             self._run([found, "venv", "--quiet", "--allow-existing", "--python", sys.executable, str(self.venv)])
             return [found]
-        if not self._has("pip"):
-            self._run([sys.executable, "-m", "venv", str(self.venv)])
-        uv = [str(self.python), "-m", "uv"]
-        if not self._has("uv"):
+        return [str(self.python), "-m", "uv"] if self._has("uv") or self._bring_uv() else []
+
+    def _bring_uv(self) -> bool:
+        """Have pip bring a uv: the pip of this Python, which is quicker, else one of the new environment."""
+        for bring in (self._uv_by_this_pip, self._uv_by_own_pip):
             try:
-                self._run(pip_install(self.python, UV))
+                bring()
+                return True
             except FailedError as error:
                 if failure_of(error.text).final:
                     raise
-                return []  # no uv for this machine
-        return uv
+        return False  # no uv for this machine
+
+    def _uv_by_this_pip(self) -> None:
+        if not self.python.exists():
+            self._run([sys.executable, "-m", "venv", "--without-pip", str(self.venv)])
+        self._run(pip_install([sys.executable, "-m", "pip", "--python", str(self.python)], UV))
+
+    def _uv_by_own_pip(self) -> None:
+        self._run(pip_install(self._own_pip(), UV))
+
+    def _own_pip(self) -> list[str]:
+        """Return the command of a pip in the environment, which is put there if it is missing."""
+        if not self._has("pip"):
+            self._run([sys.executable, "-m", "venv", str(self.venv)])
+        return [str(self.python), "-m", "pip"]
 
     def _install_with_uv(self, uv: Sequence[str], jars: bool) -> None:
         if not uv:
@@ -85,7 +100,7 @@ class Environment:
         first.write_text(without_big(self._lock.read_text(encoding="utf-8")), encoding="utf-8")
         variables = self._uv_variables()
         self._progress.phase("packages", "Python packages, some 300 MB")
-        self._run(uv_install(uv, self.python, "-r", str(first)), variables)
+        self._run(uv_install(uv, self.python, PIP, "-r", str(first)), variables)
         if jars:  # Kafka's, while the big one is built: one of two cores is idle then
             self._downloads.append(self._beside_this("-m", "spark_connect_rt.embedded.maven"))
         self._beside.append(self._beside_this("-m", "compileall", "-q", *self._modules()))
@@ -97,10 +112,9 @@ class Environment:
         )
 
     def _install_with_pip(self) -> None:
-        if not self._has("pip"):
-            self._run([sys.executable, "-m", "venv", str(self.venv)])
-        self._run(pip_install(self.python, "-r", str(self._lock)))
-        self._run(pip_install(self.python, "--editable", str(ROOT)))
+        pip = self._own_pip()
+        self._run(pip_install(pip, "-r", str(self._lock)))
+        self._run(pip_install(pip, "--editable", str(ROOT)))
 
     def _run(self, command: Sequence[str], variables: dict[str, str] | None = None) -> None:
         run(command, self._log, self._progress, variables)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 UV = "uv==0.13.9"  # brought by pip where there is none; any version of the user's own serves
+PIP = "pip==26.3"  # uv needs none; users do, and so do plug-ins that are installed while a worker runs
 BIG = "pyspark"  # the only large source distribution: half of the time of an installation
 # Its jars are compressed already: to deflate them again takes half a minute.
 STORED = "--build-option=--compression=stored"
@@ -52,10 +53,10 @@ def uv_install(uv: Sequence[str], python: Path, *what: str) -> list[str]:
     return [*uv, "pip", "install", "--python", str(python), "--no-deps", f"--config-setting={STORED}", *what]
 
 
-def pip_install(python: Path, *what: str) -> list[str]:
-    """Return the command by which pip does the same."""
-    pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--retries", "1"]
-    return [*pip, "--no-compile", "--no-deps", *what]
+def pip_install(pip: Sequence[str], *what: str) -> list[str]:
+    """Return the command by which ``pip`` does the same."""
+    options = ["--disable-pip-version-check", "--no-input", "--retries", "1", "--no-compile", "--no-deps"]
+    return [*pip, "install", *options, *what]
 
 
 def shown_lines(text: str) -> list[str]:

@@ -82,6 +82,10 @@ def test_the_report_says_whether_table_and_file_agree(rows: int, words: str) -> 
     assert words in report_lines(outcome(table_rows=rows))[-1]
 
 
+def test_a_run_with_nothing_new_says_so() -> None:
+    assert report_lines(outcome(moved=0))[0] == "read 0 new records: the committed offset is at the end of the file"
+
+
 def test_the_command_to_repeat_is_the_one_that_was_given() -> None:
     words = ["python", "submit", "conf/quickstart.properties", "--set", "quickstart.directory=my folder"]
     again = own_command(words, {"CONNECTRT_BEGAN": "1"})

@@ -42,7 +42,7 @@ def test_the_reason_of_a_failed_download_is_a_cause_with_its_fix(tmp_path: Path)
     read_only = OSError(errno.EROFS, "Read-only file system", "/cache")
     assert reason_of(read_only) == "/cache cannot be written to: set CONNECTRT_CACHE to a folder that can"
 
-    class ConnectTimeout(Exception):  # noqa: N818: as the HTTP client names it
+    class ConnectTimeout(Exception):
         pass
 
     assert "check the network" in reason_of(ConnectTimeout("HTTPSConnectionPool(...)"))
