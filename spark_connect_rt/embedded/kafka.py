@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from spark_connect_rt.embedded.archive_at_end import ArchiveAtEnd
+from spark_connect_rt.embedded.downloads import Downloads
 from spark_connect_rt.embedded.java import Java, find_java
-from spark_connect_rt.embedded.maven import KAFKA_BROKER, KAFKA_VERSION, Downloads, resolve_jars
+from spark_connect_rt.embedded.maven import KAFKA_BROKER, KAFKA_VERSION, resolve_jars
 from spark_connect_rt.errors import StartupError
 
 EXIT_BROKER_FAILED = 13

@@ -6,12 +6,12 @@ import contextlib
 import errno
 import hashlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from spark_connect_rt.embedded.cache import cache_directory, exclusive
+from spark_connect_rt.embedded.downloads import Downloads, shown_nowhere
 from spark_connect_rt.errors import StartupError
 from spark_connect_rt.optional_package import optional_module
 
@@ -19,16 +19,14 @@ KAFKA_VERSION = "4.1.1"
 KAFKA_BROKER = "org.apache.kafka:kafka_2.13"
 EXIT_JARS_UNRESOLVED = 12
 
-Downloads = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
-"""Called for each file with its name and size in bytes, yields what is called with the bytes of each piece."""
-
+_UNREACHABLE = ("ConnectionError", "ConnectTimeout", "ReadTimeout", "ProxyError", "SSLError")
 _log = logging.getLogger(__name__)
 
 
 def resolve_jars(coordinates: Sequence[str], downloads: Downloads | None = None) -> list[Path]:
     """Return the jars of ``group:artifact:version`` coordinates and of all they need.
 
-    The first call downloads (Kafka's broker: 46 jars, 44 MB); later calls read a list on disk and
+    The first call downloads (Kafka's broker: 45 jars, 44 MB); later calls read a list on disk and
     need no network. A call that was ended in the middle, by kill -9 too, is continued by the next one.
 
     Args:
@@ -47,7 +45,7 @@ def resolve_jars(coordinates: Sequence[str], downloads: Downloads | None = None)
                 return jars
         journal = DownloadJournal(folder / f"{digest}.downloading")
         journal.forget_half()
-        jars = _resolve_with_jgo(coordinates, folder, journal, downloads or _shown_nowhere)
+        jars = _download(coordinates, folder, journal, downloads or shown_nowhere)
         listing.write_text("\n".join(map(str, jars)), encoding="utf-8")
         return jars
 
@@ -77,16 +75,31 @@ class DownloadJournal:
         self._path.unlink(missing_ok=True)
 
 
-@contextlib.contextmanager
-def _shown_nowhere(_name: str, _size_bytes: int) -> Iterator[Callable[[int], None]]:
-    yield lambda _bytes: None
+def _download(coordinates: Sequence[str], folder: Path, journal: DownloadJournal, downloads: Downloads) -> list[Path]:
+    # imported late: half a second that a cached start need not pay
+    jgo = optional_module("jgo", "quickstart", "downloads from Maven Central")
+    import httpx
+
+    from spark_connect_rt.embedded.locked_jars import TIMEOUT_S, fetch_jars, lock_file, locked_jars
+
+    try:
+        if locked := locked_jars(coordinates):
+            own = folder / Path(str(lock_file(coordinates))).stem
+            with httpx.Client(base_url=jgo.MAVEN_CENTRAL_URL, timeout=TIMEOUT_S) as client:
+                return fetch_jars(locked, own, client, downloads)
+        return _resolve_with_jgo(jgo, coordinates, folder, journal, downloads)
+    except Exception as error:  # a third-party edge: whatever it raises means "not resolved"
+        raise StartupError(
+            f"cannot download {', '.join(coordinates)} from Maven Central: {reason_of(error)}. "
+            "Run the same command again to continue, or set bootstrap.servers to a running Kafka.",
+            exit_code=EXIT_JARS_UNRESOLVED,
+            code="CRT-1081",
+        ) from error
 
 
 def _resolve_with_jgo(
-    coordinates: Sequence[str], folder: Path, journal: DownloadJournal, downloads: Downloads
+    jgo: Any, coordinates: Sequence[str], folder: Path, journal: DownloadJournal, downloads: Downloads
 ) -> list[Path]:
-    # imported late: half a second that a cached start need not pay
-    jgo = optional_module("jgo", "quickstart", "downloads from Maven Central")
     maven = optional_module("jgo.maven", "quickstart", "downloads from Maven Central")
 
     class Resolver(maven.PythonResolver):  # type: ignore[misc]
@@ -95,17 +108,9 @@ def _resolve_with_jgo(
                 return super().download(artifact)
 
     _log.info("resolving %s from Maven Central", ", ".join(coordinates))
-    try:
-        resolver = Resolver(progress_callback=downloads)
-        # update: what a killed process linked before counts as complete otherwise
-        environment = jgo.build("+".join(coordinates), update=True, cache_dir=folder, resolver=resolver)
-    except Exception as error:  # a third-party edge: whatever it raises means "not resolved"
-        raise StartupError(
-            f"cannot download {', '.join(coordinates)} from Maven Central: {reason_of(error)}. "
-            "Run the same command again to continue, or set bootstrap.servers to a running Kafka.",
-            exit_code=EXIT_JARS_UNRESOLVED,
-            code="CRT-1081",
-        ) from error
+    # update: what a killed process linked before counts as complete otherwise
+    resolver = Resolver(progress_callback=downloads)
+    environment = jgo.build("+".join(coordinates), update=True, cache_dir=folder, resolver=resolver)
     # jgo sorts jars into a class path and a module path by their descriptors; Kafka wants one class path.
     return sorted(Path(environment.path).glob("*/*.jar"))
 
@@ -116,7 +121,7 @@ def reason_of(error: BaseException) -> str:
         return f"the disk is full ({error.filename or cache_directory()}): free 200 MB there, or set CONNECTRT_CACHE"
     if isinstance(error, OSError) and error.errno in (errno.EROFS, errno.EACCES):
         return f"{error.filename} cannot be written to: set CONNECTRT_CACHE to a folder that can"
-    if type(error).__name__ in ("ConnectionError", "ConnectTimeout", "ReadTimeout", "ProxyError", "SSLError"):
+    if type(error).__module__.startswith("httpx") or type(error).__name__ in _UNREACHABLE:
         return f"it cannot be reached ({type(error).__name__}): check the network, behind a proxy HTTPS_PROXY"
     return str(error)
 
