@@ -45,7 +45,7 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Print one line with the seconds in front."""
-        sys.stderr.write(f"[{time.time() - self._began_s:3.0f} s] {text}\n")
+        sys.stderr.write(f"[{int(time.time() - self._began_s):3d} s] {text}\n")
         sys.stderr.flush()
 
     def summary(self) -> str:

@@ -77,7 +77,7 @@ class Steps:
     def say(self, text: str) -> None:
         """Print a line."""
         self._console.print(
-            f"[{self._now_s() - self._began_s:3.0f} s] {text}", markup=False, highlight=False, soft_wrap=True
+            f"[{int(self._now_s() - self._began_s):3d} s] {text}", markup=False, highlight=False, soft_wrap=True
         )
 
     def show(self, progress: Mapping[str, Any]) -> None:
@@ -105,12 +105,14 @@ def jar_downloads(console: Console) -> Iterator[Downloads]:
 
         @contextlib.contextmanager
         def download(_name: str, _size_bytes: int) -> Iterator[Callable[[int], None]]:
-            progress.start()
+            if console.is_terminal:
+                progress.start()
             yield lambda count: progress.advance(bar, count)
 
         yield download
     finally:
-        progress.stop()
+        if console.is_terminal:  # elsewhere nothing was drawn, and it would print an empty line
+            progress.stop()
 
 
 @dataclass(frozen=True, slots=True)
