@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -36,6 +37,7 @@ LOG_COORDINATES = (
     "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3!",
 )
 START_LIMIT_S = 90.0
+FULL_BYTES = 16_000_000  # free on a disk that a broker found full: a segment's index takes 10 MiB
 
 LOG_CONFIG = """Configuration:
   status: error
@@ -80,10 +82,13 @@ def kept_port(properties: Path) -> int | None:
     return port
 
 
-def why_it_failed(log_end: str) -> str:
-    """Return what to do about a broker that did not start, by the end of its log; empty when that is not known."""
-    if "No space left on device" in log_end:
-        return "the disk is full: free some space and start it again. "
+def why_it_failed(log_end: str, free_bytes: int) -> str:
+    """Return what to do about a broker that ended, by the end of its log and the space on its disk; empty: unknown.
+
+    A broker whose disk is full ends without a word: unless it was asked for, it has no log.
+    """
+    if "No space left on device" in log_end or free_bytes < FULL_BYTES:
+        return "the disk is full: free 500 MB and start it again, it continues. "
     if "Read-only file system" in log_end or "Permission denied" in log_end:
         return "its folder cannot be written to: choose another one (quickstart.directory). "
     if "BindException" in log_end or "Address already in use" in log_end:
@@ -313,8 +318,9 @@ class EmbeddedKafka:
 
     def _failed(self, what: str) -> StartupError:
         tail = self.log_file.read_text(encoding="utf-8", errors="replace")[-2000:]
+        free_bytes = shutil.disk_usage(self.directory).free
         return StartupError(
-            f"the embedded Kafka in {self.directory} {what}: {why_it_failed(tail)}its log ends:\n{tail}",
+            f"the embedded Kafka in {self.directory} {what}: {why_it_failed(tail, free_bytes)}its log ends:\n{tail}",
             exit_code=EXIT_BROKER_FAILED,
             code="CRT-1083",
         )

@@ -24,7 +24,7 @@ class Failure:
 _CAUSES: tuple[tuple[str, Failure], ...] = (
     (
         r"No space left on device|os error 28\b|Disk quota exceeded",
-        Failure("The disk is full. An environment needs about 3 GB while it is made and 1.3 GB afterwards. " + AGAIN),
+        Failure("The disk is full. An environment needs 3.5 GB while it is made and 1.4 GB afterwards. " + AGAIN),
     ),
     (
         r"Read-only file system|os error 30\b",

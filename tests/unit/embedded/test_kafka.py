@@ -42,8 +42,12 @@ def test_a_broker_that_never_started_has_no_port_to_keep(tmp_path: Path) -> None
     ],
 )
 def test_a_broker_that_did_not_start_names_cause_and_fix(line: str, words: str) -> None:
-    assert words in why_it_failed(f"INFO starting\n{line}\n")
+    assert words in why_it_failed(f"INFO starting\n{line}\n", 10**9)
 
 
 def test_an_unknown_cause_is_left_to_the_log() -> None:
-    assert why_it_failed("java.lang.IllegalStateException: x") == ""
+    assert why_it_failed("java.lang.IllegalStateException: x", 10**9) == ""
+
+
+def test_a_broker_without_a_log_whose_disk_is_full_says_so() -> None:
+    assert "the disk is full" in why_it_failed("", 1_000_000)

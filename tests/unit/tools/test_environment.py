@@ -29,7 +29,7 @@ error: Failed to fetch: `https://index.example/simple/rich/`
     [
         (PIP_WITHOUT_NETWORK, ("index cannot be reached", "HTTPS_PROXY", "continues")),
         (UV_WITHOUT_NETWORK, ("index cannot be reached", "HTTPS_PROXY", "continues")),
-        ("error: failed to copy file: No space left on device (os error 28)", ("disk is full", "3 GB", "continues")),
+        ("error: failed to copy file: No space left on device (os error 28)", ("disk is full", "3.5 GB", "continues")),
         ("OSError: [Errno 122] Disk quota exceeded", ("disk is full",)),
         ("error: Read-only file system (os error 30) at path .venv", ("read-only", "CONNECTRT_VENV")),
         ("[Errno 13] Permission denied: '.venv'", ("cannot be written", "CONNECTRT_VENV")),
