@@ -317,7 +317,8 @@ class EmbeddedKafka:
             raise self._failed("ended")
 
     def _failed(self, what: str) -> StartupError:
-        tail = self.log_file.read_text(encoding="utf-8", errors="replace")[-2000:]
+        lines = self.log_file.read_text(encoding="utf-8", errors="replace")[-2000:].splitlines()
+        tail = "\n".join(line for line in lines if not line.startswith("SLF4J: "))  # that it has no logger
         free_bytes = shutil.disk_usage(self.directory).free
         return StartupError(
             f"the embedded Kafka in {self.directory} {what}: {why_it_failed(tail, free_bytes)}its log ends:\n{tail}",

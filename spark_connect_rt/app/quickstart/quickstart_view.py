@@ -167,7 +167,7 @@ def next_steps(outcome: Outcome, command: str, again: str) -> list[str]:
         kept = f"Everything stays up until Ctrl-C (Kafka: {outcome.bootstrap}). Next, in another terminal:"
         return [kept, *(f"  {step}" for step in steps)]
     return [
-        "Next: keep it running. Nothing moves twice.",
+        "Next: start it again and keep it running",
         f"  {again} --keep",
         "and then",
         *(f"  {step}" for step in steps),
