@@ -18,7 +18,9 @@ from pathlib import Path
 from tools.environment.installers import shown_lines
 
 QUIET_S = 15.0  # without a line for so long, one says that it still works
+KEPT_BYTES = 65_536  # of a program's output, for the log and for the cause of a failure
 _READ_BYTES = 65_536
+_MARK_BYTES = 64  # a mark may come in two pieces
 _LIST_BEGINS = re.compile(rb"(?:\x1b\[[0-9;]*m)*(?:Installed|Uninstalled) (?:\x1b\[[0-9;]*m)*\d+ package")
 
 
@@ -91,8 +93,8 @@ def _terminal() -> tuple[int, int]:
 
 
 def _follow(source: int, progress: Progress, on_terminal: bool) -> str:
-    """Return all output of a program; show its bars, or lines where there is no terminal."""
-    whole, shown_bytes, rest = bytearray(), 0, ""
+    """Return the end of a program's output; show its bars, or lines where there is no terminal."""
+    shown, rest, last = Bars(), "", bytearray()
     while True:
         if not select.select([source], [], [], QUIET_S)[0]:
             progress.say("  still working")
@@ -102,15 +104,42 @@ def _follow(source: int, progress: Progress, on_terminal: bool) -> str:
         except OSError:  # Linux: the other end of a terminal was closed
             data = b""
         if not data:
-            return whole.decode(errors="replace")
-        whole += data
+            if on_terminal:
+                sys.stderr.write("\x1b[0m")  # colours end where the list of packages was cut off
+            return without_bars(last.decode(errors="replace"))
+        last += data
+        del last[:-KEPT_BYTES]
         if on_terminal:
-            found = _LIST_BEGINS.search(whole)  # the names of all packages follow: nobody reads them
-            end = found.start() if found else len(whole)
-            sys.stderr.buffer.write(whole[shown_bytes:end])
+            sys.stderr.buffer.write(shown.visible(data))
             sys.stderr.flush()
-            shown_bytes = max(end, shown_bytes)
         else:
             *lines, rest = (rest + data.decode(errors="replace")).split("\n")
             for line in shown_lines("\n".join(lines)):
                 progress.say(f"  {line}")
+
+
+class Bars:
+    """What is shown of an installer's bytes: all before the list of the packages that it has installed."""
+
+    def __init__(self) -> None:
+        self._line = b""
+        self._is_over = False
+
+    def visible(self, data: bytes) -> bytes:
+        """Return what to show of the next bytes. Looks at each byte a fixed number of times: bars are megabytes."""
+        if self._is_over:
+            return b""
+        known = len(self._line)
+        searched = self._line + data
+        found = _LIST_BEGINS.search(searched)
+        if found is None:
+            self._line = searched[-_MARK_BYTES:]
+            return data
+        self._is_over = True
+        return data[: max(0, found.start() - known)]
+
+
+def without_bars(text: str) -> str:
+    """Return a program's text as it is read later: no colours, no bars that were drawn over."""
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).replace("\r\n", "\n")
+    return "\n".join(line.rpartition("\r")[2] for line in plain.split("\n"))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from tools.environment.__main__ import brings_kafka
 from tools.environment.causes import EXIT_NO_ENVIRONMENT, EXIT_NO_PYTHON, failure_of, too_little_space
 from tools.environment.installers import shown_lines, uv_variables, without_big
+from tools.environment.programs import Bars, without_bars
 
 PIP_WITHOUT_NETWORK = """\
 WARNING: Retrying (Retry(total=1, connect=None, read=None, redirect=None, status=None)) after connection broken by \
@@ -89,6 +91,31 @@ def test_the_first_step_installs_all_but_the_big_source_distribution() -> None:
 def test_without_a_terminal_only_lines_about_downloads_and_builds_are_shown() -> None:
     text = "Resolved 80 packages in 1s\nDownloading pyspark (437.2MiB)\n   Building pyspark==4.3.0\n + rich==15.0\n"
     assert shown_lines(text) == ["Downloading pyspark (437.2MiB)", "Building pyspark==4.3.0"]
+
+
+def test_bars_are_shown_and_the_list_of_packages_behind_them_is_not() -> None:
+    pieces = [
+        b"Prepared 3\r",
+        b"\x1b[2mInst",
+        b"alled \x1b[1m3 packages\x1b[0m in 1s\n + rich==15.0\n",
+        b" + typer==1\n",
+    ]
+    piece_by_piece, at_once = Bars(), Bars()
+    shown = b"".join(piece_by_piece.visible(piece) for piece in pieces)
+    assert shown.startswith(b"Prepared 3\r")
+    assert b"rich" not in shown
+    assert at_once.visible(b"".join(pieces)) == b"Prepared 3\r"
+
+
+def test_megabytes_of_bars_cost_no_time() -> None:
+    bars, began = Bars(), time.process_time()
+    for _ in range(3_000):
+        bars.visible(b"\r- pyspark 1 MiB/437 MiB" * 50)
+    assert time.process_time() - began < 2.0
+
+
+def test_the_log_has_no_bars() -> None:
+    assert without_bars("\x1b[32ma\x1b[0m 1%\ra 100%\r\nerror: x\n") == "a 100%\nerror: x\n"
 
 
 def test_jars_are_downloaded_ahead_for_a_job_with_its_own_kafka_only() -> None:
