@@ -102,7 +102,9 @@ def _resolve_with_jgo(
 ) -> list[Path]:
     maven = optional_module("jgo.maven", "quickstart", "downloads from Maven Central")
 
-    class Resolver(maven.PythonResolver):  # type: ignore[misc]
+    base: Any = maven.PythonResolver
+
+    class Resolver(base):  # type: ignore[misc]
         def download(self, artifact: Any) -> Any:
             with journal.writing(Path(artifact.cached_path)):
                 return super().download(artifact)
