@@ -84,7 +84,7 @@ def in_checkout(folder: Path) -> bool:
 def _cluster_folder(raw: Mapping[str, str]) -> str:
     """Return a name for the group on its brokers: groups of one name on several clusters have different plug-ins."""
     group = re.sub(r"[^\w.-]", "_", raw.get("group.id") or "standalone")
-    brokers = sorted(address.strip() for address in raw.get("bootstrap.servers", "").split(","))
+    brokers = sorted(address.strip() for address in (raw.get("bootstrap.servers") or "").split(","))
     return f"{group}-{hashlib.sha256(','.join(brokers).encode()).hexdigest()[:8]}"
 
 
