@@ -16,14 +16,16 @@ from spark_connect_rt.app.cluster.rows import (
     why,
     workers_by_states,
 )
-from spark_connect_rt.app.cluster.selecting import Term, chosen_names, matching_rows, selector
+from spark_connect_rt.app.cluster.selecting import Term, chosen_names, matching_rows
 from spark_connect_rt.app.cluster.session import Session
 from spark_connect_rt.app.cluster.tables import Column, Item, compact, count_text, rate_text, time_text
 from spark_connect_rt.app.cluster.terminal import state_style
 from spark_connect_rt.client import calls, management_calls
 from spark_connect_rt.errors import BadRequestError, NotFoundError
+from spark_connect_rt.planning.overview.aggregate import aggregate_rank
 
 OVERVIEW_PAGE = 2_000
+_CALM = aggregate_rank("RESTARTING")  # all but FAILED and DEGRADED stand by name
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class Kind:
     key: Callable[[Item], str] = field(default=lambda item: str(item["name"]))
     aliases: tuple[str, ...] = ()
     single: bool = False  # a name means one item, not a list of items
+    rank: Callable[[Item], int] | None = None  # where an item stands in a table; machines get them by name
 
 
 def rows_of(session: Session, words: Sequence[str] = (), terms: Sequence[Term] = ()) -> list[dict[str, Any]]:
@@ -191,9 +194,10 @@ KINDS = (
         (
             Column("NAME", lambda one: one["name"]),
             Column("TYPE", lambda one: one["type"]),
-            Column("STATE", lambda one: one["state"], style=state_style),
+            Column("STATE", lambda one: one["aggregate"], style=state_style),
             Column("TASKS", running_tasks, style=lambda text: "red" if "failed" in text else None),
             Column("WORKER", lambda one: one["worker_id"]),
+            Column("CONNECTOR", lambda one: one["state"], wide=True, style=state_style),
             Column("CLASS", lambda one: one["class"].rpartition(".")[2], wide=True),
             Column("RECORDS/S", lambda one: rate_text(one.get("records_per_second")), wide=True),
             Column("LAG", lambda one: count_text(one.get("lag")), wide=True),
@@ -202,6 +206,7 @@ KINDS = (
         ),
         aliases=("connector", "c"),
         single=True,
+        rank=lambda one: min(aggregate_rank(one["aggregate"]), _CALM),
     ),
     Kind(
         "tasks",
@@ -335,11 +340,6 @@ def kind_of(word: str) -> Kind:
 def find_kind(word: str) -> Kind | None:
     """Return the kind that a word means, in the singular and short, too; None: it means none."""
     return next((kind for kind in KINDS if word.lower() in (kind.name, *kind.aliases)), None)
-
-
-def asked(words: Sequence[str], selection: str | None, wide: bool, limit: int) -> Asked:
-    """Return what was asked for. Raises BadRequestError."""
-    return Asked(words, selector(selection), wide, limit)
 
 
 def _megabytes(size: Any) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_connect_rt.app.cluster.terminal import Terminal
@@ -59,6 +59,9 @@ def surroundings_in(given: object) -> Surroundings:
     return given if isinstance(given, Surroundings) else Surroundings()
 
 
+NOTE = "X-Connectrt-Note"
+
+
 class Session:
     """Made for each command; the client with the first request."""
 
@@ -97,6 +100,30 @@ class Session:
         """Close the client."""
         if self._client is not None:
             self._client.close()
+
+
+def opened(
+    around: Surroundings, context: str | None, url: str | None, note: str | None = None, limit_s: float = 0.0
+) -> Session:
+    """Return the session of a command on the cluster that ``--context`` and ``--url`` mean.
+
+    ``note``: what the history of changes keeps with what the command does; ``limit_s``: the seconds that an answer may
+    take, where that is more than usual.
+    """
+
+    def connection() -> Connection:
+        from spark_connect_rt.app.cluster.contexts import connection_for
+
+        found = connection_for(around.environment, context, url)
+        headers = {NOTE: _header_text(note)} if note else {}
+        return replace(found, headers=headers, request_limit_s=max(found.request_limit_s, limit_s))
+
+    return Session(around, connection)
+
+
+def _header_text(text: str) -> str:
+    """Return what a header may hold of a text: one line; what is not ASCII is replaced."""
+    return " ".join(text.split()).encode("ascii", "replace").decode()
 
 
 def exit_code_of(error: ConnectError) -> int:

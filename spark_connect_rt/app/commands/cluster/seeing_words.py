@@ -28,9 +28,14 @@ from spark_connect_rt.app.commands.cluster.options import (
 from spark_connect_rt.app.commands.cluster.reading_words import PANEL
 
 What = Annotated[
-    str, typer.Argument(metavar="KIND", help="connector, task, worker or plugin.", autocompletion=described_kinds)
+    str,
+    typer.Argument(
+        metavar="[KIND]", help="connector (the default), task, worker or plugin.", autocompletion=described_kinds
+    ),
 ]
-Thing = Annotated[str, typer.Argument(metavar="NAME", help="Its name; of a task NAME/0.", autocompletion=names_of_kind)]
+Thing = Annotated[
+    str | None, typer.Argument(metavar="NAME", help="Its name; of a task NAME/0.", autocompletion=names_of_kind)
+]
 Logged = Annotated[
     str, typer.Argument(metavar="NAME[/TASK]", help="A connector, or one task.", autocompletion=task_names)
 ]
@@ -76,11 +81,11 @@ def add_seeing_words(cli: typer.Typer) -> None:
 def _add_looking(cli: typer.Typer) -> None:
     @cli.command(rich_help_panel=PANEL)
     @command
-    def describe(session: Session, kind: What, name: Thing, output: Form = Output.TABLE) -> int:
-        """Show everything about a connector, a task, a worker or a plug-in; secrets are hidden."""
-        from spark_connect_rt.app.cluster import describing
+    def describe(session: Session, kind: What, name: Thing = None, output: Form = Output.TABLE) -> int:
+        """Show everything about a connector, a task, a worker or a plug-in: its state, the reason, what to do."""
+        from spark_connect_rt.app.cluster.describing.describe import describe as show
 
-        return describing.describe(session, kind, name, output)
+        return show(session, [kind] if name is None else [kind, name], output)
 
     @cli.command(rich_help_panel=PANEL)
     @command

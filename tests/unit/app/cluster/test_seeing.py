@@ -6,6 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
+from spark_connect_rt.app.cluster.describing.advice import next_steps
+from spark_connect_rt.app.cluster.rows import connector_row
 from spark_connect_rt.app.cluster.top import drawn
 from tests.support.stand_in_cluster import CLASS, StandInCluster
 from tests.unit.app.cluster.conftest import Commands
@@ -20,23 +22,25 @@ def described(cluster: StandInCluster) -> None:
 
 DESCRIBED = f"""\
 Connector:  orders
+State:      DEGRADED (connector RUNNING; tasks: 1 FAILED, 1 RUNNING)
+Reason:     no route to host
+To do:      connectrt describe task orders/1    shows the whole trace
+            connectrt restart orders --failed   starts it again, once the cause is fixed
+Tasks:      2
+  1  FAILED  w2:8083
+     no route to host
+  0  RUNNING  w1:8083
 Type:       source
 Class:      {CLASS}
-State:      RUNNING
 Worker:     w1:8083
-Configuration:
-  connector.class = {CLASS}
-  db.password = [hidden]
-  name = orders
-Tasks:      2
-  0  RUNNING  w1:8083
-  1  FAILED  w2:8083
-     org.apache.kafka.connect.errors.ConnectException: no route to host
-     \tat x.y(Z.java:1)
 Topics:
   t
 Offsets:
   {{"f":1}} -> {{"n":5}}
+Configuration:
+  connector.class = {CLASS}
+  db.password = [hidden]
+  name = orders
 """
 
 
@@ -54,16 +58,68 @@ def test_describe_adds_what_our_workers_know(cluster: StandInCluster, connectrt:
         "records_per_second": 5.25,
         "tasks": [task],
         "topics": ["t"],
-        "why": "x",
+        "why": "task 1 FAILED: " + " ".join(["the table of the other database is away"] * 3),
+        "last_error_at_ms": AT_MS,
     }
-    lines = connectrt("describe", "connector", "orders").lines
+    change = {"at_ms": AT_MS, "kind": "config", "action": "update", "who": "me@h", "number": 7, "connector": "orders"}
+    change |= {"before": {"a": "1"}, "after": {"a": "2"}}
+    cluster.admin["/admin/history"] = {"changes": [change], "problem": ""}
+    lines = connectrt("describe", "orders").lines
+    assert lines[2:4] == [
+        "Reason:     task 1 FAILED: the table of the other database is away the table of the other database",
+        "            is away the table of the other database is away",
+    ]
+    assert lines[4].startswith("Since:      2026-")
+    assert "            connectrt logs orders/1             shows what happened before" in lines
+    assert any(line.startswith("Changed:    2026-") and line.endswith("config update by me@h: a") for line in lines)
     assert "Records/s:  5.2" in lines
-    assert "Why:        x" in lines
-    assert "  1  FAILED  w2:8083, h:77" in lines
-    assert "     Lag: 1,000" in lines
+    assert lines[lines.index("  1  FAILED  w2:8083, h:77") + 1] == "     lag 1,000, errors 2"
+    connectrt.environment["COLUMNS"] = "60"
+    assert max(map(len, connectrt("describe", "orders").lines[2:6])) <= 60
     data = json.loads(connectrt("describe", "connector", "orders", "-o", "json").out)
     assert data["config"]["db.password"] == "[hidden]"
+    assert (data["state"], data["aggregate"]) == ("RUNNING", "DEGRADED")
     assert data["tasks"][1]["executor"] == "h:77"
+
+
+def test_describe_a_connector_by_its_name_alone(cluster: StandInCluster, connectrt: Commands) -> None:
+    cluster.add("orders")
+    assert connectrt("describe", "orders").lines[:2] == ["Connector:  orders", "State:      RUNNING"]
+    missing = connectrt("describe", "order")
+    assert (missing.code, missing.err) == (4, "connectrt: CRT-1020: no connector order; did you mean orders?\n")
+    kind = connectrt("describe", "tasks")
+    assert (kind.code, kind.err) == (2, "connectrt: CRT-1030: describe tasks NAME: which of the tasks?\n")
+
+
+def test_a_screen_holds_a_connector_of_many_tasks(cluster: StandInCluster, connectrt: Commands) -> None:
+    cluster.add("wide", tasks="R" * 60 + "F")
+    cluster.connectors["wide"]["offsets"] = [{"partition": {"f": n}, "offset": {"n": n}} for n in range(50)]
+    lines = connectrt("describe", "wide").lines
+    assert lines[lines.index("Tasks:      61") + 1] == "  60  FAILED  w1:8083"
+    assert "  41 more: connectrt get tasks wide" in lines
+    assert "  30 more: connectrt offsets get wide" in lines
+
+
+@pytest.mark.parametrize(
+    ("state", "tasks", "commands"),
+    [
+        ("RUNNING", "R", []),
+        ("RUNNING", "", ["logs 'a b'", "events 'a b'"]),
+        ("PAUSED", "P", ["resume 'a b'"]),
+        ("STOPPED", "", ["resume 'a b'"]),
+        ("RUNNING", "RU", ["get workers", "events 'a b'"]),
+        ("UNASSIGNED", "U", ["get workers", "events 'a b'"]),
+        ("RESTARTING", "R", ["wait 'a b'"]),
+        ("FAILED", "", ["logs 'a b'", "restart 'a b' --failed"]),
+        ("RUNNING", "FRF", ["describe task 'a b'/0", "logs 'a b'/0", "restart 'a b' --failed"]),
+    ],
+)
+def test_advice_is_commands_that_fit_the_state(
+    cluster: StandInCluster, state: str, tasks: str, commands: list[str]
+) -> None:
+    cluster.add("a b", state, tasks)
+    row = connector_row("a b", cluster._info("a b"), cluster._status("a b"))
+    assert [command for command, _ in next_steps(row, ours=True)] == [f"connectrt {words}" for words in commands]
 
 
 def test_describe_task_worker_and_plugin(cluster: StandInCluster, connectrt: Commands) -> None:
