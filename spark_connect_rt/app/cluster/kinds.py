@@ -122,11 +122,13 @@ def _plugins(session: Session, asked: Asked) -> Sequence[Item]:
     chosen = [one for one in found if all(term.holds({**one, "state": "", "tasks": []}) for term in terms)]
     if not asked.words:
         return chosen
-    by_name: dict[str, list[Item]] = {}
-    for one in chosen:
+    by_name: dict[str, list[int]] = {}
+    for index, one in enumerate(chosen):
         for name in {one["class"], one["class"].rpartition(".")[2]}:
-            by_name.setdefault(name, []).append(one)
-    return [one for name in _known("plug-in", asked.words, list(by_name)) for one in by_name[name]]
+            by_name.setdefault(name, []).append(index)
+    # A pattern may match both names of a class: each plug-in is listed once.
+    meant = dict.fromkeys(index for name in _known("plug-in", asked.words, list(by_name)) for index in by_name[name])
+    return [chosen[index] for index in meant]
 
 
 def _offsets(session: Session, asked: Asked) -> Sequence[Item]:

@@ -13,6 +13,7 @@ from spark_connect_rt.app.cluster.reading_files import read_offsets
 from spark_connect_rt.app.cluster.session import Session
 from spark_connect_rt.app.cluster.showing import show_offset_differences, sure
 from spark_connect_rt.app.cluster.steering import wait
+from spark_connect_rt.app.cluster.tables import counted
 from spark_connect_rt.app.exit_codes import EXIT_PROBLEM
 from spark_connect_rt.client import calls
 from spark_connect_rt.client.calls import Call
@@ -49,11 +50,11 @@ def _change(
     differences = offset_differences(*sides)
     show_offset_differences(session, f"connector {name}", differences)
     if not differences:
-        session.terminal.line(f"connector {name}: its offsets are as they would be")
+        session.terminal.line(f"connector {name}: nothing would change")
         return 0
     if dry_run:
         return 0
-    if not sure(session, yes, f"write {len(differences)} offset(s) of connector {name}?"):
+    if not sure(session, yes, f"write {counted(len(differences), 'offset')} of connector {name}?"):
         return EXIT_PROBLEM
     with _stopped(session, name, stop):
         try:

@@ -90,7 +90,7 @@ def what_changed(change: Mapping[str, Any]) -> str | None:
         return ", ".join(sorted(settings)) if before and after else f"{len(settings)} settings"
     if change["kind"] == "offsets":
         moved = offset_differences(before.get("offsets") or (), after.get("offsets") or ())
-        return f"{len(moved)} partition(s)"
+        return f"{len(moved)} partition{'' if len(moved) == 1 else 's'}"
     field = "level" if change["kind"] == "logger" else "state"
     what = f"{after['logger']} " if after.get("logger") else ""
     return what + " -> ".join(str(one[field]) for one in (before, after) if one.get(field))

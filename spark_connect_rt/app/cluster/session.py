@@ -141,24 +141,16 @@ def exit_code_of(error: ConnectError) -> int:
     return next((code for kind, code in codes if isinstance(error, kind)), EXIT_PROBLEM)
 
 
-_LOGIN = (
-    "HTTP 401: the worker asks for another login; keep it in a context: connectrt config set-context NAME "
-    "--username NAME --password -  (or --token -, --cert FILE)"
-)
-
-
 def lines_of(error: ConnectError) -> list[str]:
     """Return what an error is to people: code and message, each problem, what to do."""
+    from spark_connect_rt.app.cluster.refusal_words import refusal_lines
+
     if isinstance(error, BadConfigError):
         lines = [f"{error.code}: refused:"]
         return lines + [f"  {key}: {why}" for key, reasons in error.problems.items() for why in reasons]
     if not isinstance(error, RefusedError):
         return [f"{error.code}: {error}"]
-    if error.problems:  # each stands in the message, too, without its setting
-        first = str(error).partition("\n")[0]
-        return [f"{error.code}: {first}", *(f"  {key}: {why}" for key, all_ in error.problems.items() for why in all_)]
-    hint = error.hint or (_LOGIN if error.status == 401 else None)
-    return [f"{error.code}: {error}", *([hint] if hint else [])]
+    return refusal_lines(error)
 
 
 def run(session: Session, act: Callable[[Session], int | None]) -> int:

@@ -59,7 +59,7 @@ def sure(session: Session, yes: bool, question: str, done: str = "changed") -> b
     """Return whether it may be done: ``yes``, or the answer of the user; ``done``: what then was not."""
     if yes or session.terminal.confirmed(question):
         return True
-    why = "" if session.terminal.is_interactive() else ": it needs --yes where nobody can be asked"
+    why = "" if session.terminal.is_interactive() else ": needs --yes when not interactive"
     session.terminal.note(f"nothing was {done}{why}")
     return False
 

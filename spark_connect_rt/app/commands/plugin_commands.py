@@ -1,7 +1,8 @@
 """The words ``connectrt plugins list|install|remove|describe|docs|sync-manifests|search``; without one, ``list``.
 
-With ``--url`` or ``--context`` they act on a cluster, else on this machine's folders. What they do is
-app/commands/plugin_actions.py, imported when it is needed.
+They act on the cluster that ``--url``, ``--context``, CONNECTRT_URL or the current context names, as all other words
+do. With a worker's file, ``--set`` or ``--local``, and where no cluster is named, they act on this machine's folders.
+What they do is app/commands/plugin_actions.py, imported when it is needed.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
 
-from spark_connect_rt.app.cluster.session import run
+from spark_connect_rt.app.cluster.session import run, surroundings_in
 from spark_connect_rt.app.commands.cluster.cluster_command import ContextName, session_of
+from spark_connect_rt.errors import ConnectError
 
 Act = Callable[[Path | None, Sequence[str] | None, Callable[[Mapping[str, str]], int]], object]
 
@@ -23,6 +25,9 @@ File = Annotated[Path | None, typer.Option("--file", "-f", help="The worker's pr
 ListFile = Annotated[Path | None, typer.Argument(help="The worker's properties file.")]
 Url = Annotated[
     str | None, typer.Option("--url", help="Addresses of running workers: they are asked, or do it with their group.")
+]
+Local = Annotated[
+    bool, typer.Option("--local", help="Act on this machine's folders, though there is a current context.")
 ]
 Override = Annotated[list[str] | None, typer.Option("--set", help="name=value, wins over the file; repeatable.")]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
@@ -51,26 +56,42 @@ class _OrFile(TyperGroup):
         return super().parse_args(ctx, args)
 
 
+class Where(NamedTuple):
+    """Where a word acts, as its options say it: a cluster, or this machine."""
+
+    context: str | None
+    url: str | None
+    file: Path | None
+    override: Sequence[str] | None
+    local: bool
+
+    def is_here(self, environment: Mapping[str, str]) -> bool:
+        """Return whether it acts on this machine. Raises BadParameter: the options name both."""
+        from spark_connect_rt.app.cluster.contexts import is_cluster_chosen
+
+        here = bool(self.local or self.file or self.override)
+        if here and (self.context or self.url):
+            raise typer.BadParameter("name a cluster (--url, --context) or this machine (a worker's file, --local)")
+        try:
+            return here or not is_cluster_chosen(environment, self.context, self.url)
+        except ConnectError:  # the file of contexts is damaged: the session reads it again, and reports it
+            return False
+
+
 class _Places:
     """Finds out where a word acts, and lets it act there: a place and an exit code are all that a word knows."""
 
     def __init__(self, act: Act) -> None:
         self._act = act
 
-    def carry_out(
-        self,
-        ctx: typer.Context,
-        cluster: tuple[str | None, str | None],
-        worker_file: tuple[Path | None, Sequence[str] | None],
-        word: Callable[[Any], int],
-    ) -> None:
-        """Call ``word`` with its PluginPlace; ``cluster``: context and url, ``worker_file``: with its overrides."""
+    def carry_out(self, ctx: typer.Context, where: Where, word: Callable[[Any], int]) -> None:
+        """Call ``word`` with its PluginPlace."""
         from spark_connect_rt.app.commands.plugin_places import OnCluster, OnThisMachine
 
-        if not any(cluster):
-            self._act(*worker_file, lambda settings: word(OnThisMachine(settings)))
+        if where.is_here(surroundings_in(ctx.obj).environment):
+            self._act(where.file, where.override, lambda settings: word(OnThisMachine(settings)))
             return
-        session = session_of(ctx, *cluster, limit_s=REQUEST_LIMIT_S)
+        session = session_of(ctx, where.context, where.url, limit_s=REQUEST_LIMIT_S)
         if code := run(session, lambda session: word(OnCluster(session))):
             raise SystemExit(code)
 
@@ -95,11 +116,14 @@ def _add_reading(plugins: typer.Typer, places: _Places) -> None:
         check: Check = False,
         url: Url = None,
         context: ContextName = None,
+        local: Local = False,
         as_json: AsJson = False,
         override: Override = None,
     ) -> None:
         """List the plug-ins a worker has, and what is wrong with the broken ones (then exit code 1)."""
-        places.carry_out(ctx, (context, url), (file, override), lambda place: actions().show(place, check, as_json))
+        places.carry_out(
+            ctx, Where(context, url, file, override, local), lambda place: actions().show(place, check, as_json)
+        )
 
     @plugins.command()
     def describe(
@@ -109,12 +133,17 @@ def _add_reading(plugins: typer.Typer, places: _Places) -> None:
         file: File = None,
         url: Url = None,
         context: ContextName = None,
+        local: Local = False,
         as_json: AsJson = False,
         override: Override = None,
     ) -> None:
         """Show the settings of a plug-in as a table."""
         places.carry_out(
-            ctx, (context, url), (file, override), lambda place: actions().describe(place, name, version, as_json)
+            ctx,
+            (context, url),
+            (file, override),
+            lambda place: actions().describe(place, name, version, as_json),
+            local,
         )
 
     @plugins.command()
@@ -125,10 +154,13 @@ def _add_reading(plugins: typer.Typer, places: _Places) -> None:
         file: File = None,
         url: Url = None,
         context: ContextName = None,
+        local: Local = False,
         override: Override = None,
     ) -> None:
         """Write the settings of a plug-in as a page of Markdown."""
-        places.carry_out(ctx, (context, url), (file, override), lambda place: actions().docs(place, name, version))
+        places.carry_out(
+            ctx, Where(context, url, file, override, local), lambda place: actions().docs(place, name, version), local
+        )
 
 
 def _add_changing(plugins: typer.Typer, places: _Places) -> None:
@@ -142,13 +174,16 @@ def _add_changing(plugins: typer.Typer, places: _Places) -> None:
         file: File = None,
         url: Url = None,
         context: ContextName = None,
+        local: Local = False,
         override: Override = None,
     ) -> None:
-        """Install a plug-in: on every worker of a cluster (--url, --context), else in the folder of --file."""
+        """Install a plug-in on every worker of a cluster, or in a folder of this machine (--file, --local)."""
         from spark_connect_rt.ports.plugin_installs import WantedPlugin
 
         wanted = WantedPlugin(source, sha512, name, version)
-        places.carry_out(ctx, (context, url), (file, override), lambda place: actions().install(place, wanted))
+        places.carry_out(
+            ctx, Where(context, url, file, override, local), lambda place: actions().install(place, wanted)
+        )
 
     @plugins.command()
     def remove(
@@ -158,10 +193,13 @@ def _add_changing(plugins: typer.Typer, places: _Places) -> None:
         file: File = None,
         url: Url = None,
         context: ContextName = None,
+        local: Local = False,
         override: Override = None,
     ) -> None:
-        """Remove an installed plug-in; from a cluster (--url, --context) only while no connector of it uses it."""
-        places.carry_out(ctx, (context, url), (file, override), lambda place: actions().remove(place, name, version))
+        """Remove an installed plug-in; from a cluster only while none of its connectors uses it."""
+        places.carry_out(
+            ctx, Where(context, url, file, override, local), lambda place: actions().remove(place, name, version), local
+        )
 
 
 def _add_search(plugins: typer.Typer, act: Act) -> None:

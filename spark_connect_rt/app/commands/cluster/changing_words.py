@@ -21,7 +21,7 @@ DiffWords = Annotated[
 Changes = Annotated[list[str], typer.Argument(metavar="setting=value...", help="setting- removes one.")]
 File = Annotated[str | None, typer.Option("--filename", "-f", help="A file with one connector; - for standard input.")]
 State = Annotated[str | None, typer.Option("--state", help="RUNNING, PAUSED or STOPPED.")]
-Condition = Annotated[str, typer.Option("--for", help="state=STATE (with its tasks), connector=STATE, or delete.")]
+Condition = Annotated[str, typer.Option("--for", help="state=STATE (tasks, too), connector=STATE, create or delete.")]
 Timeout = Annotated[float, typer.Option("--timeout", min=0, help="Seconds.")]
 
 
@@ -135,7 +135,7 @@ def _add_steering(cli: typer.Typer) -> None:
     def wait(
         session: Session, names: SomeNames = None, condition: Condition = "state=RUNNING", timeout: Timeout = 60.0
     ) -> int:
-        """Wait until connectors are in a state. Exit code 5: the time is up."""
+        """Wait until connectors are in a state. Exit code 5: the time is up; 4: there is no such connector."""
         from spark_connect_rt.app.cluster import steering
         from spark_connect_rt.errors import BadRequestError
 

@@ -158,6 +158,7 @@ def test_offsets_topics_plugins_and_loggers(three: StandInCluster, connectrt: Co
     assert connectrt("get", "topics", "-o", "name").lines == ["a b t1", "a b t2"]
     assert connectrt("get", "plugins", "-l", "type=source", "-o", "name").lines == [CLASS]
     assert connectrt("get", "plugins", "FileStreamSourceConnector", "-o", "name").lines == [CLASS]
+    assert connectrt("get", "plugins", "*FileStream*", "-o", "name").lines == [CLASS]  # both of its names match
     assert connectrt("get", "loggers").lines[1].split() == ["root", "INFO", "-"]
 
 

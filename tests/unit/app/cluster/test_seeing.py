@@ -211,19 +211,21 @@ ROW = {"name": "bad", "type": "sink", "state": "RUNNING", "tasks": {"RUNNING": 1
 
 def test_top_writes_once_where_nobody_looks(cluster: StandInCluster, connectrt: Commands) -> None:
     cluster.admin["/admin/overview"] = {
-        "connectors": [ROW | {"abnormal": True, "why": "task 1 failed", "records_per_second": 12.0}],
+        "connectors": [
+            ROW | {"aggregate": "DEGRADED", "abnormal": True, "why": "task 1 failed", "records_per_second": 12.0}
+        ],
         "total": 40,
         "matching": 1,
-        "counts": {"RUNNING": 39, "FAILED": 1, "abnormal": 1, "PAUSED": 0},
+        "counts": {"RUNNING": 39, "DEGRADED": 1, "abnormal": 1, "PAUSED": 0},
         "records_per_second": 1000.0,
         "unanswered": [{"worker_id": "w2", "why": "away"}],
     }
     cluster.admin["/admin/overview"]["connectors"].append({"name": "good", "state": "RUNNING", "tasks": {"RUNNING": 1}})
     head, header, row, good = connectrt("top").lines
     assert good.split() == ["good", "-", "RUNNING", "1/1", "-", "-", "-", "-"]
-    assert head.endswith("40 connectors, 39 RUNNING, 1 FAILED, 1 abnormal, 1,000 records/s; 1 worker(s) do not answer")
+    assert head.endswith("40 connectors, 1 DEGRADED, 39 RUNNING, 1 failing, 1,000 records/s; no answer from 1 worker")
     assert header.split() == ["NAME", "TYPE", "STATE", "TASKS", "RECORDS/S", "LAG", "ERRORS", "WHY"]
-    assert row == "bad    sink   RUNNING   1/2 (1 failed)   12          7     1        task 1 failed"
+    assert row == "bad    sink   DEGRADED   1/2 (1 failed)   12          7     1        task 1 failed"
 
 
 def test_top_of_java_workers_shows_their_states(cluster: StandInCluster, connectrt: Commands) -> None:
@@ -232,7 +234,7 @@ def test_top_of_java_workers_shows_their_states(cluster: StandInCluster, connect
     cluster.add("bad", tasks="F")
     lines = connectrt("top", "--once").lines
     assert [line.split()[0] for line in lines[2:]] == ["bad", "good"]
-    assert "2 connectors, 2 RUNNING, 1 abnormal" in lines[0]
+    assert "2 connectors, 1 FAILED, 1 RUNNING, 1 failing" in lines[0]
 
 
 def test_the_screen_of_top_is_no_wider_and_no_higher_than_the_terminal() -> None:
@@ -272,7 +274,7 @@ def test_preview_shows_each_stage(cluster: StandInCluster, connectrt: Commands) 
         'record 1\n  polled: t-0\n    key: null\n    value: {"a":1}\n    header h: 2\n  transforms.same: as before\n'
         '  transforms.up: t-0\n    key: null\n    value: {"a":2}\n  converted: as before (value 7 bytes)\n'
         'record 2\n  polled: t-0\n    key: null\n    value: {"a":1}\n    header h: 2\n  transforms.up: dropped\n'
-        "2 record(s) in 1.2 s; ended: records\n"
+        "2 records in 1.2 s; stopped: record limit reached\n"
     )
     answer["records"] = [{"stages": failed}]
     ended = connectrt("preview", "orders")
@@ -374,7 +376,7 @@ def test_replays_are_tried_asked_for_and_waited_for(cluster: StandInCluster, con
     patch.write_text('[{"op": "replace", "path": "/value", "value": 1}]')
     ended = connectrt("dlq", "replay", "orders", "0/1", "0/2", "--patch", str(patch), "--stage", "PUT", "--rate", "5")
     assert ended.code == 1
-    assert ended.out == 'dlq-0@1 -> t\n    key: null\n  - value: "a"\n  + value: {"a":1}\n2 letter(s)\n'
+    assert ended.out == 'dlq-0@1 -> t\n    key: null\n  - value: "a"\n  + value: {"a":1}\n2 letters\n'
     assert cluster.bodies[-1] == {
         "connector": "orders",
         "target": "topic",
@@ -393,7 +395,7 @@ def test_replays_are_tried_asked_for_and_waited_for(cluster: StandInCluster, con
     cluster.admin["POST /admin/dead-letters/delete"] = {"topic": "dlq", "deleted": 3, "up_to": {"0": 3}}
     assert connectrt("dlq", "delete", "orders").code == 1
     assert connectrt("dlq", "delete", "dlq", "--topic", "--yes").out == (
-        "topic dlq: 3 letter(s) of dlq deleted; the first that stay: 0/3\n"
+        "topic dlq: 3 letters of dlq deleted; first remaining: 0/3\n"
     )
     assert cluster.bodies[-1] == {"topic": "dlq"}
 
@@ -428,3 +430,12 @@ def test_completion_stays_silent_when_nobody_answers(cluster: StandInCluster, co
 
     cluster.before_answer = down
     assert connectrt.completed("connectrt pause o") == []
+
+
+def test_a_preview_without_records_says_where_they_are(cluster: StandInCluster, connectrt: Commands) -> None:
+    answer = {"records": [], "ended": "time", "error": None, "seconds": 30.5}
+    cluster.admin["POST /admin/preview"] = lambda *_: (200, answer)
+    ended = connectrt("preview", "orders")
+    assert ended.out == "0 records in 30.5 s; stopped: time limit\n"
+    assert ended.err == "nothing new behind the stored offsets; --from start shows records from the beginning\n"
+    assert connectrt("preview", "orders", "--from", "start").err == ""
