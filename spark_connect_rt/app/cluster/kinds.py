@@ -25,6 +25,7 @@ from spark_connect_rt.errors import BadRequestError, NotFoundError
 from spark_connect_rt.planning.overview.aggregate import aggregate_rank
 
 OVERVIEW_PAGE = 2_000
+_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 _CALM = aggregate_rank("RESTARTING")  # all but FAILED and DEGRADED stand by name
 
 
@@ -154,12 +155,18 @@ def _loggers(session: Session, asked: Asked) -> Sequence[Item]:
 
 
 def _letters(session: Session, asked: Asked) -> Sequence[Item]:
-    if not asked.words:
-        raise BadRequestError("get dead-letters needs the name of a connector")
     found: list[Item] = []
-    for name in names_of(session, asked.words, asked.terms):
+    for name in _with_letters(session, asked):
         found += session.ask(management_calls.letters(filters={"connector": name}, limit=asked.limit))["letters"]
     return found
+
+
+def _with_letters(session: Session, asked: Asked) -> list[str]:
+    """Return the connectors that are named, else all that write dead letters."""
+    if asked.words:
+        return names_of(session, asked.words, asked.terms)
+    rows = rows_of(session, (), asked.terms)
+    return [row["name"] for row in rows if row["config"].get(_LETTER_TOPIC)]
 
 
 def _events(session: Session, asked: Asked) -> Sequence[Item]:
@@ -335,13 +342,19 @@ def kind_of(word: str) -> Kind:
     """Return the kind that a word means. Raises BadRequestError."""
     found = find_kind(word)
     if found is None:
-        raise BadRequestError(f"get what? {word} is none of {', '.join(kind.name for kind in KINDS)}")
+        raise BadRequestError(f"get what? {word} is not one of {', '.join(kind.name for kind in KINDS)}")
     return found
 
 
 def find_kind(word: str) -> Kind | None:
     """Return the kind that a word means, in the singular and short, too; None: it means none."""
-    return next((kind for kind in KINDS if word.lower() in (kind.name, *kind.aliases)), None)
+    plain = _plain(word)
+    return next((kind for kind in KINDS if plain in map(_plain, (kind.name, *kind.aliases))), None)
+
+
+def _plain(word: str) -> str:
+    """Return a word as ``plug-ins``, ``Plugins`` and ``plugins`` have it in common."""
+    return word.lower().replace("-", "").replace("_", "")
 
 
 def _megabytes(size: Any) -> str | None:

@@ -85,7 +85,7 @@ def _stopped(session: Session, name: str, wanted: bool) -> Iterator[None]:
 
 def _wanted(file: str | None, pair: tuple[str | None, str | None]) -> list[dict[str, Any]]:
     if (file is None) == (pair == (None, None)):
-        raise BadRequestError("offsets set NAME FILE, or --partition JSON --offset JSON")
+        raise BadRequestError("offsets set NAME -f FILE, or --partition JSON --offset JSON")
     if file is None:
         partition, offset = (
             _object(text, option) for text, option in zip(pair, ("--partition", "--offset"), strict=True)

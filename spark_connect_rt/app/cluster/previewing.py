@@ -25,14 +25,25 @@ _ENDS = {
 _SHOWN = 300  # characters of a key or value
 
 
-def preview(session: Session, word: str, options: Mapping[str, Any], offsets: str | None, output: Output) -> int:
-    """Have a connector (by name, or as a file has it) started without a trace; show its records stage by stage."""
+def preview(
+    session: Session,
+    word: str | None,
+    file: str | None,
+    options: Mapping[str, Any],
+    offsets: str | None,
+    output: Output,
+) -> int:
+    """Have a connector started without a trace, and show its records stage by stage.
+
+    ``file``: the connector's; else ``word`` is a connector's name, or a file where there is one of that name.
+    """
     wanted: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
-    if word == "-" or Path(word).is_file():
-        document = read_one(word)
+    named = word or ""
+    if file is not None or named == "-" or Path(named).is_file():
+        document = read_one(file or named)
         wanted |= {"name": document.name, "config": dict(document.config)}
     else:
-        wanted["name"] = word
+        wanted["name"] = named
     if offsets is not None:
         wanted |= {"from": "given", "offsets": read_offsets(offsets)}
     answer = session.ask(management_calls.preview(wanted))

@@ -21,27 +21,27 @@ from spark_connect_rt.errors import ConnectError
 
 Act = Callable[[Path | None, Sequence[str] | None, Callable[[Mapping[str, str]], int]], object]
 
-File = Annotated[Path | None, typer.Option("--file", "-f", help="The worker's properties file.")]
+File = Annotated[Path | None, typer.Option("--file", "-f", help="A worker's properties file: act on this machine.")]
 ListFile = Annotated[Path | None, typer.Argument(help="The worker's properties file.")]
 Url = Annotated[
-    str | None, typer.Option("--url", help="Addresses of running workers: they are asked, or do it with their group.")
+    str | None, typer.Option("--url", help="Addresses of workers, separated by commas; wins over the context's.")
 ]
 Local = Annotated[
     bool, typer.Option("--local", help="Act on this machine's folders, though there is a current context.")
 ]
 Override = Annotated[list[str] | None, typer.Option("--set", help="name=value, wins over the file; repeatable.")]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
-Check = Annotated[bool, typer.Option("--check", help="Import each one, too: this finds what metadata cannot tell.")]
+Check = Annotated[bool, typer.Option("--check", help="Import each plug-in, too, to find what metadata does not show.")]
 Source = Annotated[str, typer.Argument(help="group:artifact:version, path or URL (.zip .tgz .jar .whl), requirement.")]
-Sha512 = Annotated[str, typer.Option("--sha512", help="What the file's SHA-512 must be.")]
-AsName = Annotated[str, typer.Option("--name", help="Instead of the name that the source says.")]
-AsVersion = Annotated[str, typer.Option("--version", help="Instead of the version that the source says.")]
-Name = Annotated[str, typer.Argument(help="As it was installed.")]
-Version = Annotated[str, typer.Argument(help="As it was installed.")]
+Sha512 = Annotated[str, typer.Option("--sha512", help="The SHA-512 checksum that the file must have.")]
+AsName = Annotated[str, typer.Option("--name", help="Replaces the name of the source.")]
+AsVersion = Annotated[str, typer.Option("--version", help="Replaces the version of the source.")]
+Name = Annotated[str, typer.Argument(help="As plugins list shows it.")]
+Version = Annotated[str, typer.Argument(help="As plugins list shows it.")]
 PluginName = Annotated[str, typer.Argument(help="Class name or alias of any kind of plug-in.")]
-PluginVersion = Annotated[str, typer.Option("--version", help="Of the plug-in; none: the newest.")]
+PluginVersion = Annotated[str, typer.Option("--version", help="Version of the plug-in; default: the newest.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Write nothing.")]
-Words = Annotated[list[str], typer.Argument(help="What to look for: a name, a system.")]
+Words = Annotated[list[str], typer.Argument(help="What to search for: a name or a system.")]
 
 
 REQUEST_LIMIT_S = 1_800.0  # of an install: large archives, many workers
@@ -99,7 +99,7 @@ class _Places:
 def add_plugin_commands(cli: typer.Typer, act: Act) -> None:
     """Add the group of words; ``act`` reads the file, runs, turns errors into exit codes."""
     plugins = typer.Typer(
-        cls=_OrFile, help="Plug-ins: listed, explained, found, installed, removed.", no_args_is_help=True
+        cls=_OrFile, help="List, describe, search, install and remove plug-ins.", no_args_is_help=True
     )
     cli.add_typer(plugins, name="plugins")
     places = _Places(act)
@@ -120,10 +120,9 @@ def _add_reading(plugins: typer.Typer, places: _Places) -> None:
         as_json: AsJson = False,
         override: Override = None,
     ) -> None:
-        """List the plug-ins a worker has, and what is wrong with the broken ones (then exit code 1)."""
-        places.carry_out(
-            ctx, Where(context, url, file, override, local), lambda place: actions().show(place, check, as_json)
-        )
+        """List the plug-ins of a worker. Exit code 1: some are broken; each is listed with the reason."""
+        where = Where(context, url, file, override, local)
+        places.carry_out(ctx, where, lambda place: actions().show(place, check, as_json))
 
     @plugins.command()
     def describe(
@@ -138,13 +137,8 @@ def _add_reading(plugins: typer.Typer, places: _Places) -> None:
         override: Override = None,
     ) -> None:
         """Show the settings of a plug-in as a table."""
-        places.carry_out(
-            ctx,
-            (context, url),
-            (file, override),
-            lambda place: actions().describe(place, name, version, as_json),
-            local,
-        )
+        where = Where(context, url, file, override, local)
+        places.carry_out(ctx, where, lambda place: actions().describe(place, name, version, as_json))
 
     @plugins.command()
     def docs(
@@ -158,9 +152,8 @@ def _add_reading(plugins: typer.Typer, places: _Places) -> None:
         override: Override = None,
     ) -> None:
         """Write the settings of a plug-in as a page of Markdown."""
-        places.carry_out(
-            ctx, Where(context, url, file, override, local), lambda place: actions().docs(place, name, version), local
-        )
+        where = Where(context, url, file, override, local)
+        places.carry_out(ctx, where, lambda place: actions().docs(place, name, version))
 
 
 def _add_changing(plugins: typer.Typer, places: _Places) -> None:
@@ -181,9 +174,8 @@ def _add_changing(plugins: typer.Typer, places: _Places) -> None:
         from spark_connect_rt.ports.plugin_installs import WantedPlugin
 
         wanted = WantedPlugin(source, sha512, name, version)
-        places.carry_out(
-            ctx, Where(context, url, file, override, local), lambda place: actions().install(place, wanted)
-        )
+        where = Where(context, url, file, override, local)
+        places.carry_out(ctx, where, lambda place: actions().install(place, wanted))
 
     @plugins.command()
     def remove(
@@ -197,20 +189,19 @@ def _add_changing(plugins: typer.Typer, places: _Places) -> None:
         override: Override = None,
     ) -> None:
         """Remove an installed plug-in; from a cluster only while none of its connectors uses it."""
-        places.carry_out(
-            ctx, Where(context, url, file, override, local), lambda place: actions().remove(place, name, version), local
-        )
+        where = Where(context, url, file, override, local)
+        places.carry_out(ctx, where, lambda place: actions().remove(place, name, version))
 
 
 def _add_search(plugins: typer.Typer, act: Act) -> None:
     @plugins.command("sync-manifests")
     def sync_manifests(file: File = None, dry_run: DryRun = False, override: Override = None) -> None:
-        """Write the service files that jars in the folders of plugin.path lack, for plugin.discovery=service_load."""
+        """Write the service files that jars in plugin.path lack, for plugin.discovery=service_load."""
         act(file, override, lambda settings: actions().sync_manifests(settings, dry_run))
 
     @plugins.command()
     def search(words: Words, as_json: AsJson = False) -> None:
-        """Look for connectors on Maven Central; where it cannot be asked, in a list of well-known ones."""
+        """Search Maven Central for connectors; without a connection, a list of well-known ones."""
         act(None, None, lambda settings: actions().search(" ".join(words), as_json))
 
 

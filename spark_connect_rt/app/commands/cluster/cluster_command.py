@@ -20,7 +20,7 @@ ContextName = Annotated[
     str | None,
     typer.Option(
         "--context",
-        help="A context of the file; none: the current one.",
+        help="A context of the configuration file; default: the current context.",
         show_default=False,
         autocompletion=context_names,
     ),
@@ -32,9 +32,7 @@ Url = Annotated[
     ),
 ]
 
-Note = Annotated[
-    str | None, typer.Option("--note", help="Why: it stands in the history of changes.", show_default=False)
-]
+Note = Annotated[str | None, typer.Option("--note", help="A note for the history of changes.", show_default=False)]
 
 
 def changing(act: Callable[..., int | None]) -> Callable[..., None]:

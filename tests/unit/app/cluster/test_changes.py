@@ -295,3 +295,26 @@ def test_wait_until_a_connector_is_created(several: StandInCluster, connectrt: C
     assert connectrt("wait", "late", "--for", "create", "--timeout", "10").out == "connector late condition met\n"
     assert sum(connectrt.slept) == 4.5
     assert connectrt("wait", "never", "--for", "create", "--timeout", "3").code == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "same"),
+    [
+        ("offset get", "offsets get"),
+        ("logger get", "loggers get"),
+        ("event", "events"),
+        ("dead-letters status", "dlq status"),
+        ("context current-context", "config current-context"),
+        ("plugin list --local --json", "plugins list --local --json"),
+        ("get connector", "get connectors"),
+        ("get plug-ins", "get plugin"),
+        ("get DeadLetters", "get dead-letters"),
+        ("describe Connectors b", "describe connector b"),
+    ],
+)
+def test_words_and_kinds_are_known_in_singular_and_plural(
+    several: StandInCluster, connectrt: Commands, words: str, same: str
+) -> None:
+    one, other = connectrt(*words.split()), connectrt(*same.split())
+    assert (one.code, one.out) == (other.code, other.out)
+    assert one.code != 2

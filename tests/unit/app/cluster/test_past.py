@@ -151,6 +151,9 @@ def test_offsets_are_set_and_reset_of_a_stopped_connector(cluster: StandInCluste
     file = connectrt.folder / "o.json"
     file.write_text(json.dumps({"offsets": cluster.connectors["x"]["offsets"]}))
     assert connectrt("offsets", "set", "x", str(file)).out == "connector x: nothing would change\n"
+    assert connectrt("offsets", "set", "x", "-f", str(file)).out == "connector x: nothing would change\n"
+    assert connectrt("offsets", "set", "x", "-f", "-", input=file.read_text()).code == 0
+    assert connectrt("offsets", "set", "x", str(file), "-f", str(file)).code == 2
     assert connectrt("offsets", "set", "x").code == 2
     assert connectrt("offsets", "set", "x", "--partition", "{", "--offset", "1").code == 2
     assert connectrt("offsets", "reset", "x", "--dry-run").out.startswith("connector x\n  - ")

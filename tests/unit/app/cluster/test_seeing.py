@@ -282,8 +282,12 @@ def test_preview_shows_each_stage(cluster: StandInCluster, connectrt: Commands) 
     assert "  converted: no schema\n" in ended.out
     file = connectrt.folder / "c.json"
     file.write_text('{"name": "n", "connector.class": "X"}')
-    connectrt("preview", str(file))
-    assert cluster.bodies[-1]["config"] == {"name": "n", "connector.class": "X"}
+    for words in ([str(file)], ["-f", str(file)]):
+        cluster.bodies.clear()
+        connectrt("preview", *words)
+        assert cluster.bodies[-1]["config"] == {"name": "n", "connector.class": "X"}
+    assert connectrt("preview").code == 2
+    assert connectrt("preview", "orders", "-f", str(file)).code == 2
 
 
 def test_check_says_what_to_change(cluster: StandInCluster, connectrt: Commands) -> None:
@@ -306,6 +310,8 @@ def test_check_says_what_to_change(cluster: StandInCluster, connectrt: Commands)
     assert ended.code == 1
     assert ended.out == ("ok       validation: valid\nPROBLEM  host [url]: no answer\n         -> correct url\n")
     assert cluster.bodies[-1] == {"config": {"name": "n", "connector.class": "X"}, "name": "n"}
+    assert connectrt("check", "-f", str(file)).out == ended.out
+    assert (connectrt("check").code, connectrt("check", str(file), "-f", str(file)).code) == (2, 2)
     answer["ok"] = True
     assert connectrt("check", str(file)).code == 0
 
@@ -359,6 +365,19 @@ def test_dead_letters_are_paged_filtered_and_shown(cluster: StandInCluster, conn
     assert connectrt("dlq", "show", "orders", "0/99").code == 4
     assert connectrt("dlq", "show", "orders", "x").code == 2
     assert connectrt("dlq", "list").code == 2
+
+
+def test_dead_letters_of_every_connector_that_has_a_topic(
+    cluster: StandInCluster, connectrt: Commands
+) -> None:
+    for name, topic in (("a", "dlq-a"), ("b", ""), ("c", "dlq-c")):
+        cluster.add(name, kind="sink", errors_deadletterqueue_topic_name=topic)
+    cluster.admin["/admin/dead-letters"] = lambda query, _: (
+        200,
+        {"topic": "t", "letters": [letter(7, connector_name=query["connector"])], "next": None},
+    )
+    assert [line.split()[3] for line in connectrt("get", "dead-letters").lines[1:]] == ["a", "c"]
+    assert connectrt("get", "dead-letters", "b", "-o", "name").lines == ["dlq-0-7"]
 
 
 def test_replays_are_tried_asked_for_and_waited_for(cluster: StandInCluster, connectrt: Commands) -> None:
