@@ -367,9 +367,7 @@ def test_dead_letters_are_paged_filtered_and_shown(cluster: StandInCluster, conn
     assert connectrt("dlq", "list").code == 2
 
 
-def test_dead_letters_of_every_connector_that_has_a_topic(
-    cluster: StandInCluster, connectrt: Commands
-) -> None:
+def test_dead_letters_of_every_connector_that_has_a_topic(cluster: StandInCluster, connectrt: Commands) -> None:
     for name, topic in (("a", "dlq-a"), ("b", ""), ("c", "dlq-c")):
         cluster.add(name, kind="sink", errors_deadletterqueue_topic_name=topic)
     cluster.admin["/admin/dead-letters"] = lambda query, _: (
