@@ -183,7 +183,10 @@ def check_lines(answer: Mapping[str, Any]) -> list[CheckLine]:
 
 
 def plugins_report() -> Call[Json]:
-    """Ask for all plug-ins, the broken ones, and those that were installed, with their state on each worker."""
+    """Ask for all plug-ins, the broken ones, and those that were installed, with their state on each worker.
+
+    A plug-in's ``description`` is one sentence, empty where nothing is known.
+    """
     return Call("GET", "/admin/plugins")
 
 

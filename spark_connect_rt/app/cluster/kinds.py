@@ -21,6 +21,7 @@ from spark_connect_rt.app.cluster.session import Session
 from spark_connect_rt.app.cluster.tables import Column, Item, compact, count_text, rate_text, time_text
 from spark_connect_rt.app.cluster.terminal import state_style
 from spark_connect_rt.client import calls, management_calls
+from spark_connect_rt.client.refusals import RefusedError
 from spark_connect_rt.errors import BadRequestError, NotFoundError
 from spark_connect_rt.planning.overview.aggregate import aggregate_rank
 
@@ -120,7 +121,12 @@ def _workers(session: Session, asked: Asked) -> Sequence[Item]:
 def _plugins(session: Session, asked: Asked) -> Sequence[Item]:
     found = session.ask(calls.plugins(connectors_only=False))
     terms = [term for term in asked.terms if term.field == "type"]
-    chosen = [one for one in found if all(term.holds({**one, "state": "", "tasks": []}) for term in terms)]
+    about = plugin_sentences(session)
+    chosen = [
+        {**plugin, "description": about.get(plugin["class"], "")}
+        for plugin in found
+        if all(term.holds({**plugin, "state": "", "tasks": []}) for term in terms)
+    ]
     if not asked.words:
         return chosen
     by_name: dict[str, list[int]] = {}
@@ -130,6 +136,19 @@ def _plugins(session: Session, asked: Asked) -> Sequence[Item]:
     # A pattern may match both names of a class: each plug-in is listed once.
     meant = dict.fromkeys(index for name in _known("plug-in", asked.words, list(by_name)) for index in by_name[name])
     return [chosen[index] for index in meant]
+
+
+def plugin_sentences(session: Session) -> dict[str, str]:
+    """Return class -> what the plug-in does, of those that say so; nothing from a worker that does not tell."""
+    try:
+        report = session.ask_if_served(management_calls.plugins_report())
+    except RefusedError:  # the worker serves it to others only
+        return {}
+    return {
+        plugin["class"]: plugin["description"]
+        for plugin in (report or {}).get("plugins", ())
+        if plugin.get("description")
+    }
 
 
 def _offsets(session: Session, asked: Asked) -> Sequence[Item]:
@@ -256,6 +275,7 @@ KINDS = (
             Column("CLASS", lambda one: one["class"]),
             Column("TYPE", lambda one: one["type"]),
             Column("VERSION", lambda one: one.get("version")),
+            Column("ABOUT", lambda one: one.get("description"), limit=100),
         ),
         key=lambda one: str(one["class"]),
         aliases=("plugin", "p"),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spark_connect_rt.app.cluster.describing.connector_screen import describe_connector, show_task
 from spark_connect_rt.app.cluster.describing.parts import field, figures, heading, section, trace_lines
 from spark_connect_rt.app.cluster.differences import shown_config
-from spark_connect_rt.app.cluster.kinds import Asked, find_kind, kind_of
+from spark_connect_rt.app.cluster.kinds import Asked, find_kind, kind_of, plugin_sentences
 from spark_connect_rt.app.cluster.session import Session
 from spark_connect_rt.app.cluster.showing import show_data
 from spark_connect_rt.app.cluster.tables import Output, compact, time_text
@@ -91,6 +91,8 @@ def _plugin(session: Session, name: str, output: Output) -> None:
     if show_data(session, settings, output):
         return
     heading(session, "Plug-in", name)
+    if about := _sentence(name, plugin_sentences(session)):
+        field(session, "About", about)
     group: Any = ""
     for setting in settings:
         if setting.get("group") != group:
@@ -101,3 +103,12 @@ def _plugin(session: Session, name: str, output: Output) -> None:
         session.terminal.line(f"  {setting['name']} ({about})")
         if setting.get("documentation"):
             field(session, "", setting["documentation"], indent=6)
+
+
+def _sentence(name: str, sentences: Mapping[str, str]) -> str:
+    """Return the sentence of a plug-in that is named by its class, its short name, or that without its kind."""
+    for java_class, sentence in sentences.items():
+        short = java_class.rpartition(".")[2]
+        if name in (java_class, short, short.removesuffix("Connector"), short.removesuffix("Converter")):
+            return sentence
+    return ""

@@ -11,7 +11,7 @@ from spark_connect_rt.app.cluster.tables import Output
 from spark_connect_rt.app.commands.cluster.cluster_command import changing, command
 from spark_connect_rt.app.commands.cluster.completion import (
     connector_names,
-    described_kinds,
+    described,
     logger_names,
     names_of_kind,
     task_names,
@@ -31,9 +31,7 @@ from spark_connect_rt.app.commands.cluster.reading_words import PANEL
 
 What = Annotated[
     str,
-    typer.Argument(
-        metavar="[KIND]", help="connector (the default), task, worker or plugin.", autocompletion=described_kinds
-    ),
+    typer.Argument(metavar="[KIND]", help="connector (the default), task, worker or plugin.", autocompletion=described),
 ]
 Thing = Annotated[
     str | None, typer.Argument(metavar="NAME", help="Its name; of a task NAME/0.", autocompletion=names_of_kind)

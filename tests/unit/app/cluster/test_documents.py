@@ -159,9 +159,7 @@ def test_kubernetes_documents_of_other_kinds_are_skipped_by_name(caplog: pytest.
         f"apiVersion: v1\nkind: List\nitems:\n- {json.dumps(yaml.safe_load(STRIMZI))}\n",
         json.dumps({"kind": "KafkaConnectorList", "items": [yaml.safe_load(STRIMZI)]}),
         json.dumps({"kind": "ConfigMap", "metadata": {}, "data": {"s.yaml": STRIMZI, "worker.properties": "a=b"}}),
-        json.dumps(
-            {"kind": "ConfigMap", "data": {"s.json": '{"name": "s", "connector.class": "X"}', "x.yaml": "a: 1"}}
-        ),
+        json.dumps({"kind": "ConfigMap", "data": {"s.json": '{"name": "s", "connector.class": "X"}', "x.json": "{"}}),
         json.dumps({"kind": "ConfigMap", "data": {"s.properties": "name=s\nconnector.class=X\n", "README": "{"}}),
         json.dumps({"s": {"info": {"name": "s", "config": {"connector.class": "X"}, "tasks": [], "type": "source"}}}),
     ],

@@ -10,7 +10,7 @@ import httpx
 import pytest
 import yaml
 
-from tests.support.stand_in_cluster import CLASS, StandInCluster
+from tests.support.stand_in_cluster import CLASS, StandInCluster, refused
 from tests.unit.app.cluster.conftest import Commands
 
 
@@ -158,6 +158,15 @@ def test_offsets_topics_plugins_and_loggers(three: StandInCluster, connectrt: Co
     assert connectrt("get", "topics", "-o", "name").lines == ["a b t1", "a b t2"]
     assert connectrt("get", "plugins", "-l", "type=source", "-o", "name").lines == [CLASS]
     assert connectrt("get", "plugins", "FileStreamSourceConnector", "-o", "name").lines == [CLASS]
+    assert connectrt("get", "plugins").lines[0].split() == ["CLASS", "TYPE", "VERSION", "ABOUT"]
+    about = [{"class": CLASS, "description": "Reads lines of a file."}, {"class": "x"}]
+    three.admin["/admin/plugins"] = {"plugins": about}
+    assert [line.split(maxsplit=3)[3] for line in connectrt("get", "plugins").lines[1:]] == [
+        "Reads lines of a file.",
+        "-",
+    ]
+    three.admin["/admin/plugins"] = refused(403, "not from here")
+    assert connectrt("get", "plugins").lines[1].split()[3] == "-"
     assert connectrt("get", "plugins", "*FileStream*", "-o", "name").lines == [CLASS]  # both of its names match
     assert connectrt("get", "loggers").lines[1].split() == ["root", "INFO", "-"]
 

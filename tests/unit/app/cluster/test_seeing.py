@@ -131,6 +131,10 @@ def test_describe_task_worker_and_plugin(cluster: StandInCluster, connectrt: Com
         "  file (string, high, required)",
         "      Source filename.",
     ]
+    sentence = "Reads lines of text from a file."
+    cluster.admin["/admin/plugins"] = {"plugins": [{"class": CLASS, "description": sentence}]}
+    for name in (CLASS, "FileStreamSourceConnector", "FileStreamSource"):
+        assert connectrt("describe", "plugin", name).lines[1] == f"About:      {sentence}"
     assert connectrt("describe", "task", "orders/9").code == 4
     assert connectrt("describe", "t", "orders/1").code == 0
     assert connectrt("describe", "pod", "x").code == 2
@@ -427,6 +431,11 @@ def test_replays_are_tried_asked_for_and_waited_for(cluster: StandInCluster, con
         ("connectrt get tasks", "orders/", ["orders/0"]),
         ("connectrt get c --context", "p", ["prod"]),
         ("connectrt describe", "tas", ["task"]),
+        ("connectrt describe", "or", ["orders", "orders-2"]),
+        ("connectrt preview", "z", ["zz"]),
+        ("connectrt offsets set", "z", ["zz"]),
+        ("connectrt offset set", "z", ["zz"]),
+        ("connectrt wait", "z", ["zz"]),
         ("connectrt loggers set", "r", ["root"]),
         ("connectrt config use-context", "p", ["prod"]),
         ("connectrt", "resu", ["resume"]),
