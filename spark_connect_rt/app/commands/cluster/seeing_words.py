@@ -31,10 +31,15 @@ from spark_connect_rt.app.commands.cluster.reading_words import PANEL
 
 What = Annotated[
     str,
-    typer.Argument(metavar="[KIND]", help="connector (the default), task, worker or plugin.", autocompletion=described),
+    typer.Argument(
+        metavar="[KIND]",
+        help="connector (the default), task, worker or plugin.",
+        autocompletion=described,
+    ),
 ]
 Thing = Annotated[
-    str | None, typer.Argument(metavar="NAME", help="Its name; of a task NAME/0.", autocompletion=names_of_kind)
+    str | None,
+    typer.Argument(metavar="[NAME]", help="Its name; of a task NAME/0.", autocompletion=names_of_kind),
 ]
 Logged = Annotated[
     str, typer.Argument(metavar="NAME[/TASK]", help="A connector, or one task.", autocompletion=task_names)
