@@ -122,7 +122,7 @@ def _plugins(session: Session, asked: Asked) -> Sequence[Item]:
     found = session.ask(calls.plugins(connectors_only=False))
     terms = [term for term in asked.terms if term.field == "type"]
     about = plugin_sentences(session)
-    chosen = [
+    chosen: list[Item] = [
         {**plugin, "description": about.get(plugin["class"], "")}
         for plugin in found
         if all(term.holds({**plugin, "state": "", "tasks": []}) for term in terms)
