@@ -16,12 +16,13 @@ from spark_connect_rt.errors import ConnectError
 
 WORDS = ("worker", "standalone", "submit")
 JOB = "connectrt.job"
-QUICK = (["get"], ["describe"])  # the words that quick_words.py may run
+QUICK = frozenset({"get", "describe", "pause", "resume", "stop", "restart", "wait", "logs"})
+"""The words that quick_words.py may run."""
 
 
 def main() -> None:
     """Run the command line; exits the process."""
-    if sys.argv[1:2] in QUICK:
+    if not QUICK.isdisjoint(sys.argv[1:2]):
         from spark_connect_rt.app.commands.cluster.quick_words import run_quickly
 
         if (code := run_quickly(sys.argv[1:])) is not None:

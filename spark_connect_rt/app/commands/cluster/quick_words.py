@@ -1,4 +1,4 @@
-"""``connectrt get`` and ``describe`` without the command line's library, whose imports cost more than the command.
+"""The everyday words without the command line's library, whose imports cost more than what they do.
 
 Owns which lines are read here: those that every reader understands in the same way. Help, completion and a line with
 a mistake are left to the command line itself, so that a message has one source.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from spark_connect_rt.app.cluster.session import Session, Surroundings, opened, run
@@ -29,9 +30,17 @@ def _limit(text: str) -> int:
     return number
 
 
-def _seconds(text: str) -> float:
+def _interval(text: str) -> float:
+    return _at_least(0.1, text)
+
+
+def _timeout(text: str) -> float:
+    return _at_least(0.0, text)
+
+
+def _at_least(least: float, text: str) -> float:
     number = float(text)
-    if not 0.1 <= number < float("inf"):
+    if not least <= number < float("inf"):
         raise ValueError(text)
     return number
 
@@ -40,8 +49,8 @@ def _seconds(text: str) -> float:
 class QuickWord:
     """One command: how many arguments it takes, and its options.
 
-    ``options``: option -> (parameter, how its text is read). ``switches``: option -> parameter. ``defaults``: what
-    parameters are where a line does not have them.
+    ``options``: option -> (parameter, how its text is read). ``switches``: option -> parameter. A line with another
+    option of the command is not for this reader. ``defaults``: what parameters are where a line does not have them.
     """
 
     act: Act
@@ -64,25 +73,80 @@ def _describe(session: Session, words: Sequence[str], **given: Any) -> int:
     return describe(session, words, **given)
 
 
+def _steer(verb: str, session: Session, words: Sequence[str], dry_run: bool, **many: Any) -> int:
+    from spark_connect_rt.app.cluster import steering
+
+    return steering.steer(session, steering.VERBS[verb], _chosen(words, **many), dry_run)
+
+
+def _restart(session: Session, words: Sequence[str], connector_only: bool, dry_run: bool, **many: Any) -> int:
+    from spark_connect_rt.app.cluster import steering
+
+    return steering.restart(session, _chosen(words, **many), connector_only, dry_run)
+
+
+def _chosen(words: Sequence[str], selection: str | None, failed: bool, all_: bool) -> Any:
+    from spark_connect_rt.app.cluster.steering import Chosen
+
+    return Chosen(words, selection, failed, all_)
+
+
+def _wait(session: Session, words: Sequence[str], condition: str, timeout: float) -> int:
+    from spark_connect_rt.app.cluster import steering
+
+    return steering.wait(session, words, condition, timeout)
+
+
+def _logs(session: Session, words: Sequence[str], **given: Any) -> int:
+    from spark_connect_rt.app.cluster import following
+
+    return following.logs(session, words[0], **given)
+
+
 _CLUSTER: Mapping[str, tuple[str, Reader]] = {"--context": ("context", _text), "--url": ("url", _text)}
 _FORM: Mapping[str, tuple[str, Reader]] = {"--output": ("output", Output), "-o": ("output", Output)}
+_SELECTION: Mapping[str, tuple[str, Reader]] = {"--selector": ("selection", _text), "-l": ("selection", _text)}
+_MANY = {**_CLUSTER, **_SELECTION, "--note": ("note", _text)}
+_MANY_SWITCHES = {"--failed": "failed", "--all": "all_", "--dry-run": "dry_run"}
+_MANY_DEFAULTS = {"selection": None, "failed": False, "all_": False, "dry_run": False}
 QUICK_WORDS: Mapping[str, QuickWord] = {
     "get": QuickWord(
         _get,
         1,
         None,
-        {
-            **_CLUSTER,
-            **_FORM,
-            "--selector": ("selection", _text),
-            "-l": ("selection", _text),
-            "--interval": ("interval", _seconds),
-            "--limit": ("limit", _limit),
-        },
+        {**_CLUSTER, **_FORM, **_SELECTION, "--interval": ("interval", _interval), "--limit": ("limit", _limit)},
         {"--watch": "watch", "-w": "watch"},
         {"output": Output.TABLE, "selection": None, "watch": False, "interval": 2.0, "limit": 100},
     ),
     "describe": QuickWord(_describe, 1, 2, {**_CLUSTER, **_FORM}, {}, {"output": Output.TABLE}),
+    **{
+        verb: QuickWord(partial(_steer, verb), 0, None, _MANY, _MANY_SWITCHES, _MANY_DEFAULTS)
+        for verb in ("pause", "resume", "stop")
+    },
+    "restart": QuickWord(
+        _restart,
+        0,
+        None,
+        _MANY,
+        {**_MANY_SWITCHES, "--connector-only": "connector_only"},
+        {**_MANY_DEFAULTS, "connector_only": False},
+    ),
+    "wait": QuickWord(
+        _wait,
+        1,
+        None,
+        {**_CLUSTER, "--for": ("condition", _text), "--timeout": ("timeout", _timeout)},
+        {},
+        {"condition": "state=RUNNING", "timeout": 60.0},
+    ),
+    "logs": QuickWord(
+        _logs,
+        1,
+        1,
+        {**_CLUSTER, **_FORM, "--tail": ("tail", _limit), "--level": ("level", _text)},
+        {"--follow": "follow", "-f": "follow"},
+        {"tail": 1_000, "level": "", "follow": False, "output": Output.TABLE},
+    ),
 }
 
 
@@ -95,8 +159,8 @@ def run_quickly(line: Sequence[str], around: Surroundings | None = None) -> int 
     if read is None:
         return None
     words, given = read
-    context, url = given.pop("context", None), given.pop("url", None)
-    session = opened(around or Surroundings(), context, url)
+    context, url, note = (given.pop(name, None) for name in ("context", "url", "note"))
+    session = opened(around or Surroundings(), context, url, note)
     return run(session, lambda session: word.act(session, words, **given))
 
 

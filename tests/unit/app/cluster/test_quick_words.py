@@ -11,6 +11,7 @@ import typer
 
 from spark_connect_rt.app.cli import cli
 from spark_connect_rt.app.commands.cluster.quick_words import QUICK_WORDS, read_line, run_quickly
+from spark_connect_rt.app.entry import QUICK
 from tests.support.stand_in_cluster import StandInCluster
 from tests.unit.app.cluster.conftest import Commands
 
@@ -29,7 +30,12 @@ def test_options_and_defaults_are_those_of_the_command_line(word: str) -> None:
     }
     assert {option for option, parameter in whole.items() if parameter.is_flag} == set(quick.switches)
     defaults = {parameter.name: parameter.default for parameter in whole.values()}
-    assert {**quick.defaults, "context": None, "url": None} == defaults
+    of_every_word = {"context": None, "url": None} | ({"note": None} if "note" in defaults else {})
+    assert {**quick.defaults, **of_every_word} == defaults
+
+
+def test_the_entry_knows_the_quick_words() -> None:
+    assert frozenset(QUICK_WORDS) == QUICK
 
 
 @pytest.mark.parametrize(
@@ -46,6 +52,16 @@ def test_options_and_defaults_are_those_of_the_command_line(word: str) -> None:
         "describe orders -o yaml",
         "describe task orders/0",
         "describe pod x",
+        "pause orders",
+        "pause orders --note OPS-1 --dry-run",
+        "resume -l state=RUNNING",
+        "stop --all --dry-run",
+        "stop",
+        "restart --failed --dry-run",
+        "restart orders/1 --dry-run",
+        "wait orders --for connector=running --timeout 0",
+        "wait orders --for colour=red",
+        "logs orders --tail 5",
     ],
 )
 def test_a_line_ends_as_it_does_by_the_whole_command_line(
@@ -59,11 +75,22 @@ def test_a_line_ends_as_it_does_by_the_whole_command_line(
     assert (code, out.getvalue(), err.getvalue()) == (whole.code, whole.out, whole.err)
 
 
+def test_a_note_reaches_the_history_of_changes(cluster: StandInCluster, connectrt: Commands) -> None:
+    cluster.add("orders")
+    assert run_quickly(["pause", "orders", "--note", "OPS-7"], connectrt.surroundings()) == 0
+    assert cluster.headers[-1]["x-connectrt-note"] == "OPS-7"
+
+
 @pytest.mark.parametrize(
     "line",
     [
         "",
-        "pause x",
+        "delete x",
+        "wait",
+        "wait x --timeout -1",
+        "logs",
+        "logs a b",
+        "logs a --tail 0",
         "get",
         "get --help",
         "get connectors -o xml",
