@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from spark_connect_rt._version import CONNECT_VERSION, __version__
 from spark_connect_rt.app.commands.cluster.add_commands import add_cluster_commands
@@ -25,7 +26,30 @@ def _show_version(asked: bool) -> None:
         raise typer.Exit
 
 
-cli = typer.Typer(name="connectrt", no_args_is_help=True, pretty_exceptions_enable=False)
+OTHER_WORDS = {
+    "plugin": "plugins",
+    "plug-in": "plugins",
+    "plug-ins": "plugins",
+    "offset": "offsets",
+    "logger": "loggers",
+    "event": "events",
+    "log": "logs",
+    "dead-letter": "dlq",
+    "dead-letters": "dlq",
+    "context": "config",
+    "contexts": "config",
+}
+"""Singular and plural, and other names, of the groups of words."""
+
+
+class _Words(TyperGroup):
+    """The words of the command line, in the singular and the plural."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return super().get_command(ctx, OTHER_WORDS.get(cmd_name, cmd_name))
+
+
+cli = typer.Typer(name="connectrt", cls=_Words, no_args_is_help=True, pretty_exceptions_enable=False)
 PropertiesFile = Annotated[Path, typer.Argument(help="Worker properties, Java syntax.")]
 QuickstartFile = Annotated[Path | None, typer.Argument(help="Worker properties; none: those that come along.")]
 Version = Annotated[

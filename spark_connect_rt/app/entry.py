@@ -16,10 +16,17 @@ from spark_connect_rt.errors import ConnectError
 
 WORDS = ("worker", "standalone", "submit")
 JOB = "connectrt.job"
+QUICK = frozenset({"get", "describe", "pause", "resume", "stop", "restart", "wait", "logs"})
+"""The words that quick_words.py may run."""
 
 
 def main() -> None:
     """Run the command line; exits the process."""
+    if not QUICK.isdisjoint(sys.argv[1:2]):
+        from spark_connect_rt.app.commands.cluster.quick_words import run_quickly
+
+        if (code := run_quickly(sys.argv[1:])) is not None:
+            sys.exit(code)
     begin_jvm(sys.argv[1:])
     from spark_connect_rt.app.cli import main as run
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from spark_connect_rt.errors import EXIT_PART_FAILED
-from spark_connect_rt.ports.supervision import Part
+
+if TYPE_CHECKING:  # commands on a cluster read these codes, too: they start without the worker's parts
+    from spark_connect_rt.ports.supervision import Part
 
 EXIT_CODES: dict[int, str] = {
     0: "ended in order",
@@ -64,13 +68,13 @@ EXIT_MUST_CHANGE = 26
 EXIT_NOTHING_COMPARED = 28
 EXIT_CANNOT_WRITE = 29
 _OF_PART = {
-    Part.HERDER: EXIT_TICK_CRASHED,
-    Part.SPARK: EXIT_SPARK_FAILED,
-    Part.GROUP: EXIT_OUT_OF_GROUP,
-    Part.REFUSED: EXIT_OUT_OF_GROUP,
+    "HERDER": EXIT_TICK_CRASHED,
+    "SPARK": EXIT_SPARK_FAILED,
+    "GROUP": EXIT_OUT_OF_GROUP,
+    "REFUSED": EXIT_OUT_OF_GROUP,
 }
 
 
 def exit_code_of(part: Part) -> int:
     """Return the exit code of a worker that this part has ended."""
-    return _OF_PART.get(part, EXIT_PART_FAILED)
+    return _OF_PART.get(part.name, EXIT_PART_FAILED)

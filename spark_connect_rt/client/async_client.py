@@ -7,8 +7,6 @@ import json
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-import httpx
-
 from spark_connect_rt.client.calls import Call
 from spark_connect_rt.client.connection import Connection
 from spark_connect_rt.client.exchange import (
@@ -21,6 +19,7 @@ from spark_connect_rt.client.exchange import (
     Step,
     exchange,
 )
+from spark_connect_rt.client.lean_httpx import httpx
 from spark_connect_rt.client.transport_words import failure_of
 
 T = TypeVar("T")

@@ -9,10 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote
 
-from spark_connect_rt.client.shapes import ConnectorInfo, ConnectorStatus, LoggerLevel, Offset, Plugin, Root, TaskInfo
+if TYPE_CHECKING:
+    from spark_connect_rt.client.shapes import (
+        ConnectorInfo,
+        ConnectorStatus,
+        LoggerLevel,
+        Offset,
+        Plugin,
+        Root,
+        TaskInfo,
+    )
+
 
 T_co = TypeVar("T_co", covariant=True)
 Settings = Mapping[str, Any]

@@ -6,24 +6,26 @@ A Java worker's answer to any of them is a NotServedError. Lists that grow take 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.client.calls import Call, Json, Settings, query_of, segment
-from spark_connect_rt.client.shapes import (
-    Change,
-    CheckLine,
-    ConnectorPage,
-    Event,
-    EventList,
-    Group,
-    LetterPage,
-    LogLine,
-    LogList,
-    Overview,
-    Preview,
-    Replay,
-    SettingChange,
-)
+
+if TYPE_CHECKING:
+    from spark_connect_rt.client.shapes import (
+        Change,
+        CheckLine,
+        ConnectorPage,
+        Event,
+        EventList,
+        Group,
+        LetterPage,
+        LogLine,
+        LogList,
+        Overview,
+        Preview,
+        Replay,
+        SettingChange,
+    )
 
 
 def overview(
@@ -181,7 +183,10 @@ def check_lines(answer: Mapping[str, Any]) -> list[CheckLine]:
 
 
 def plugins_report() -> Call[Json]:
-    """Ask for all plug-ins, the broken ones, and those that were installed, with their state on each worker."""
+    """Ask for all plug-ins, the broken ones, and those that were installed, with their state on each worker.
+
+    A plug-in's ``description`` is one sentence, empty where nothing is known.
+    """
     return Call("GET", "/admin/plugins")
 
 

@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-import httpx
-
 from spark_connect_rt.client.calls import Call
 from spark_connect_rt.client.connection import Connection
 from spark_connect_rt.client.exchange import (
@@ -22,6 +20,7 @@ from spark_connect_rt.client.exchange import (
     exchange,
     refusal_of,
 )
+from spark_connect_rt.client.lean_httpx import httpx
 from spark_connect_rt.client.refusals import NoAnswerError
 from spark_connect_rt.client.server_events import EventReader, ServerEvent
 from spark_connect_rt.client.transport_words import failure_of

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import httpx
-
 from spark_connect_rt.client.exchange import Broken, Failure
+from spark_connect_rt.client.lean_httpx import httpx
 
 
 def failure_of(error: Exception, limit_s: float) -> Failure:

@@ -89,6 +89,7 @@ HINTS: dict[type[ConnectError], str] = {
 }
 
 
+INSTALLED_HINT = "Install another version, or DELETE /admin/plugins/{name}/{version} first."
 NOT_FOUND_HINTS = (
     ("/admin/loggers", "GET /admin/loggers lists the loggers."),
     ("/admin/plugins", "GET /admin/plugins lists the plug-ins that are installed."),
@@ -123,6 +124,8 @@ def answer_of(error: ConnectError, path: str = "/connectors") -> ErrorAnswer:
 
 
 def _hint(error: ConnectError, path: str) -> str | None:
+    if isinstance(error, AlreadyExistsError) and "/admin/plugins" in path:
+        return INSTALLED_HINT
     if isinstance(error, NotFoundError):
         return next((hint for part, hint in NOT_FOUND_HINTS if part in path), None)
     return next((HINTS[kind] for kind in type(error).__mro__ if kind in HINTS), None)

@@ -14,6 +14,7 @@ from spark_connect_rt.app.cluster.rows import connector_rows
 from spark_connect_rt.app.cluster.selecting import is_pattern
 from spark_connect_rt.app.cluster.session import Session, exit_code_of, lines_of
 from spark_connect_rt.app.cluster.showing import show_differences, sure
+from spark_connect_rt.app.cluster.tables import counted
 from spark_connect_rt.app.exit_codes import EXIT_DIFFERENT, EXIT_PROBLEM
 from spark_connect_rt.client import calls
 from spark_connect_rt.errors import BadRequestError, ConnectError
@@ -69,7 +70,7 @@ def apply(session: Session, files: Sequence[str], prune: str | None, dry_run: bo
     doomed = [one.name for one in planned if one.action is Action.DELETE]
     if doomed and not dry_run and not yes:
         session.terminal.note(f"no file keeps these connectors: {', '.join(doomed)}")
-        if not sure(session, yes, f"delete {len(doomed)} connector(s)?"):
+        if not sure(session, yes, f"delete {counted(len(doomed), 'connector')}?"):
             return EXIT_PROBLEM
     worst = 0
     for one in planned:

@@ -1,8 +1,9 @@
 """Connectors as files have them: JSON, YAML, ``.properties``. Text in, documents out.
 
 JSON and YAML: ``{name, config}`` as ``POST /connectors`` takes it (``initial_state``, ``initial_offsets`` too), a plain
-configuration with its ``name``, a list of either, what ``get connectors -o json`` writes, and Strimzi's KafkaConnector.
-YAML may hold several documents; Kubernetes documents of other kinds, such as a ConfigMap, are skipped with a warning.
+configuration with its ``name``, a list of either, what ``get connectors -o json`` and ``GET /connectors?expand=info``
+write, Strimzi's KafkaConnector, a Kubernetes list, and a ConfigMap whose files are connectors. YAML may hold several
+documents; those that are something else are skipped with a warning that says what they are.
 Every value is the text that stands there: ``yes`` and ``007`` stay what they are.
 """
 
@@ -23,6 +24,7 @@ log = logging.getLogger(__name__)
 
 SUFFIXES = (".json", ".yaml", ".yml", ".properties")
 MOST_BYTES = 64 * 1024 * 1024
+_OF_CONNECTORS = ("connector.class", "KafkaConnector")
 _NULL = re.compile(r"^(?:~|null|Null|NULL|)$")
 
 
@@ -53,7 +55,7 @@ def documents_of(text: str, source: str) -> list[Document]:
         raise BadConfigError({f"{source} {place}": why for place, why in error.problems.items()}) from error
     except (ValueError, RecursionError) as error:
         raise BadConfigError({source: [" ".join(str(error).split()) or type(error).__name__]}) from error
-    others = [f"document {number} is a {kind}" for number, kind in enumerate(map(_kind_elsewhere, whole), 1) if kind]
+    others = [f"document {number} is {kind}" for number, kind in enumerate(map(_kind_elsewhere, whole), 1) if kind]
     if not found:
         raise BadConfigError({source: [f"holds no connector{': ' if others else ''}{', '.join(others)}"]})
     for other in others:
@@ -114,22 +116,59 @@ def _once_each(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
 
 
 def _flattened(value: Any) -> list[Any]:
-    if isinstance(value, dict) and isinstance(value.get("items"), list) and "config" not in value:
-        return list(value["items"])
-    return value if isinstance(value, list) else [value]
+    """Return the documents that one holds: of a list, of a Kubernetes list or ConfigMap, of Connect's own answers."""
+    if isinstance(value, list):
+        return value
+    if not isinstance(value, dict) or "config" in value:
+        return [value]
+    if isinstance(value.get("items"), list):
+        return [document for item in value["items"] for document in _flattened(item)]
+    if value.get("kind") == "ConfigMap" and isinstance(value.get("data"), dict):
+        return _of_config_map(value["data"]) or [value]
+    if value and all(isinstance(answer, dict) and isinstance(answer.get("info"), dict) for answer in value.values()):
+        return [answer["info"] for answer in value.values()]  # GET /connectors?expand=info
+    return [value]
+
+
+def _of_config_map(data: Mapping[str, Any]) -> list[Any]:
+    """Return the connectors among the files of a ConfigMap; other files, such as a worker's, are not for us."""
+    files = [
+        (name.lower(), text)
+        for name, text in data.items()
+        if isinstance(text, str) and name.lower().endswith(SUFFIXES) and any(word in text for word in _OF_CONNECTORS)
+    ]
+    values = [document for name, text in files for value in _values(text, name) for document in _flattened(value)]
+    return [value for value in values if isinstance(value, dict) and _has_class(value)]
+
+
+def _has_class(value: Mapping[str, Any]) -> bool:
+    config = value.get("config")
+    return "connector.class" in (config if isinstance(config, dict) else value) or value.get("kind") == "KafkaConnector"
 
 
 def _kind_elsewhere(value: Any) -> str:
-    """Return the kind of a Kubernetes document that is not a connector, such as ConfigMap; empty for all others."""
-    if not isinstance(value, dict) or "apiVersion" not in value or value.get("kind") == "KafkaConnector":
+    """Return what a document is that is not a connector, such as ``the ConfigMap settings``; empty for all others."""
+    if not isinstance(value, dict) or value.get("kind") == "KafkaConnector" or _has_class(value):
         return ""
-    return str(value.get("kind") or "document without a kind")
+    if "kind" in value and not {"apiVersion", "metadata", "spec"}.isdisjoint(value):
+        metadata = value.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        return f"the {value['kind']} {name}" if name else f"a {value['kind']}"
+    if isinstance(value.get("connector"), dict) and isinstance(value.get("tasks"), list):
+        return "the status of a connector"
+    if isinstance(value.get("offsets"), list):
+        return "a list of offsets"
+    if isinstance(value.get("services"), dict):
+        return "a Docker Compose file"
+    if "apiVersion" in value:
+        return "a document without a kind"
+    return "the settings of a worker" if "bootstrap.servers" in value and "name" not in value else ""
 
 
 def _document(value: Any, source: str) -> Document:
     if not isinstance(value, dict):
         raise ValueError(f"expected a connector, not {type(value).__name__}")
-    if value.get("kind") == "KafkaConnector" and isinstance(value.get("spec"), dict):
+    if value.get("kind") == "KafkaConnector":
         return _of_strimzi(value, source)
     if isinstance(value.get("config"), dict):
         name = value.get("name") or value["config"].get("name")
@@ -142,14 +181,17 @@ def _document(value: Any, source: str) -> Document:
 
 
 def _of_strimzi(value: Mapping[str, Any], source: str) -> Document:
-    spec = value["spec"]
+    spec, metadata = value.get("spec"), value.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not isinstance(spec, dict):
+        raise ValueError(f"the KafkaConnector {name or 'without a name'} has no spec")
     config = dict(spec.get("config") or {})
     if spec.get("class"):
         config["connector.class"] = spec["class"]
     if spec.get("tasksMax") is not None:
         config["tasks.max"] = spec["tasksMax"]
     paused = "PAUSED" if str(spec.get("pause")).lower() == "true" else None
-    return _made((value.get("metadata") or {}).get("name"), config, source, state=_upper(spec.get("state")) or paused)
+    return _made(name, config, source, state=_upper(spec.get("state")) or paused)
 
 
 def _made(name: Any, config: Mapping[str, Any], source: str, **more: Any) -> Document:

@@ -26,7 +26,7 @@ _COLUMNS = (
     Column("CURRENT", lambda one: "*" if one["current"] else " "),
     Column("NAME", lambda one: one["name"]),
     Column("URLS", lambda one: ",".join(one["urls"])),
-    Column("LETS IN BY", lambda one: _credentials(one)),
+    Column("AUTH", lambda one: _credentials(one)),
 )
 _PROMPTED = ("password", "token", "key_password")
 

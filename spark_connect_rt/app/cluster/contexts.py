@@ -151,6 +151,16 @@ def chosen(contexts: Contexts, environment: Mapping[str, str], name: str | None,
     return Context((LOCAL,))
 
 
+def is_cluster_chosen(environment: Mapping[str, str], name: str | None, url: str | None) -> bool:
+    """Return whether a cluster is named, by an option, by CONNECTRT_URL or by a current context.
+
+    Raises BadConfigError: the file of contexts cannot be read.
+    """
+    if name or url or environment.get("CONNECTRT_URL"):
+        return True
+    return load_contexts(contexts_file(environment)).current is not None
+
+
 def connection_for(environment: Mapping[str, str], name: str | None, url: str | None) -> Connection:
     """Return how to reach the cluster that is meant. Raises NotFoundError, BadConfigError."""
     return chosen(load_contexts(contexts_file(environment)), environment, name, url).connection()

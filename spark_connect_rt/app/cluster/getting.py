@@ -4,33 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spark_connect_rt.app.cluster.kinds import Asked, Kind
+from spark_connect_rt.app.cluster.kinds import Asked, Kind, kind_of
+from spark_connect_rt.app.cluster.selecting import selector
 from spark_connect_rt.app.cluster.session import Session
 from spark_connect_rt.app.cluster.showing import show_data, show_items
 from spark_connect_rt.app.cluster.tables import Item, Output, Table, compact
 from spark_connect_rt.app.cluster.terminal import one_line
 from spark_connect_rt.errors import RetriableError
 
-WATCH_S = 2.0
+
+def get_or_watch(
+    session: Session,
+    word: str,
+    names: Sequence[str],
+    *,
+    output: Output,
+    selection: str | None,
+    watch: bool,
+    interval: float,
+    limit: int,
+) -> int:
+    """Write the items of the kind that ``word`` means. Raises BadRequestError: there is no such kind or selector."""
+    kind, asked = kind_of(word), Asked(names, selector(selection), output is Output.WIDE, limit)
+    return follow_changes(session, kind, asked, output, interval) if watch else get(session, kind, asked, output)
 
 
 def get(session: Session, kind: Kind, asked: Asked, output: Output) -> int:
     """Write the items once."""
-    items = kind.fetch(session, asked)
+    items = _ordered(kind, kind.fetch(session, asked), output)
     single = kind.single and len(asked.words) == 1 and len(items) == 1
     if not (single and show_data(session, items[0], output)):
         show_items(session, items, kind.columns, output, key=kind.key, nothing=f"no {kind.name}")
     return 0
 
 
-def watch(session: Session, kind: Kind, asked: Asked, output: Output, every_s: float = WATCH_S) -> int:
+def follow_changes(session: Session, kind: Kind, asked: Asked, output: Output, every_s: float) -> int:
     """Write the items, then each that changes, until Ctrl-C. A worker that is away is said once, and asked again."""
     before: dict[str, Item] = {}
     table = Table(kind.columns, output is Output.WIDE, session.terminal.styled)
     away, first = "", True
     while True:
         try:
-            items = kind.fetch(session, asked)
+            items = _ordered(kind, kind.fetch(session, asked), output)
         except RetriableError as error:
             if first:
                 raise
@@ -47,6 +62,13 @@ def watch(session: Session, kind: Kind, asked: Asked, output: Output, every_s: f
         before, first = now, False
         session.terminal.out.flush()
         session.around.sleep(every_s)
+
+
+def _ordered(kind: Kind, items: Sequence[Item], output: Output) -> Sequence[Item]:
+    """Return the items with those first that somebody should look at, in a table."""
+    if kind.rank is None or output not in (Output.TABLE, Output.WIDE):
+        return items
+    return sorted(items, key=kind.rank)
 
 
 def _changes(

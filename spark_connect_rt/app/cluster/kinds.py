@@ -16,14 +16,18 @@ from spark_connect_rt.app.cluster.rows import (
     why,
     workers_by_states,
 )
-from spark_connect_rt.app.cluster.selecting import Term, chosen_names, matching_rows, selector
+from spark_connect_rt.app.cluster.selecting import Term, chosen_names, matching_rows
 from spark_connect_rt.app.cluster.session import Session
 from spark_connect_rt.app.cluster.tables import Column, Item, compact, count_text, rate_text, time_text
 from spark_connect_rt.app.cluster.terminal import state_style
 from spark_connect_rt.client import calls, management_calls
+from spark_connect_rt.client.refusals import RefusedError
 from spark_connect_rt.errors import BadRequestError, NotFoundError
+from spark_connect_rt.planning.overview.aggregate import aggregate_rank
 
 OVERVIEW_PAGE = 2_000
+_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
+_CALM = aggregate_rank("RESTARTING")  # all but FAILED and DEGRADED stand by name
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,7 @@ class Kind:
     key: Callable[[Item], str] = field(default=lambda item: str(item["name"]))
     aliases: tuple[str, ...] = ()
     single: bool = False  # a name means one item, not a list of items
+    rank: Callable[[Item], int] | None = None  # where an item stands in a table; machines get them by name
 
 
 def rows_of(session: Session, words: Sequence[str] = (), terms: Sequence[Term] = ()) -> list[dict[str, Any]]:
@@ -116,14 +121,34 @@ def _workers(session: Session, asked: Asked) -> Sequence[Item]:
 def _plugins(session: Session, asked: Asked) -> Sequence[Item]:
     found = session.ask(calls.plugins(connectors_only=False))
     terms = [term for term in asked.terms if term.field == "type"]
-    chosen = [one for one in found if all(term.holds({**one, "state": "", "tasks": []}) for term in terms)]
+    about = plugin_sentences(session)
+    chosen: list[Item] = [
+        {**plugin, "description": about.get(plugin["class"], "")}
+        for plugin in found
+        if all(term.holds({**plugin, "state": "", "tasks": []}) for term in terms)
+    ]
     if not asked.words:
         return chosen
-    by_name: dict[str, list[Item]] = {}
-    for one in chosen:
+    by_name: dict[str, list[int]] = {}
+    for index, one in enumerate(chosen):
         for name in {one["class"], one["class"].rpartition(".")[2]}:
-            by_name.setdefault(name, []).append(one)
-    return [one for name in _known("plug-in", asked.words, list(by_name)) for one in by_name[name]]
+            by_name.setdefault(name, []).append(index)
+    # A pattern may match both names of a class: each plug-in is listed once.
+    meant = dict.fromkeys(index for name in _known("plug-in", asked.words, list(by_name)) for index in by_name[name])
+    return [chosen[index] for index in meant]
+
+
+def plugin_sentences(session: Session) -> dict[str, str]:
+    """Return class -> what the plug-in does, of those that say so; nothing from a worker that does not tell."""
+    try:
+        report = session.ask_if_served(management_calls.plugins_report())
+    except RefusedError:  # the worker serves it to others only
+        return {}
+    return {
+        plugin["class"]: plugin["description"]
+        for plugin in (report or {}).get("plugins", ())
+        if plugin.get("description")
+    }
 
 
 def _offsets(session: Session, asked: Asked) -> Sequence[Item]:
@@ -149,12 +174,18 @@ def _loggers(session: Session, asked: Asked) -> Sequence[Item]:
 
 
 def _letters(session: Session, asked: Asked) -> Sequence[Item]:
-    if not asked.words:
-        raise BadRequestError("get dead-letters needs the name of a connector")
     found: list[Item] = []
-    for name in names_of(session, asked.words, asked.terms):
+    for name in _with_letters(session, asked):
         found += session.ask(management_calls.letters(filters={"connector": name}, limit=asked.limit))["letters"]
     return found
+
+
+def _with_letters(session: Session, asked: Asked) -> list[str]:
+    """Return the connectors that are named, else all that write dead letters."""
+    if asked.words:
+        return names_of(session, asked.words, asked.terms)
+    rows = rows_of(session, (), asked.terms)
+    return [row["name"] for row in rows if row["config"].get(_LETTER_TOPIC)]
 
 
 def _events(session: Session, asked: Asked) -> Sequence[Item]:
@@ -191,9 +222,10 @@ KINDS = (
         (
             Column("NAME", lambda one: one["name"]),
             Column("TYPE", lambda one: one["type"]),
-            Column("STATE", lambda one: one["state"], style=state_style),
+            Column("STATE", lambda one: one["aggregate"], style=state_style),
             Column("TASKS", running_tasks, style=lambda text: "red" if "failed" in text else None),
             Column("WORKER", lambda one: one["worker_id"]),
+            Column("CONNECTOR", lambda one: one["state"], wide=True, style=state_style),
             Column("CLASS", lambda one: one["class"].rpartition(".")[2], wide=True),
             Column("RECORDS/S", lambda one: rate_text(one.get("records_per_second")), wide=True),
             Column("LAG", lambda one: count_text(one.get("lag")), wide=True),
@@ -202,6 +234,7 @@ KINDS = (
         ),
         aliases=("connector", "c"),
         single=True,
+        rank=lambda one: min(aggregate_rank(one["aggregate"]), _CALM),
     ),
     Kind(
         "tasks",
@@ -242,6 +275,7 @@ KINDS = (
             Column("CLASS", lambda one: one["class"]),
             Column("TYPE", lambda one: one["type"]),
             Column("VERSION", lambda one: one.get("version")),
+            Column("ABOUT", lambda one: one.get("description"), limit=100),
         ),
         key=lambda one: str(one["class"]),
         aliases=("plugin", "p"),
@@ -328,18 +362,19 @@ def kind_of(word: str) -> Kind:
     """Return the kind that a word means. Raises BadRequestError."""
     found = find_kind(word)
     if found is None:
-        raise BadRequestError(f"get what? {word} is none of {', '.join(kind.name for kind in KINDS)}")
+        raise BadRequestError(f"get what? {word} is not one of {', '.join(kind.name for kind in KINDS)}")
     return found
 
 
 def find_kind(word: str) -> Kind | None:
     """Return the kind that a word means, in the singular and short, too; None: it means none."""
-    return next((kind for kind in KINDS if word.lower() in (kind.name, *kind.aliases)), None)
+    plain = _plain(word)
+    return next((kind for kind in KINDS if plain in map(_plain, (kind.name, *kind.aliases))), None)
 
 
-def asked(words: Sequence[str], selection: str | None, wide: bool, limit: int) -> Asked:
-    """Return what was asked for. Raises BadRequestError."""
-    return Asked(words, selector(selection), wide, limit)
+def _plain(word: str) -> str:
+    """Return a word as ``plug-ins``, ``Plugins`` and ``plugins`` have it in common."""
+    return word.lower().replace("-", "").replace("_", "")
 
 
 def _megabytes(size: Any) -> str | None:

@@ -10,7 +10,7 @@ from spark_connect_rt.app.cluster.kinds import kind_of
 from spark_connect_rt.app.cluster.reading_files import read_json
 from spark_connect_rt.app.cluster.session import Session
 from spark_connect_rt.app.cluster.showing import show_data, show_items, sure
-from spark_connect_rt.app.cluster.tables import Column, Output, compact, time_text
+from spark_connect_rt.app.cluster.tables import Column, Output, compact, counted, time_text
 from spark_connect_rt.app.cluster.terminal import one_line
 from spark_connect_rt.app.exit_codes import EXIT_PROBLEM
 from spark_connect_rt.client import management_calls
@@ -143,8 +143,9 @@ def delete(session: Session, name: str, topic: bool, yes: bool) -> int:
         return EXIT_PROBLEM
     answer = session.ask(management_calls.delete_letters(**{where: name}))
     ends = ", ".join(f"{partition}/{offset}" for partition, offset in answer["up_to"].items())
-    before = f"; the first that stay: {ends}" if ends else ""
-    session.terminal.line(f"{where} {name}: {answer['deleted']} letter(s) of {answer['topic']} deleted{before}")
+    rest = f"; first remaining: {ends}" if ends else ""
+    deleted = counted(answer["deleted"], "letter")
+    session.terminal.line(f"{where} {name}: {deleted} of {answer['topic']} deleted{rest}")
     return 0
 
 
@@ -181,7 +182,7 @@ def _show_sample(session: Session, sample: Mapping[str, Any]) -> None:
             else:
                 line(f"  - {part}: {value_text(before.get(part))}", "red")
                 line(f"  + {part}: {value_text(after.get(part))}", "green")
-    line(f"{sample.get('matched', 0)} letter(s)" + ("" if sample.get("complete", True) else " and perhaps more"))
+    line(counted(sample.get("matched", 0), "letter") + ("" if sample.get("complete", True) else " and perhaps more"))
 
 
 def _letter(session: Session, name: str, word: str) -> Letter:

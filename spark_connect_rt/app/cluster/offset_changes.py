@@ -13,6 +13,7 @@ from spark_connect_rt.app.cluster.reading_files import read_offsets
 from spark_connect_rt.app.cluster.session import Session
 from spark_connect_rt.app.cluster.showing import show_offset_differences, sure
 from spark_connect_rt.app.cluster.steering import wait
+from spark_connect_rt.app.cluster.tables import counted
 from spark_connect_rt.app.exit_codes import EXIT_PROBLEM
 from spark_connect_rt.client import calls
 from spark_connect_rt.client.calls import Call
@@ -49,11 +50,11 @@ def _change(
     differences = offset_differences(*sides)
     show_offset_differences(session, f"connector {name}", differences)
     if not differences:
-        session.terminal.line(f"connector {name}: its offsets are as they would be")
+        session.terminal.line(f"connector {name}: nothing would change")
         return 0
     if dry_run:
         return 0
-    if not sure(session, yes, f"write {len(differences)} offset(s) of connector {name}?"):
+    if not sure(session, yes, f"write {counted(len(differences), 'offset')} of connector {name}?"):
         return EXIT_PROBLEM
     with _stopped(session, name, stop):
         try:
@@ -84,7 +85,7 @@ def _stopped(session: Session, name: str, wanted: bool) -> Iterator[None]:
 
 def _wanted(file: str | None, pair: tuple[str | None, str | None]) -> list[dict[str, Any]]:
     if (file is None) == (pair == (None, None)):
-        raise BadRequestError("offsets set NAME FILE, or --partition JSON --offset JSON")
+        raise BadRequestError("offsets set NAME -f FILE, or --partition JSON --offset JSON")
     if file is None:
         partition, offset = (
             _object(text, option) for text, option in zip(pair, ("--partition", "--offset"), strict=True)

@@ -109,7 +109,7 @@ def _show_moves(session: Session, name: str, title: str, shown: Mapping[str, Any
     if problems:
         return EXIT_CHANGED_MEANWHILE
     if not moves:
-        session.terminal.line(f"connector {name}: its offsets are as they would be")
+        session.terminal.line(f"connector {name}: nothing would change")
         return 0
     return None
 

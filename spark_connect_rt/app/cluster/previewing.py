@@ -7,37 +7,61 @@ from pathlib import Path
 from typing import Any
 
 from spark_connect_rt.app.cluster.reading_files import read_offsets, read_one
+from spark_connect_rt.app.cluster.refusal_words import in_short
 from spark_connect_rt.app.cluster.session import Session
 from spark_connect_rt.app.cluster.showing import show_data
-from spark_connect_rt.app.cluster.tables import Output, compact
+from spark_connect_rt.app.cluster.tables import Output, compact, counted
 from spark_connect_rt.app.cluster.terminal import one_line
 from spark_connect_rt.app.exit_codes import EXIT_PROBLEM
 from spark_connect_rt.client import management_calls
 
 _MARKS = {"ok": ("ok     ", "green"), "warning": ("warning", "yellow"), "problem": ("PROBLEM", "red")}
+_ENDS = {
+    "records": "record limit reached",
+    "time": "time limit",
+    "nothing more": "no more records",
+    "bytes": "size limit",
+}
 _SHOWN = 300  # characters of a key or value
 
 
-def preview(session: Session, word: str, options: Mapping[str, Any], offsets: str | None, output: Output) -> int:
-    """Have a connector (by name, or as a file has it) started without a trace; show its records stage by stage."""
+def preview(
+    session: Session,
+    word: str | None,
+    file: str | None,
+    options: Mapping[str, Any],
+    offsets: str | None,
+    output: Output,
+) -> int:
+    """Have a connector started without a trace, and show its records stage by stage.
+
+    ``file``: the connector's; else ``word`` is a connector's name, or a file where there is one of that name.
+    """
     wanted: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
-    if word == "-" or Path(word).is_file():
-        document = read_one(word)
+    named = word or ""
+    if file is not None or named == "-" or Path(named).is_file():
+        document = read_one(file or named)
         wanted |= {"name": document.name, "config": dict(document.config)}
     else:
-        wanted["name"] = word
+        wanted["name"] = named
     if offsets is not None:
         wanted |= {"from": "given", "offsets": read_offsets(offsets)}
     answer = session.ask(management_calls.preview(wanted))
     if not show_data(session, answer, output):
         for number, record in enumerate(answer["records"], 1):
             _show_record(session, number, record["stages"])
-        count = len(answer["records"])
-        session.terminal.line(f"{count} record(s) in {answer['seconds']:.1f} s; ended: {answer['ended']}")
+        session.terminal.line(_summary(answer))
+    if not answer["records"] and not answer.get("error") and wanted.get("from") == "stored":
+        session.terminal.note("nothing new behind the stored offsets; --from start shows records from the beginning")
     if answer.get("error"):
         session.terminal.note(f"connectrt: {answer['error']}")
     failed = answer.get("error") or any(stage.get("error") for one in answer["records"] for stage in one["stages"])
     return EXIT_PROBLEM if failed else 0
+
+
+def _summary(answer: Mapping[str, Any]) -> str:
+    why = _ENDS.get(answer["ended"], answer["ended"])
+    return f"{counted(len(answer['records']), 'record')} in {answer['seconds']:.1f} s; stopped: {why}"
 
 
 def check(session: Session, file: str, output: Output) -> int:
@@ -49,7 +73,7 @@ def check(session: Session, file: str, output: Output) -> int:
     for line in management_calls.check_lines(answer):
         mark, style = _MARKS.get(line["level"], (line["level"], None))
         setting = f" [{line['setting']}]" if line.get("setting") else ""
-        session.terminal.line(f"{mark}  {line['check']}{setting}: {one_line(line['what'])}", style)
+        session.terminal.line(f"{mark}  {line['check']}{setting}: {one_line(in_short(line['what']))}", style)
         if line.get("change"):
             session.terminal.line(f"         -> {one_line(line['change'])}")
     return 0 if answer["ok"] else EXIT_PROBLEM

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from spark_connect_rt.app.cluster.differences import config_differences, offset_differences
-from spark_connect_rt.planning.overview.verdict import last_line
+from spark_connect_rt.planning.overview.aggregate import aggregate_state
 
 Row = dict[str, Any]
 
@@ -21,17 +20,22 @@ def connector_rows(expanded: Mapping[str, Any]) -> list[Row]:
 
 
 def connector_row(name: str, info: Mapping[str, Any] | None, status: Mapping[str, Any] | None) -> Row:
-    """Return one row: name, type, class, state, worker_id, tasks, config, trace, restart."""
+    """Return one row: name, type, class, state, aggregate, worker_id, tasks, config, trace, restart.
+
+    ``state`` is what Java says, of the connector alone; ``aggregate`` is the state of both (``AGGREGATES``).
+    """
     config = dict((info or {}).get("config", {}))
     connector = (status or {}).get("connector", {})
     kind = (info or {}).get("type") or (status or {}).get("type") or ""
+    state, tasks = connector.get("state", "UNASSIGNED"), list((status or {}).get("tasks", ()))
     row = {
         "name": name,
         "type": kind,
         "class": config.get("connector.class", ""),
-        "state": connector.get("state", "UNASSIGNED"),
+        "state": state,
+        "aggregate": aggregate_state(state, Counter(task["state"] for task in tasks)),
         "worker_id": connector.get("worker_id", ""),
-        "tasks": list((status or {}).get("tasks", ())),
+        "tasks": tasks,
         "config": config,
     }
     return row | {key: connector[key] for key in ("trace", "restart") if connector.get(key)}
@@ -60,6 +64,10 @@ def why(row: Mapping[str, Any]) -> str | None:
 
 def error_line(trace: str | None) -> str | None:
     """Return the line of a trace, Java's or Python's, that says what went wrong."""
+    if not trace:
+        return None
+    from spark_connect_rt.planning.overview.verdict import last_line
+
     return last_line(trace) or None
 
 
@@ -74,13 +82,15 @@ def task_rows(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
 
 def what_changed(change: Mapping[str, Any]) -> str | None:
     """Return in one line what a change of the history did: settings, partitions, a state, a level; never a value."""
+    from spark_connect_rt.app.cluster.differences import config_differences, offset_differences
+
     before, after = change.get("before") or {}, change.get("after") or {}
     if change["kind"] == "config":
         settings = {one.name for one in config_differences(before, after)} | set(change.get("changed_unseen") or ())
         return ", ".join(sorted(settings)) if before and after else f"{len(settings)} settings"
     if change["kind"] == "offsets":
         moved = offset_differences(before.get("offsets") or (), after.get("offsets") or ())
-        return f"{len(moved)} partition(s)"
+        return f"{len(moved)} partition{'' if len(moved) == 1 else 's'}"
     field = "level" if change["kind"] == "logger" else "state"
     what = f"{after['logger']} " if after.get("logger") else ""
     return what + " -> ".join(str(one[field]) for one in (before, after) if one.get(field))

@@ -15,7 +15,8 @@ _FIELDS: dict[str, Callable[[Row], Iterable[str]]] = {
     "name": lambda row: [row["name"]],
     "type": lambda row: [row.get("type", "")],
     "class": lambda row: [row.get("class", ""), row.get("class", "").rpartition(".")[2]],
-    "state": lambda row: [row["state"]],
+    "state": lambda row: [row["state"], row.get("aggregate", "")],
+    "aggregate": lambda row: [row.get("aggregate", "")],
     "task": lambda row: {one["state"] for one in row["tasks"]},
     "worker": lambda row: {row["worker_id"], *(one["worker_id"] for one in row["tasks"])},
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_connect_rt.app.cluster.terminal import Terminal
@@ -59,6 +59,9 @@ def surroundings_in(given: object) -> Surroundings:
     return given if isinstance(given, Surroundings) else Surroundings()
 
 
+NOTE = "X-Connectrt-Note"
+
+
 class Session:
     """Made for each command; the client with the first request."""
 
@@ -99,6 +102,30 @@ class Session:
             self._client.close()
 
 
+def opened(
+    around: Surroundings, context: str | None, url: str | None, note: str | None = None, limit_s: float = 0.0
+) -> Session:
+    """Return the session of a command on the cluster that ``--context`` and ``--url`` mean.
+
+    ``note``: what the history of changes keeps with what the command does; ``limit_s``: the seconds that an answer may
+    take, where that is more than usual.
+    """
+
+    def connection() -> Connection:
+        from spark_connect_rt.app.cluster.contexts import connection_for
+
+        found = connection_for(around.environment, context, url)
+        headers = {NOTE: _header_text(note)} if note else {}
+        return replace(found, headers=headers, request_limit_s=max(found.request_limit_s, limit_s))
+
+    return Session(around, connection)
+
+
+def _header_text(text: str) -> str:
+    """Return what a header may hold of a text: one line; what is not ASCII is replaced."""
+    return " ".join(text.split()).encode("ascii", "replace").decode()
+
+
 def exit_code_of(error: ConnectError) -> int:
     """Return what a script reads of an error."""
     codes: tuple[tuple[type[ConnectError], int], ...] = (
@@ -114,24 +141,16 @@ def exit_code_of(error: ConnectError) -> int:
     return next((code for kind, code in codes if isinstance(error, kind)), EXIT_PROBLEM)
 
 
-_LOGIN = (
-    "HTTP 401: the worker asks for another login; keep it in a context: connectrt config set-context NAME "
-    "--username NAME --password -  (or --token -, --cert FILE)"
-)
-
-
 def lines_of(error: ConnectError) -> list[str]:
     """Return what an error is to people: code and message, each problem, what to do."""
+    from spark_connect_rt.app.cluster.refusal_words import refusal_lines
+
     if isinstance(error, BadConfigError):
         lines = [f"{error.code}: refused:"]
         return lines + [f"  {key}: {why}" for key, reasons in error.problems.items() for why in reasons]
     if not isinstance(error, RefusedError):
         return [f"{error.code}: {error}"]
-    if error.problems:  # each stands in the message, too, without its setting
-        first = str(error).partition("\n")[0]
-        return [f"{error.code}: {first}", *(f"  {key}: {why}" for key, all_ in error.problems.items() for why in all_)]
-    hint = error.hint or (_LOGIN if error.status == 401 else None)
-    return [f"{error.code}: {error}", *([hint] if hint else [])]
+    return refusal_lines(error)
 
 
 def run(session: Session, act: Callable[[Session], int | None]) -> int:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from spark_connect_rt.app.cluster.differences import Difference, difference_lines
 from spark_connect_rt.app.cluster.session import Session
 from spark_connect_rt.app.cluster.tables import Column, Item, Output, Table, json_text, yaml_text
 from spark_connect_rt.app.cluster.terminal import one_line
+
+if TYPE_CHECKING:
+    from spark_connect_rt.app.cluster.differences import Difference
 
 
 def show_data(session: Session, value: Any, output: Output) -> bool:
@@ -41,11 +43,15 @@ def show_items(
 
 def show_differences(session: Session, title: str, differences: Sequence[Difference]) -> None:
     """Write a title and what differs between two configurations; secrets are hidden."""
+    from spark_connect_rt.app.cluster.differences import difference_lines
+
     _show(session, title, difference_lines(differences))
 
 
 def show_offset_differences(session: Session, title: str, differences: Sequence[Difference]) -> None:
     """Write a title and what differs between two sets of offsets: none of it is secret, whatever it is named."""
+    from spark_connect_rt.app.cluster.differences import difference_lines
+
     _show(session, title, difference_lines(differences, hide=False))
 
 
@@ -53,7 +59,7 @@ def sure(session: Session, yes: bool, question: str, done: str = "changed") -> b
     """Return whether it may be done: ``yes``, or the answer of the user; ``done``: what then was not."""
     if yes or session.terminal.confirmed(question):
         return True
-    why = "" if session.terminal.is_interactive() else ": it needs --yes where nobody can be asked"
+    why = "" if session.terminal.is_interactive() else ": needs --yes when not interactive"
     session.terminal.note(f"nothing was {done}{why}")
     return False
 

@@ -12,6 +12,7 @@ from spark_connect_rt.app.cluster.rows import connector_row, connector_rows, why
 from spark_connect_rt.app.cluster.selecting import chosen_names, failed, is_pattern, selector
 from spark_connect_rt.app.cluster.session import Session, exit_code_of, lines_of
 from spark_connect_rt.app.cluster.showing import sure
+from spark_connect_rt.app.cluster.tables import counted
 from spark_connect_rt.app.exit_codes import EXIT_PROBLEM, EXIT_TIMED_OUT
 from spark_connect_rt.client import calls
 from spark_connect_rt.client.calls import Call
@@ -20,6 +21,7 @@ from spark_connect_rt.errors import BadRequestError, ConnectError, NotFoundError
 
 AT_ONCE = 8
 FEW = 5
+SOON_S = 2.0  # so long a worker of the group may not know of a connector that another one has just created
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def delete(session: Session, chosen: Chosen, yes: bool, dry_run: bool = False) -
     names = _meant(session, chosen)
     if names and not yes and not dry_run:
         session.terminal.note(f"to be deleted: {', '.join(names)}")
-        if not sure(session, yes, f"delete {len(names)} connector(s)?", "deleted"):
+        if not sure(session, yes, f"delete {counted(len(names), 'connector')}?", "deleted"):
             return EXIT_PROBLEM
     return _for_each(session, VERBS["delete"], names, dry_run)
 
@@ -79,10 +81,12 @@ def wait(session: Session, words: Sequence[str], condition: str, limit_s: float,
     """Return when the condition holds for every connector; exit code 5: the time is up.
 
     ``state=RUNNING``: of the connector and each of its tasks (RUNNING: at least one); ``connector=...``: of the
-    connector alone; ``delete``: it is gone.
+    connector alone; ``delete``: it is gone; ``create``: it is there. Raises NotFoundError: a connector does not exist,
+    and ``create`` is not what is waited for.
     """
     holds, wanted = _condition(condition)
-    until_ms = session.around.now_ms() + int(limit_s * 1000)
+    began_ms = session.around.now_ms()
+    until_ms = began_ms + int(limit_s * 1000)
     last = "nothing is known yet"
     while True:
         try:
@@ -95,6 +99,9 @@ def wait(session: Session, words: Sequence[str], condition: str, limit_s: float,
                     session.terminal.line(f"connector {name} condition met")
                 return 0
             last = "; ".join(_described(name, rows.get(name)) for name in missing)
+            absent = [name for name in missing if name not in rows]
+            if absent and wanted not in ("create", "delete") and session.around.now_ms() - began_ms >= SOON_S * 1000:
+                _refuse_unknown(session, absent)
         except RetriableError as error:
             last = str(error)
         left_s = (until_ms - session.around.now_ms()) / 1000
@@ -113,7 +120,7 @@ def _meant(session: Session, chosen: Chosen) -> list[str]:
     rows = rows_of(session, chosen.words, selector(chosen.selection))
     names = [row["name"] for row in rows if not chosen.failed or failed(row)]
     if not names:
-        session.terminal.note("no connector is meant")
+        session.terminal.note("no connectors match")
     return names
 
 
@@ -161,10 +168,12 @@ def _refuse_other_words(chosen: Chosen, tasks: Sequence[str]) -> None:
 def _condition(text: str) -> tuple[Callable[[Mapping[str, Any] | None], bool], str]:
     if text == "delete":
         return (lambda row: row is None), "delete"
+    if text == "create":
+        return (lambda row: row is not None), "create"
     what, equals, state = text.partition("=")
     state = state.upper()
     if not equals or not state or what not in ("state", "connector"):
-        raise BadRequestError(f"--for={text}: expected state=STATE, connector=STATE or delete")
+        raise BadRequestError(f"--for={text}: expected state=STATE, connector=STATE, create or delete")
 
     def holds(row: Mapping[str, Any] | None) -> bool:
         if row is None or row["state"] != state:
@@ -184,7 +193,7 @@ def _rows(session: Session, words: Sequence[str], wanted: str) -> dict[str, Mapp
     rows: dict[str, Mapping[str, Any]] = {}
     for name in words:
         try:
-            if wanted == "delete":  # one without a status is there, too
+            if wanted in ("create", "delete"):  # one without a status is there, too
                 rows[name] = connector_row(name, session.ask(calls.connector(name)), None)
             else:
                 rows[name] = connector_row(name, None, session.ask(calls.status(name)))
@@ -204,6 +213,11 @@ def _waited_for(words: Sequence[str], rows: Mapping[str, Any], wanted: str) -> l
         return list(words)  # not there yet: it may come
 
 
+def _refuse_unknown(session: Session, names: Sequence[str]) -> None:
+    """Raise NotFoundError if a connector does not exist; one without a status yet does."""
+    chosen_names(names, session.ask(calls.connector_names()))
+
+
 def _means(word: str, name: str) -> bool:
     from fnmatch import fnmatchcase
 
@@ -212,7 +226,7 @@ def _means(word: str, name: str) -> bool:
 
 def _described(name: str, row: Mapping[str, Any] | None) -> str:
     if row is None:
-        return f"connector {name} is not there"
+        return f"connector {name} does not exist"
     tasks = ", ".join(f"{task['id']} {task['state']}" for task in row["tasks"]) or "none"
     wrong = why(row)
     return f"connector {name} is {row['state']}, tasks: {tasks}{f' ({wrong})' if wrong else ''}"

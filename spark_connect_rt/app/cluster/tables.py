@@ -128,6 +128,11 @@ def count_text(count: Any) -> str | None:
     return f"{count:,}" if isinstance(count, int) else None
 
 
+def counted(number: int, noun: str) -> str:
+    """Return ``1 letter`` or ``2 letters``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def compact(value: Any) -> str:
     """Return a JSON value in one line."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

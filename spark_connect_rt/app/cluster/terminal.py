@@ -5,6 +5,7 @@ Owns the one way text of others gets to a terminal: control characters are shown
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,11 +15,13 @@ _STYLES = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36
 _STATE_STYLES = {
     "RUNNING": "green",
     "FAILED": "red",
+    "DEGRADED": "red",
     "PAUSED": "yellow",
     "STOPPED": "yellow",
     "UNASSIGNED": "cyan",
     "RESTARTING": "cyan",
 }
+WIDTH = 100  # columns, where nobody says how many there are
 _ALLOWED = frozenset("\n\t")
 
 
@@ -45,6 +48,16 @@ class Terminal:
         if self.environment.get("FORCE_COLOR"):
             return True
         return self.out.isatty() and self.environment.get("TERM") != "dumb"
+
+    def width(self) -> int:
+        """Return how many columns a line may have."""
+        said = self.environment.get("COLUMNS", "")
+        if said.isdigit() and int(said):
+            return int(said)
+        try:
+            return os.get_terminal_size(self.out.fileno()).columns or WIDTH
+        except (OSError, ValueError):  # a pipe, a file
+            return WIDTH
 
     def styled(self, text: str, style: str | None) -> str:
         """Return ``text`` in a style, or as it is."""

@@ -10,26 +10,27 @@ from spark_connect_rt.app.cluster.kinds import rows_of
 from spark_connect_rt.app.cluster.rows import running_tasks, why
 from spark_connect_rt.app.cluster.selecting import failed
 from spark_connect_rt.app.cluster.session import Session
-from spark_connect_rt.app.cluster.tables import Column, Table, count_text, plain, rate_text, time_text
+from spark_connect_rt.app.cluster.tables import Column, Table, count_text, counted, plain, rate_text, time_text
 from spark_connect_rt.app.cluster.terminal import harmless
 from spark_connect_rt.client import management_calls
 from spark_connect_rt.errors import RetriableError
+from spark_connect_rt.planning.overview.aggregate import AGGREGATES, aggregate_rank
 
 if TYPE_CHECKING:
     from rich.text import Text
 
 MOST_ROWS = 200
-_STATES = ("RUNNING", "PAUSED", "STOPPED", "FAILED", "UNASSIGNED")
 _COLUMNS = (
     Column("NAME", lambda one: one["name"], limit=40),
     Column("TYPE", lambda one: one.get("type")),
-    Column("STATE", lambda one: one["state"]),
+    Column("STATE", lambda one: one.get("aggregate") or one["state"]),
     Column("TASKS", lambda one: one["running"]),
     Column("RECORDS/S", lambda one: rate_text(one.get("records_per_second"))),
     Column("LAG", lambda one: count_text(one.get("lag"))),
     Column("ERRORS", lambda one: count_text(one.get("errors"))),
     Column("WHY", why, limit=120),
 )
+_NAMES = {"abnormal": "failing"}
 Screen = tuple[str, list[Mapping[str, Any]]]
 
 
@@ -84,8 +85,8 @@ def _looked(session: Session, search: str, sort: str, limit: int) -> Screen:
     rows: list[Mapping[str, Any]] = [
         {**row, "running": _running(row["tasks"]), "tasks": ()} for row in page["connectors"]
     ]
-    silent = f"; {len(page['unanswered'])} worker(s) do not answer" if page.get("unanswered") else ""
-    counts = {key: value for key, value in page["counts"].items() if value and key in (*_STATES, "abnormal")}
+    silent = f"; no answer from {counted(len(page['unanswered']), 'worker')}" if page.get("unanswered") else ""
+    counts = {key: value for key, value in page["counts"].items() if value and key in (*AGGREGATES, "abnormal")}
     return _head(session, page["total"], counts, page.get("records_per_second")) + silent, rows
 
 
@@ -95,13 +96,14 @@ def _of_states(session: Session, search: str) -> Screen:
         for row in rows_of(session)
         if search.lower() in row["name"].lower()
     ]
-    rows.sort(key=lambda row: (not row["abnormal"], row["name"]))
-    counts = Counter(row["state"] for row in rows) + Counter(abnormal=sum(row["abnormal"] for row in rows))
+    rows.sort(key=lambda row: (not row["abnormal"], aggregate_rank(row["aggregate"]), row["name"]))
+    counts = Counter(row["aggregate"] for row in rows) + Counter(abnormal=sum(row["abnormal"] for row in rows))
     return _head(session, len(rows), counts, None), rows
 
 
 def _head(session: Session, total: int, counts: Mapping[str, int], rate: float | None) -> str:
-    parts = [f"{total} connectors", *(f"{value} {key}" for key, value in counts.items())]
+    ordered = sorted(counts.items(), key=lambda counted: aggregate_rank(counted[0]))
+    parts = [counted(total, "connector"), *(f"{value} {_NAMES.get(key, key)}" for key, value in ordered)]
     if rate is not None:
         parts.append(f"{rate_text(rate)} records/s")
     return f"{time_text(session.around.now_ms())}   " + ", ".join(parts)

@@ -1,7 +1,8 @@
 """The words ``connectrt plugins list|install|remove|describe|docs|sync-manifests|search``; without one, ``list``.
 
-With ``--url`` or ``--context`` they act on a cluster, else on this machine's folders. What they do is
-app/commands/plugin_actions.py, imported when it is needed.
+They act on the cluster that ``--url``, ``--context``, CONNECTRT_URL or the current context names, as all other words
+do. With a worker's file, ``--set`` or ``--local``, and where no cluster is named, they act on this machine's folders.
+What they do is app/commands/plugin_actions.py, imported when it is needed.
 """
 
 from __future__ import annotations
@@ -9,34 +10,38 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
 
-from spark_connect_rt.app.cluster.session import run
+from spark_connect_rt.app.cluster.session import run, surroundings_in
 from spark_connect_rt.app.commands.cluster.cluster_command import ContextName, session_of
+from spark_connect_rt.errors import ConnectError
 
 Act = Callable[[Path | None, Sequence[str] | None, Callable[[Mapping[str, str]], int]], object]
 
-File = Annotated[Path | None, typer.Option("--file", "-f", help="The worker's properties file.")]
+File = Annotated[Path | None, typer.Option("--file", "-f", help="A worker's properties file: act on this machine.")]
 ListFile = Annotated[Path | None, typer.Argument(help="The worker's properties file.")]
 Url = Annotated[
-    str | None, typer.Option("--url", help="Addresses of running workers: they are asked, or do it with their group.")
+    str | None, typer.Option("--url", help="Addresses of workers, separated by commas; wins over the context's.")
+]
+Local = Annotated[
+    bool, typer.Option("--local", help="Act on this machine's folders, though there is a current context.")
 ]
 Override = Annotated[list[str] | None, typer.Option("--set", help="name=value, wins over the file; repeatable.")]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
-Check = Annotated[bool, typer.Option("--check", help="Import each one, too: this finds what metadata cannot tell.")]
+Check = Annotated[bool, typer.Option("--check", help="Import each plug-in, too, to find what metadata does not show.")]
 Source = Annotated[str, typer.Argument(help="group:artifact:version, path or URL (.zip .tgz .jar .whl), requirement.")]
-Sha512 = Annotated[str, typer.Option("--sha512", help="What the file's SHA-512 must be.")]
-AsName = Annotated[str, typer.Option("--name", help="Instead of the name that the source says.")]
-AsVersion = Annotated[str, typer.Option("--version", help="Instead of the version that the source says.")]
-Name = Annotated[str, typer.Argument(help="As it was installed.")]
-Version = Annotated[str, typer.Argument(help="As it was installed.")]
+Sha512 = Annotated[str, typer.Option("--sha512", help="The SHA-512 checksum that the file must have.")]
+AsName = Annotated[str, typer.Option("--name", help="Replaces the name of the source.")]
+AsVersion = Annotated[str, typer.Option("--version", help="Replaces the version of the source.")]
+Name = Annotated[str, typer.Argument(help="As plugins list shows it.")]
+Version = Annotated[str, typer.Argument(help="As plugins list shows it.")]
 PluginName = Annotated[str, typer.Argument(help="Class name or alias of any kind of plug-in.")]
-PluginVersion = Annotated[str, typer.Option("--version", help="Of the plug-in; none: the newest.")]
+PluginVersion = Annotated[str, typer.Option("--version", help="Version of the plug-in; default: the newest.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Write nothing.")]
-Words = Annotated[list[str], typer.Argument(help="What to look for: a name, a system.")]
+Words = Annotated[list[str], typer.Argument(help="What to search for: a name or a system.")]
 
 
 REQUEST_LIMIT_S = 1_800.0  # of an install: large archives, many workers
@@ -51,26 +56,42 @@ class _OrFile(TyperGroup):
         return super().parse_args(ctx, args)
 
 
+class Where(NamedTuple):
+    """Where a word acts, as its options say it: a cluster, or this machine."""
+
+    context: str | None
+    url: str | None
+    file: Path | None
+    override: Sequence[str] | None
+    local: bool
+
+    def is_here(self, environment: Mapping[str, str]) -> bool:
+        """Return whether it acts on this machine. Raises BadParameter: the options name both."""
+        from spark_connect_rt.app.cluster.contexts import is_cluster_chosen
+
+        here = bool(self.local or self.file or self.override)
+        if here and (self.context or self.url):
+            raise typer.BadParameter("name a cluster (--url, --context) or this machine (a worker's file, --local)")
+        try:
+            return here or not is_cluster_chosen(environment, self.context, self.url)
+        except ConnectError:  # the file of contexts is damaged: the session reads it again, and reports it
+            return False
+
+
 class _Places:
     """Finds out where a word acts, and lets it act there: a place and an exit code are all that a word knows."""
 
     def __init__(self, act: Act) -> None:
         self._act = act
 
-    def carry_out(
-        self,
-        ctx: typer.Context,
-        cluster: tuple[str | None, str | None],
-        worker_file: tuple[Path | None, Sequence[str] | None],
-        word: Callable[[Any], int],
-    ) -> None:
-        """Call ``word`` with its PluginPlace; ``cluster``: context and url, ``worker_file``: with its overrides."""
+    def carry_out(self, ctx: typer.Context, where: Where, word: Callable[[Any], int]) -> None:
+        """Call ``word`` with its PluginPlace."""
         from spark_connect_rt.app.commands.plugin_places import OnCluster, OnThisMachine
 
-        if not any(cluster):
-            self._act(*worker_file, lambda settings: word(OnThisMachine(settings)))
+        if where.is_here(surroundings_in(ctx.obj).environment):
+            self._act(where.file, where.override, lambda settings: word(OnThisMachine(settings)))
             return
-        session = session_of(ctx, *cluster, limit_s=REQUEST_LIMIT_S)
+        session = session_of(ctx, where.context, where.url, limit_s=REQUEST_LIMIT_S)
         if code := run(session, lambda session: word(OnCluster(session))):
             raise SystemExit(code)
 
@@ -78,7 +99,7 @@ class _Places:
 def add_plugin_commands(cli: typer.Typer, act: Act) -> None:
     """Add the group of words; ``act`` reads the file, runs, turns errors into exit codes."""
     plugins = typer.Typer(
-        cls=_OrFile, help="Plug-ins: listed, explained, found, installed, removed.", no_args_is_help=True
+        cls=_OrFile, help="List, describe, search, install and remove plug-ins.", no_args_is_help=True
     )
     cli.add_typer(plugins, name="plugins")
     places = _Places(act)
@@ -95,11 +116,13 @@ def _add_reading(plugins: typer.Typer, places: _Places) -> None:
         check: Check = False,
         url: Url = None,
         context: ContextName = None,
+        local: Local = False,
         as_json: AsJson = False,
         override: Override = None,
     ) -> None:
-        """List the plug-ins a worker has, and what is wrong with the broken ones (then exit code 1)."""
-        places.carry_out(ctx, (context, url), (file, override), lambda place: actions().show(place, check, as_json))
+        """List the plug-ins of a worker. Exit code 1: some are broken; each is listed with the reason."""
+        where = Where(context, url, file, override, local)
+        places.carry_out(ctx, where, lambda place: actions().show(place, check, as_json))
 
     @plugins.command()
     def describe(
@@ -109,13 +132,13 @@ def _add_reading(plugins: typer.Typer, places: _Places) -> None:
         file: File = None,
         url: Url = None,
         context: ContextName = None,
+        local: Local = False,
         as_json: AsJson = False,
         override: Override = None,
     ) -> None:
         """Show the settings of a plug-in as a table."""
-        places.carry_out(
-            ctx, (context, url), (file, override), lambda place: actions().describe(place, name, version, as_json)
-        )
+        where = Where(context, url, file, override, local)
+        places.carry_out(ctx, where, lambda place: actions().describe(place, name, version, as_json))
 
     @plugins.command()
     def docs(
@@ -125,10 +148,12 @@ def _add_reading(plugins: typer.Typer, places: _Places) -> None:
         file: File = None,
         url: Url = None,
         context: ContextName = None,
+        local: Local = False,
         override: Override = None,
     ) -> None:
         """Write the settings of a plug-in as a page of Markdown."""
-        places.carry_out(ctx, (context, url), (file, override), lambda place: actions().docs(place, name, version))
+        where = Where(context, url, file, override, local)
+        places.carry_out(ctx, where, lambda place: actions().docs(place, name, version))
 
 
 def _add_changing(plugins: typer.Typer, places: _Places) -> None:
@@ -142,13 +167,15 @@ def _add_changing(plugins: typer.Typer, places: _Places) -> None:
         file: File = None,
         url: Url = None,
         context: ContextName = None,
+        local: Local = False,
         override: Override = None,
     ) -> None:
-        """Install a plug-in: on every worker of a cluster (--url, --context), else in the folder of --file."""
+        """Install a plug-in on every worker of a cluster, or in a folder of this machine (--file, --local)."""
         from spark_connect_rt.ports.plugin_installs import WantedPlugin
 
         wanted = WantedPlugin(source, sha512, name, version)
-        places.carry_out(ctx, (context, url), (file, override), lambda place: actions().install(place, wanted))
+        where = Where(context, url, file, override, local)
+        places.carry_out(ctx, where, lambda place: actions().install(place, wanted))
 
     @plugins.command()
     def remove(
@@ -158,21 +185,23 @@ def _add_changing(plugins: typer.Typer, places: _Places) -> None:
         file: File = None,
         url: Url = None,
         context: ContextName = None,
+        local: Local = False,
         override: Override = None,
     ) -> None:
-        """Remove an installed plug-in; from a cluster (--url, --context) only while no connector of it uses it."""
-        places.carry_out(ctx, (context, url), (file, override), lambda place: actions().remove(place, name, version))
+        """Remove an installed plug-in; from a cluster only while none of its connectors uses it."""
+        where = Where(context, url, file, override, local)
+        places.carry_out(ctx, where, lambda place: actions().remove(place, name, version))
 
 
 def _add_search(plugins: typer.Typer, act: Act) -> None:
     @plugins.command("sync-manifests")
     def sync_manifests(file: File = None, dry_run: DryRun = False, override: Override = None) -> None:
-        """Write the service files that jars in the folders of plugin.path lack, for plugin.discovery=service_load."""
+        """Write the service files that jars in plugin.path lack, for plugin.discovery=service_load."""
         act(file, override, lambda settings: actions().sync_manifests(settings, dry_run))
 
     @plugins.command()
     def search(words: Words, as_json: AsJson = False) -> None:
-        """Look for connectors on Maven Central; where it cannot be asked, in a list of well-known ones."""
+        """Search Maven Central for connectors; without a connection, a list of well-known ones."""
         act(None, None, lambda settings: actions().search(" ".join(words), as_json))
 
 

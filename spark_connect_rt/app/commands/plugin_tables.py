@@ -9,9 +9,16 @@ from spark_connect_rt.plugin_install.search import FoundPlugin
 
 
 def coordinate_lines(found: Sequence[FoundPlugin]) -> list[str]:
-    """Return a line for each: its coordinate, a few words. No table: a coordinate that is folded cannot be copied."""
-    width = max((len(one.coordinate) for one in found), default=0)
-    return [f"{one.coordinate:{width}}  {one.about}".rstrip() for one in found]
+    """Return a line for each: its coordinate, a few words. No table: a coordinate that is folded cannot be copied.
+
+    An install needs a version, so a coordinate without one has ``VERSION`` in its place.
+    """
+    whole = [
+        (plugin.coordinate if plugin.coordinate.count(":") > 1 else f"{plugin.coordinate}:VERSION", plugin.about)
+        for plugin in found
+    ]
+    width = max((len(coordinate) for coordinate, _ in whole), default=0)
+    return [f"{coordinate:{width}}  {about}".rstrip() for coordinate, about in whole]
 
 
 def settings_table(name: str, keys: Sequence[Mapping[str, Any]]) -> None:

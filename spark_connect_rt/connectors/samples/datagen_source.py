@@ -88,9 +88,12 @@ class DatagenSourceConnector(SourceConnector):
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
         """Check that the key is one of the fields."""
         key, schema = config.get("datagen.key.field"), config.get("datagen.schema") or "orders"
-        if key is None or _readable(schema) is not None or key in {one.name for one in parse_fields(schema)}:
+        if key is None or _readable(schema) is not None:
             return {}
-        return {"datagen.key.field": [f"{key} is no field of datagen.schema"]}
+        names = [field.name for field in parse_fields(schema)]
+        if key in names:
+            return {}
+        return {"datagen.key.field": [f"{key} is not a field of datagen.schema; its fields are {', '.join(names)}"]}
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
         """Check the new offsets. Raises ConnectError."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -170,10 +171,30 @@ def _add_writes(routes: APIRouter, context: RestContext, history: History | None
         await context.started()
         point = await asyncio.to_thread(part.offsets_at, name, time_ms)
         if point is None:
-            raise UnsafeChangeError(f"it is not known where connector {name} was at {time_ms}: its course begins later")
-        inner = InnerRequests(context, request, f"back to where it was at {point[0]}")
+            known = await asyncio.to_thread(part.course, name, 0, NUMBER_MAX)
+            raise UnsafeChangeError(too_early(name, time_ms, known.points[0].at_ms if known.points else None))
+        inner = InnerRequests(context, request, f"back to where it was at {_utc(point[0])}")
         moved = await OffsetRestore(context, part, inner, name).carried_out(back_to(point[1]), dry_run=dry_run)
         return JsonResponse(OffsetsMoved(moved.offsets, moved.applied, moved.problems, point[0]))
+
+
+def too_early(connector: str, time_ms: int, first_ms: int | None) -> str:
+    """Return why offsets cannot go back to a time; ``first_ms``: of the first known point, None: there is no point.
+
+    Times are UTC, in the form that a command line and this API's users can copy.
+    """
+    if first_ms is None:
+        return f"connector {connector} has no offset history yet"
+    # Rounded up: at a part of a second less there is no point.
+    earliest = _utc(-(-first_ms // 1000) * 1000)
+    return f"connector {connector} has no offset history as far back as {_utc(time_ms)} (earliest: {earliest})"
+
+
+def _utc(at_ms: int) -> str:
+    try:
+        return datetime.fromtimestamp(at_ms // 1000, UTC).isoformat().replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):  # a time that no calendar has
+        return f"{at_ms} ms"
 
 
 def read_query(given: Mapping[str, str]) -> ChangeQuery:

@@ -50,6 +50,12 @@ def test_a_coordinate_that_was_found_can_be_copied(index: list[FoundPlugin]) -> 
     assert json.loads(ask("search", "a", "--json").output)["plugins"][1] == {"coordinate": LONG, "about": "[bold]jar"}
 
 
+def test_a_coordinate_of_an_unknown_version_says_where_one_belongs(index: list[FoundPlugin]) -> None:
+    index += [FoundPlugin("g:a", "sink: x")]
+    assert ask("search", "x").output.splitlines()[0] == "g:a:VERSION  sink: x"
+    assert json.loads(ask("search", "x", "--json").output)["plugins"][0]["coordinate"] == "g:a"
+
+
 def test_nothing_found_is_an_exit_code(index: list[FoundPlugin]) -> None:
     nothing = ask("search", "no such thing")
     assert (nothing.exit_code, nothing.output) == (1, "found by Maven Central's search\n")

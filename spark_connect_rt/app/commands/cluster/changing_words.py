@@ -8,21 +8,20 @@ import typer
 
 from spark_connect_rt.app.cluster.session import Session
 from spark_connect_rt.app.commands.cluster.cluster_command import changing, command
-from spark_connect_rt.app.commands.cluster.options import DryRun, Files, Many, Name, SomeNames, Yes
+from spark_connect_rt.app.commands.cluster.options import DryRun, File, Files, Many, Name, SomeNames, Yes
 from spark_connect_rt.app.commands.cluster.reading_words import PANEL
 
-Prune = Annotated[bool, typer.Option("--prune", help="Delete connectors that no file keeps, after a question.")]
-Pruned = Annotated[str, typer.Option("--prune-matching", metavar="PATTERN", help="Only those of --prune.")]
-ConnectorOnly = Annotated[bool, typer.Option("--connector-only", help="Not its tasks.")]
+Prune = Annotated[bool, typer.Option("--prune", help="Delete connectors that are in no file, after a question.")]
+Pruned = Annotated[str, typer.Option("--prune-matching", metavar="PATTERN", help="Limit --prune to names that match.")]
+ConnectorOnly = Annotated[bool, typer.Option("--connector-only", help="Restart the connector without its tasks.")]
 Words = Annotated[list[str] | None, typer.Argument(metavar="[NAME setting=value...]", help="Instead of a file.")]
 DiffWords = Annotated[
     list[str] | None, typer.Argument(metavar="[NAME A B]", help="A connector and two changes of its history.")
 ]
 Changes = Annotated[list[str], typer.Argument(metavar="setting=value...", help="setting- removes one.")]
-File = Annotated[str | None, typer.Option("--filename", "-f", help="A file with one connector; - for standard input.")]
 State = Annotated[str | None, typer.Option("--state", help="RUNNING, PAUSED or STOPPED.")]
-Condition = Annotated[str, typer.Option("--for", help="state=STATE (with its tasks), connector=STATE, or delete.")]
-Timeout = Annotated[float, typer.Option("--timeout", min=0, help="Seconds.")]
+Condition = Annotated[str, typer.Option("--for", help="state=STATE (tasks, too), connector=STATE, create or delete.")]
+Timeout = Annotated[float, typer.Option("--timeout", min=0, help="Seconds to wait.")]
 
 
 def add_changing_words(cli: typer.Typer) -> None:
@@ -42,7 +41,7 @@ def _add_configuring(cli: typer.Typer) -> None:
         dry_run: DryRun = False,
         yes: Yes = False,
     ) -> int:
-        """Create and configure connectors as files say; shows what changes."""
+        """Create and configure connectors from files, and show what changes."""
         from spark_connect_rt.app.cluster import applying
 
         return applying.apply(session, files or [], prune_matching if prune else None, dry_run, yes)
@@ -56,7 +55,7 @@ def _add_configuring(cli: typer.Typer) -> None:
         prune: Prune = False,
         prune_matching: Pruned = "*",
     ) -> int:
-        """Show what apply -f would change, or what differs between changes A and B. Exit code 6: something."""
+        """Show what apply -f would change, or compare changes A and B. Exit code 6: differences."""
         from spark_connect_rt.app.cluster import applying
         from spark_connect_rt.errors import BadRequestError
 
@@ -73,7 +72,7 @@ def _add_configuring(cli: typer.Typer) -> None:
     def create(
         session: Session, words: Words = None, file: File = None, state: State = None, dry_run: DryRun = False
     ) -> int:
-        """Create one connector; refused when it is there."""
+        """Create one connector. Exit code 9: it exists already."""
         from spark_connect_rt.app.cluster import applying
 
         return applying.create(session, words or [], file, state, dry_run)
@@ -89,7 +88,7 @@ def _add_configuring(cli: typer.Typer) -> None:
     @cli.command(rich_help_panel=PANEL)
     @changing
     def edit(session: Session, name: Name) -> int:
-        """Open a connector's configuration in $VISUAL or $EDITOR. Exit code 9: somebody changed it meanwhile."""
+        """Open a connector's configuration in $VISUAL or $EDITOR. Exit code 9: somebody else changed it."""
         from spark_connect_rt.app.cluster import editing
 
         return editing.edit(session, name)
@@ -111,13 +110,13 @@ def _add_steering(cli: typer.Typer) -> None:
     @cli.command(rich_help_panel=PANEL)
     @changing
     def stop(session: Session, many: Many, dry_run: DryRun = False) -> int:
-        """Stop connectors: their tasks end, their offsets may be altered."""
+        """Stop connectors: their tasks end, and their offsets can be changed."""
         return _steer(session, "stop", many, dry_run)
 
     @cli.command(rich_help_panel=PANEL)
     @changing
     def restart(session: Session, many: Many, connector_only: ConnectorOnly = False, dry_run: DryRun = False) -> int:
-        """Restart connectors with their tasks, with --failed only what has failed; or single tasks: NAME/0."""
+        """Restart connectors with their tasks (--failed: only what failed), or single tasks: NAME/0."""
         from spark_connect_rt.app.cluster import steering
 
         return steering.restart(session, many.chosen(), connector_only, dry_run)
@@ -125,7 +124,7 @@ def _add_steering(cli: typer.Typer) -> None:
     @cli.command(rich_help_panel=PANEL)
     @changing
     def delete(session: Session, many: Many, dry_run: DryRun = False, yes: Yes = False) -> int:
-        """Delete connectors, after a question that names them. Their offsets stay."""
+        """Delete connectors, after a question that names them. Offsets are kept."""
         from spark_connect_rt.app.cluster import steering
 
         return steering.delete(session, many.chosen(), yes, dry_run)
@@ -135,7 +134,7 @@ def _add_steering(cli: typer.Typer) -> None:
     def wait(
         session: Session, names: SomeNames = None, condition: Condition = "state=RUNNING", timeout: Timeout = 60.0
     ) -> int:
-        """Wait until connectors are in a state. Exit code 5: the time is up."""
+        """Wait until connectors are in a state. Exit code 5: the time is up; 4: there is no such connector."""
         from spark_connect_rt.app.cluster import steering
         from spark_connect_rt.errors import BadRequestError
 

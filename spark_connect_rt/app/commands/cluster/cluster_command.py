@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from dataclasses import fields, is_dataclass
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from spark_connect_rt.app.cluster.session import Session, run, surroundings_in
+from spark_connect_rt.app.cluster.session import Session, opened, run, surroundings_in
 from spark_connect_rt.app.commands.cluster.completion import context_names
 
-if TYPE_CHECKING:
-    from spark_connect_rt.client.connection import Connection
-
-NOTE = "X-Connectrt-Note"
 ContextName = Annotated[
     str | None,
     typer.Option(
         "--context",
-        help="A context of the file; none: the current one.",
+        help="A context of the configuration file; default: the current context.",
         show_default=False,
         autocompletion=context_names,
     ),
@@ -36,9 +32,7 @@ Url = Annotated[
     ),
 ]
 
-Note = Annotated[
-    str | None, typer.Option("--note", help="Why: it stands in the history of changes.", show_default=False)
-]
+Note = Annotated[str | None, typer.Option("--note", help="A note for the history of changes.", show_default=False)]
 
 
 def changing(act: Callable[..., int | None]) -> Callable[..., None]:
@@ -87,21 +81,7 @@ def session_of(
     ctx: typer.Context, context: str | None, url: str | None, note: str | None = None, limit_s: float = 0.0
 ) -> Session:
     """Return the session of a command; ``limit_s``: an answer may take so long, though others take less."""
-    around = surroundings_in(ctx.obj)
-
-    def connection() -> Connection:
-        from spark_connect_rt.app.cluster.contexts import connection_for
-
-        found = connection_for(around.environment, context, url)
-        headers = {NOTE: _header_text(note)} if note else {}
-        return replace(found, headers=headers, request_limit_s=max(found.request_limit_s, limit_s))
-
-    return Session(around, connection)
-
-
-def _header_text(text: str) -> str:
-    """Return what a header may hold of a text: one line; what is not ASCII is replaced."""
-    return " ".join(text.split()).encode("ascii", "replace").decode()
+    return opened(surroundings_in(ctx.obj), context, url, note, limit_s)
 
 
 def local(act: Callable[..., int | None]) -> Callable[..., None]:

@@ -77,9 +77,10 @@ def names_of_kind(ctx: typer.Context, incomplete: str) -> list[str]:
     return found.get(kind, connector_names)(ctx, incomplete)
 
 
-def described_kinds(incomplete: str) -> list[str]:
-    """Return the kinds of ``describe`` that begin so."""
-    return [kind for kind in ("connector", "task", "worker", "plugin") if kind.startswith(incomplete)]
+def described(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the kinds of ``describe`` that begin so, and the connectors: their kind may be left out."""
+    kinds = [kind for kind in ("connector", "task", "worker", "plugin") if kind.startswith(incomplete)]
+    return [*kinds, *connector_names(ctx, incomplete)]
 
 
 def kind_names(incomplete: str) -> list[str]:

@@ -17,28 +17,28 @@ Urls = Annotated[list[str] | None, typer.Option("--url", help="A worker's addres
 AdminUrls = Annotated[
     list[str] | None, typer.Option("--admin-url", help="Where /admin is, if elsewhere (admin.listeners); repeatable.")
 ]
-Username = Annotated[str | None, typer.Option("--username", help="For basic authentication.")]
-Password = Annotated[str | None, typer.Option("--password", help="Kept in the file; - asks for it.")]
-PasswordFile = Annotated[str | None, typer.Option("--password-file", help="Read whenever it is used.")]
-Token = Annotated[str | None, typer.Option("--token", help="Bearer token, kept in the file; - asks for it.")]
-TokenFile = Annotated[str | None, typer.Option("--token-file", help="Read whenever it is used.")]
-Ca = Annotated[str | None, typer.Option("--ca", help="Who signed the workers' certificates, PEM.")]
-Cert = Annotated[str | None, typer.Option("--cert", help="This client's certificate, PEM.")]
-Key = Annotated[str | None, typer.Option("--key", help="Its key, if the certificate's file does not hold it.")]
-KeyPassword = Annotated[str | None, typer.Option("--key-password", help="Of the key; - asks for it.")]
+Username = Annotated[str | None, typer.Option("--username", help="User name for basic authentication.")]
+Password = Annotated[str | None, typer.Option("--password", help="Password, stored in the file; - asks for it.")]
+PasswordFile = Annotated[str | None, typer.Option("--password-file", help="A file that is read at each use.")]
+Token = Annotated[str | None, typer.Option("--token", help="Bearer token, stored in the file; - asks for it.")]
+TokenFile = Annotated[str | None, typer.Option("--token-file", help="A file that is read at each use.")]
+Ca = Annotated[str | None, typer.Option("--ca", help="CA certificate of the workers, PEM.")]
+Cert = Annotated[str | None, typer.Option("--cert", help="Client certificate, PEM.")]
+Key = Annotated[str | None, typer.Option("--key", help="Key of the client certificate, if it is in another file.")]
+KeyPassword = Annotated[str | None, typer.Option("--key-password", help="Password of the key; - asks for it.")]
 Insecure = Annotated[bool | None, typer.Option("--insecure/--secure", help="Do not verify certificates.")]
 Timeout = Annotated[float | None, typer.Option("--timeout", min=0.1, help="Seconds to wait for an answer.")]
 
 
 def add_context_words(cli: typer.Typer) -> None:
     """Add them."""
-    config = typer.Typer(help="Contexts: which clusters there are, and how one is let in.", no_args_is_help=True)
+    config = typer.Typer(help="Contexts: addresses and credentials of clusters.", no_args_is_help=True)
     cli.add_typer(config, name="config", rich_help_panel="See and steer a cluster, over REST")
 
     @config.command("get-contexts")
     @local
     def get_contexts(session: Session, output: Form = Output.TABLE) -> int:
-        """List the contexts; the current one has a star."""
+        """List the contexts; a star marks the current one."""
         from spark_connect_rt.app.cluster import context_actions
 
         return context_actions.listed(session, output)
@@ -46,7 +46,7 @@ def add_context_words(cli: typer.Typer) -> None:
     @config.command("current-context")
     @local
     def current_context(session: Session) -> int:
-        """Write the name of the current context."""
+        """Print the name of the current context."""
         from spark_connect_rt.app.cluster import context_actions
 
         return context_actions.current(session)
@@ -86,7 +86,7 @@ def add_context_words(cli: typer.Typer) -> None:
         insecure: Insecure = None,
         timeout: Timeout = None,
     ) -> int:
-        """Add a context, or change what is given of one. The first becomes the current one."""
+        """Add a context, or change one. The first context becomes the current one."""
         from spark_connect_rt.app.cluster import context_actions
 
         given = {

@@ -14,18 +14,19 @@ from spark_connect_rt.app.commands.cluster.options import DryRun, Form, Limit, M
 from spark_connect_rt.app.commands.cluster.reading_words import PANEL
 from spark_connect_rt.errors import BadRequestError
 
-Topic = Annotated[str | None, typer.Option("--topic", help="Of this topic, instead of a connector's.")]
+Topic = Annotated[str | None, typer.Option("--topic", help="A dead-letter topic, instead of a connector.")]
 Letter = Annotated[str, typer.Argument(metavar="PARTITION/OFFSET", help="As dlq list shows it.")]
 Letters = Annotated[
-    list[str] | None, typer.Argument(metavar="[PARTITION/OFFSET...]", help="These; none: a filter, or all.")
+    list[str] | None,
+    typer.Argument(metavar="[PARTITION/OFFSET...]", help="Letters; default: those of a filter, or all."),
 ]
-Target = Annotated[str, typer.Option("--target", help="topic: where they came from; sink: through the connector.")]
-PatchFile = Annotated[str | None, typer.Option("--patch", help="A JSON patch on key, value, headers: a file.")]
-TransformsFile = Annotated[str | None, typer.Option("--transforms", help="Settings of transformations: a JSON file.")]
-Rate = Annotated[float | None, typer.Option("--rate", help="At most so many a second.")]
-Wait = Annotated[bool, typer.Option("--wait", help="Until it has ended. Exit code 1: some failed.")]
-ReplayId = Annotated[str, typer.Argument(metavar="ID", help="Of the replay.")]
-MaybeReplayId = Annotated[str | None, typer.Argument(metavar="[ID]", help="Of a replay; none: all.")]
+Target = Annotated[str, typer.Option("--target", help="topic: the original topic; sink: through the connector.")]
+PatchFile = Annotated[str | None, typer.Option("--patch", help="A file with a JSON patch of key, value and headers.")]
+TransformsFile = Annotated[str | None, typer.Option("--transforms", help="A JSON file with transformations.")]
+Rate = Annotated[float | None, typer.Option("--rate", help="Maximum number of letters per second.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait until the replay ends. Exit code 1: some letters failed.")]
+ReplayId = Annotated[str, typer.Argument(metavar="ID", help="Of the replay, as dlq status shows it.")]
+MaybeReplayId = Annotated[str | None, typer.Argument(metavar="[ID]", help="Of a replay; default: all.")]
 IsTopic = Annotated[bool, typer.Option("--topic", help="NAME is the topic, not a connector.")]
 
 
@@ -33,14 +34,14 @@ IsTopic = Annotated[bool, typer.Option("--topic", help="NAME is the topic, not a
 class Filters:
     """Which letters are meant."""
 
-    partition: Annotated[int | None, typer.Option("--partition", help="Only of this partition.")] = None
-    stage: Annotated[str | None, typer.Option("--stage", help="Only where it failed there: VALUE_CONVERTER ...")] = None
+    partition: Annotated[int | None, typer.Option("--partition", help="Only this partition of the topic.")] = None
+    stage: Annotated[str | None, typer.Option("--stage", help="Only this stage: VALUE_CONVERTER ...")] = None
     class_: Annotated[str | None, typer.Option("--class", help="Only what failed in this class.")] = None
-    message: Annotated[str | None, typer.Option("--message", help="Only whose message holds this.")] = None
-    origin: Annotated[str | None, typer.Option("--origin", help="Only records of this topic.")] = None
+    message: Annotated[str | None, typer.Option("--message", help="Only messages that contain this.")] = None
+    origin: Annotated[str | None, typer.Option("--origin", help="Only letters from this topic.")] = None
     since: Annotated[str | None, typer.Option("--since", help="2026-11-21T10:00, or 2h ago.")] = None
     until: Annotated[str | None, typer.Option("--until", help="2026-11-21T10:00, or 2h ago.")] = None
-    replayed: Annotated[bool | None, typer.Option("--replayed/--not-replayed", help="Only these.")] = None
+    replayed: Annotated[bool | None, typer.Option("--replayed/--not-replayed", help="Replayed or not.")] = None
 
     def query(self, now_ms: int) -> dict[str, Any]:
         """Return what is given of them as the management API takes it. Raises BadRequestError: no time."""
@@ -61,7 +62,7 @@ class Filters:
 
 def add_letter_words(cli: typer.Typer) -> None:
     """Add them."""
-    dlq = typer.Typer(help="Dead letters: listed, shown, replayed, deleted.", no_args_is_help=True)
+    dlq = typer.Typer(help="List, show, replay and delete dead letters.", no_args_is_help=True)
     cli.add_typer(dlq, name="dlq", rich_help_panel=PANEL)
     _add_reading(dlq)
     _add_replaying(dlq)
@@ -90,7 +91,7 @@ def _add_reading(dlq: typer.Typer) -> None:
     @dlq.command()
     @command
     def show(session: Session, name: Name, letter: Letter, output: Form = Output.TABLE) -> int:
-        """Show one letter whole: headers, stack trace, key and value."""
+        """Show one letter in full: headers, stack trace, key and value."""
         from spark_connect_rt.app.cluster import letters
 
         return letters.shown(session, name, letter, output)
@@ -98,7 +99,7 @@ def _add_reading(dlq: typer.Typer) -> None:
     @dlq.command()
     @command
     def status(session: Session, number: MaybeReplayId = None, output: Form = Output.TABLE) -> int:
-        """Show how far replays are."""
+        """Show the progress of replays."""
         from spark_connect_rt.app.cluster import letters
 
         return letters.status(session, number, output)
@@ -121,7 +122,7 @@ def _add_replaying(dlq: typer.Typer) -> None:
         yes: Yes = False,
         wait: Wait = False,
     ) -> int:
-        """Replay dead letters: one, a filter's, or all; a sample is shown first."""
+        """Replay one dead letter, those of a filter, or all; a sample is shown first."""
         from spark_connect_rt.app.cluster import letters
 
         wanted: dict[str, Any] = {"target": target}
@@ -135,7 +136,7 @@ def _add_replaying(dlq: typer.Typer) -> None:
     @dlq.command()
     @command
     def stop(session: Session, number: ReplayId) -> int:
-        """Stop a replay; it can go on where it was."""
+        """Stop a replay; it can be resumed."""
         from spark_connect_rt.app.cluster import letters
 
         return letters.stop(session, number)
@@ -143,7 +144,7 @@ def _add_replaying(dlq: typer.Typer) -> None:
     @dlq.command()
     @command
     def resume(session: Session, number: ReplayId, wait: Wait = False) -> int:
-        """Let a stopped or failed replay go on where it was."""
+        """Resume a stopped or failed replay where it ended."""
         from spark_connect_rt.app.cluster import letters
 
         return letters.resume(session, number, wait)

@@ -21,22 +21,26 @@ Act = Callable[[Path, Sequence[str] | None, Callable[[Mapping[str, str]], int]],
 FileReset = Callable[[Path, str, Path | None, str | None, bool, list[str] | None], None]
 """(worker's file, connector, backup, url, apply, overrides): the reset that reads a worker's file."""
 
-OffsetsFile = Annotated[
-    str | None, typer.Argument(metavar="[FILE]", help='{"offsets": [{"partition", "offset"}]}; - for standard input.')
+OffsetsFile = Annotated[str | None, typer.Argument(metavar="[FILE]", help="The same as --filename.")]
+OffsetsFileOption = Annotated[
+    str | None,
+    typer.Option(
+        "--filename", "-f", help='JSON: {"offsets": [{"partition": ..., "offset": ...}]}; - for standard input.'
+    ),
 ]
 Partition = Annotated[str | None, typer.Option("--partition", help="One source partition, JSON.")]
-Offset = Annotated[str | None, typer.Option("--offset", help="Its offset, JSON; null forgets it.")]
-Stop = Annotated[bool, typer.Option("--stop", help="Stop the connector for it, and start it again.")]
+Offset = Annotated[str | None, typer.Option("--offset", help="Its offset, JSON; null removes it.")]
+Stop = Annotated[bool, typer.Option("--stop", help="Stop the connector for the change, and start it again.")]
 First = Annotated[int, typer.Argument(metavar="A", help="Number of a change (connectrt offsets history NAME).")]
-Second = Annotated[int, typer.Argument(metavar="B", help="Number of another.")]
-MaybeNumber = Annotated[int | None, typer.Argument(metavar="[A]", help="Number of the change; none: the last one.")]
-Force = Annotated[bool, typer.Option("--force", help="Though the connector has moved on since the change.")]
+Second = Annotated[int, typer.Argument(metavar="B", help="Number of another change.")]
+MaybeNumber = Annotated[int | None, typer.Argument(metavar="[A]", help="Number of the change; default: the last one.")]
+Force = Annotated[bool, typer.Option("--force", help="Even if the connector has moved on since the change.")]
 Time = Annotated[str, typer.Option("--time", help="2026-11-21T10:00 (this machine's zone), ms since 1970, or 2h ago.")]
 FileAndName = Annotated[
     list[str], typer.Argument(metavar="[FILE] NAME", help="The connector; before it a worker's properties file.")
 ]
-NewFile = Annotated[Path | None, typer.Option("--backup", help="With a worker's file: a new file.")]
-Apply = Annotated[bool, typer.Option("--apply", help="With a worker's file: do it.")]
+NewFile = Annotated[Path | None, typer.Option("--backup", help="With a worker's file: a new file for the backup.")]
+Apply = Annotated[bool, typer.Option("--apply", help="With a worker's file: carry it out.")]
 Override = Annotated[list[str] | None, typer.Option("--set", help="With a worker's file: name=value; repeatable.")]
 
 
@@ -60,17 +64,20 @@ def _add_present(offsets: typer.Typer, file_reset: FileReset) -> None:
     def set_offsets(
         session: Session,
         name: Name,
-        file: OffsetsFile = None,
+        word: OffsetsFile = None,
+        file: OffsetsFileOption = None,
         partition: Partition = None,
         offset: Offset = None,
         stop: Stop = False,
         dry_run: DryRun = False,
         yes: Yes = False,
     ) -> int:
-        """Write offsets of a stopped connector, over REST; what changes is shown first."""
+        """Set offsets of a stopped connector, over REST; the difference is shown first."""
         from spark_connect_rt.app.cluster import offset_changes
 
-        return offset_changes.set_offsets(session, name, file, (partition, offset), (stop, dry_run, yes))
+        if word is not None and file is not None:
+            raise BadRequestError("offsets set NAME -f FILE: one file")
+        return offset_changes.set_offsets(session, name, file or word, (partition, offset), (stop, dry_run, yes))
 
     @offsets.command()
     def reset(
@@ -86,7 +93,7 @@ def _add_present(offsets: typer.Typer, file_reset: FileReset) -> None:
         apply: Apply = False,
         override: Override = None,
     ) -> None:
-        """Forget all offsets of a connector, over REST.
+        """Reset all offsets of a connector, over REST.
 
         With a worker's file before the name: a running worker is asked, without one this command does it.
         """
@@ -119,7 +126,7 @@ def _add_past(offsets: typer.Typer) -> None:
     @offsets.command()
     @command
     def diff(session: Session, name: Name, before: First, after: Second) -> int:
-        """Show what differs between the offsets after two changes. Exit code 6: something."""
+        """Compare the offsets after two changes. Exit code 6: differences."""
         from spark_connect_rt.app.cluster import past
 
         return past.offsets_diff(session, name, before, after)
@@ -134,7 +141,7 @@ def _add_past(offsets: typer.Typer) -> None:
         dry_run: DryRun = False,
         yes: Yes = False,
     ) -> int:
-        """Take back a change of offsets: stops the connector, writes, starts it. Exit code 9: it is not safe."""
+        """Undo a change of offsets: stop the connector, write, start it again. Exit code 9: not safe."""
         from spark_connect_rt.app.cluster import past
 
         return past.undo_offsets(session, name, number, past.How(dry_run, yes, force))

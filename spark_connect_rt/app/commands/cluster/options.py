@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -24,11 +23,11 @@ KindName = Annotated[
 ]
 Names = Annotated[
     list[str] | None,
-    typer.Argument(help="Names, or patterns with * and ?; none: all.", autocompletion=connector_names),
+    typer.Argument(help="Names, or patterns with * and ?; default: all.", autocompletion=connector_names),
 ]
 NamesOfKind = Annotated[
     list[str] | None,
-    typer.Argument(help="Names, or patterns with * and ?; none: all.", autocompletion=names_of_kind),
+    typer.Argument(help="Names, or patterns with * and ?; default: all.", autocompletion=names_of_kind),
 ]
 SomeNames = Annotated[
     list[str] | None,
@@ -36,28 +35,31 @@ SomeNames = Annotated[
 ]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The connector.", autocompletion=connector_names)]
 MaybeName = Annotated[
-    str | None, typer.Argument(metavar="[NAME]", help="Only of this connector.", autocompletion=connector_names)
+    str | None, typer.Argument(metavar="[NAME]", help="Only this connector.", autocompletion=connector_names)
 ]
-Form = Annotated[Output, typer.Option("--output", "-o", help="How it is written: table, wide, json, yaml or name.")]
+Form = Annotated[Output, typer.Option("--output", "-o", help="Output format: table, wide, json, yaml or name.")]
 Selection = Annotated[
     str | None,
     typer.Option(
         "--selector",
         "-l",
-        help="state=FAILED,type=sink,class=*Jdbc*,worker!=a:8083,task=FAILED,name=a|b; all must hold.",
+        help="state=DEGRADED|FAILED,type=sink,class=*Jdbc*,worker!=a:8083,task=FAILED; all must match.",
     ),
 ]
-Watch = Annotated[bool, typer.Option("--watch", "-w", help="Write each item again when it changes, until Ctrl-C.")]
-Interval = Annotated[float, typer.Option("--interval", min=0.1, help="Seconds between two looks of --watch.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=2_000, help="At most so many, of what grows.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, do nothing.")]
-Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Print each item again when it changes, until Ctrl-C.")]
+Interval = Annotated[float, typer.Option("--interval", min=0.1, help="Seconds between two requests.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=2_000, help="Maximum number of letters, events or changes.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, change nothing.")]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Print new lines as they come, until Ctrl-C.")]
+File = Annotated[
+    str | None,
+    typer.Option("--filename", "-f", help="A file with one connector (JSON, YAML, .properties); - for standard input."),
+]
 Files = Annotated[
     list[str] | None,
     typer.Option("--filename", "-f", help="A file (JSON, YAML, .properties), a folder, or - ; repeatable."),
 ]
-OneFile = Annotated[Path, typer.Argument(metavar="FILE", help="JSON, YAML or .properties, with one connector.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class Many:
 
     names: SomeNames = None
     selection: Selection = None
-    failed: Annotated[bool, typer.Option("--failed", help="Only those that have failed, or a task of which has.")] = (
+    failed: Annotated[bool, typer.Option("--failed", help="Only connectors that failed, or whose tasks failed.")] = (
         False
     )
     all_: Annotated[bool, typer.Option("--all", help="Every connector of the cluster.")] = False

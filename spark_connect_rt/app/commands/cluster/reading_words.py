@@ -28,9 +28,15 @@ def add_reading_words(cli: typer.Typer) -> None:
         limit: Limit = 100,
     ) -> int:
         """List connectors, tasks, workers, plug-ins, offsets, topics, loggers, dead letters, events or changes."""
-        from spark_connect_rt.app.cluster import getting, kinds
+        from spark_connect_rt.app.cluster.getting import get_or_watch
 
-        asked = kinds.asked(names or [], selection, output is Output.WIDE, limit)
-        if watch:
-            return getting.watch(session, kinds.kind_of(kind), asked, output, interval)
-        return getting.get(session, kinds.kind_of(kind), asked, output)
+        return get_or_watch(
+            session,
+            kind,
+            names or [],
+            output=output,
+            selection=selection,
+            watch=watch,
+            interval=interval,
+            limit=limit,
+        )

@@ -10,13 +10,15 @@ from spark_connect_rt.app.cluster.session import Session
 from spark_connect_rt.app.cluster.tables import Output
 from spark_connect_rt.app.commands.cluster.cluster_command import changing, command
 from spark_connect_rt.app.commands.cluster.completion import (
-    described_kinds,
+    connector_names,
+    described,
     logger_names,
     names_of_kind,
     task_names,
 )
 from spark_connect_rt.app.commands.cluster.options import (
     DryRun,
+    File,
     Follow,
     Form,
     Interval,
@@ -28,41 +30,52 @@ from spark_connect_rt.app.commands.cluster.options import (
 from spark_connect_rt.app.commands.cluster.reading_words import PANEL
 
 What = Annotated[
-    str, typer.Argument(metavar="KIND", help="connector, task, worker or plugin.", autocompletion=described_kinds)
+    str,
+    typer.Argument(
+        metavar="[KIND]",
+        help="connector (the default), task, worker or plugin.",
+        autocompletion=described,
+    ),
 ]
-Thing = Annotated[str, typer.Argument(metavar="NAME", help="Its name; of a task NAME/0.", autocompletion=names_of_kind)]
+Thing = Annotated[
+    str | None,
+    typer.Argument(metavar="[NAME]", help="Its name; of a task NAME/0.", autocompletion=names_of_kind),
+]
 Logged = Annotated[
     str, typer.Argument(metavar="NAME[/TASK]", help="A connector, or one task.", autocompletion=task_names)
 ]
-Tail = Annotated[int, typer.Option("--tail", min=1, max=2_000, help="At most so many lines of what was.")]
-Level = Annotated[str, typer.Option("--level", help="Only this level and above: WARN, ERROR ...")]
+Tail = Annotated[int, typer.Option("--tail", min=1, max=2_000, help="Maximum number of earlier lines.")]
+Level = Annotated[str, typer.Option("--level", help="This level and above: WARN, ERROR ...")]
 Kinds = Annotated[
     list[str] | None,
     typer.Option("--kind", help="rebalance, failure, restart, config, state, offsets, logger, worker; repeatable."),
 ]
 HistoryKinds = Annotated[list[str] | None, typer.Option("--kind", help="config, state, offsets or logger; repeatable.")]
 Since = Annotated[str | None, typer.Option("--since", help="2026-11-21T10:00, or 2h ago.")]
-Search = Annotated[str, typer.Option("--search", help="Only names that hold this.")]
+Search = Annotated[str, typer.Option("--search", help="Only names that contain this text.")]
 Sort = Annotated[str, typer.Option("--sort", help="abnormal, name, rate or lag.")]
-Once = Annotated[bool, typer.Option("--once", help="Write it once and end.")]
-FileOrName = Annotated[str, typer.Argument(metavar="FILE|NAME", help="A file with a connector, or one that is there.")]
-Records = Annotated[int, typer.Option("--records", min=1, help="End after so many.")]
-Seconds = Annotated[float, typer.Option("--seconds", min=1, help="End after so long.")]
-From = Annotated[str, typer.Option("--from", help="stored: where it is; start: from the beginning.")]
-Offsets = Annotated[str | None, typer.Option("--offsets", help="Begin at the offsets of this JSON file.")]
-Put = Annotated[bool, typer.Option("--put", help="Give them to put of a sink that can roll back.")]
-CheckFile = Annotated[str, typer.Argument(metavar="FILE", help="JSON, YAML or .properties; - for standard input.")]
+Once = Annotated[bool, typer.Option("--once", help="Print the screen once and exit.")]
+FileOrName = Annotated[
+    str | None,
+    typer.Argument(metavar="[NAME]", help="A connector, or a file with one.", autocompletion=connector_names),
+]
+Records = Annotated[int, typer.Option("--records", min=1, help="Stop after this many records.")]
+Seconds = Annotated[float, typer.Option("--seconds", min=1, help="Stop after this many seconds.")]
+From = Annotated[str, typer.Option("--from", help="stored: behind the stored offsets; start: from the beginning.")]
+Offsets = Annotated[str | None, typer.Option("--offsets", help="Start at the offsets of this JSON file.")]
+Put = Annotated[bool, typer.Option("--put", help="Also write to the sink, then roll back.")]
+CheckFile = Annotated[str | None, typer.Argument(metavar="[FILE]", help="The same as --filename.")]
 Number = Annotated[int, typer.Argument(metavar="A", help="Number of the change (connectrt history NAME).")]
 Secrets = Annotated[
     list[str] | None,
-    typer.Option("--secret", help="setting=value of one that the history hides; value - asks for it; repeatable."),
+    typer.Option("--secret", help="setting=value of a secret that the history hides; value - asks for it; repeatable."),
 ]
 Logger = Annotated[str, typer.Argument(metavar="LOGGER", help="Its name.", autocompletion=logger_names)]
 MaybeLogger = Annotated[
-    str | None, typer.Argument(metavar="[LOGGER]", help="Its name; none: all.", autocompletion=logger_names)
+    str | None, typer.Argument(metavar="[LOGGER]", help="Its name; default: all.", autocompletion=logger_names)
 ]
 LoggerLevel = Annotated[str, typer.Argument(metavar="LEVEL", help="TRACE, DEBUG, INFO, WARN, ERROR or FATAL.")]
-OneWorker = Annotated[bool, typer.Option("--this-worker", help="Only on the worker that is asked, not on all.")]
+OneWorker = Annotated[bool, typer.Option("--this-worker", help="Only on the worker that answers, not on all.")]
 
 
 def add_seeing_words(cli: typer.Typer) -> None:
@@ -76,11 +89,11 @@ def add_seeing_words(cli: typer.Typer) -> None:
 def _add_looking(cli: typer.Typer) -> None:
     @cli.command(rich_help_panel=PANEL)
     @command
-    def describe(session: Session, kind: What, name: Thing, output: Form = Output.TABLE) -> int:
-        """Show everything about a connector, a task, a worker or a plug-in; secrets are hidden."""
-        from spark_connect_rt.app.cluster import describing
+    def describe(session: Session, kind: What, name: Thing = None, output: Form = Output.TABLE) -> int:
+        """Show everything about a connector, a task, a worker or a plug-in: its state, the reason, what to do."""
+        from spark_connect_rt.app.cluster.describing.describe import describe as show
 
-        return describing.describe(session, kind, name, output)
+        return show(session, [kind] if name is None else [kind, name], output)
 
     @cli.command(rich_help_panel=PANEL)
     @command
@@ -92,7 +105,7 @@ def _add_looking(cli: typer.Typer) -> None:
         follow: Follow = False,
         output: Form = Output.TABLE,
     ) -> int:
-        """Write the last log lines of a connector's tasks, of driver and executors."""
+        """Print the last log lines of a connector's tasks, from driver and executors."""
         from spark_connect_rt.app.cluster import following
 
         return following.logs(session, name, tail, level, follow, output)
@@ -108,7 +121,7 @@ def _add_looking(cli: typer.Typer) -> None:
         follow: Follow = False,
         output: Form = Output.TABLE,
     ) -> int:
-        """Write the group's story: rebalances, failures, restarts, changes."""
+        """Print the events of the group: rebalances, failures, restarts, changes."""
         from spark_connect_rt.app.cluster import following
         from spark_connect_rt.app.cluster.times import since_ms
 
@@ -120,7 +133,7 @@ def _add_looking(cli: typer.Typer) -> None:
     def top(
         session: Session, search: Search = "", sort: Sort = "", interval: Interval = 2.0, once: Once = False
     ) -> int:
-        """Show the connectors on a live screen, what is wrong first. Ctrl-C ends it."""
+        """Show the connectors on a live screen, failing ones first. Ctrl-C ends it."""
         from spark_connect_rt.app.cluster.top import top as live
 
         return live(session, search, sort, interval, once)
@@ -131,7 +144,8 @@ def _add_trying(cli: typer.Typer) -> None:
     @command
     def preview(
         session: Session,
-        word: FileOrName,
+        word: FileOrName = None,
+        file: File = None,
         records: Records = 20,
         seconds: Seconds = 30.0,
         begin: From = "stored",
@@ -139,19 +153,25 @@ def _add_trying(cli: typer.Typer) -> None:
         put: Put = False,
         output: Form = Output.TABLE,
     ) -> int:
-        """Show a connector's records as read, after each transformation, as bytes; nothing is left behind."""
+        """Show a connector's records as read, after each transformation, and as bytes. Changes nothing."""
         from spark_connect_rt.app.cluster import previewing
+        from spark_connect_rt.errors import BadRequestError
 
+        if (word is None) == (file is None):
+            raise BadRequestError("preview NAME, or preview -f FILE")
         options = {"records": records, "seconds": seconds, "from": begin, "put": put}
-        return previewing.preview(session, word, options, offsets, output)
+        return previewing.preview(session, word, file, options, offsets, output)
 
     @cli.command(rich_help_panel=PANEL)
     @command
-    def check(session: Session, file: CheckFile, output: Form = Output.TABLE) -> int:
-        """Check a file's connector against what it reaches: hosts, credentials, topics. Exit code 1: a problem."""
+    def check(session: Session, word: CheckFile = None, file: File = None, output: Form = Output.TABLE) -> int:
+        """Check a connector's hosts, credentials and topics before it is created. Exit code 1: a problem."""
         from spark_connect_rt.app.cluster import previewing
+        from spark_connect_rt.errors import BadRequestError
 
-        return previewing.check(session, file, output)
+        if (word is None) == (file is None):
+            raise BadRequestError("check -f FILE")
+        return previewing.check(session, word or file or "-", output)
 
 
 def _add_past(cli: typer.Typer) -> None:
@@ -176,7 +196,7 @@ def _add_past(cli: typer.Typer) -> None:
     def rollback(
         session: Session, name: Name, number: Number, secrets: Secrets = None, dry_run: DryRun = False, yes: Yes = False
     ) -> int:
-        """Make a configuration what it was after change A; the difference is shown first."""
+        """Restore a configuration to what it was after change A; the difference is shown first."""
         from spark_connect_rt.app.cluster import past
 
         return past.rollback(session, name, number, secrets or [], past.How(dry_run, yes))
@@ -189,7 +209,7 @@ def _add_loggers(cli: typer.Typer) -> None:
     @loggers.command("get")
     @command
     def get_loggers(session: Session, name: MaybeLogger = None, output: Form = Output.TABLE) -> int:
-        """List the loggers of the worker that is asked."""
+        """List the loggers of the worker that answers."""
         from spark_connect_rt.app.cluster import getting, kinds
 
         return getting.get(session, kinds.kind_of("loggers"), kinds.Asked([name] if name else []), output)

@@ -25,7 +25,7 @@ def test_a_context_is_made_used_listed_changed_and_deleted(connectrt: Commands) 
     assert connectrt("config", "use-context", "test").code == 0
     listed = connectrt("config", "get-contexts")
     assert listed.out == (
-        "CURRENT   NAME   URLS                      LETS IN BY\n"
+        "CURRENT   NAME   URLS                      AUTH\n"
         "          prod   https://a:1,https://b:2   user me\n"
         "*         test   http://t:8083             token\n"
     )

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
+import yaml
 
 from spark_connect_rt.app.cluster.connector_documents import documents_of, without_twins
 from spark_connect_rt.app.cluster.differences import (
@@ -147,6 +148,39 @@ data: {a: b}
 def test_kubernetes_documents_of_other_kinds_are_skipped_by_name(caplog: pytest.LogCaptureFixture) -> None:
     text = CONFIG_MAP + "name: one\nconfig:\n  connector.class: FileStreamSource\n"
     assert [one.name for one in documents_of(text, "all.yaml")] == ["one"]
-    assert "all.yaml: document 1 is a ConfigMap, which is not a connector: skipped" in caplog.text
-    with pytest.raises(BadConfigError, match="document 1 is a ConfigMap"):
+    assert "all.yaml: document 1 is the ConfigMap settings, which is not a connector: skipped" in caplog.text
+    with pytest.raises(BadConfigError, match="holds no connector: document 1 is the ConfigMap settings"):
         documents_of(CONFIG_MAP, "all.yaml")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"apiVersion: v1\nkind: List\nitems:\n- {json.dumps(yaml.safe_load(STRIMZI))}\n",
+        json.dumps({"kind": "KafkaConnectorList", "items": [yaml.safe_load(STRIMZI)]}),
+        json.dumps({"kind": "ConfigMap", "metadata": {}, "data": {"s.yaml": STRIMZI, "worker.properties": "a=b"}}),
+        json.dumps({"kind": "ConfigMap", "data": {"s.json": '{"name": "s", "connector.class": "X"}', "x.json": "{"}}),
+        json.dumps({"kind": "ConfigMap", "data": {"s.properties": "name=s\nconnector.class=X\n", "README": "{"}}),
+        json.dumps({"s": {"info": {"name": "s", "config": {"connector.class": "X"}, "tasks": [], "type": "source"}}}),
+    ],
+)
+def test_what_holds_connectors_is_read(text: str) -> None:
+    (one,) = documents_of(text, "all.yaml")
+    assert (one.name, one.config["connector.class"]) == ("s", "X")
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "words"),
+    [
+        ("a.yaml", "kind: Service\nmetadata: {name: web}\n", "document 1 is the Service web"),
+        ("a.yaml", "apiVersion: v1\nkind: List\nitems: [{kind: Pod, spec: {}}]\n", "document 1 is a Pod"),
+        ("a.yaml", "kind: KafkaConnector\nmetadata: {name: s}\n", "the KafkaConnector s has no spec"),
+        ("a.yaml", "services: {db: {image: x}}\n", "document 1 is a Docker Compose file"),
+        ("a.json", '{"name": "x", "connector": {"state": "RUNNING"}, "tasks": []}', "is the status of a connector"),
+        ("a.json", '{"offsets": []}', "is a list of offsets"),
+        ("a.properties", "bootstrap.servers=x:1\ngroup.id=g\n", "is the settings of a worker"),
+    ],
+)
+def test_what_is_something_else_is_refused_for_what_it_is(source: str, text: str, words: str) -> None:
+    with pytest.raises(BadConfigError, match=words):
+        documents_of(text, source)

@@ -47,7 +47,7 @@ def test_history_is_listed_oldest_first_with_its_problem(cluster: StandInCluster
     ended = connectrt("history", "x", "--kind", "config", "--kind", "state", "--limit", "5")
     assert asked == [{"connector": "x", "kind": "config,state", "limit": "5"}]
     assert [line.split()[0] for line in ended.lines] == ["NUMBER", "7", "8"]
-    assert ended.lines[1].endswith("1 partition(s)      -")
+    assert ended.lines[1].endswith("1 partition         -")
     assert ended.lines[2].endswith("x           config    update   me@10.0.0.1   b, c, db.password   by hand")
     assert "the topic is away" in ended.err
     connectrt("offsets", "history", "x")
@@ -150,7 +150,10 @@ def test_offsets_are_set_and_reset_of_a_stopped_connector(cluster: StandInCluste
     assert cluster.bodies[-1] == {"offsets": [{"partition": {"f": 2}, "offset": {"n": 2**65}}]}
     file = connectrt.folder / "o.json"
     file.write_text(json.dumps({"offsets": cluster.connectors["x"]["offsets"]}))
-    assert connectrt("offsets", "set", "x", str(file)).out == "connector x: its offsets are as they would be\n"
+    assert connectrt("offsets", "set", "x", str(file)).out == "connector x: nothing would change\n"
+    assert connectrt("offsets", "set", "x", "-f", str(file)).out == "connector x: nothing would change\n"
+    assert connectrt("offsets", "set", "x", "-f", "-", input=file.read_text()).code == 0
+    assert connectrt("offsets", "set", "x", str(file), "-f", str(file)).code == 2
     assert connectrt("offsets", "set", "x").code == 2
     assert connectrt("offsets", "set", "x", "--partition", "{", "--offset", "1").code == 2
     assert connectrt("offsets", "reset", "x", "--dry-run").out.startswith("connector x\n  - ")

@@ -6,6 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
+from spark_connect_rt.app.cluster.describing.advice import next_steps
+from spark_connect_rt.app.cluster.rows import connector_row
 from spark_connect_rt.app.cluster.top import drawn
 from tests.support.stand_in_cluster import CLASS, StandInCluster
 from tests.unit.app.cluster.conftest import Commands
@@ -20,23 +22,25 @@ def described(cluster: StandInCluster) -> None:
 
 DESCRIBED = f"""\
 Connector:  orders
+State:      DEGRADED (connector RUNNING; tasks: 1 FAILED, 1 RUNNING)
+Reason:     no route to host
+To do:      connectrt describe task orders/1    shows the whole trace
+            connectrt restart orders --failed   starts it again, once the cause is fixed
+Tasks:      2
+  1  FAILED  w2:8083
+     no route to host
+  0  RUNNING  w1:8083
 Type:       source
 Class:      {CLASS}
-State:      RUNNING
 Worker:     w1:8083
-Configuration:
-  connector.class = {CLASS}
-  db.password = [hidden]
-  name = orders
-Tasks:      2
-  0  RUNNING  w1:8083
-  1  FAILED  w2:8083
-     org.apache.kafka.connect.errors.ConnectException: no route to host
-     \tat x.y(Z.java:1)
 Topics:
   t
 Offsets:
   {{"f":1}} -> {{"n":5}}
+Configuration:
+  connector.class = {CLASS}
+  db.password = [hidden]
+  name = orders
 """
 
 
@@ -54,16 +58,68 @@ def test_describe_adds_what_our_workers_know(cluster: StandInCluster, connectrt:
         "records_per_second": 5.25,
         "tasks": [task],
         "topics": ["t"],
-        "why": "x",
+        "why": "task 1 FAILED: " + " ".join(["the table of the other database is away"] * 3),
+        "last_error_at_ms": AT_MS,
     }
-    lines = connectrt("describe", "connector", "orders").lines
+    change = {"at_ms": AT_MS, "kind": "config", "action": "update", "who": "me@h", "number": 7, "connector": "orders"}
+    change |= {"before": {"a": "1"}, "after": {"a": "2"}}
+    cluster.admin["/admin/history"] = {"changes": [change], "problem": ""}
+    lines = connectrt("describe", "orders").lines
+    assert lines[2:4] == [
+        "Reason:     task 1 FAILED: the table of the other database is away the table of the other database",
+        "            is away the table of the other database is away",
+    ]
+    assert lines[4].startswith("Since:      2026-")
+    assert "            connectrt logs orders/1             shows what happened before" in lines
+    assert any(line.startswith("Changed:    2026-") and line.endswith("config update by me@h: a") for line in lines)
     assert "Records/s:  5.2" in lines
-    assert "Why:        x" in lines
-    assert "  1  FAILED  w2:8083, h:77" in lines
-    assert "     Lag: 1,000" in lines
+    assert lines[lines.index("  1  FAILED  w2:8083, h:77") + 1] == "     lag 1,000, errors 2"
+    connectrt.environment["COLUMNS"] = "60"
+    assert max(map(len, connectrt("describe", "orders").lines[2:6])) <= 60
     data = json.loads(connectrt("describe", "connector", "orders", "-o", "json").out)
     assert data["config"]["db.password"] == "[hidden]"
+    assert (data["state"], data["aggregate"]) == ("RUNNING", "DEGRADED")
     assert data["tasks"][1]["executor"] == "h:77"
+
+
+def test_describe_a_connector_by_its_name_alone(cluster: StandInCluster, connectrt: Commands) -> None:
+    cluster.add("orders")
+    assert connectrt("describe", "orders").lines[:2] == ["Connector:  orders", "State:      RUNNING"]
+    missing = connectrt("describe", "order")
+    assert (missing.code, missing.err) == (4, "connectrt: CRT-1020: no connector order; did you mean orders?\n")
+    kind = connectrt("describe", "tasks")
+    assert (kind.code, kind.err) == (2, "connectrt: CRT-1030: describe tasks NAME: which of the tasks?\n")
+
+
+def test_a_screen_holds_a_connector_of_many_tasks(cluster: StandInCluster, connectrt: Commands) -> None:
+    cluster.add("wide", tasks="R" * 60 + "F")
+    cluster.connectors["wide"]["offsets"] = [{"partition": {"f": n}, "offset": {"n": n}} for n in range(50)]
+    lines = connectrt("describe", "wide").lines
+    assert lines[lines.index("Tasks:      61") + 1] == "  60  FAILED  w1:8083"
+    assert "  41 more: connectrt get tasks wide" in lines
+    assert "  30 more: connectrt offsets get wide" in lines
+
+
+@pytest.mark.parametrize(
+    ("state", "tasks", "commands"),
+    [
+        ("RUNNING", "R", []),
+        ("RUNNING", "", ["logs 'a b'", "events 'a b'"]),
+        ("PAUSED", "P", ["resume 'a b'"]),
+        ("STOPPED", "", ["resume 'a b'"]),
+        ("RUNNING", "RU", ["get workers", "events 'a b'"]),
+        ("UNASSIGNED", "U", ["get workers", "events 'a b'"]),
+        ("RESTARTING", "R", ["wait 'a b'"]),
+        ("FAILED", "", ["logs 'a b'", "restart 'a b' --failed"]),
+        ("RUNNING", "FRF", ["describe task 'a b'/0", "logs 'a b'/0", "restart 'a b' --failed"]),
+    ],
+)
+def test_advice_is_commands_that_fit_the_state(
+    cluster: StandInCluster, state: str, tasks: str, commands: list[str]
+) -> None:
+    cluster.add("a b", state, tasks)
+    row = connector_row("a b", cluster._info("a b"), cluster._status("a b"))
+    assert [command for command, _ in next_steps(row, ours=True)] == [f"connectrt {words}" for words in commands]
 
 
 def test_describe_task_worker_and_plugin(cluster: StandInCluster, connectrt: Commands) -> None:
@@ -75,6 +131,10 @@ def test_describe_task_worker_and_plugin(cluster: StandInCluster, connectrt: Com
         "  file (string, high, required)",
         "      Source filename.",
     ]
+    sentence = "Reads lines of text from a file."
+    cluster.admin["/admin/plugins"] = {"plugins": [{"class": CLASS, "description": sentence}]}
+    for name in (CLASS, "FileStreamSourceConnector", "FileStreamSource"):
+        assert connectrt("describe", "plugin", name).lines[1] == f"About:      {sentence}"
     assert connectrt("describe", "task", "orders/9").code == 4
     assert connectrt("describe", "t", "orders/1").code == 0
     assert connectrt("describe", "pod", "x").code == 2
@@ -155,19 +215,21 @@ ROW = {"name": "bad", "type": "sink", "state": "RUNNING", "tasks": {"RUNNING": 1
 
 def test_top_writes_once_where_nobody_looks(cluster: StandInCluster, connectrt: Commands) -> None:
     cluster.admin["/admin/overview"] = {
-        "connectors": [ROW | {"abnormal": True, "why": "task 1 failed", "records_per_second": 12.0}],
+        "connectors": [
+            ROW | {"aggregate": "DEGRADED", "abnormal": True, "why": "task 1 failed", "records_per_second": 12.0}
+        ],
         "total": 40,
         "matching": 1,
-        "counts": {"RUNNING": 39, "FAILED": 1, "abnormal": 1, "PAUSED": 0},
+        "counts": {"RUNNING": 39, "DEGRADED": 1, "abnormal": 1, "PAUSED": 0},
         "records_per_second": 1000.0,
         "unanswered": [{"worker_id": "w2", "why": "away"}],
     }
     cluster.admin["/admin/overview"]["connectors"].append({"name": "good", "state": "RUNNING", "tasks": {"RUNNING": 1}})
     head, header, row, good = connectrt("top").lines
     assert good.split() == ["good", "-", "RUNNING", "1/1", "-", "-", "-", "-"]
-    assert head.endswith("40 connectors, 39 RUNNING, 1 FAILED, 1 abnormal, 1,000 records/s; 1 worker(s) do not answer")
+    assert head.endswith("40 connectors, 1 DEGRADED, 39 RUNNING, 1 failing, 1,000 records/s; no answer from 1 worker")
     assert header.split() == ["NAME", "TYPE", "STATE", "TASKS", "RECORDS/S", "LAG", "ERRORS", "WHY"]
-    assert row == "bad    sink   RUNNING   1/2 (1 failed)   12          7     1        task 1 failed"
+    assert row == "bad    sink   DEGRADED   1/2 (1 failed)   12          7     1        task 1 failed"
 
 
 def test_top_of_java_workers_shows_their_states(cluster: StandInCluster, connectrt: Commands) -> None:
@@ -176,7 +238,7 @@ def test_top_of_java_workers_shows_their_states(cluster: StandInCluster, connect
     cluster.add("bad", tasks="F")
     lines = connectrt("top", "--once").lines
     assert [line.split()[0] for line in lines[2:]] == ["bad", "good"]
-    assert "2 connectors, 2 RUNNING, 1 abnormal" in lines[0]
+    assert "2 connectors, 1 FAILED, 1 RUNNING, 1 failing" in lines[0]
 
 
 def test_the_screen_of_top_is_no_wider_and_no_higher_than_the_terminal() -> None:
@@ -216,7 +278,7 @@ def test_preview_shows_each_stage(cluster: StandInCluster, connectrt: Commands) 
         'record 1\n  polled: t-0\n    key: null\n    value: {"a":1}\n    header h: 2\n  transforms.same: as before\n'
         '  transforms.up: t-0\n    key: null\n    value: {"a":2}\n  converted: as before (value 7 bytes)\n'
         'record 2\n  polled: t-0\n    key: null\n    value: {"a":1}\n    header h: 2\n  transforms.up: dropped\n'
-        "2 record(s) in 1.2 s; ended: records\n"
+        "2 records in 1.2 s; stopped: record limit reached\n"
     )
     answer["records"] = [{"stages": failed}]
     ended = connectrt("preview", "orders")
@@ -224,8 +286,12 @@ def test_preview_shows_each_stage(cluster: StandInCluster, connectrt: Commands) 
     assert "  converted: no schema\n" in ended.out
     file = connectrt.folder / "c.json"
     file.write_text('{"name": "n", "connector.class": "X"}')
-    connectrt("preview", str(file))
-    assert cluster.bodies[-1]["config"] == {"name": "n", "connector.class": "X"}
+    for words in ([str(file)], ["-f", str(file)]):
+        cluster.bodies.clear()
+        connectrt("preview", *words)
+        assert cluster.bodies[-1]["config"] == {"name": "n", "connector.class": "X"}
+    assert connectrt("preview").code == 2
+    assert connectrt("preview", "orders", "-f", str(file)).code == 2
 
 
 def test_check_says_what_to_change(cluster: StandInCluster, connectrt: Commands) -> None:
@@ -248,6 +314,8 @@ def test_check_says_what_to_change(cluster: StandInCluster, connectrt: Commands)
     assert ended.code == 1
     assert ended.out == ("ok       validation: valid\nPROBLEM  host [url]: no answer\n         -> correct url\n")
     assert cluster.bodies[-1] == {"config": {"name": "n", "connector.class": "X"}, "name": "n"}
+    assert connectrt("check", "-f", str(file)).out == ended.out
+    assert (connectrt("check").code, connectrt("check", str(file), "-f", str(file)).code) == (2, 2)
     answer["ok"] = True
     assert connectrt("check", str(file)).code == 0
 
@@ -303,6 +371,17 @@ def test_dead_letters_are_paged_filtered_and_shown(cluster: StandInCluster, conn
     assert connectrt("dlq", "list").code == 2
 
 
+def test_dead_letters_of_every_connector_that_has_a_topic(cluster: StandInCluster, connectrt: Commands) -> None:
+    for name, topic in (("a", "dlq-a"), ("b", ""), ("c", "dlq-c")):
+        cluster.add(name, kind="sink", errors_deadletterqueue_topic_name=topic)
+    cluster.admin["/admin/dead-letters"] = lambda query, _: (
+        200,
+        {"topic": "t", "letters": [letter(7, connector_name=query["connector"])], "next": None},
+    )
+    assert [line.split()[3] for line in connectrt("get", "dead-letters").lines[1:]] == ["a", "c"]
+    assert connectrt("get", "dead-letters", "b", "-o", "name").lines == ["dlq-0-7"]
+
+
 def test_replays_are_tried_asked_for_and_waited_for(cluster: StandInCluster, connectrt: Commands) -> None:
     replay = {"id": "r1", "state": "running", "matched": 2, "done": 0, "failed": 0, "error": None}
     sample = {"topic": "dlq", "partition": 0, "offset": 1, "to": "t", "error": None}
@@ -318,7 +397,7 @@ def test_replays_are_tried_asked_for_and_waited_for(cluster: StandInCluster, con
     patch.write_text('[{"op": "replace", "path": "/value", "value": 1}]')
     ended = connectrt("dlq", "replay", "orders", "0/1", "0/2", "--patch", str(patch), "--stage", "PUT", "--rate", "5")
     assert ended.code == 1
-    assert ended.out == 'dlq-0@1 -> t\n    key: null\n  - value: "a"\n  + value: {"a":1}\n2 letter(s)\n'
+    assert ended.out == 'dlq-0@1 -> t\n    key: null\n  - value: "a"\n  + value: {"a":1}\n2 letters\n'
     assert cluster.bodies[-1] == {
         "connector": "orders",
         "target": "topic",
@@ -337,7 +416,7 @@ def test_replays_are_tried_asked_for_and_waited_for(cluster: StandInCluster, con
     cluster.admin["POST /admin/dead-letters/delete"] = {"topic": "dlq", "deleted": 3, "up_to": {"0": 3}}
     assert connectrt("dlq", "delete", "orders").code == 1
     assert connectrt("dlq", "delete", "dlq", "--topic", "--yes").out == (
-        "topic dlq: 3 letter(s) of dlq deleted; the first that stay: 0/3\n"
+        "topic dlq: 3 letters of dlq deleted; first remaining: 0/3\n"
     )
     assert cluster.bodies[-1] == {"topic": "dlq"}
 
@@ -352,6 +431,11 @@ def test_replays_are_tried_asked_for_and_waited_for(cluster: StandInCluster, con
         ("connectrt get tasks", "orders/", ["orders/0"]),
         ("connectrt get c --context", "p", ["prod"]),
         ("connectrt describe", "tas", ["task"]),
+        ("connectrt describe", "or", ["orders", "orders-2"]),
+        ("connectrt preview", "z", ["zz"]),
+        ("connectrt offsets set", "z", ["zz"]),
+        ("connectrt offset set", "z", ["zz"]),
+        ("connectrt wait", "z", ["zz"]),
         ("connectrt loggers set", "r", ["root"]),
         ("connectrt config use-context", "p", ["prod"]),
         ("connectrt", "resu", ["resume"]),
@@ -372,3 +456,12 @@ def test_completion_stays_silent_when_nobody_answers(cluster: StandInCluster, co
 
     cluster.before_answer = down
     assert connectrt.completed("connectrt pause o") == []
+
+
+def test_a_preview_without_records_says_where_they_are(cluster: StandInCluster, connectrt: Commands) -> None:
+    answer = {"records": [], "ended": "time", "error": None, "seconds": 30.5}
+    cluster.admin["POST /admin/preview"] = lambda *_: (200, answer)
+    ended = connectrt("preview", "orders")
+    assert ended.out == "0 records in 30.5 s; stopped: time limit\n"
+    assert ended.err == "nothing new behind the stored offsets; --from start shows records from the beginning\n"
+    assert connectrt("preview", "orders", "--from", "start").err == ""
