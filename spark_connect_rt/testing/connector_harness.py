@@ -18,13 +18,13 @@ import pyarrow as pa
 from spark_connect_rt.api.connector import Connector, SourceConnector
 from spark_connect_rt.api.records import Polled, RecordMetadata
 from spark_connect_rt.api.task import NoPluginMetrics, OffsetReader, OwnWrites, PluginMetrics, SourceTask
-from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.pipeline.dead_letters import DeadLetters, ReportSettings
 from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
 from spark_connect_rt.pipeline.errant_records import Errant
 from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
 from spark_connect_rt.planning.task_configs import checked_count
+from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.offset_records import checked, checked_offset
 from spark_connect_rt.spark.executor.sources.sent_records import SentRecords

@@ -18,11 +18,11 @@ import pyarrow as pa
 from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.task import SinkTask
-from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.pipeline.sink_pipeline import next_offsets
+from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.executor.control_wire import decode_offsets
