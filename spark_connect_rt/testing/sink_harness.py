@@ -9,7 +9,7 @@ group that commits only when ``commit`` is called or the task asks for it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -241,6 +241,7 @@ class SinkHarness:
         key_schema: Schema | None = None,
         partition: int = 0,
         timestamp_ms: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> None:
         """Put a record into a topic. Bytes go as they are, other values through the connector's converters."""
         converters = self._converters
@@ -250,6 +251,7 @@ class SinkHarness:
             "timestamp": timestamp_ms,
             "key": key if isinstance(key, bytes) else converters.key.from_connect_data(topic, key_schema, key),
             "value": value if isinstance(value, bytes) else converters.value.from_connect_data(topic, schema, value),
+            "headers": [{"key": name, "value": content} for name, content in headers] or None,
         }
         self.topics.append([row])
 
