@@ -63,7 +63,7 @@ def _joined(lines: list[str]) -> Iterator[str]:
         held = f"{held}\n{line}" if held else line
         if held.endswith("\\"):
             held = held[:-1]
-        elif held.count("'") % 2 == 0:
+        elif re.sub(r"\s#\s.*", "", held).count("'") % 2 == 0:
             if held.strip():
                 yield held.strip()
             held = ""
