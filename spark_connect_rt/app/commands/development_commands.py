@@ -80,7 +80,10 @@ def add_development_commands(cli: typer.Typer, act: Act) -> None:
             from spark_connect_rt.app.cluster.terminal import Terminal
             from spark_connect_rt.app.development.dev_loop import BOOTSTRAP, DevLoop, DevOptions
             from spark_connect_rt.app.development.project import Project
+            from spark_connect_rt.errors import BadConfigError
 
+            if not file.is_file():
+                raise BadConfigError({str(file): ["is not a file. Write one with connectrt new, or give another"]})
             worker = {**settings, BOOTSTRAP: bootstrap_servers} if bootstrap_servers else settings
             options = DevOptions(worker, records_file, once, records, keep_offsets)
             return DevLoop(Project(file, source or (), worker), options, Terminal(os.environ)).run()

@@ -14,6 +14,7 @@ from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.testing.connector_harness import ProducedRecord
 from spark_connect_rt.testing.memory_executor_clients import rows_of
 
+_CHECK_MS = 5_000
 _FLUSH_MS = 30_000
 _BEGINNING = -1
 _MOST_RECORDS = 500
@@ -30,6 +31,14 @@ class Broker:
         self._producer: BatchProducer | None = None
         self._consumer: BatchConsumer | None = None
         self._ends: dict[TopicPartition, int] = {}
+
+    def check(self) -> None:
+        """Return when a broker answers. Raises ConnectError: none does within 5 seconds."""
+        admin = KafkaAdmin(self._settings)
+        try:
+            admin.check_reachable(_CHECK_MS)
+        finally:
+            admin.close()
 
     def send(self, records: Sequence[ProducedRecord]) -> list[RecordMetadata | None]:
         """Send records and return where they lie. Raises ConnectError: the broker refuses one, or does not answer.

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from spark_connect_rt.app.development.project import is_below
-from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.errors import BadConfigError, ConnectError
 
 Line = tuple[str, str | None]
 """(text, style of the terminal)."""
@@ -17,7 +17,7 @@ def failure_lines(error: BaseException, folders: Sequence[Path]) -> list[Line]:
     """Return the lines to show.
 
     First what failed. Then every line of a file below ``folders`` that took part, the one that raised first. Then the
-    whole traceback, unless the error is about the configuration and no code is to blame.
+    whole traceback, unless the error is a sentence of this product and no line of the author's took part.
     """
     chain = list(_chain(error))
     lines: list[Line] = [(f"FAILED  {_named(error)}", "red")]
@@ -29,7 +29,7 @@ def failure_lines(error: BaseException, folders: Sequence[Path]) -> list[Line]:
     if chain[-1] is not error and own:
         lines.append((f"        caused by {_named(chain[-1])}", "red"))
     lines += own
-    if own or not isinstance(error, BadConfigError):
+    if own or not isinstance(error, ConnectError):
         lines.append(("the whole traceback:", "faint"))
         text = "".join(traceback.format_exception(error)).rstrip().split("\n")
         lines += [(f"  {line}", "faint") for line in text]

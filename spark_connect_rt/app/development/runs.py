@@ -78,6 +78,8 @@ class SourceRun:
 
     def start(self) -> None:
         """See Run."""
+        if self._broker is not None:
+            self._broker.check()
         self._harness.start()
 
     def step(self, most: int | None = None) -> Step:
@@ -156,6 +158,8 @@ class SinkRun:
 
     def start(self) -> None:
         """See Run."""
+        if isinstance(self._given, Broker):
+            self._given.check()
         self._harness.start()
         if isinstance(self._given, Broker):
             for topic in self._given.subscribe(self._topics):

@@ -220,4 +220,12 @@ def test_a_connector_that_only_a_worker_runs_is_refused(source: Path) -> None:
     (source / "records.jsonl").write_text("1\n")
     code, out = developed(source, once=True)
     assert code == 1
+    assert "Traceback" not in out
     assert "SparkTableSinkConnector runs only in a worker. Use connectrt preview" in out
+
+
+def test_a_broker_that_does_not_answer_is_named(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_connect_rt.app.development.broker._CHECK_MS", 100)
+    code, out = developed(source, once=True, worker={"bootstrap.servers": "127.0.0.1:1"})
+    assert code == 1
+    assert "no broker of bootstrap.servers=127.0.0.1:1 answered in 100 ms" in out

@@ -111,3 +111,9 @@ def test_a_folder_that_holds_something_is_left_as_it_is(tmp_path: Path) -> None:
     assert refused.exit_code == 1
     assert "exists and is not empty" in refused.output
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_connector_file_that_is_not_there_ends_dev_at_once(tmp_path: Path) -> None:
+    refused = CliRunner().invoke(cli, ["dev", str(tmp_path / "none.json")])
+    assert refused.exit_code == 14
+    assert "none.json: is not a file" in refused.output
