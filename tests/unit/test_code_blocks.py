@@ -1,4 +1,4 @@
-"""Every code block of the how-to pages and of the README is checked, or stands in a table here with the reason.
+"""Every code block of the how-to pages, tutorials and README is checked, or stands in a table here with the reason.
 
 How far a check goes depends on the kind of block:
 
@@ -51,16 +51,21 @@ from spark_connect_rt.testing.worker_settings import LEAST
 from tests.support.code_blocks import Block, blocks_of, commands_in
 
 ROOT = Path(__file__).parents[2]
-PAGES = (*sorted((ROOT / "docs/howto").glob("*.md")), ROOT / "README.md")
+PAGES = (
+    *sorted(page for kind in ("howto", "tutorial") for page in (ROOT / f"docs/{kind}").glob("*.md")),
+    ROOT / "README.md",
+)
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 
 UNCHECKED = {
+    ("first_connector.md", "--- orders.py changed: reloading"): "output, which test_first_connector.py compares",
     ("java_connectors.md", "/opt/plugins/debezium-connector-postgres/*.jar"): "a listing of folders",
     ("sql.md", "table.name.format: topic srv.public.orders makes"): "a message; tests/unit/connectors has its words",
 }
 """(page, beginning of the first line) -> why a block is neither run nor checked."""
 
 PYTHON = {
+    "first_connector.md": "tests/unit/app/development/test_first_connector.py",
     "write_a_connector.md": "tests/unit/testing/test_connector_harness.py",
     "format.md": "tests/integration/spark/test_format.py",
     "errant_records.md": "tests/unit/test_code_blocks.py",
@@ -184,6 +189,8 @@ def check_command(deps: HerderDependencies, words: list[str]) -> None:
         parse_connectrt(arguments)
     elif program in ("curl", "post"):
         check_request(deps, arguments, "POST" if program == "post" else None)
+    elif words[:2] == ["pip", "wheel"]:
+        assert words[-1].startswith("."), "a bare name is a package of the index, not a folder"
     elif program in CLUSTERS:
         named = [word for word in arguments if re.match(r"(conf|jobs|examples)/", word)]
         assert [word for word in named if not (ROOT / word).exists()] == []
