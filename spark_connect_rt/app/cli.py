@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from spark_connect_rt._version import CONNECT_VERSION, __version__
 from spark_connect_rt.app.commands.cluster.add_commands import add_cluster_commands
+from spark_connect_rt.app.commands.development_commands import add_development_commands
 from spark_connect_rt.app.commands.migrate_commands import add_migrate_commands
 from spark_connect_rt.app.commands.mirror_commands import add_mirror_commands
 from spark_connect_rt.app.commands.plugin_commands import add_plugin_commands
@@ -164,6 +165,7 @@ def _act(file: Path | None, override: Sequence[str] | None, command: Callable[[M
     return _exit_with(lambda: command(read_settings(file, override)))
 
 
+add_development_commands(cli, _act)
 add_plugin_commands(cli, _act)
 _offset_words, _file_reset = add_store_commands(cli, _act)
 add_migrate_commands(cli, _act)

@@ -10,11 +10,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_connect_rt.config.config_def import Type, parse_value
+from spark_connect_rt.config.connectors.dead_letter_config import DEAD_LETTERS
 from spark_connect_rt.config.nearest_name import nearest_name
 
-_FREE = ("topic.creation.", "spark.")
+_FREE = ("topic.creation.", "spark.", "dlt.config.", "lakeflow.option.", "lakeflow.table.")
 """Names below these belong to groups or options that the user names."""
-_CLIENTS = ("producer.override.", "consumer.override.", "admin.override.")
+_CLIENTS = (
+    *(f"{client}.override." for client in ("producer", "consumer", "admin")),
+    *(f"{side}.{client}." for side in ("source", "target") for client in ("cluster", "producer", "consumer", "admin")),
+)
+"""Names below these go on to Kafka clients: a task's, and those of connectors that copy between clusters."""
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _CHAINS = ("transforms", "predicates")
 
@@ -44,7 +49,9 @@ def unread_settings(
         declares_all: whether the connector declares every setting that it reads, as Python connectors do. Java
             connectors pass settings on to libraries; of these only a likely misspelling is reported.
     """
-    found = (_judged(name, config, declared, declares_all) for name in config if name not in declared)
+    # Sources have a dead letter queue, too: declared for them nowhere, as validation's answer stays Java's.
+    read = {*declared, *DEAD_LETTERS.names()}
+    found = (_judged(name, config, read, declares_all) for name in config if name not in read)
     return [one for one in found if one is not None]
 
 

@@ -9,22 +9,22 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import orjson
 import pyarrow as pa
 
 from spark_connect_rt.api.connector import Connector, SourceConnector
-from spark_connect_rt.api.records import Polled, RecordMetadata
+from spark_connect_rt.api.records import Polled, RecordMetadata, SourceRecord
 from spark_connect_rt.api.task import NoPluginMetrics, OffsetReader, OwnWrites, PluginMetrics, SourceTask
-from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.pipeline.dead_letters import DeadLetters, ReportSettings
 from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
 from spark_connect_rt.pipeline.errant_records import Errant
 from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
 from spark_connect_rt.planning.task_configs import checked_count
+from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.offset_records import checked, checked_offset
 from spark_connect_rt.spark.executor.sources.sent_records import SentRecords
@@ -50,6 +50,8 @@ class ProducedRecord:
     partition: int | None = None
     timestamp_ms: int | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()
+    source: tuple[Mapping[str, Any], Mapping[str, Any]] | None = field(default=None, compare=False)
+    """The source partition and the offset behind this record. None within a batch, which has one offset at its end."""
 
     def json(self) -> Any:
         """Return the parsed value, None for a tombstone."""
@@ -258,6 +260,9 @@ class SourceHarness:
             self._bury(one.errants, one.batch, one.records)
             for partition, offset in one.source_offsets if durable else ():
                 self.offsets.put(partition, offset)
+        places = _places(polled, pipeline.rows_of_each)
+        if len(places) == len(produced):
+            produced = [replace(record, source=place) for record, place in zip(produced, places, strict=True)]
         if durable and batches:
             self._report_durable(task, polled, pipeline.rows_of_each, produced)
         return produced
@@ -284,6 +289,16 @@ class SourceHarness:
     def _bury(self, errants: Sequence[Errant], batch: pa.RecordBatch, records: int) -> None:
         self.errants += errants
         self.dead_letters += [_produced(row) for row in rows_of(batch)[records:]]
+
+
+def _places(polled: Sequence[Polled], rows_of_each: Sequence[int]) -> list[Any]:
+    """Return for each row of a poll its source partition and offset; of a batch only its last row has them."""
+    places: list[Any] = []
+    for piece, count in zip(polled, rows_of_each, strict=False):
+        place = (piece.source_partition, piece.source_offset)
+        is_record = isinstance(piece, SourceRecord)
+        places += [place] * count if is_record else [None] * (count - 1) + [place] * bool(count)
+    return places
 
 
 def _produced(row: Mapping[str, Any]) -> ProducedRecord:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -62,34 +63,45 @@ class MemoryTopics:
             return self.epochs[transactional_id]
 
     def append(self, rows: Sequence[Row], runs: DeliveryRuns | None = None) -> list[RecordMetadata | None]:
-        """Write rows, those without a partition to partition 0; return where they went. ``runs`` notes it, too."""
+        """Write rows; return where they went. ``runs`` notes it, too.
+
+        A row without a partition goes to partition 0. A row with an offset of its partition's end or beyond keeps it,
+        as in a topic that was compacted; any other row gets the next offset.
+        """
         written: list[RecordMetadata | None] = []
         with self.changed:
             for row in rows:
                 partition = TopicPartition(row["topic"], row.get("partition") or 0)
                 log = self.partitions.setdefault(partition, [])
+                offset = max(_end(log), row.get("offset") or 0)
                 if runs is not None:
-                    runs.note(partition.topic, partition.partition, len(log))
-                written.append(RecordMetadata(partition.topic, partition.partition, len(log), row.get("timestamp")))
-                log.append({**row, "partition": partition.partition, "offset": len(log)})
+                    runs.note(partition.topic, partition.partition, offset)
+                written.append(RecordMetadata(partition.topic, partition.partition, offset, row.get("timestamp")))
+                log.append({**row, "partition": partition.partition, "offset": offset})
             self.changed.notify_all()
         return written
 
     def read(self, partition: TopicPartition, offset: int, limit: int) -> list[Row]:
         """Return at most ``limit`` rows from ``offset`` on."""
         with self.changed:
-            return self.partitions.get(partition, [])[offset : offset + limit]
+            log = self.partitions.get(partition, [])
+            first = bisect_left(log, offset, key=lambda row: int(row["offset"]))
+            return log[first : first + limit]
 
     def end(self, partition: TopicPartition) -> int:
         """Return the next offset of a partition."""
         with self.changed:
-            return len(self.partitions.get(partition, []))
+            return _end(self.partitions.get(partition, []))
 
     def values(self, topic: str) -> list[Any]:
         """Return every value of a topic, partition by partition."""
         with self.changed:
             found = sorted(tp for tp in self.partitions if tp.topic == topic)
             return [row["value"] for tp in found for row in self.partitions[tp]]
+
+
+def _end(log: Sequence[Row]) -> int:
+    return int(log[-1]["offset"]) + 1 if log else 0
 
 
 class _MemoryProducer:
@@ -214,7 +226,7 @@ class _MemoryConsumer:
         taken: list[Row] = []
         for partition, position in self._positions.items():
             rows = self._topics.read(partition, position, limit - len(taken))
-            self._positions[partition] = position + len(rows)
+            self._positions[partition] = rows[-1]["offset"] + 1 if rows else position
             taken.extend(rows)
         return taken
 

@@ -9,7 +9,7 @@ group that commits only when ``commit`` is called or the task asks for it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -18,11 +18,11 @@ import pyarrow as pa
 from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.task import SinkTask
-from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.pipeline.sink_pipeline import next_offsets
+from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.executor.control_wire import decode_offsets
@@ -241,6 +241,7 @@ class SinkHarness:
         key_schema: Schema | None = None,
         partition: int = 0,
         timestamp_ms: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> None:
         """Put a record into a topic. Bytes go as they are, other values through the connector's converters."""
         converters = self._converters
@@ -250,6 +251,7 @@ class SinkHarness:
             "timestamp": timestamp_ms,
             "key": key if isinstance(key, bytes) else converters.key.from_connect_data(topic, key_schema, key),
             "value": value if isinstance(value, bytes) else converters.value.from_connect_data(topic, schema, value),
+            "headers": [{"key": name, "value": content} for name, content in headers] or None,
         }
         self.topics.append([row])
 

@@ -109,10 +109,10 @@ def test_offsets_are_edited_after_a_diff(quick: Tab, stand_in: StandIn) -> None:
     dialog = quick.dialog(lambda: page.get_by_role("button", name="Edit").click())
     wanted = [{"partition": {"filename": "in.txt"}, "offset": {"position": 7}}]
     dialog.get_by_label("Offsets, as JSON").fill(json.dumps(wanted))
-    dialog.get_by_role("button", name="Show what changes").click()
+    dialog.get_by_role("button", name="Review changes").click()
     expect(dialog.locator(".after")).to_have_text('{"position": 7}')
     quick.accessible()
-    dialog.get_by_role("button", name="Write 1 offset").click()
+    dialog.get_by_role("button", name="Save 1 offset").click()
     expect(page.locator("#offsets tbody")).to_contain_text('{"position": 7}')
     assert stand_in.connectors["halted"]["offsets"] == wanted
 
@@ -128,18 +128,18 @@ def test_a_setting_is_edited_in_the_form_and_a_second_edit_is_refused_with_the_d
         expect(page.locator("[data-config-json]")).to_have_value(re.compile(value))
         dialog = tab.dialog(lambda page=page: page.get_by_role("button", name="Review changes").click())  # type: ignore[misc]
         expect(dialog.locator(".after").last).to_have_text(value)
-    first.get_by_role("button", name="Write 1 change").click()
-    expect(first.locator("#messages")).to_contain_text("is written")
+    first.get_by_role("button", name="Save 1 change").click()
+    expect(first.locator("#messages")).to_contain_text("is saved")
     expect(first.locator("#save-bar")).to_be_hidden()
     other.expects("409")
-    second.get_by_role("button", name="Write 1 change").click()
+    second.get_by_role("button", name="Save 1 change").click()
     expect(second.locator("#dialog")).to_contain_text("changed by somebody else")
     assert stand_in.connectors["orders"]["config"]["topic"] == "mine"
-    second.get_by_role("button", name="Go on editing").click()
+    second.get_by_role("button", name="Keep editing").click()
     dialog = other.dialog(lambda: second.get_by_role("button", name="Review changes").click())
     expect(dialog).to_contain_text("Somebody else changed it")
     other.accessible()
-    dialog.get_by_role("link", name="Take theirs").click()
+    dialog.get_by_role("link", name="Use theirs").click()
     expect(second.locator('[data-setting="topic"] [data-input]')).to_have_value("mine")
 
 
@@ -151,7 +151,7 @@ def test_the_json_side_is_the_same_configuration(quick: Tab, stand_in: StandIn) 
     text.fill(json.dumps(config | {"topic": "by-json"}))
     expect(page.locator('[data-setting="topic"] [data-input]')).to_have_value("by-json")
     dialog = quick.dialog(lambda: page.get_by_role("button", name="Review changes").click())
-    dialog.get_by_role("button", name="Write 1 change").click()
-    expect(page.locator("#messages")).to_contain_text("is written")
+    dialog.get_by_role("button", name="Save 1 change").click()
+    expect(page.locator("#messages")).to_contain_text("is saved")
     written = stand_in.connectors["orders"]["config"]
     assert (written["topic"], written["db.password"]) == ("by-json", "hunter-2")

@@ -20,7 +20,7 @@ from spark_connect_rt.config.validators import AtLeast, non_empty
 from spark_connect_rt.connectors.record_times import timed
 from spark_connect_rt.connectors.samples.datagen_values import parse_fields, row_schema, rows
 from spark_connect_rt.connectors.samples.numbered_source import wall_clock_ms
-from spark_connect_rt.connectors.samples.pacing import records_allowed, wait_for_next_ms
+from spark_connect_rt.connectors.samples.pacing import LONGEST_WAIT_MS, records_allowed, wait_for_handover_ms
 from spark_connect_rt.errors import ConnectError
 
 TASK, NEXT, TASK_SETTING = "task", "n", "datagen.task"
@@ -126,30 +126,39 @@ class DatagenSourceTask(SourceTask):
         self._batch: int = values["datagen.batch.records"]
         (stored,) = self.context.offset_reader.offsets([{TASK: self._task}])
         self._next = int((stored or {}).get(NEXT, 0))
-        self._sent, self._began_ms = 0, self.clock()
+        self._sent, self._handed_ms, self._began_ms = 0, -LONGEST_WAIT_MS, self.clock()
 
     @timed
     def poll(self) -> Sequence[SourceBatch] | None:
-        """Return the records that are due, None when there are none."""
-        allowed = records_allowed(self._rate, self.clock() - self._began_ms)
-        count = self._batch if allowed is None else min(self._batch, allowed - self._sent)
-        if self._most >= 0:
-            count = min(count, self._most - self._next)
+        """Return the records that are due, None when there are none. Handovers are up to 100 ms apart."""
+        elapsed_ms = self.clock() - self._began_ms
+        room = self._room()
+        if room <= 0 or self._wait_ms(elapsed_ms, room) > 0:
+            return None
+        allowed = records_allowed(self._rate, elapsed_ms)
+        count = room if allowed is None else min(room, allowed - self._sent)
         if count <= 0:
             return None
         structs = rows(self._fields, self._seed, self._next, count)
         self._next += count
         self._sent += count
+        self._handed_ms = elapsed_ms
         keys = None if self._key is None else pc.cast(structs.field(self._key), pa.string())
         key_schema = None if keys is None else OPTIONAL_STRING
         offset = {NEXT: self._next}
         return [SourceBatch({TASK: self._task}, offset, self._topic, structs, self._schema, keys, key_schema)]
 
     def idle_wait_ms(self) -> int:
-        """Return when the next record is due."""
-        if self._most >= 0 and self._next >= self._most:
-            return 100
-        return wait_for_next_ms(self._rate, self.clock() - self._began_ms, self._sent)
+        """Return when records are handed over next, in ms."""
+        room = self._room()
+        return 100 if room <= 0 else max(1, self._wait_ms(self.clock() - self._began_ms, room))
+
+    def _room(self) -> int:
+        """Return how many records the next poll may return."""
+        return self._batch if self._most < 0 else min(self._batch, self._most - self._next)
+
+    def _wait_ms(self, elapsed_ms: int, room: int) -> int:
+        return wait_for_handover_ms(self._rate, elapsed_ms, self._sent, self._handed_ms, room)
 
     def stop(self) -> None:
         """There is nothing to close."""

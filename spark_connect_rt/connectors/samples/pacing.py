@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 LONGEST_WAIT_MS = 100
 
 
@@ -19,3 +21,24 @@ def wait_for_next_ms(throughput: float, elapsed_ms: int, sent: int) -> int:
         return LONGEST_WAIT_MS if throughput == 0 else 1
     due_ms = int(sent * 1000 / throughput) - elapsed_ms
     return min(LONGEST_WAIT_MS, max(1, due_ms))
+
+
+def wait_for_handover_ms(throughput: float, elapsed_ms: int, sent: int, handed_ms: int, most: int) -> int:
+    """Return how long to wait until records are worth a poll's costs, in ms: 0 if they are due now, at most 100.
+
+    A poll costs the same for 1 record as for 50. Records therefore wait until ``LONGEST_WAIT_MS`` have passed since the
+    last handover, or until ``most`` records are due. The rate over time stays exact.
+
+    Args:
+        throughput: records/s, as of ``records_allowed``.
+        sent: the records handed over so far.
+        handed_ms: ``elapsed_ms`` of the last handover. A value of -100 or less means: none yet.
+        most: how many records one poll may return.
+    """
+    if throughput < 0:
+        return 0
+    if throughput == 0:
+        return LONGEST_WAIT_MS if sent else 0
+    first_ms, last_ms = (math.ceil((sent + more) * 1000 / throughput) for more in (0, max(0, most - 1)))
+    due_ms = min(last_ms, max(first_ms, handed_ms + LONGEST_WAIT_MS))
+    return min(LONGEST_WAIT_MS, max(0, due_ms - elapsed_ms))

@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, StringType, StructType
 
 from spark_connect_rt.api.connector import SinkConnector
+from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.config.connectors.connector_config import SINK
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.spark.datasource.kafka_write import KafkaPlan, write_to_kafka
@@ -96,6 +97,9 @@ def _sink_plan(config: Mapping[str, str], clients: str, topic: str | None, patie
     if not issubclass(found, SinkConnector):
         raise BadConfigError({"connector.class": [f"{name} is not a sink connector"]})
     connector: SinkConnector = found()
+    if not issubclass(connector.task_class(), SinkTask):  # SparkTableSink: no task takes rows
+        why = f"{name} is written by Spark, in a worker. Write this DataFrame with the format of the table itself"
+        raise BadConfigError({"connector.class": [why]})
     cased = connector_config({"topics": topic or "topics of the rows", **config}, connector, made.plugin, SINK)
     class_name, (task_config, *_) = planned_tasks(connector, cased, made, 1)
     return SinkPlan(class_name, task_config, cased, clients, topic, patience_ms)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from typer.testing import CliRunner
 
+from spark_connect_rt.app.cli import cli
+from spark_connect_rt.app.development.new_project import create_project
 from spark_connect_rt.connectors.topics.kafka_settings import BYTES
 from spark_connect_rt.connectors.topics.kafka_sink import KafkaSinkConnector
 from spark_connect_rt.connectors.topics.kafka_source import KafkaSourceConnector
@@ -260,3 +265,29 @@ def test_records_that_did_not_arrive_in_time_come_again_to_a_producer_without_a_
         sink.send("here", b"y")
         assert sink.deliver(), "the new producer takes both"
         assert sink.committed == {}
+
+
+def test_a_connector_in_development_sends_to_a_broker_and_reads_from_it(
+    broker: EmbeddedKafka, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``connectrt dev --bootstrap-servers``: real partitions and offsets, nothing committed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    shown = {}
+    for kind, setting in (("source", "topic"), ("sink", "topics")):
+        create_project(kind, f"dev_{kind}")
+        file = tmp_path / f"dev_{kind}/connector.json"
+        file.write_text(file.read_text().replace(f'"{setting}": "dev_{kind}"', f'"{setting}": "{topic}"'))
+        words = ["dev", str(file), "--once", "--bootstrap-servers", broker.bootstrap_servers]
+        done = CliRunner().invoke(cli, words)
+        assert done.exit_code == 0, done.output
+        shown[kind] = [line for line in done.output.splitlines() if line.startswith(topic)]
+        assert "would commit" in done.output
+    assert len(shown["source"]) == 3
+    without_offsets = sorted(line.partition("  offset ")[0] for line in shown["source"])
+    assert sorted(shown["sink"]) == without_offsets, "the same partitions, offsets, keys and values"
+    assert sorted(line.partition(" ")[2] for line in (tmp_path / "dev_sink.txt").read_text().splitlines()) == [
+        "hello 0",
+        "hello 1",
+        "hello 2",
+    ]

@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -16,8 +18,11 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.spark.spark_version import PUSHED_FILTERS, has
+from tests.contract.compacted_log_contract import fresh_name
 from tests.integration.kafka.stored_group import Group
+from tests.support.code_blocks import blocks_of
 from tests.support.postgres_server import PostgresServer, jdbc_url
+from tests.support.schema_registry import SchemaRegistry
 from tests.support.worker_process import worker_properties
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -30,11 +35,21 @@ SPARK = {
 }
 
 
+PAGE = Path(__file__).parents[3] / "docs/howto/format.md"
+KINDS = {"config": "configs", "offset": "offsets", "status": "statuses"}
+
+
 @pytest.fixture
 def lines(tmp_path: Path) -> Path:
     file = tmp_path / "lines.txt"
     file.write_text("one\ntwo\nthree\n")
     return file
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    with PostgresServer(fsync="off") as server:
+        yield server
 
 
 def read(spark: SparkSession, file: Path, **options: str) -> DataFrame:
@@ -127,35 +142,32 @@ def test_values_are_decoded_into_typed_columns(spark: SparkSession, lines: Path)
 
 
 def test_sql_sink_writes_a_batch_each_batch_of_a_stream_and_a_stream(
-    spark: SparkSession, lines: Path, tmp_path: Path
+    spark: SparkSession, lines: Path, postgres: PostgresServer, tmp_path: Path
 ) -> None:
-    with PostgresServer(fsync="off") as server:
-        url = server.create_database()
-        options = {"connector.class": "SqlSink", "connection.url": jdbc_url(url), "auto.create": "true"}
+    url = postgres.create_database()
+    options = {"connector.class": "SqlSink", "connection.url": jdbc_url(url), "auto.create": "true"}
 
-        def write(frame: DataFrame, topic: str) -> None:
-            frame.write.format("connectrt").mode("append").options(**options, topic=topic).save()
+    def write(frame: DataFrame, topic: str) -> None:
+        frame.write.format("connectrt").mode("append").options(**options, topic=topic).save()
 
-        write(spark.range(6).selectExpr("id", "cast(id as decimal(9, 2)) price"), "batch")
-        stream = (
-            spark.readStream.format("connectrt").options(**FILE, file=str(lines)).load().selectExpr("string(value) v")
-        )
-        for topic, writer in (
-            ("each", stream.selectExpr("v as line").writeStream.foreachBatch(lambda frame, _: write(frame, "each"))),
-            (
-                "stream",
-                stream.selectExpr("v as line").writeStream.format("connectrt").options(**options, topic="stream"),
-            ),
-        ):
-            query = writer.option("checkpointLocation", str(tmp_path / topic)).trigger(availableNow=True).start()
-            assert query.awaitTermination(120)
-        engine = sa.create_engine(url, poolclass=sa.NullPool)
-        with engine.connect() as connection:
-            batch = connection.execute(sa.text("select id, price from batch order by id")).all()
-            assert [(row.id, str(row.price)) for row in batch] == [(n, f"{n}.00") for n in range(6)]
-            for topic in ("each", "stream"):
-                found = connection.execute(sa.text(f"select line from {topic} order by line")).scalars().all()
-                assert found == ["one", "three", "two"]
+    write(spark.range(6).selectExpr("id", "cast(id as decimal(9, 2)) price"), "batch")
+    stream = spark.readStream.format("connectrt").options(**FILE, file=str(lines)).load().selectExpr("string(value) v")
+    for topic, writer in (
+        ("each", stream.selectExpr("v as line").writeStream.foreachBatch(lambda frame, _: write(frame, "each"))),
+        (
+            "stream",
+            stream.selectExpr("v as line").writeStream.format("connectrt").options(**options, topic="stream"),
+        ),
+    ):
+        query = writer.option("checkpointLocation", str(tmp_path / topic)).trigger(availableNow=True).start()
+        assert query.awaitTermination(120)
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        batch = connection.execute(sa.text("select id, price from batch order by id")).all()
+        assert [(row.id, str(row.price)) for row in batch] == [(n, f"{n}.00") for n in range(6)]
+        for topic in ("each", "stream"):
+            found = connection.execute(sa.text(f"select line from {topic} order by line")).scalars().all()
+            assert found == ["one", "three", "two"]
 
 
 def test_a_topic_that_does_not_exist_is_refused(spark: SparkSession, broker: EmbeddedKafka) -> None:
@@ -180,3 +192,64 @@ def test_a_spark_connect_client_reads_streams_and_writes(spark: SparkSession, tm
     assert told["streamed"] == ["one", "two"]
     assert (tmp_path / "written.txt").read_text() == "a\nb\n"
     assert "until: 'noon' is none of idle, latest" in told["wrong option"]
+
+
+def test_the_examples_of_the_page_run(
+    spark: SparkSession,
+    broker: EmbeddedKafka,
+    postgres: PostgresServer,
+    lines: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every Python block of docs/howto/format.md, with the addresses and folders of this machine."""
+    group, database, topic = Group(broker.bootstrap_servers, tmp_path), postgres.create_database(), fresh_name("orders")
+    group.fill()
+    properties = worker_properties(group.servers, group.group, 8083)
+    here = {
+        "/data/": f"{tmp_path}/",
+        "jdbc:postgresql://db/shop": jdbc_url(database),
+        "broker:9092": broker.bootstrap_servers,
+        '"group.id": "connect"': f'"group.id": "{group.group}"',
+        **{f'"connect-{kind}"': f'"{properties[f"{one}.storage.topic"]}"' for one, kind in KINDS.items()},
+    }
+    texts = [block.text for block in blocks_of(PAGE) if block.language == "python"]
+    read_lines, read_table, read_columns, stream, bytecode, write, tables = texts
+    write_table, write_stream = write.split("\n\n")
+    typed = spark.createDataFrame([(1, "a", 1.5), (2, "b", 150.0)], "id long, word string, price double")
+    names: dict[str, Any] = {"spark": spark, "SparkSession": SparkSession}
+
+    def run(text: str, **more: object) -> None:
+        for there, address in here.items():
+            text = text.replace(there, address)
+        names.update(more)
+        exec(compile(text, str(PAGE), "exec"), names)
+
+    with SchemaRegistry() as registry:
+        here["http://registry:8081"] = registry.url
+        run(read_lines)
+        assert names["lines"].count() == 3
+        run(write_table, orders=typed)
+        run(read_table)
+        found = names["orders"].select("value.*").where("price > 100").collect()
+        assert [(row.id, row.word) for row in found] == [(2, "b")]
+        run(stream)
+        assert names["query"].awaitTermination(120)
+        assert spark.read.parquet(str(tmp_path / "lines.parquet")).count() == 3
+        here['"orders"'] = f'"{topic}"'
+        run(f"query = {write_stream}", orders=spark.readStream.schema(typed.schema).json(written(tmp_path / "in")))
+        names["query"].processAllAvailable()
+        names["query"].stop()
+        run(read_columns)
+        assert names["values"].columns == ["value", "timestamp"]
+        run(tables)
+        assert names["offsets"].where("not configured").count() == 5
+        monkeypatch.setattr(os, "environ", dict(os.environ))
+        run(bytecode)
+
+
+def written(folder: Path) -> str:
+    """Make a folder with one row of JSON; return its path."""
+    folder.mkdir()
+    (folder / "rows.json").write_text('{"id": 3, "word": "c", "price": 2.5}\n')
+    return str(folder)

@@ -105,15 +105,38 @@ def test_tasks_have_records_of_their_own() -> None:
     assert values_of(made[0]) != values_of(made[1])
 
 
-def test_the_rate_is_kept() -> None:
-    one = task(rate=100, schema="pageviews")
-    began, now = one._began_ms, [0]
-    one.clock = lambda: began + now[0]  # type: ignore[method-assign]
-    assert len(values_of(one.poll() or ())) == 1
-    assert one.poll() is None
-    assert 1 <= one.idle_wait_ms() <= 10
-    now[0] = 1_000
-    assert len(values_of(one.poll() or ())) == 100
+def handovers(source: DatagenSourceTask, until_ms: int) -> list[tuple[int, int]]:
+    """Poll as the engine does until a time has passed: return (ms since the start, records) of polls with records."""
+    began, now = source._began_ms, 0
+    source.clock = lambda: began + now  # type: ignore[method-assign]
+    found = []
+    while now <= until_ms:
+        if batches := source.poll():
+            found.append((now, len(values_of(batches))))
+        else:
+            now += source.idle_wait_ms()
+    return found
+
+
+@pytest.mark.parametrize("rate", [1, 7, 50, 1_000, 33_333])
+def test_records_are_handed_over_every_100_ms_at_the_rate_asked_for(rate: int) -> None:
+    polled = handovers(task(rate=rate, schema="pageviews"), 10_000)
+    assert len(polled) <= min(101, 10 * rate + 1)
+    sent, latency_ms = 0, 0.0
+    for at_ms, count in polled:
+        assert sent + count == 1 + rate * at_ms // 1000, "every record that is due, and no other"
+        latency_ms = max(latency_ms, at_ms - sent * 1000 / rate)
+        sent += count
+    assert polled[0] == (0, 1)
+    assert latency_ms <= 101
+
+
+def test_a_full_batch_is_handed_over_as_soon_as_it_is_due() -> None:
+    assert handovers(task(rate=100, batch_records=2, schema="pageviews"), 50) == [(0, 1), (20, 2), (40, 2)]
+    fast = handovers(task(rate=1_000_000, schema="pageviews"), 100)
+    assert sum(count for _, count in fast) == 100_001
+    assert handovers(task(rate=10, max_records=2, schema="pageviews"), 1_000) == [(0, 1), (100, 1)]
+    assert handovers(task(rate=0, schema="pageviews"), 1_000) == [(0, 1)]
 
 
 @pytest.mark.parametrize(

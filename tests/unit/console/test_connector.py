@@ -92,13 +92,13 @@ def test_offsets_are_written_after_a_diff_and_only_if_nothing_moved(browser: Bro
     wanted = [{"partition": HERE, "offset": {"position": 7}}]
     dialog = browser.post("/connectors/halted/offsets/diff", fields(browser, wanted)).text
     assert "{&#34;position&#34;: 42}" in dialog
-    assert "Write 1 offset" in dialog
+    assert "Save 1 offset" in dialog
     seen = json.dumps(kept["offsets"])
     written = browser.post("/connectors/halted/offsets", fields(browser, wanted, before=seen))
     assert "altered successfully" in written.text
     assert group.sent("PATCH", "/connectors/halted/offsets") == [{"offsets": wanted}]
     late = browser.post("/connectors/halted/offsets", fields(browser, wanted, before=seen))
-    assert (late.status_code, "have moved since" in late.text) == (409, True)
+    assert (late.status_code, "have moved in the meantime" in late.text) == (409, True)
 
 
 def test_offsets_of_a_running_connector_are_the_apis_to_refuse(browser: Browser, group: StandIn) -> None:

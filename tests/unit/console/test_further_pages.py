@@ -66,7 +66,7 @@ def test_events_are_filtered_by_kind_and_connector(browser: Browser) -> None:
     text = browser.get("/events?kind=failure&kind=restart&connector=orders-sink").text
     assert len(re.findall(r'<li class="event"', text)) == 2
     assert 'data-live-events="/console/events/stream?kind=failure&amp;kind=restart&amp;connector=orders-sink' in text
-    assert "No event matches" in browser.get("/events?connector=nobody").text
+    assert "No events match" in browser.get("/events?connector=nobody").text
 
 
 def test_live_events_come_as_the_page_shows_them(browser: Browser, group: StandIn) -> None:
@@ -113,7 +113,7 @@ def test_plugins_are_found_by_words(browser: Browser) -> None:
     text = browser.get("/new?search=file+sink").text
     assert "FileStreamSinkConnector" in text
     assert "FileStreamSourceConnector" not in text
-    assert "No plug-in matches" in browser.get("/new?search=nothing").text
+    assert "No plug-ins match" in browser.get("/new?search=nothing").text
 
 
 def test_the_editor_shows_what_is_wrong_while_typing(browser: Browser) -> None:

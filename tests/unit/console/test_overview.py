@@ -22,7 +22,7 @@ def test_what_is_wrong_stands_first_with_its_reason(browser: Browser) -> None:
     text = browser.get("/").text
     assert order_of(text) == ["orders-sink", "halted", "orders", "resting"]
     assert "1 task FAILED" in text
-    assert "<title>1 abnormal · Connectors" in text
+    assert "<title>1 failing · Connectors" in text
 
 
 def test_filters_go_to_the_api_and_come_back_as_links(browser: Browser, group: StandIn) -> None:
@@ -31,7 +31,7 @@ def test_filters_go_to_the_api_and_come_back_as_links(browser: Browser, group: S
     assert target == "/admin/overview?search=or&type=source&offset=0&limit=100"
     assert order_of(text) == ["orders"]
     assert 'href="?search=or&amp;type=source&amp;state=PAUSED"' in text
-    assert "No connector matches" in browser.get("/?search=nothing").text
+    assert "No connectors match" in browser.get("/?search=nothing").text
 
 
 def test_pages_of_a_hundred() -> None:
@@ -61,7 +61,7 @@ def test_the_confirmation_names_every_connector(browser: Browser) -> None:
         "/selection/pause/confirm", {"all": "1", "filter-abnormal": "true", "name": "orders"}
     ).text
     assert "orders-sink" in everything
-    assert "Pause 1 connector?" in everything
+    assert "Pause orders-sink?" in everything
     assert "No connector is selected" in browser.post("/selection/stop/confirm").text
 
 

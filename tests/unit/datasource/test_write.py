@@ -12,9 +12,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, ClassVar
 
+import httpx
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import BinaryType, LongType, StringType, StructType
+from pyspark.sql.types import BinaryType, DoubleType, LongType, StringType, StructType
 
 from pyspark_connectrt import DefaultSource
 from spark_connect_rt.api.connector import SinkConnector
@@ -23,6 +24,7 @@ from spark_connect_rt.api.records import SinkRecord
 from spark_connect_rt.api.task import SinkTask, Task
 from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.connectors.http import http_sink
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, RetriableError, TimedOutError
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.datasource.kafka_write import KafkaPlan, write_to_kafka
@@ -219,6 +221,47 @@ def test_sql_sink_writes_rows_of_every_kind(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "x.db")) as found:
         assert found.execute("select id, name from t order by id").fetchall() == [(1, "a"), (2, None), (3, "c")]
         assert found.execute("select count(*) from u").fetchone() == (3,)
+
+
+PAGE_ROWS = pa.RecordBatch.from_pydict({"id": [1], "word": ["a"], "price": [1.5]})
+PAGE_SCHEMA = StructType().add("id", LongType()).add("word", StringType()).add("price", DoubleType())
+
+
+def test_every_bundled_sink_takes_typed_rows_or_says_how_to_write_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[bytes] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request.content)
+        return httpx.Response(200)
+
+    monkeypatch.setattr(http_sink, "http_client", lambda _: httpx.Client(transport=httpx.MockTransport(answer)))
+    bytes_only = dict.fromkeys(("key.converter", "value.converter", "header.converter"), "ByteArrayConverter")
+    settings = {
+        "FileStreamSink": {"file": str(tmp_path / "rows.txt")},
+        "HttpSink": {"http.url": "http://api.test/"},
+        "KafkaSink": {"target.bootstrap.servers": "127.0.0.1:1", **bytes_only},
+        "SparkTableSink": {"table": "rows"},
+        "SqlSink": {"connection.url": f"jdbc:sqlite:{tmp_path / 'rows.db'}", "auto.create": "true"},
+    }
+    listed = {plugin.java_class.rpartition(".")[2] for plugin in bundled_plugins().list() if plugin.type == "sink"}
+    assert {f"{name}Connector" for name in settings} == listed
+
+    def write(name: str) -> None:
+        plan = sink(PAGE_SCHEMA, **{"connector.class": name, "topic": "rows", **settings[name]})
+        SinkWrite(plan, 0, 0).write([PAGE_ROWS])
+
+    for name in ("FileStreamSink", "HttpSink", "SqlSink"):
+        write(name)
+    assert (tmp_path / "rows.txt").read_text() == "Struct{id=1,word=a,price=1.5}\n"
+    assert [json.loads(body) for body in sent] == [{"id": 1, "word": "a", "price": 1.5}]
+    with closing(sqlite3.connect(tmp_path / "rows.db")) as found:
+        assert found.execute("select id, word, price from rows").fetchall() == [(1, "a", 1.5)]
+    with pytest.raises(DataError, match="the value is Struct, not bytes"):
+        write("KafkaSink")
+    with pytest.raises(BadConfigError, match="SparkTableSink is written by Spark, in a worker"):
+        write("SparkTableSink")
 
 
 def test_a_row_that_python_cannot_hold_is_left_out_where_that_is_tolerated() -> None:

@@ -68,3 +68,18 @@ def test_names_that_users_choose_and_client_settings_are_left_alone() -> None:
         "producer.override.own.interceptor": "z",
     }
     assert unread_settings(config, DECLARED, declares_all=True) == []
+
+
+def test_the_dead_letter_queue_of_a_source_options_and_settings_of_both_clusters_are_read() -> None:
+    read = {
+        "dlt.config.sources.crm.token": "t",
+        "lakeflow.option.token": "t",
+        "errors.deadletterqueue.topic.name": "dead",
+        "source.cluster.bootstrap.servers": "a:9092",
+        "target.cluster.security.protocol": "SSL",
+        "source.consumer.max.poll.records": "10",
+        "target.producer.linger.ms": "5",
+    }
+    assert unread_settings({**BASE, **read}, DECLARED, declares_all=True) == []
+    (found,) = unread_settings({**BASE, "errors.deadletterqueue.topic.nam": "dead"}, DECLARED, declares_all=True)
+    assert found.nearest == "errors.deadletterqueue.topic.name"

@@ -13,6 +13,7 @@ from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.records import SinkRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.connectors.samples.datagen_source import DatagenSourceConnector
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.testing.connector_harness import MemoryOffsets, SourceHarness
@@ -132,3 +133,52 @@ def test_after_a_commit_that_failed_the_same_records_are_delivered_again() -> No
         assert sink.commit() == {TopicPartition("t", 0): 2}
         assert isinstance(sink.task, Forgetful)
         assert sink.task.kept == [1, 2]
+
+
+def test_a_produced_record_knows_the_offset_behind_it() -> None:
+    NAMES["LEDGER"][:] = ["a", "b"]
+    dropping = {
+        "topic": "entries",
+        "transforms": "drop",
+        "transforms.drop.type": "org.apache.kafka.connect.transforms.Filter",
+        "transforms.drop.predicate": "named",
+        "predicates": "named",
+        "predicates.named.type": "org.apache.kafka.connect.transforms.predicates.TopicNameMatches",
+        "predicates.named.pattern": "other",
+    }
+    with SourceHarness(NAMES["LedgerSource"], dropping) as source:
+        assert [record.source for record in source.poll()] == [
+            ({"ledger": "main"}, {"position": 1}),
+            ({"ledger": "main"}, {"position": 2}),
+        ]
+    with SourceHarness(DatagenSourceConnector, {"topic": "t", "datagen.max.records": "3"}) as source:
+        assert [record.source for record in source.poll()] == [None, None, ({"task": 0}, {"n": 3})]
+
+
+class HeaderTask(SinkTask):
+    """Keeps the headers of what it is given."""
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self.seen: list[Any] = []
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        self.seen += [(record.offset, {header.key: header.value for header in record.headers}) for record in records]
+
+    def stop(self) -> None:
+        pass
+
+
+class HeaderSink(ForgetfulSink):
+    def task_class(self) -> type[Any]:
+        return HeaderTask
+
+
+def test_a_sink_is_sent_headers_and_reads_from_the_offset_of_a_topic_that_lost_its_beginning() -> None:
+    with SinkHarness(HeaderSink, {"topics": "t"}) as sink:
+        sink.topics.append([{"topic": "t", "partition": 0, "offset": 40, "value": b"1"}])
+        sink.send("t", 2, headers=[("trace", b"7")])
+        sink.topics.append([{"topic": "t", "partition": 0, "offset": 44, "value": b"3"}])
+        assert sink.deliver()
+        assert isinstance(sink.task, HeaderTask)
+        assert sink.task.seen == [(40, {}), (41, {"trace": 7}), (44, {})]
+        assert sink.commit() == {TopicPartition("t", 0): 45}

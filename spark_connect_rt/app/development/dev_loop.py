@@ -1,0 +1,199 @@
+"""The loop of ``connectrt dev``: run the connector, show what it does, reload when its files change.
+
+``run_dev`` returns the exit code. Reading clocks and waiting are the only effects of the loop itself.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from spark_connect_rt.api.connector import SinkConnector, SourceConnector
+from spark_connect_rt.app.cluster.terminal import Terminal
+from spark_connect_rt.app.development.broker import Broker
+from spark_connect_rt.app.development.failures import failure_lines
+from spark_connect_rt.app.development.given_records import RecordFile
+from spark_connect_rt.app.development.project import LoadedConnector, Project
+from spark_connect_rt.app.development.runs import Run, SinkRun, SourceRun, topics_of
+from spark_connect_rt.app.development.watching import changed_files, snapshot
+from spark_connect_rt.errors import BadConfigError, ConnectError
+from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.testing.connector_harness import PLAIN_JSON, MemoryOffsets
+
+RECORDS_FILE = "records.jsonl"
+BOOTSTRAP = "bootstrap.servers"
+_LOOK_S = 0.3  # how often the files are looked at
+
+
+class _End(Enum):
+    CHANGED = "changed"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class DevOptions:
+    """What a command line asks for.
+
+    ``worker``: a worker's settings: converters, ``config.providers``, and with ``bootstrap.servers`` those of clients.
+    ``most_records``: end after so many; None: no limit. ``once``: end when nothing is left.
+    """
+
+    worker: Mapping[str, str] = field(default_factory=dict)
+    records_file: Path | None = None
+    once: bool = False
+    most_records: int | None = None
+    keep_offsets: bool = False
+
+    @property
+    def ends(self) -> bool:
+        """Whether the command ends by itself: then a failure ends it, too."""
+        return self.once or self.most_records is not None
+
+
+class DevLoop:
+    """Runs one project. One thread."""
+
+    def __init__(
+        self,
+        project: Project,
+        options: DevOptions,
+        terminal: Terminal,
+        wait: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Take the project; ``wait`` and ``clock`` count seconds."""
+        self._project = project
+        self._options = options
+        self._terminal = terminal
+        self._wait = wait
+        self._clock = clock
+        self._worker = {**PLAIN_JSON, **options.worker}
+        self._offsets = MemoryOffsets()
+        self._committed: Mapping[TopicPartition, int] = {}
+
+    def run(self) -> int:
+        """Run until Ctrl-C, or as the options say; return the exit code: 1 if the run that ended it failed, else 0."""
+        # Python compares a compiled file with its source by whole seconds: a second edit within one would not count.
+        written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+        try:
+            while True:
+                end = self._run_until_it_ends()
+                if end is not _End.CHANGED:
+                    return 1 if end is _End.FAILED else 0
+                self._project.forget()
+                if not self._options.keep_offsets:
+                    self._offsets, self._committed = MemoryOffsets(), {}
+        finally:
+            sys.dont_write_bytecode = written
+
+    def _run_until_it_ends(self) -> _End:
+        before = self._snapshot()
+        run: Run | None = None
+        failed = False
+        try:
+            try:
+                run = self._started()
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - the author's code
+                failed = self._show_failure(error)
+            return self._steps(run, before, failed)
+        except KeyboardInterrupt:
+            self._terminal.line("stopped")
+            return _End.DONE
+        finally:
+            if run is not None:
+                self._stop(run)
+
+    def _started(self) -> Run:
+        loaded = self._project.load()
+        run = self._run_of(loaded)
+        self._terminal.line(self._heading(loaded), "bold")
+        try:
+            run.start()
+        except BaseException:
+            self._stop(run)
+            raise
+        return run
+
+    def _steps(self, run: Run | None, before: Mapping[Path, tuple[int, int]], failed: bool) -> _End:
+        looked_s = self._clock()
+        due_s = looked_s
+        while True:
+            if (failed or run is None) and self._options.ends:
+                return _End.FAILED
+            if run is not None and not failed and self._clock() >= due_s:
+                try:
+                    step = run.step(self._left(run))
+                except (Exception, SystemExit) as error:  # noqa: BLE001 - the author's code
+                    failed = self._show_failure(error)
+                    continue
+                if self._left(run) == 0 or (step.is_last and self._options.once):
+                    return _End.DONE
+                due_s = self._clock() + step.wait_s
+            idle_s = _LOOK_S if failed or run is None else max(0.0, min(_LOOK_S, due_s - self._clock()))
+            if idle_s:
+                self._terminal.out.flush()
+                self._wait(idle_s)
+            if idle_s or self._clock() - looked_s >= _LOOK_S:
+                looked_s = self._clock()
+                changes = changed_files(before, self._snapshot())
+                if changes:
+                    names = ", ".join(path.name for path in changes)
+                    self._terminal.line(f"--- {names} changed: reloading", "bold")
+                    return _End.CHANGED
+
+    def _left(self, run: Run) -> int | None:
+        """Return how many records are still to be shown, None: no limit."""
+        most = self._options.most_records
+        return None if most is None else max(0, most - run.records)
+
+    def _run_of(self, loaded: LoadedConnector) -> Run:
+        broker = Broker(self._client_settings()) if BOOTSTRAP in self._options.worker else None
+        if issubclass(loaded.connector_class, SourceConnector):
+            return SourceRun(loaded, self._terminal, self._worker, self._offsets, broker)
+        if not issubclass(loaded.connector_class, SinkConnector):
+            raise ConnectError(
+                f"{loaded.connector_class.__name__} is not a connector: it extends neither "
+                "SourceConnector nor SinkConnector of spark_connect_rt.api.connector"
+            )
+        given = broker or RecordFile(self._records_file(), topics_of(loaded.config)[0])
+        run = SinkRun(loaded, self._terminal, self._worker, self._committed, given)
+        self._committed = run.committed
+        return run
+
+    def _records_file(self) -> Path:
+        path = self._options.records_file or self._project.file.parent / RECORDS_FILE
+        if not path.is_file():
+            raise BadConfigError(
+                {str(path): ["does not exist. Write the sink's records into it, a line of JSON each, or give --input"]}
+            )
+        return path
+
+    def _client_settings(self) -> dict[str, str]:
+        prefixes = ("bootstrap.", "ssl.", "sasl.", "security.", "connectrt.oauth.")
+        return {name: value for name, value in self._options.worker.items() if name.startswith(prefixes)}
+
+    def _heading(self, loaded: LoadedConnector) -> str:
+        where = self._options.worker.get(BOOTSTRAP)
+        against = f"broker {where}" if where else "no broker"
+        return f"{loaded.name}: {loaded.connector_class.__name__}, {against}, nothing is committed. Ctrl-C ends it."
+
+    def _snapshot(self) -> Mapping[Path, tuple[int, int]]:
+        return snapshot(self._project.roots, [self._project.file])
+
+    def _show_failure(self, error: BaseException) -> bool:
+        for text, style in failure_lines(error, self._project.folders):
+            self._terminal.line(text, style)
+        if not self._options.ends:
+            self._terminal.line("--- waiting for a change", "bold")
+        return True
+
+    def _stop(self, run: Run) -> None:
+        try:
+            run.stop()
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the author's code
+            self._show_failure(error)

@@ -1,0 +1,250 @@
+"""One run of a connector in a harness: each step polls or puts once, and shows what came of it.
+
+A run ends with a reload, a failure, or when nothing is left. Its offsets live in memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from spark_connect_rt.api.task import SinkTask, SourceTask
+from spark_connect_rt.app.cluster.terminal import Terminal
+from spark_connect_rt.app.development.broker import Broker
+from spark_connect_rt.app.development.given_records import RecordFile
+from spark_connect_rt.app.development.project import LoadedConnector
+from spark_connect_rt.app.development.record_lines import (
+    as_json,
+    content,
+    record_line,
+    sink_offset_line,
+    source_offset_lines,
+)
+from spark_connect_rt.errors import BadConfigError, ConnectError, RetriableError
+from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.testing.connector_harness import MemoryOffsets, ProducedRecord, SourceHarness
+from spark_connect_rt.testing.sink_harness import SinkHarness
+
+_RETRY_S = 1.0
+_IDLE_MS = 1_000
+_IDLE_S = 1.0  # a worker calls an idle sink task about once a second
+_REASON = "__connect.errors.exception.message"
+
+
+class Step(NamedTuple):
+    """What one poll or put came to: in how many seconds the next one is due, and whether nothing is left to read."""
+
+    wait_s: float
+    is_last: bool = False
+
+
+class Run(Protocol):
+    """A connector that runs in this process. One thread."""
+
+    records: int
+    """How many records were shown."""
+
+    def start(self) -> None:
+        """Check the configuration and start the connector. Raises what the connector does, BadConfigError."""
+
+    def step(self, most: int | None = None) -> Step:
+        """Poll or put once and show at most ``most`` records. Raises what fails the task."""
+
+    def stop(self) -> None:
+        """Stop the connector and close what was opened for it."""
+
+
+class SourceRun:
+    """A source connector with all its tasks; with a broker its records are sent there."""
+
+    def __init__(
+        self,
+        loaded: LoadedConnector,
+        terminal: Terminal,
+        worker: Mapping[str, str],
+        offsets: MemoryOffsets,
+        broker: Broker | None = None,
+    ) -> None:
+        """Take the connector, its worker's converters, and the offsets to start from. Raises ConnectError."""
+        _refuse_others(loaded, SourceTask)
+        self.records = 0
+        self._terminal = terminal
+        self._broker = broker
+        self._harness = SourceHarness(loaded.connector_class, loaded.config, worker, loaded.find_plugin)
+        self._harness.offsets = offsets
+        self._ends: Counter[TopicPartition] = Counter()
+        self._letters = 0
+
+    def start(self) -> None:
+        """See Run."""
+        if self._broker is not None:
+            self._broker.check()
+        self._harness.start()
+
+    def step(self, most: int | None = None) -> Step:
+        """See Run."""
+        harness = self._harness
+        before = {as_json(partition): offset for partition, offset in harness.offsets.all()}
+        try:
+            records = harness.poll()
+        except RetriableError as error:
+            self._terminal.line(f"poll asks to be called again: {error}", "yellow")
+            return Step(_RETRY_S)
+        finally:
+            self._show_errants()
+        places = self._broker.send(records) if self._broker is not None and records else ()
+        for number, record in enumerate(records[:most]):
+            place, offset = self._place(record)
+            if number < len(places) and (where := places[number]) is not None:
+                place, offset = TopicPartition(where.topic, where.partition), where.offset
+            self._terminal.line(record_line(place, offset, record.key, record.value, record.headers, record.source))
+        self.records += len(records[:most])
+        for line in source_offset_lines(before, harness.offsets.all()):
+            self._terminal.line(line, "faint")
+        if records:
+            return Step(0)
+        wait_ms = min((task.idle_wait_ms() for task in harness.tasks), default=_IDLE_MS)
+        return Step(wait_ms / 1000, is_last=not any(task.has_more() for task in harness.tasks))
+
+    def _place(self, record: ProducedRecord) -> tuple[TopicPartition, int]:
+        place = TopicPartition(record.topic, record.partition or 0)
+        self._ends[place] += 1
+        return place, self._ends[place] - 1
+
+    def _show_errants(self) -> None:
+        for errant in self._harness.errants[self._letters :]:
+            self._terminal.line(f"left out: {errant.place}: {errant.error}", "yellow")
+        self._letters = len(self._harness.errants)
+
+    def stop(self) -> None:
+        """See Run."""
+        try:
+            self._harness.stop()
+        finally:
+            if self._broker is not None:
+                self._broker.close()
+
+
+class SinkRun:
+    """A sink connector with one task, given the records of a file, or of topics."""
+
+    def __init__(
+        self,
+        loaded: LoadedConnector,
+        terminal: Terminal,
+        worker: Mapping[str, str],
+        committed: Mapping[TopicPartition, int],
+        given: RecordFile | Broker,
+    ) -> None:
+        """Take the connector, its worker's converters, the offsets to start from, and where its records come from.
+
+        Raises ConnectError.
+        """
+        _refuse_others(loaded, SinkTask)
+        self.records = 0
+        self._terminal = terminal
+        self._given = given
+        self._topics = topics_of(loaded.config)
+        self._harness = SinkHarness(loaded.connector_class, loaded.config, worker, loaded.find_plugin)
+        self._harness.committed.update(committed)
+        self._shown: Counter[TopicPartition] = Counter(committed)
+        self._letters = 0
+
+    @property
+    def committed(self) -> Mapping[TopicPartition, int]:
+        """The offsets that would be committed."""
+        return self._harness.committed
+
+    def start(self) -> None:
+        """See Run."""
+        if isinstance(self._given, Broker):
+            self._given.check()
+        self._harness.start()
+        if isinstance(self._given, Broker):
+            for topic in self._given.subscribe(self._topics):
+                self._terminal.line(f"topic {topic} does not exist", "yellow")
+
+    def step(self, most: int | None = None) -> Step:
+        """See Run."""
+        came = self._take_given()
+        self._show_new(most)
+        before = dict(self._harness.committed)
+        if not self._harness.deliver():
+            wait_s = self._harness.asked_wait_s or _RETRY_S
+            self._terminal.line(f"put asks for the same records again in {wait_s:.1f} s", "yellow")
+            return Step(wait_s)
+        line = sink_offset_line(before, self._harness.commit())
+        if line is not None:
+            self._terminal.line(line, "faint")
+        self._show_letters()
+        if came or (isinstance(self._given, Broker) and not self._given.is_read()):
+            return Step(0)
+        return Step(_IDLE_S, is_last=True)
+
+    def _take_given(self) -> bool:
+        if isinstance(self._given, Broker):
+            rows = self._given.read()
+            self._harness.topics.append(rows)
+            return bool(rows)
+        records = self._given.new_records()
+        for record in records:
+            self._harness.send(
+                record.topic,
+                record.value,
+                key=record.key,
+                partition=record.partition,
+                timestamp_ms=record.timestamp_ms,
+                headers=record.headers,
+            )
+        return bool(records)
+
+    def _show_new(self, most: int | None) -> None:
+        """Show the records that the task is about to get, at most ``most``."""
+        left = 1 << 30 if most is None else most
+        topics = self._harness.topics
+        for place in sorted(topics.partitions):
+            if place.topic not in self._topics:
+                continue  # the dead letter queue
+            for row in topics.read(place, self._shown[place], left):
+                headers = [(header["key"], header["value"]) for header in row.get("headers") or ()]
+                self._terminal.line(record_line(place, row["offset"], row["key"], row["value"], headers))
+                self._shown[place] = row["offset"] + 1
+                self.records += 1
+                left -= 1
+
+    def _show_letters(self) -> None:
+        letters = self._harness.dead_letters()
+        for letter in letters[self._letters :]:
+            headers = {header["key"]: header["value"] for header in letter.get("headers") or ()}
+            reason = f": {content(headers[_REASON])}" if _REASON in headers else ""
+            self._terminal.line(f"dead letter: value {content(letter['value'])}{reason}", "yellow")
+        self._letters = len(letters)
+
+    def stop(self) -> None:
+        """See Run."""
+        try:
+            self._harness.stop()
+        finally:
+            if isinstance(self._given, Broker):
+                self._given.close()
+
+
+def topics_of(config: Mapping[str, str]) -> Sequence[str]:
+    """Return the topics of a sink's configuration. Raises BadConfigError: none is listed in ``topics``."""
+    topics = [name.strip() for name in config.get("topics", "").split(",") if name.strip()]
+    if not topics:
+        raise BadConfigError({"topics": ["must list the topics here; topics.regex is read by workers only"]})
+    return topics
+
+
+def _refuse_others(loaded: LoadedConnector, task: type[Any]) -> None:
+    """Raise ConnectError: Spark runs this connector's tasks, so there is none that a harness could call."""
+    made: Callable[[], Any] = loaded.connector_class
+    try:
+        found = made().task_class()
+    except Exception:  # noqa: BLE001 - the author's code: the run meets the same, where it is shown
+        return
+    if isinstance(found, type) and not issubclass(found, task):
+        name = loaded.connector_class.__name__
+        raise ConnectError(f"{name} runs only in a worker. Use connectrt preview on a running worker.")
