@@ -11,7 +11,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 NOT_KNOWN = "–"
-_STATES = {"RUNNING": "ok", "FAILED": "bad", "UNASSIGNED": "warn", "RESTARTING": "busy", "PAUSED": "idle"}
+_STATES = {
+    "RUNNING": "ok",
+    "FAILED": "bad",
+    "DEGRADED": "warn",
+    "UNASSIGNED": "warn",
+    "RESTARTING": "busy",
+    "PAUSED": "idle",
+}
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -41,7 +48,7 @@ def size(value: Any) -> str:
 
 
 def moment(at_ms: Any) -> str:
-    """Return a time of day in UTC: ``2026-11-23 08:10:24``; the browser shows its own zone beside it."""
+    """Return a time in UTC: ``2026-11-23 08:10:24``; the browser adds its own zone."""
     if not isinstance(at_ms, int | float) or not 0 <= at_ms < 253_402_300_800_000:
         return NOT_KNOWN
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
@@ -56,6 +63,11 @@ def iso(at_ms: Any) -> str:
 def tone(state: Any) -> str:
     """Return how a state is to be seen: ok, bad, warn, busy or idle (which every state of tomorrow is)."""
     return _STATES.get(str(state), "idle")
+
+
+def shape(state: Any) -> str:
+    """Return the icon of a state: that of its tone, but a stopped connector is not a paused one."""
+    return "stopped" if state == "STOPPED" else tone(state)
 
 
 def short_class(name: Any) -> str:
@@ -128,6 +140,7 @@ FILTERS = {
     "moment": moment,
     "iso": iso,
     "tone": tone,
+    "shape": shape,
     "short_class": short_class,
     "one_line": one_line,
     "json_text": json_text,

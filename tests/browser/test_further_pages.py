@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.tab import Tab
 from tests.support.management_stand_in.app import StandIn
@@ -31,9 +31,16 @@ def test_every_page_can_be_read_in_every_size_and_colour(quick: Tab, path: str) 
 def test_form_and_json_say_the_same_while_typing(quick: Tab) -> None:
     page = quick.open("/new?plugin=FileStreamSource")
     status, sent = page.locator("[data-config-status]"), page.locator("#config")
-    expect(status).to_have_text("1 setting is wrong.")
+    expect(status).to_have_text("Still required: name, topic.")
+    expect(page.locator(".wrong, [aria-invalid]")).to_have_count(0)
     page.get_by_label("topic required").fill("lines")
-    expect(status).to_have_text("Nothing is wrong with these settings.")
+    expect(status).to_have_text("Still required: name.")
+    page.get_by_label("topic required").fill("")
+    expect(status).to_have_text("1 problem.")
+    expect(page.locator(".wrong")).to_have_count(1)
+    page.get_by_label("topic required").fill("lines")
+    expect(status).to_have_text("Still required: name.")
+    page.get_by_text("Common to all connectors").click()
     page.get_by_label("db.password").fill("hunter-2")
     expect(page.get_by_role("textbox", name="JSON", exact=True)).to_have_value(re.compile(HIDDEN))
     page.get_by_label("tasks.max").fill("many")
@@ -67,9 +74,9 @@ def test_a_connector_is_checked_previewed_and_created_with_the_keyboard(quick: T
     page.keyboard.press("Enter")
     page.get_by_label("name required").fill("fresh")
     page.get_by_label("topic required").fill("t")
-    expect(page.locator("[data-config-status]")).to_have_text("Nothing is wrong with these settings.")
+    expect(page.locator("[data-config-status]")).to_have_text("No problems found.")
     page.get_by_role("button", name="Check").press("Enter")
-    expect(page.locator(".check-lines li").first).to_contain_text("problem host topic")
+    expect(page.locator(".check-lines li").first).to_contain_text("problem topic")
     page.get_by_role("button", name="Preview").press("Enter")
     expect(page.locator(".stage h3")).to_have_text(["polled", "transforms.drop", "converted"])
     quick.accessible()
@@ -81,28 +88,79 @@ def test_a_connector_is_checked_previewed_and_created_with_the_keyboard(quick: T
     assert (made["initial_state"], made["config"]["topic"]) == ("PAUSED", "t")
 
 
+def tab_to(page: Page, target: Locator) -> None:
+    """Press the tab key until an element has the keyboard; it must be seen, and not behind the bar of actions."""
+    for _ in range(60):
+        if target.evaluate("one => one === document.activeElement"):
+            break
+        page.keyboard.press("Tab")
+    expect(target).to_be_focused()
+    covered = """one => { const box = one.getBoundingClientRect();
+        const top = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+        return !(top === one || one.contains(top) || top?.contains(one)); }"""
+    assert not target.evaluate(covered), "it is behind something"
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_connector_is_created_with_the_keyboard_alone(quick: Tab, stand_in: StandIn, width: int) -> None:
+    quick.page.set_viewport_size({"width": width, "height": 844})
+    page = quick.open("/new")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    page.keyboard.type("writes lines")
+    expect(page.locator(".choices li")).to_have_count(1)
+    tab_to(page, page.locator(".choices a"))
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("plugin="))
+    for label, text in (("name required", "by-keys"), ("topic required", "t")):
+        tab_to(page, page.get_by_label(label))
+        page.keyboard.type(text)
+    tab_to(page, page.locator("summary", has_text="More settings of this connector"))
+    page.keyboard.press("Space")
+    tab_to(page, page.get_by_label("on.error"))
+    page.keyboard.type("skip")
+    expect(page.locator("#config")).to_have_value(re.compile('"on.error":"skip"'))
+    for button in ("Check", "Preview"):
+        tab_to(page, page.get_by_role("button", name=button))
+        page.keyboard.press("Enter")
+    expect(page.locator(".stage h3").first).to_be_visible()
+    expect(page.locator(".check-lines")).to_be_visible()
+    tab_to(page, page.get_by_role("button", name="Create"))
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("/connectors/by-keys$"))
+    [made] = stand_in.sent("POST", "/connectors")
+    assert (made["config"]["topic"], made["config"]["on.error"]) == ("t", "skip")
+
+
+def test_what_is_missing_is_a_problem_once_somebody_asks(quick: Tab) -> None:
+    page = quick.open("/new?plugin=FileStreamSource")
+    expect(page.locator(".wrong")).to_have_count(0)
+    page.get_by_role("button", name="Check").click()
+    expect(page.locator("[data-config-status]")).to_have_text("2 problems.")
+    expect(page.locator(".wrong")).to_have_count(2)
+
+
 def test_events_come_in_live_and_can_be_held_back(quick: Tab, stand_in: StandIn) -> None:
     page = quick.open("/events")
     expect(page.locator(".event")).to_have_count(6)
     event = {"id": "99", "at_ms": 1, "kind": "failure", "summary": "<b>fresh"}
-    page.get_by_label("Hold new ones back").check()
+    page.get_by_label("Pause updates").check()
     # Only now: the stream that the page opened first may begin later than the line above, and then sends what is here.
     stand_in.pushed = [b"id: 99\nevent: failure\ndata: " + json.dumps(event).encode() + b"\n\n"]
     page.evaluate("window.dispatchEvent(new Event('pagehide')); window.dispatchEvent(new Event('pageshow'))")
-    expect(page.locator("[data-live-state]")).to_have_text("1 held back")
-    page.get_by_label("Hold new ones back").uncheck()
+    expect(page.locator("[data-live-state]")).to_have_text("1 new")
+    page.get_by_label("Pause updates").uncheck()
     expect(page.locator(".event").first).to_contain_text("<b>fresh")
     expect(page.locator(".event")).to_have_count(7)
     page.get_by_label("failure").check()
     expect(page).to_have_url(re.compile("kind=failure"))
-    expect(page.locator(".event").nth(1)).to_contain_text("task 1 FAILED")
+    expect(page.locator(".event").nth(1)).to_contain_text("task 1: FAILED")
 
 
 def test_a_plugin_is_removed_after_a_question_and_installed(quick: Tab, stand_in: StandIn) -> None:
     page = quick.open("/plugins")
     dialog = quick.dialog(lambda: page.get_by_role("button", name="Remove orders 1.2").click())
     dialog.get_by_role("button", name="Remove orders 1.2").click()
-    expect(page.get_by_text("None.")).to_be_visible()
+    expect(page.get_by_text("None. Install one below")).to_be_visible()
     page.get_by_text("Install a plug-in").click()
     page.get_by_label("Source").fill("g:a:1")
     page.get_by_role("button", name="Install").click()
@@ -117,7 +175,7 @@ def test_a_logger_is_set_in_the_group(quick: Tab, stand_in: StandIn) -> None:
     page.get_by_label("Logger", exact=True).fill("a.b")
     page.get_by_role("button", name="Set", exact=True).click()
     expect(page.get_by_label("Level of a.b")).to_have_value("DEBUG")
-    page.get_by_label("this worker alone").check()
+    page.get_by_label("this worker only").check()
     page.get_by_label("Level of root").select_option("WARN")
     page.get_by_role("button", name="Set root").click()
     expect(page.locator("#messages")).to_contain_text("root is WARN on this worker.")
@@ -127,10 +185,10 @@ def test_a_logger_is_set_in_the_group(quick: Tab, stand_in: StandIn) -> None:
 
 def test_a_letter_is_edited_and_replayed_after_a_look(quick: Tab, stand_in: StandIn) -> None:
     page = quick.open(f"{SINK}/dead-letters")
-    dialog = quick.dialog(lambda: page.get_by_role("button", name="Edit letter 0-0").click())
+    dialog = quick.dialog(lambda: page.get_by_role("button", name="Edit letter 0/0").click())
     editor = dialog.get_by_role("textbox")
     editor.fill(editor.input_value().replace('"ten"', "10"))
-    dialog.get_by_role("button", name="Show what it would do").click()
+    dialog.get_by_role("button", name="Preview replay").click()
     expect(dialog.get_by_role("heading")).to_have_text("Replay 1 letter of orders-sink?")
     quick.accessible()
     dialog.get_by_role("button", name="Replay 1 letter").click()
@@ -145,8 +203,8 @@ def test_a_letter_is_edited_and_replayed_after_a_look(quick: Tab, stand_in: Stan
 
 def test_letters_are_chosen_filtered_and_deleted(quick: Tab, stand_in: StandIn) -> None:
     page = quick.open(f"{SINK}/dead-letters")
-    page.get_by_label("Choose all on this page").check()
-    dialog = quick.dialog(lambda: page.get_by_role("button", name="Show what it would do").click())
+    page.get_by_label("Select all on this page").check()
+    dialog = quick.dialog(lambda: page.get_by_role("button", name="Preview replay").click())
     dialog.get_by_role("button", name="Cancel").click()
     assert len(stand_in.sent("POST", "/admin/dead-letters/replays")[0]["letters"]) == 5
     page.get_by_role("combobox", name="Replayed").select_option("true")
@@ -166,13 +224,13 @@ def test_history_is_compared_rolled_back_and_offsets_undone(quick: Tab, stand_in
     expect(dialog.locator("del")).to_have_text("lines")
     quick.accessible()
     dialog.get_by_role("button", name="Roll back to change 2").click()
-    expect(page.locator("#messages")).to_contain_text("configured as it was after change 2")
+    expect(page.locator("#messages")).to_contain_text("rolled back to change 2")
     page = quick.open("/connectors/orders/offsets")
     dialog = quick.dialog(lambda: page.get_by_role("button", name="Undo change 3").click())
     dialog.get_by_role("button", name="Move 1 offset").click()
     expect(page.locator("#messages")).to_contain_text("1 offset written")
     page.get_by_label("Time (UTC)").fill("2026-11-21T10:00:05")
-    dialog = quick.dialog(lambda: page.get_by_role("button", name="Show what would move").click())
+    dialog = quick.dialog(lambda: page.get_by_role("button", name="Preview").click())
     expect(dialog).to_contain_text("2026-11-21T10:00:05")
     bodies = stand_in.sent("POST", "/admin/history/orders/3/undo")
     assert bodies == [{"dry_run": True}, {"dry_run": False}]

@@ -25,7 +25,7 @@ def test_pause_and_resume_reach_the_connector(tab: Tab) -> None:
     for action, state in (("Pause", "PAUSED"), ("Resume", "RUNNING")):
         page.get_by_label("Select lines", exact=True).check()
         dialog = tab.dialog(lambda action=action: page.get_by_role("button", name=action).click())  # type: ignore[misc]
-        dialog.get_by_role("button", name=f"{action} 1 connector").click()
+        dialog.get_by_role("button", name=f"{action} lines").click()
         expect(row.locator("td[data-label=State]")).to_have_text(state)
 
 
@@ -40,23 +40,23 @@ def test_the_life_of_a_connector_from_its_page(tab: Tab, group: RealGroup) -> No
 
     page = tab.open("/connectors/life/configuration")
     page.locator('[data-setting="topic"] [data-input]').fill("life-two")
-    expect(page.locator("[data-config-status]")).to_have_text("Nothing is wrong with these settings.")
+    expect(page.locator("[data-config-status]")).to_have_text("No problems found.")
     dialog = tab.dialog(lambda: page.get_by_role("button", name="Review changes").click())
     expect(dialog.locator("tbody tr")).to_have_count(1)
-    dialog.get_by_role("button", name="Write 1 change").click()
-    expect(page.locator("#messages")).to_contain_text("is written")
+    dialog.get_by_role("button", name="Save 1 change").click()
+    expect(page.locator("#messages")).to_contain_text("is saved")
     assert group.first.rest.request("GET", "/connectors/life/config").json()["topic"] == "life-two"
 
     page = tab.open("/connectors/life/offsets")
-    dialog = tab.dialog(lambda: page.get_by_role("button", name="Stop", exact=True).click())
-    dialog.get_by_role("button", name="Stop 1 connector").click()
+    dialog = tab.dialog(lambda: page.get_by_role("button", name="Stop …").click())
+    dialog.get_by_role("button", name=re.compile("^Stop ")).click()
     group.first.rest.await_states("life", "STOPPED", [])
     page = tab.open("/connectors/life/offsets")
     dialog = tab.dialog(lambda: page.get_by_role("button", name="Edit").click())
     editor = dialog.get_by_label("Offsets, as JSON")
     editor.fill(re.sub(r'"position": \d+', '"position": 7', editor.input_value()))
-    dialog.get_by_role("button", name="Show what changes").click()
-    dialog.get_by_role("button", name="Write 1 offset").click()
+    dialog.get_by_role("button", name="Review changes").click()
+    dialog.get_by_role("button", name="Save 1 offset").click()
     expect(page.locator("#offsets tbody")).to_contain_text('{"position": 7}')
 
     page = tab.open("/connectors/life/logs")
@@ -64,7 +64,7 @@ def test_the_life_of_a_connector_from_its_page(tab: Tab, group: RealGroup) -> No
     tab.accessible()
     page = tab.open("/connectors/life")
     dialog = tab.dialog(lambda: page.get_by_role("button", name="Delete …").click())
-    dialog.get_by_role("button", name="Delete 1 connector").click()
+    dialog.get_by_role("button", name="Delete life").click()
     expect(page).to_have_url(re.compile("/console/$"))
     expect(page.locator('#rows > tr[data-key="lines"]')).to_be_visible()
     expect(page.locator('#rows > tr[data-key="life"]')).to_have_count(0)

@@ -47,7 +47,7 @@ def _a_new_one_is_previewed(tab: Tab, folder: Path) -> None:
         "transforms.mark.field": "line",
     }
     page.locator("#config-json").fill(json.dumps(settings))
-    expect(page.locator("[data-config-status]")).to_have_text("Nothing is wrong with these settings.", timeout=LATE_MS)
+    expect(page.locator("[data-config-status]")).to_have_text("No problems found.", timeout=LATE_MS)
     page.get_by_role("spinbutton", name="Records").fill("2")
     page.get_by_role("spinbutton", name="Seconds").fill("60")
     page.get_by_role("button", name="Preview").click()

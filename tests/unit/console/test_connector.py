@@ -50,7 +50,7 @@ def test_a_stream_sends_only_new_points_and_changed_rows() -> None:
 
     async def snapshots() -> AsyncIterator[Snapshot]:
         yield Snapshot("f", {"0": "a", "1": "a"}, [at(1000), at(2000)], "RUNNING")
-        yield Snapshot("f", {"0": "b"}, [at(2000), at(3000)], "FAILED")
+        yield Snapshot("f", {"0": "b"}, [at(2000), at(3000)], "FAILED", "topics")
         yield Snapshot("f", {"0": "b"}, [at(3000)], "FAILED")
 
     async def read() -> list[Any]:
@@ -61,6 +61,7 @@ def test_a_stream_sends_only_new_points_and_changed_rows() -> None:
     assert (second["course"]["at_s"], second["tasks"], second["facts"]) == ([3.0], {"0": "b"}, None)
     assert (second["order"], second["state"]) == (["0"], "FAILED")
     assert (first["order"], third["order"]) == (["0", "1"], None)
+    assert [one["topics"] for one in (first, second)] == ["", "topics"]
 
 
 def test_the_table_beside_the_chart_has_a_row_a_minute_newest_first() -> None:
@@ -92,13 +93,13 @@ def test_offsets_are_written_after_a_diff_and_only_if_nothing_moved(browser: Bro
     wanted = [{"partition": HERE, "offset": {"position": 7}}]
     dialog = browser.post("/connectors/halted/offsets/diff", fields(browser, wanted)).text
     assert "{&#34;position&#34;: 42}" in dialog
-    assert "Write 1 offset" in dialog
+    assert "Save 1 offset" in dialog
     seen = json.dumps(kept["offsets"])
     written = browser.post("/connectors/halted/offsets", fields(browser, wanted, before=seen))
     assert "altered successfully" in written.text
     assert group.sent("PATCH", "/connectors/halted/offsets") == [{"offsets": wanted}]
     late = browser.post("/connectors/halted/offsets", fields(browser, wanted, before=seen))
-    assert (late.status_code, "have moved since" in late.text) == (409, True)
+    assert (late.status_code, "have moved in the meantime" in late.text) == (409, True)
 
 
 def test_offsets_of_a_running_connector_are_the_apis_to_refuse(browser: Browser, group: StandIn) -> None:

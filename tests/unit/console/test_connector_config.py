@@ -54,8 +54,8 @@ def test_no_secret_stands_in_the_page_or_the_diff(browser: Browser, group: Stand
     diff = browser.post(f"{PAGE}/diff", sent).text
     for text in (page, diff):
         assert not re.search("hunter-2|s3cret-odd|typed-secret", text)
-    assert "another value" in diff
-    assert "Write 2 changes" in diff
+    assert ">changed<" in diff
+    assert "Save 2 changes" in diff
     browser.post(PAGE, sent)
     (written,) = group.sent("PUT", "/connectors/orders/config")
     assert (written["db.password"], written["odd.name"], written["topic"]) == ("typed-secret", "s3cret-odd", "other")
@@ -92,7 +92,7 @@ def test_a_page_of_a_worker_that_is_gone_can_still_be_saved(browser: Browser, gr
 
 def test_nothing_to_write_and_nothing_to_read(browser: Browser, group: StandIn) -> None:
     sent = fields(browser.get(PAGE).text)
-    assert "nothing to write" in browser.post(f"{PAGE}/diff", sent).text
+    assert "nothing to save" in browser.post(f"{PAGE}/diff", sent).text
     assert browser.post(f"{PAGE}/diff", sent | {"config": "{"}).status_code == 400
     assert browser.post(PAGE, sent | {"config": "[1]"}).status_code == 400
     assert browser.post("/connectors/nothing/configuration", sent).status_code == 404
@@ -107,7 +107,7 @@ def test_what_the_worker_refuses_is_said_setting_by_setting(browser: Browser, gr
 
 
 def test_a_class_that_nobody_knows_leaves_the_configuration_editable(browser: Browser, group: StandIn) -> None:
-    path = f"/connector-plugins/{group.connectors['orders']['config']['connector.class']}/config/validate"
+    path = f"/admin/connector-plugins/{group.connectors['orders']['config']['connector.class']}/config/validate"
     group.answers["PUT", path] = 404, {"error_code": 404, "message": "no such class"}
     page = browser.get(PAGE)
     assert (page.status_code, "no such class" in page.text, "hunter-2" in page.text) == (200, True, False)
