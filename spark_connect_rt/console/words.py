@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from spark_connect_rt.planning.overview.verdict import last_line
+
 NOT_KNOWN = "–"
 _STATES = {
     "RUNNING": "ok",
@@ -87,14 +89,6 @@ def cut(text: Any, length: int = 30_000) -> str:
     return whole if len(whole) <= length else f"{whole[:length]} … ({len(whole) - length:,} more characters)"
 
 
-def trace_line(trace: Any) -> str:
-    """Return what a trace says: the first line of Java's, of Python's the last that is not indented."""
-    lines = [line for line in str(trace or "").splitlines() if line.strip()]
-    if lines and lines[0].startswith("Traceback"):
-        return one_line(next((line for line in reversed(lines) if not line[0].isspace()), lines[-1]))
-    return one_line(trace)
-
-
 def said_in(error: Any, why: Any) -> bool:
     """Return whether a reason says what an error says already, be it of "task 0" or of "task 0 FAILED"."""
     text = str(error or "").strip()
@@ -146,7 +140,7 @@ FILTERS = {
     "json_text": json_text,
     "short_json": short_json,
     "cut": cut,
-    "trace_line": trace_line,
+    "trace_line": last_line,
     "said_in": said_in,
     "states_in_order": states_in_order,
     "task_states": task_states,
