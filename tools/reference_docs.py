@@ -36,6 +36,7 @@ from spark_connect_rt.config.worker.standalone_config import STANDALONE
 from spark_connect_rt.config.worker.storage_config import STORAGE
 from spark_connect_rt.management.event_memory import BYTES_PER_KIND, EVENTS_PER_KIND
 from spark_connect_rt.mirror.maker_config import MAKER
+from spark_connect_rt.plugins.plugin_desc import PluginDesc
 from spark_connect_rt.ports.management.events import KINDS
 from spark_connect_rt.ports.management.log_lines import BURST, LINES_A_SECOND
 from spark_connect_rt.ports.management.task_logs import BYTES_EACH, BYTES_IN_ALL, KEPT_S, LINES_EACH
@@ -151,7 +152,8 @@ def connector_settings() -> str:
     common, ours, health = connector_config.COMMON, own_settings.CONNECTOR, health_config.HEALTH
     parts = [
         f"# Connector settings\n\n{_MADE_BY}\n\n"
-        "What the configuration of a connector may hold, beside the settings of its own class.\n",
+        "The settings that every connector has, then those of each bundled connector.\n",
+        f"## Bundled connectors\n\n{_connectors_table()}",
         f"## Every connector\n\n{settings_table(common)}",
         f"## Source connectors\n\n{settings_table(_without(connector_config.SOURCE, common + ours + health))}",
         f"## Sink connectors\n\n{settings_table(_without(connector_config.SINK, common + ours + health))}",
@@ -287,12 +289,30 @@ def write_pages(folder: Path = FOLDER) -> None:
 
 def _bundled_connectors() -> list[str]:
     plugins = bundled_plugins()
-    found = sorted(plugins.list(connectors_only=True), key=lambda plugin: plugin.java_class.rpartition(".")[2])
     parts = []
-    for plugin in found:
+    for plugin in listed_connectors():
         keys = plugins.class_of(plugin.java_class)().config_def()
-        parts.append(f"## {plugin.java_class.rpartition('.')[2]} ({plugin.type})\n\n{settings_table(keys)}")
+        title = f"## {_short(plugin)} ({plugin.type})"
+        parts.append(f"{title}\n\n{_cell(plugin.description)}\n\n{settings_table(keys)}")
     return parts
+
+
+def listed_connectors() -> list[PluginDesc]:
+    """Return the bundled connectors that a worker lists, by the name of their class."""
+    return sorted(bundled_plugins().list(connectors_only=True), key=_short)
+
+
+def _connectors_table() -> str:
+    rows = [
+        f"| [`{_short(plugin).removesuffix('Connector')}`](#{_short(plugin).lower()}-{plugin.type}) | {plugin.type} "
+        f"| {_cell(plugin.description)} |"
+        for plugin in listed_connectors()
+    ]
+    return "\n".join(["| Connector | Kind | What it does |", "|---|---|---|", *rows]) + "\n"
+
+
+def _short(plugin: PluginDesc) -> str:
+    return plugin.java_class.rpartition(".")[2]
 
 
 def _without(definition: ConfigDef, less: ConfigDef) -> list[ConfigKey]:

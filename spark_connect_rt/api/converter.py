@@ -21,7 +21,7 @@ CONVERTER_TYPE = ConfigKey(
     Type.STRING,
     REQUIRED,
     Importance.LOW,
-    "What the converter is used for; the worker says it, no user has to.",
+    "How the converter is used: for keys, values or headers. Set by the worker.",
     one_of("key", "value", "header"),
 )
 """Declared by every bundled converter, as by Java's (``ConverterConfig``)."""

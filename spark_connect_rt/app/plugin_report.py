@@ -50,10 +50,19 @@ def refuse_test_jars(rest: RestSettings) -> None:
 
 
 def plugin_report(plugins: Plugins) -> Report:
-    """Return every plug-in by its metadata, and the broken ones as far as they are known."""
+    """Return every plug-in by its metadata, and the broken ones as far as they are known.
+
+    A plug-in's ``description`` is one sentence, empty where nothing is known, as of Java plug-ins.
+    """
     found = [
-        {"class": one.java_class, "type": one.type, "version": one.version, "location": one.location}
-        for one in plugins.everything()
+        {
+            "class": plugin.java_class,
+            "type": plugin.type,
+            "version": plugin.version,
+            "location": plugin.location,
+            "description": plugin.description,
+        }
+        for plugin in plugins.everything()
     ]
     broken = [{"name": one.name, "location": one.location, "error": one.error} for one in plugins.broken()]
     return {"plugins": found, "broken": broken}

@@ -84,6 +84,14 @@ class OneOf:
         return f"[{', '.join(self.words)}]"
 
 
+def choices_of(check: Check) -> tuple[str, ...]:
+    """Return the words that are valid, empty where a check does not name them all."""
+    if isinstance(check, OneOf):
+        return check.words
+    parts = check.checks if isinstance(check, AllOf) else ()
+    return next((words for part in parts if (words := choices_of(part))), ())
+
+
 def one_of(*words: str, ignore_case: bool = False) -> OneOf:
     """Return a check that accepts just these words."""
     return OneOf(words, ignore_case)

@@ -1,7 +1,7 @@
-"""A connector's configuration as a form: what ``PUT /connector-plugins/{plugin}/config/validate`` answered, in groups.
+"""A connector's configuration as a form: the answer of a validation, in groups.
 
-Pure. Owns which control a setting gets, the order of groups and fields, and how a secret passes through a page: it
-does not. In its place stands ``[hidden]``, which stands for "as it is stored" on the way back.
+Pure. Owns which control a setting gets, which settings come first, which are folded, and how a secret passes through a
+page: it does not. ``[hidden]`` takes its place and means "as stored" on the way back.
 """
 
 from __future__ import annotations
@@ -10,13 +10,33 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from spark_connect_rt.config.connectors.connector_config import SINK, SOURCE
 from spark_connect_rt.config.indirection import references
 from spark_connect_rt.ports.hidden_values import HIDDEN
 
-OWN, OTHER = "Connector", "Other settings"
+FIRST, OWN, OTHER = "Main settings", "More settings of this connector", "Other settings"
+_CONVERTERS, _CLIENTS = "Converters", "Kafka clients"
+_TITLES = {
+    "Common": "Common to all connectors",
+    "Error Handling": "Error handling",
+    "Execution": "Execution on Spark",
+    "Health": "Restarts and stall detection",
+    "Topic Creation": "Topic creation",
+    "Exactly Once Support": "Exactly-once",
+    "offsets.topic": "Offset storage",
+}
+"""Java's name of a group, or the worker's -> the title that the form shows."""
+_RANKS = {"name": 0, "topics": 1, "topics.regex": 2, "tasks.max": 9}  # in FIRST, around the connector's own settings
+_RANK_REQUIRED, _RANK_IMPORTANT = 3, 4
+_COMMON_NAMES = frozenset((*SOURCE.names(), *SINK.names()))
+_COMMON_GROUPS = frozenset(key.group for key in (*SOURCE, *SINK) if key.group)
+_BY_PREFIX = (
+    *((f"{side}.converter.", _CONVERTERS) for side in ("key", "value", "header")),
+    *((f"{client}.override.", _CLIENTS) for client in ("producer", "consumer", "admin")),
+)
 _LONG_LISTS = 12  # recommended values: more of them are offered while typing, fewer to choose from
 _SECRET_NAME = re.compile(
     r"(?:^|[._-])(?:passw(?:or)?d|secret|token|credentials?|api[._-]?key|access[._-]?key|private[._-]?key"
@@ -41,16 +61,12 @@ class Field:
     documentation: str
     recommended: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
+    folded: bool = False  # shown only when a reader asks for more settings of its group
 
     @property
     def anchor(self) -> str:
         """The id of its element: any text is a name of a setting, few are ids."""
         return f"setting-{hashlib.sha256(self.name.encode(errors='replace')).hexdigest()[:12]}"
-
-    @property
-    def prominent(self) -> bool:
-        """Whether it is shown without unfolding anything: given, wrong, required or important."""
-        return bool(self.value or self.errors or self.required) or self.importance == "HIGH"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +87,19 @@ class Group:
         return sum(len(field.errors) for field in self.fields)
 
     @property
-    def prominent(self) -> bool:
-        """Whether it is shown unfolded."""
-        return any(field.prominent for field in self.fields)
+    def shown(self) -> tuple[Field, ...]:
+        """The settings that are seen once the group is unfolded."""
+        return tuple(field for field in self.fields if not field.folded)
+
+    @property
+    def more(self) -> tuple[Field, ...]:
+        """The settings behind "more settings"; none where all are folded: then the group itself is."""
+        return tuple(field for field in self.fields if field.folded)
+
+    @property
+    def open(self) -> bool:
+        """Whether it is unfolded at first."""
+        return bool(self.shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,60 +122,101 @@ class Form:
         return tuple((field.name, error) for field in self.fields() for error in field.errors)
 
 
-def form_of(answer: Mapping[str, Any], given: Mapping[str, str | None], problem: str = "") -> Form:
+def form_of(
+    answer: Mapping[str, Any], given: Mapping[str, str | None], problem: str = "", *, untouched: bool = False
+) -> Form:
     """Return the form of a configuration.
 
     Args:
         answer: of a validation; an empty one when there was none.
         given: the configuration that was validated, secrets and all: none of them is in the form.
         problem: why there is no answer.
+        untouched: nobody has typed anything yet, so settings that are still empty are not shown as wrong.
     """
-    fields: dict[str, dict[str, list[Field]]] = {}
+    fields: dict[str, list[Field]] = {}
     declared = _by_name(answer.get("configs") or ())
-    secrets = {name for name, (definition, _) in declared.items() if (definition or {}).get("type") == "PASSWORD"}
+    secrets = {name for name, (setting, _) in declared.items() if setting.get("type") == "PASSWORD"}
     shown = hidden(given, secrets)
     orders: dict[str, int] = {}
     for name, (definition, value) in declared.items():
-        if value and value.get("visible") is False and not value.get("errors") and not shown.get(name):
-            continue
-        field = _field(name, definition, value, shown.get(name))
-        group = OTHER if definition is None else str(definition.get("group") or OWN)
+        text = shown.get(name)
+        wrong = bool(value.get("errors"))
+        if not text and not wrong and (value.get("visible") is False or name.endswith(".converter.type")):
+            continue  # a converter's type is set by the worker, never by a user
+        field = _field(name, definition, value, text)
+        if untouched and not text:
+            field = replace(field, errors=())
+        group = _group_of(field, definition)
         orders[name] = _order(definition)
-        fields.setdefault(group, {}).setdefault(name, []).append(field)
+        fields.setdefault(group, []).append(replace(field, folded=_is_folded(field, group)))
     for name in shown:
         if name not in declared:
-            fields.setdefault(OTHER, {})[name] = [_field(name, None, None, shown[name])]
+            fields.setdefault(OTHER, []).append(_field(name, {}, {}, shown[name]))
     groups = tuple(
-        Group(name, tuple(sorted((one[0] for one in fields[name].values()), key=lambda it: orders.get(it.name, 0))))
+        Group(_TITLES.get(name, name), tuple(_in_order(name, fields[name], orders)))
         for name in _group_order(answer.get("groups") or (), fields)
     )
     return Form(str(given.get("connector.class") or ""), groups, json_text(shown), problem)
 
 
-def _by_name(configs: Iterable[Any]) -> dict[str, tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]]:
-    """Return setting -> (declaration, finding). One that stands twice keeps its first place and all complaints."""
-    found: dict[str, tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]] = {}
-    for one in configs:
-        definition, value = one.get("definition"), one.get("value")
-        name = str((definition or value or {}).get("name") or "")
+def _group_of(field: Field, definition: Mapping[str, Any]) -> str:
+    """Return the group of a setting: what a user of this connector has to think about first is in ``FIRST``."""
+    own = field.name not in _COMMON_NAMES
+    prefixed = next((group for prefix, group in _BY_PREFIX if field.name.startswith(prefix)), "")
+    if not definition:
+        return OTHER
+    if prefixed:
+        return prefixed
+    if field.name in _RANKS:
+        return FIRST
+    if own and not field.name.startswith(("transforms.", "predicates.", "topic.creation.")):
+        return FIRST if field.required or field.importance == "HIGH" else str(definition.get("group") or OWN)
+    return str(definition.get("group") or OWN)
+
+
+def _is_folded(field: Field, group: str) -> bool:
+    """Return whether a setting is shown only on request: it is neither set, nor wrong, nor one to think about."""
+    if group == FIRST or field.errors:
+        return False
+    if field.name == "connector.class":
+        return True  # the page's title says it
+    return not (field.value or (field.required and field.name not in _COMMON_NAMES))
+
+
+def _in_order(group: str, fields: Sequence[Field], orders: Mapping[str, int]) -> list[Field]:
+    """Return the fields in ConfigDef's order; in ``FIRST`` the essential, the required, then the important ones."""
+
+    def place(field: Field) -> tuple[int, int]:
+        rank = _RANKS.get(field.name, _RANK_REQUIRED if field.required else _RANK_IMPORTANT)
+        return (rank if group == FIRST else 0), orders.get(field.name, 0)
+
+    return sorted(fields, key=place)
+
+
+def _by_name(configs: Iterable[Any]) -> dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Return setting -> (declaration, finding), empty where there is none; ``choices`` are put into the finding.
+
+    A setting that stands twice keeps its first place and all complaints.
+    """
+    found: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+    for setting in configs:
+        definition, value = setting.get("definition") or {}, setting.get("value") or {}
+        value = {**value, "choices": setting.get("choices") or ()}
+        name = str(definition.get("name") or value.get("name") or "")
         earlier = found.get(name)
         if earlier is None:
             found[name] = definition, value
         else:
-            errors = [*((earlier[1] or {}).get("errors") or ()), *((value or {}).get("errors") or ())]
-            both = {**(value or {}), **(earlier[1] or {}), "errors": list(dict.fromkeys(errors))}
-            found[name] = earlier[0] or definition, both
+            errors = [*(earlier[1].get("errors") or ()), *(value.get("errors") or ())]
+            found[name] = earlier[0] or definition, {**value, **earlier[1], "errors": list(dict.fromkeys(errors))}
     return found
 
 
-def _field(
-    name: str, definition: Mapping[str, Any] | None, value: Mapping[str, Any] | None, given: str | None
-) -> Field:
-    declared, found = definition or {}, value or {}
+def _field(name: str, declared: Mapping[str, Any], found: Mapping[str, Any], given: str | None) -> Field:
     kind = str(declared.get("type") or "UNDECLARED")
-    recommended = tuple(str(one) for one in found.get("recommended_values") or () if one is not None)
     text = given or ""
-    secret = kind == "PASSWORD" or (definition is None and is_secret_name(name))
+    recommended = _values_to_choose(found, text)
+    secret = kind == "PASSWORD" or (not declared and is_secret_name(name))
     default = declared.get("default_value")
     return Field(
         name=name,
@@ -166,6 +233,12 @@ def _field(
     )
 
 
+def _values_to_choose(found: Mapping[str, Any], text: str) -> tuple[str, ...]:
+    """Return what is recommended, else what the setting's check accepts, a word that is set in its own spelling."""
+    recommended = tuple(str(value) for value in found.get("recommended_values") or () if value is not None)
+    return tuple(text if word.lower() == text.lower() else word for word in recommended or found.get("choices") or ())
+
+
 def _control(kind: str, recommended: Sequence[str], text: str) -> str:
     """Return which control holds a setting; whatever does not fit a special one is text."""
     if kind == "BOOLEAN" and text.lower() in ("", "true", "false"):
@@ -177,16 +250,17 @@ def _control(kind: str, recommended: Sequence[str], text: str) -> str:
     return "lines" if "\n" in text or "\r" in text else "text"
 
 
-def _order(definition: Mapping[str, Any] | None) -> int:
-    order = (definition or {}).get("order")
+def _order(definition: Mapping[str, Any]) -> int:
+    order = definition.get("order")
     return order if isinstance(order, int) and order >= 0 else 1 << 30
 
 
 def _group_order(groups: Iterable[Any], present: Collection[str]) -> list[str]:
-    """Return the groups that are there: the connector's own after Connect's common ones, the undeclared last."""
+    """Return the groups that are there: the connector's own, its transformations, Connect's common ones, undeclared."""
     named = [str(name) for name in groups]
-    first = [name for name in named if name == "Common"]
-    wanted = [*first, OWN, *named, *present]
+    chain = [name for name in named if name.startswith(("Transforms", "Predicates"))]
+    own = [name for name in named if name not in _COMMON_GROUPS and name not in chain]
+    wanted = [FIRST, OWN, *own, *chain, _CONVERTERS, *named, _CLIENTS, *present]
     return [name for name in dict.fromkeys(wanted) if name in present and name != OTHER] + [
         name for name in (OTHER,) if name in present
     ]

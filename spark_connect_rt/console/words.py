@@ -10,8 +10,17 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from spark_connect_rt.planning.overview.verdict import last_line
+
 NOT_KNOWN = "–"
-_STATES = {"RUNNING": "ok", "FAILED": "bad", "UNASSIGNED": "warn", "RESTARTING": "busy", "PAUSED": "idle"}
+_STATES = {
+    "RUNNING": "ok",
+    "FAILED": "bad",
+    "DEGRADED": "warn",
+    "UNASSIGNED": "warn",
+    "RESTARTING": "busy",
+    "PAUSED": "idle",
+}
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -41,7 +50,7 @@ def size(value: Any) -> str:
 
 
 def moment(at_ms: Any) -> str:
-    """Return a time of day in UTC: ``2026-11-23 08:10:24``; the browser shows its own zone beside it."""
+    """Return a time in UTC: ``2026-11-23 08:10:24``; the browser adds its own zone."""
     if not isinstance(at_ms, int | float) or not 0 <= at_ms < 253_402_300_800_000:
         return NOT_KNOWN
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
@@ -56,6 +65,11 @@ def iso(at_ms: Any) -> str:
 def tone(state: Any) -> str:
     """Return how a state is to be seen: ok, bad, warn, busy or idle (which every state of tomorrow is)."""
     return _STATES.get(str(state), "idle")
+
+
+def shape(state: Any) -> str:
+    """Return the icon of a state: that of its tone, but a stopped connector is not a paused one."""
+    return "stopped" if state == "STOPPED" else tone(state)
 
 
 def short_class(name: Any) -> str:
@@ -73,14 +87,6 @@ def cut(text: Any, length: int = 30_000) -> str:
     """Return a text as long as a page bears it, and how much more there is."""
     whole = str(text or "")
     return whole if len(whole) <= length else f"{whole[:length]} … ({len(whole) - length:,} more characters)"
-
-
-def trace_line(trace: Any) -> str:
-    """Return what a trace says: the first line of Java's, of Python's the last that is not indented."""
-    lines = [line for line in str(trace or "").splitlines() if line.strip()]
-    if lines and lines[0].startswith("Traceback"):
-        return one_line(next((line for line in reversed(lines) if not line[0].isspace()), lines[-1]))
-    return one_line(trace)
 
 
 def said_in(error: Any, why: Any) -> bool:
@@ -128,12 +134,13 @@ FILTERS = {
     "moment": moment,
     "iso": iso,
     "tone": tone,
+    "shape": shape,
     "short_class": short_class,
     "one_line": one_line,
     "json_text": json_text,
     "short_json": short_json,
     "cut": cut,
-    "trace_line": trace_line,
+    "trace_line": last_line,
     "said_in": said_in,
     "states_in_order": states_in_order,
     "task_states": task_states,

@@ -144,13 +144,13 @@ def sentence(details: Mapping[str, Any]) -> str:
         if details.get(field):
             parts.append(f"{', '.join(details[field])} {verb}")
     if details["moved_count"]:
-        parts.append(f"{details['moved_count']} connectors and tasks {_from_where(details)}")
+        parts.append(_assignments(details))
     if details["released_count"]:
-        parts.append(f"{details['released_count']} given up")
+        parts.append(f"{details['released_count']} revoked")
     if not parts:
         parts.append("nothing moved")
     reason = best_reason([it["reason"] for it in details["workers"]])
-    because = f"; because: {reason}" if reason else ""
+    because = f" (reason: {reason})" if reason else ""
     return f"generation {details['generation']} in {details['took_ms']} ms: {'; '.join(parts)}{because}"
 
 
@@ -161,9 +161,11 @@ def best_reason(reasons: Iterable[str]) -> str:
     return (telling or given or [""])[0]
 
 
-def _from_where(details: Mapping[str, Any]) -> str:
-    new = all(it["from"] is None for it in details["moved"])
-    return "are placed for the first time" if new else "moved"
+def _assignments(details: Mapping[str, Any]) -> str:
+    """Return how many connectors and tasks have a worker now that had another one, or none, before."""
+    count, new = details["moved_count"], all(it["from"] is None for it in details["moved"])
+    noun = "assignment" if count == 1 else "assignments"
+    return f"{count} new {noun}" if new else f"{count} {noun} moved"
 
 
 def _named(item: Item) -> dict[str, Any]:

@@ -98,6 +98,11 @@ class JavaPluginDesc(PluginDesc):
         return True
 
     @property
+    def description(self) -> str:
+        """Nothing: a Java plug-in has no such sentence."""
+        return ""
+
+    @property
     def content(self) -> str:
         """A digest of the jars that are there."""
         return self.digest

@@ -16,6 +16,7 @@ from spark_connect_rt.api.predicate import Predicate
 from spark_connect_rt.api.rest_extension import ConnectRestExtension
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.errors import NotFoundError
+from spark_connect_rt.plugins.descriptions import description_of
 
 PluginClass = type[Any]
 SINK, SOURCE = "sink", "source"
@@ -66,6 +67,11 @@ class PluginDesc:
     def content(self) -> str:
         """A digest of the jars that are there: none."""
         return ""
+
+    @property
+    def description(self) -> str:
+        """What it does, in one sentence; empty: nothing is known. Nothing is imported for it."""
+        return description_of(self.target, self.namespace)
 
     @property
     def cls(self) -> PluginClass:

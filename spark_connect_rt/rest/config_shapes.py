@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spark_connect_rt.config.config_def import ConfigKey, ConfigValue, parse_value, text_of
+from spark_connect_rt.config.validators import choices_of
 from spark_connect_rt.planning.config_infos import ConfigInfos
 from spark_connect_rt.ports.json_shape import JsonShape
 
@@ -58,6 +59,25 @@ class CheckedConfig(JsonShape):
     configs: tuple[CheckedSetting, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class FormSetting(JsonShape):
+    """One setting as a form shows it: with the values that it may have, empty where these are not a closed set."""
+
+    definition: ConfigKeyInfo | None
+    value: ConfigValueInfo | None
+    choices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedForm(JsonShape):
+    """A checked configuration (as ``CheckedConfig``), with each setting's choices."""
+
+    name: str
+    error_count: int
+    groups: tuple[str, ...]
+    configs: tuple[FormSetting, ...]
+
+
 def key_info(key: ConfigKey) -> ConfigKeyInfo:
     """Return how a declaration is shown; the default is parsed, so that a list or a class has Java's text."""
     return ConfigKeyInfo(
@@ -84,6 +104,16 @@ def checked_config(infos: ConfigInfos) -> CheckedConfig:
         for one in infos.configs
     )
     return CheckedConfig(infos.name, infos.error_count, infos.groups, configs)
+
+
+def checked_form(infos: ConfigInfos) -> CheckedForm:
+    """Return how a form shows the findings of a validation."""
+    shown = checked_config(infos)
+    configs = tuple(
+        FormSetting(setting.definition, setting.value, () if info.key is None else choices_of(info.key.check))
+        for setting, info in zip(shown.configs, infos.configs, strict=True)
+    )
+    return CheckedForm(shown.name, shown.error_count, shown.groups, configs)
 
 
 def _value_info(found: ConfigValue) -> ConfigValueInfo:

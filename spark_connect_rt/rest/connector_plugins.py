@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from spark_connect_rt.errors import BadRequestError
+from spark_connect_rt.planning.config_infos import ConfigInfos
 from spark_connect_rt.ports.herder_requests import DescribePlugin, ValidateConfig
 from spark_connect_rt.rest.config_shapes import checked_config, key_info
 from spark_connect_rt.rest.context import JsonResponse, RestContext
@@ -42,13 +43,22 @@ def router(context: RestContext) -> APIRouter:
     @routes.put("/connector-plugins/{plugin}/config/validate")
     async def validate(request: Request, plugin: PluginName) -> Response:
         """Check a configuration; return what is declared, what was given and what is wrong with it."""
-        config = await read_json(request, read_settings)
-        included, wanted = config.get("connector.class"), decoded(plugin)
-        if included is not None and not _plain(included).endswith(_plain(wanted)):
-            raise BadRequestError(f"Included connector type {included} does not match request type {wanted}")
-        return JsonResponse(checked_config(await context.answered(ValidateConfig(config))))
+        return JsonResponse(checked_config(await validation(context, request, decoded(plugin))))
 
     return routes
+
+
+async def validation(context: RestContext, request: Request, plugin: str) -> ConfigInfos:
+    """Return what a validation finds out about the configuration in a request's body.
+
+    Raises BadRequestError: the configuration is of another connector than ``plugin``.
+    """
+    config = await read_json(request, read_settings)
+    included = config.get("connector.class")
+    if included is not None and not _plain(included).endswith(_plain(plugin)):
+        raise BadRequestError(f"Included connector type {included} does not match request type {plugin}")
+    infos: ConfigInfos = await context.answered(ValidateConfig(config))
+    return infos
 
 
 def _plain(name: str) -> str:

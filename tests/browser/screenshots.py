@@ -71,10 +71,9 @@ def fill(group: RealGroup) -> None:
 def preview(page: Page) -> None:
     """Have a preview of a copy of ``orders`` shown."""
     page.locator('[data-setting="name"] [data-input]').fill("orders-of-old")
-    page.locator("#preview-form button").click()
+    page.locator("#preview-button").click()
     page.locator(".previewed").wait_for(timeout=90_000)
-    page.locator("#preview-title").scroll_into_view_if_needed()
-    page.locator("#preview-title").evaluate("one => one.scrollIntoView()")
+    page.locator("#preview").evaluate("one => one.scrollIntoView()")
 
 
 def take(browser: Browser, url: str, names: Sequence[str] = ()) -> None:

@@ -30,7 +30,7 @@ def test_state_tasks_and_course_are_live(quick: Tab, stand_in: StandIn) -> None:
     trace = page.locator("details.trace")
     trace.locator("summary").click()
     kept = stand_in.connectors["orders-sink"]
-    kept["row"]["state"] = "PAUSED"
+    kept["row"] |= {"state": "PAUSED", "aggregate": "PAUSED"}
     kept["tasks"][1]["records"] = 4321
     expect(page.locator("#facts")).to_contain_text("PAUSED")
     expect(page.locator('#tasks > tr[data-key="1"]')).to_contain_text("4,321")
@@ -45,6 +45,76 @@ def test_state_tasks_and_course_are_live(quick: Tab, stand_in: StandIn) -> None:
     expect(first).to_have_attribute("data-key", "0")
     expect(trace).to_have_attribute("open", "")
     expect(page.get_by_role("region", name="The last hour as a table").locator("tbody tr")).to_have_count(60)
+
+
+DRAWN = """
+    window.drawn = [];
+    const draw = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+        const half = this.textAlign === "center" ? this.measureText(text).width / 2 : 0;
+        window.drawn.push([text, x - half, x + half, this.canvas.width]);
+        return draw.call(this, text, x, y);
+    };
+"""
+
+
+@pytest.mark.parametrize("points", [1, 360])
+def test_the_ticks_of_a_chart_are_times_and_not_cut(quick: Tab, tabs: Tabs, stand_in: StandIn, points: int) -> None:
+    stand_in.points = points
+    tab = tabs(quick.url)
+    tab.page.add_init_script(DRAWN)
+    page = tab.open("/connectors/orders")
+    expect(page.locator('[data-newest="lag"]')).to_have_text(str(points - 1))
+    page.wait_for_function("window.drawn.some(([text]) => text.includes(':'))")
+    drawn = page.evaluate("window.drawn.filter(([text]) => text.includes(':'))")
+    assert [text for text, *_ in drawn if text.startswith("00:00")] == []
+    assert [text for text, left, right, width in drawn if left < 0 or right > width] == []
+
+
+def test_topics_come_up_without_a_reload(quick: Tab, stand_in: StandIn) -> None:
+    stand_in.connectors["orders"]["topics"] = []
+    page = quick.open("/connectors/orders")
+    expect(page.locator("#topics")).to_contain_text("No record has passed")
+    stand_in.connectors["orders"]["topics"] = ["fresh"]
+    expect(page.locator("#topics")).to_have_text("fresh")
+
+
+def test_a_connector_is_paused_by_one_click_and_an_old_complaint_goes_with_the_next_try(
+    quick: Tab, stand_in: StandIn
+) -> None:
+    quick.expects("409")
+    page = quick.open("/connectors/orders")
+    stand_in.answers["PUT", "/connectors/orders/pause"] = 409, {"error_code": 409, "message": "a rebalance"}
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator("#messages .bad")).to_contain_text("a rebalance")
+    stand_in.answers.clear()
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator("#messages")).to_contain_text("orders paused.")
+    expect(page.locator("#messages .bad")).to_have_count(0)
+    page.get_by_role("button", name="Restart failed").click()
+    expect(page.locator("#messages")).to_contain_text("Nothing was restarted")
+
+
+def test_every_tab_and_page_is_within_reach_of_a_phone(quick: Tab) -> None:
+    quick.page.set_viewport_size({"width": 390, "height": 844})
+    page = quick.open("/connectors/orders-sink/dead-letters")
+    for link in (*page.locator(".pages a").all(), *page.locator(".tabs a").all()):
+        box = link.bounding_box()
+        assert box is not None
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390, link.inner_text()
+
+
+def test_times_are_relative_as_soon_as_a_part_is_read_again(quick: Tab) -> None:
+    page = quick.open("/connectors/orders/history")
+    expect(page.locator("#history time").first).to_contain_text("ago")
+    seen = page.evaluate("""() => new Promise((done) => {
+        document.addEventListener("htmx:afterSwap", () =>
+            done([...document.querySelectorAll("#history time")].map((one) => one.textContent)), { once: true });
+        htmx.trigger("#history", "refresh");
+    })""")
+    assert seen
+    assert [text for text in seen if not text.endswith("ago")] == []
 
 
 def test_a_task_is_restarted(quick: Tab, stand_in: StandIn) -> None:
@@ -141,6 +211,25 @@ def test_a_setting_is_edited_in_the_form_and_a_second_edit_is_refused_with_the_d
     other.accessible()
     dialog.get_by_role("link", name="Use theirs").click()
     expect(second.locator('[data-setting="topic"] [data-input]')).to_have_value("mine")
+
+
+def test_a_running_connectors_configuration_is_checked_and_previewed_before_it_is_saved(
+    quick: Tab, stand_in: StandIn
+) -> None:
+    page = quick.open("/connectors/orders/configuration")
+    bar = page.get_by_role("region", name="Check, preview, save")
+    expect(bar).to_be_in_viewport()
+    page.locator('[data-setting="topic"] [data-input]').fill("other")
+    bar.get_by_role("button", name="Check").click()
+    expect(page.locator("#check")).to_contain_text("Not ready: fix the problems below.")
+    expect(page.locator("#check h2")).to_be_in_viewport()
+    bar.get_by_role("button", name="Preview").click()
+    expect(page.locator(".stage h3").first).to_be_visible()
+    expect(bar).to_be_in_viewport()
+    quick.accessible_in_every_size_and_colour()
+    for path in ("/admin/check", "/admin/preview"):
+        [body] = stand_in.sent("POST", path)
+        assert (body["config"]["topic"], body["config"]["db.password"]) == ("other", "hunter-2")
 
 
 def test_the_json_side_is_the_same_configuration(quick: Tab, stand_in: StandIn) -> None:

@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.tab import Tab
 from tests.support.management_stand_in.app import StandIn
@@ -31,9 +31,16 @@ def test_every_page_can_be_read_in_every_size_and_colour(quick: Tab, path: str) 
 def test_form_and_json_say_the_same_while_typing(quick: Tab) -> None:
     page = quick.open("/new?plugin=FileStreamSource")
     status, sent = page.locator("[data-config-status]"), page.locator("#config")
-    expect(status).to_have_text("1 setting is wrong.")
+    expect(status).to_have_text("Still required: name, topic.")
+    expect(page.locator(".wrong, [aria-invalid]")).to_have_count(0)
     page.get_by_label("topic required").fill("lines")
-    expect(status).to_have_text("No problems found.")
+    expect(status).to_have_text("Still required: name.")
+    page.get_by_label("topic required").fill("")
+    expect(status).to_have_text("1 problem.")
+    expect(page.locator(".wrong")).to_have_count(1)
+    page.get_by_label("topic required").fill("lines")
+    expect(status).to_have_text("Still required: name.")
+    page.get_by_text("Common to all connectors").click()
     page.get_by_label("db.password").fill("hunter-2")
     expect(page.get_by_role("textbox", name="JSON", exact=True)).to_have_value(re.compile(HIDDEN))
     page.get_by_label("tasks.max").fill("many")
@@ -69,7 +76,7 @@ def test_a_connector_is_checked_previewed_and_created_with_the_keyboard(quick: T
     page.get_by_label("topic required").fill("t")
     expect(page.locator("[data-config-status]")).to_have_text("No problems found.")
     page.get_by_role("button", name="Check").press("Enter")
-    expect(page.locator(".check-lines li").first).to_contain_text("problem host topic")
+    expect(page.locator(".check-lines li").first).to_contain_text("problem topic")
     page.get_by_role("button", name="Preview").press("Enter")
     expect(page.locator(".stage h3")).to_have_text(["polled", "transforms.drop", "converted"])
     quick.accessible()
@@ -79,6 +86,57 @@ def test_a_connector_is_checked_previewed_and_created_with_the_keyboard(quick: T
     expect(page.locator("h1")).to_have_text("fresh")
     [made] = stand_in.sent("POST", "/connectors")
     assert (made["initial_state"], made["config"]["topic"]) == ("PAUSED", "t")
+
+
+def tab_to(page: Page, target: Locator) -> None:
+    """Press the tab key until an element has the keyboard; it must be seen, and not behind the bar of actions."""
+    for _ in range(60):
+        if target.evaluate("one => one === document.activeElement"):
+            break
+        page.keyboard.press("Tab")
+    expect(target).to_be_focused()
+    covered = """one => { const box = one.getBoundingClientRect();
+        const top = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+        return !(top === one || one.contains(top) || top?.contains(one)); }"""
+    assert not target.evaluate(covered), "it is behind something"
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_connector_is_created_with_the_keyboard_alone(quick: Tab, stand_in: StandIn, width: int) -> None:
+    quick.page.set_viewport_size({"width": width, "height": 844})
+    page = quick.open("/new")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    page.keyboard.type("writes lines")
+    expect(page.locator(".choices li")).to_have_count(1)
+    tab_to(page, page.locator(".choices a"))
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("plugin="))
+    for label, text in (("name required", "by-keys"), ("topic required", "t")):
+        tab_to(page, page.get_by_label(label))
+        page.keyboard.type(text)
+    tab_to(page, page.locator("summary", has_text="More settings of this connector"))
+    page.keyboard.press("Space")
+    tab_to(page, page.get_by_label("on.error"))
+    page.keyboard.type("skip")
+    expect(page.locator("#config")).to_have_value(re.compile('"on.error":"skip"'))
+    for button in ("Check", "Preview"):
+        tab_to(page, page.get_by_role("button", name=button))
+        page.keyboard.press("Enter")
+    expect(page.locator(".stage h3").first).to_be_visible()
+    expect(page.locator(".check-lines")).to_be_visible()
+    tab_to(page, page.get_by_role("button", name="Create"))
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("/connectors/by-keys$"))
+    [made] = stand_in.sent("POST", "/connectors")
+    assert (made["config"]["topic"], made["config"]["on.error"]) == ("t", "skip")
+
+
+def test_what_is_missing_is_a_problem_once_somebody_asks(quick: Tab) -> None:
+    page = quick.open("/new?plugin=FileStreamSource")
+    expect(page.locator(".wrong")).to_have_count(0)
+    page.get_by_role("button", name="Check").click()
+    expect(page.locator("[data-config-status]")).to_have_text("2 problems.")
+    expect(page.locator(".wrong")).to_have_count(2)
 
 
 def test_events_come_in_live_and_can_be_held_back(quick: Tab, stand_in: StandIn) -> None:
@@ -95,7 +153,7 @@ def test_events_come_in_live_and_can_be_held_back(quick: Tab, stand_in: StandIn)
     expect(page.locator(".event")).to_have_count(7)
     page.get_by_label("failure").check()
     expect(page).to_have_url(re.compile("kind=failure"))
-    expect(page.locator(".event").nth(1)).to_contain_text("task 1 FAILED")
+    expect(page.locator(".event").nth(1)).to_contain_text("task 1: FAILED")
 
 
 def test_a_plugin_is_removed_after_a_question_and_installed(quick: Tab, stand_in: StandIn) -> None:

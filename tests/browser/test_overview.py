@@ -31,7 +31,7 @@ def test_the_colours_are_chosen_and_kept(quick: Tab) -> None:
 
 
 def test_hostile_names_are_text(quick: Tab, stand_in: StandIn) -> None:
-    row = content.row(HOSTILE, last_error=HOSTILE, abnormal=True, why=HOSTILE)
+    row = content.row(HOSTILE, aggregate="FAILED", last_error=HOSTILE, abnormal=True, why=HOSTILE)
     stand_in.connectors[HOSTILE] = {**stand_in.connectors["orders"], "row": row}
     page = quick.open()
     expect(page.locator("#rows a").first).to_have_text(HOSTILE)
@@ -50,7 +50,7 @@ def test_values_change_without_a_reload_and_without_losing_the_selection(quick: 
     box = page.get_by_label("Select orders", exact=True)
     box.focus()
     page.keyboard.press("Space")
-    stand_in.connectors["orders"]["row"] |= {"state": "FAILED", "abnormal": True, "why": "it broke"}
+    stand_in.connectors["orders"]["row"] |= {"aggregate": "FAILED", "abnormal": True, "why": "it broke"}
     row = page.locator('#rows > tr[data-key="orders"]')
     expect(row).to_contain_text("it broke")
     expect(box).to_be_checked()
@@ -67,7 +67,7 @@ def test_values_change_without_a_reload_and_without_losing_the_selection(quick: 
 )
 def test_what_changes_before_the_first_news_is_announced(quick: Tab, stand_in: StandIn, path: str, words: str) -> None:
     def late(route: Route) -> None:
-        stand_in.connectors["orders"]["row"] |= {"state": "FAILED", "abnormal": True, "why": "it broke"}
+        stand_in.connectors["orders"]["row"] |= {"aggregate": "FAILED", "abnormal": True, "why": "it broke"}
         route.continue_()
 
     quick.page.route(re.compile("/stream"), late)

@@ -22,7 +22,7 @@ HEALTH = ConfigDef(
             Type.STRING,
             "none",
             MEDIUM,
-            "What becomes of a FAILED connector or task. none: it waits for a restart by hand, as in Java. backoff: "
+            "What happens to a FAILED connector or task. none: it waits for a manual restart, as in Java. backoff: "
             "its worker starts it again after a wait that doubles.",
             one_of("none", "backoff"),
             GROUP,

@@ -247,8 +247,9 @@ CONNECTOR = ConfigDef(
             Type.STRING,
             "auto",
             LOW,
-            "Which of two connectors of one name runs. python: the one in Python; java: the one of a jar in "
-            "plugin.path; auto: the one in Python, unless connector.plugin.version asks for a version only a jar has.",
+            "Which implementation runs where a class exists in Python and in Java. python: the one in Python; "
+            "java: the one of a jar in plugin.path; auto: Python's, unless only a jar has the version of "
+            "connector.plugin.version.",
             one_of("auto", "python", "java", ignore_case=True),
             "Execution",
             2,

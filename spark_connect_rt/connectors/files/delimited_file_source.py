@@ -55,7 +55,10 @@ CONFIG = (
 
 
 class DelimitedFileSourceConnector(SourceConnector):
-    """Reads one CSV file or file of JSON lines with one task."""
+    """Reads the rows of one CSV or JSON lines file, and rows that are appended to it later.
+
+    Reads one CSV file or file of JSON lines with one task.
+    """
 
     def config_def(self) -> ConfigDef:
         """Declare the settings."""

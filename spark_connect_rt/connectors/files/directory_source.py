@@ -40,7 +40,10 @@ log = logging.getLogger(__name__)
 
 
 class DirectorySourceConnector(SourceConnector):
-    """Any number of tasks; each file belongs to one of them, by a hash of its name."""
+    """Reads each file of a directory once: CSV, JSON lines or Parquet.
+
+    Any number of tasks; each file belongs to one of them, by a hash of its name.
+    """
 
     def config_def(self) -> ConfigDef:
         """Declare the settings."""

@@ -24,7 +24,10 @@ CONFIG = ConfigDef(
 
 
 class FileStreamSinkConnector(SinkConnector):
-    """Any number of tasks append to one file."""
+    """Appends each record to a file as one line of text.
+
+    Any number of tasks append to one file.
+    """
 
     def config_def(self) -> ConfigDef:
         """Declare the one setting."""

@@ -48,7 +48,10 @@ CONFIG = ConfigDef(
 
 
 class FileStreamSourceConnector(SourceConnector):
-    """One task, one file."""
+    """Reads lines of text from a file, and lines that are appended to it later.
+
+    One task, one file.
+    """
 
     def config_def(self) -> ConfigDef:
         """Declare the three settings."""

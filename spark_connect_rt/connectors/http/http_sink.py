@@ -92,7 +92,10 @@ CONFIG = (
 
 
 class HttpSinkConnector(SinkConnector):
-    """Any number of tasks; ``http.url`` may hold ${topic} and ${key}."""
+    """Sends records to a web service over HTTP, one request per record or per batch.
+
+    Any number of tasks; ``http.url`` may hold ${topic} and ${key}.
+    """
 
     def config_def(self) -> ConfigDef:
         """Declare the settings."""

@@ -64,7 +64,10 @@ _SHORT_WAIT_MS = 100
 
 
 class HttpSourceConnector(SourceConnector):
-    """Reads one address of an HTTP service with one task."""
+    """Polls a JSON API over HTTP and turns each entry of the answer into a record.
+
+    Reads one address of an HTTP service with one task.
+    """
 
     def config_def(self) -> ConfigDef:
         """Declare the settings."""

@@ -24,7 +24,10 @@ log = logging.getLogger(__name__)
 
 
 class MirrorCheckpointConnector(SourceConnector):
-    """Finds the groups that read replicated topics and deals them to tasks."""
+    """Translates the offsets of consumer groups, so that they can continue on the mirror cluster.
+
+    Finds the groups that read replicated topics and deals them to tasks.
+    """
 
     def config_def(self) -> ConfigDef:
         """Declare the settings."""

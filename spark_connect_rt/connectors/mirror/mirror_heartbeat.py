@@ -22,7 +22,10 @@ from spark_connect_rt.mirror.source_offsets import ONLY_ZERO, check_offsets
 
 
 class MirrorHeartbeatConnector(SourceConnector):
-    """Has one task write a heartbeat every ``emit.heartbeats.interval.seconds``."""
+    """Writes heartbeats to a topic, which show that mirroring between two clusters works.
+
+    Has one task write a heartbeat every ``emit.heartbeats.interval.seconds``.
+    """
 
     def config_def(self) -> ConfigDef:
         """Declare the settings."""

@@ -29,7 +29,10 @@ log = logging.getLogger(__name__)
 
 
 class MirrorSourceConnector(SourceConnector):
-    """Looks after the target's topics and deals the source's partitions to tasks."""
+    """Mirrors topics of another Kafka cluster, with their partitions, settings and ACLs.
+
+    Looks after the target's topics and deals the source's partitions to tasks.
+    """
 
     def config_def(self) -> ConfigDef:
         """Declare the settings; ``source.cluster.*``, ``target.cluster.*`` and ``consumer.*`` go to the clients."""

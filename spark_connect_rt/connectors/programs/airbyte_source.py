@@ -197,7 +197,7 @@ class AirbyteSourceTask(ProgramSourceTask):
 
 
 class AirbyteSourceConnector(ProgramSourceConnector):
-    """Reads what an Airbyte source offers."""
+    """Reads from any Airbyte source that runs as a program or is a declarative manifest."""
 
     task = AirbyteSourceTask
 

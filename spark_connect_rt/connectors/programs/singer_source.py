@@ -145,6 +145,6 @@ class SingerSourceTask(ProgramSourceTask):
 
 
 class SingerSourceConnector(ProgramSourceConnector):
-    """Reads what a Singer tap offers."""
+    """Reads from any Singer tap; each of its streams becomes a topic."""
 
     task = SingerSourceTask

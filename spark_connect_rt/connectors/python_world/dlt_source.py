@@ -129,7 +129,10 @@ def _arguments(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class DltSourceConnector(SourceConnector):
-    """Reads resources of one dlt source; those that do not feed each other are dealt to tasks."""
+    """Reads from any source or resource of the Python library dlt.
+
+    Reads resources of one dlt source; those that do not feed each other are dealt to tasks.
+    """
 
     def config_def(self) -> ConfigDef:
         """Declare the settings."""

@@ -117,7 +117,10 @@ def _after(config: Mapping[str, str], prefix: str) -> dict[str, str]:
 
 
 class LakeflowSourceConnector(SourceConnector):
-    """Reads tables of one Lakeflow connector; they are dealt to tasks."""
+    """Reads tables with an unmodified community connector for Databricks Lakeflow.
+
+    Reads tables of one Lakeflow connector; they are dealt to tasks.
+    """
 
     def config_def(self) -> ConfigDef:
         """Declare the settings."""

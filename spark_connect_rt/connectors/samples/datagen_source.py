@@ -71,7 +71,10 @@ CONFIG = ConfigDef(
 
 
 class DatagenSourceConnector(SourceConnector):
-    """As many tasks as are asked for, each with records of its own."""
+    """Generates sample records at a chosen rate, for trials and tests.
+
+    As many tasks as are asked for, each with records of its own.
+    """
 
     def config_def(self) -> ConfigDef:
         """Declare the settings."""

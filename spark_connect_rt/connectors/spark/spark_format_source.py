@@ -20,7 +20,10 @@ OFFSET_FIELDS = {ONCE: ("rows",), BULK: ("rows", "pass"), INCREMENTAL: ("type", 
 
 
 class SparkFormatSourceConnector(SourceConnector):
-    """One task, one table, path, query or stream."""
+    """Reads any table, path, query or stream that Spark can read.
+
+    One task, one table, path, query or stream.
+    """
 
     def config_def(self) -> ConfigDef:
         """Declare the settings; ``spark.option.*`` go to Spark's reader as they are."""

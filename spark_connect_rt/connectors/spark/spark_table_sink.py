@@ -13,7 +13,7 @@ from spark_connect_rt.protocol.ids import TopicPartition
 
 
 class SparkTableSinkConnector(SparkSinkConnector):
-    """Appends topics to a table; any number of tasks."""
+    """Appends records to a table that Spark writes: Parquet, Delta Lake, Iceberg and others."""
 
     def config_def(self) -> ConfigDef:
         """Declare the settings; ``spark.option.*`` go to Spark's writer as they are."""

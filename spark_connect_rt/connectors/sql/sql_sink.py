@@ -38,7 +38,10 @@ NO_SURE_ROLLBACK = ("mysql", "mariadb")
 
 
 class SqlSinkConnector(SinkConnector):
-    """Any number of tasks write to one database."""
+    """Inserts, upserts, updates or deletes rows in the tables of a SQL database.
+
+    Any number of tasks write to one database.
+    """
 
     def config_def(self) -> ConfigDef:
         """Declare the settings."""

@@ -62,7 +62,10 @@ log = logging.getLogger(__name__)
 
 
 class SqlSourceConnector(SourceConnector):
-    """Deals the tables to tasks, and again when there are others; a query is one task's."""
+    """Reads tables or a query of a SQL database, and new or changed rows as they appear.
+
+    Deals the tables to tasks, and again when there are others; a query is one task's.
+    """
 
     _watch: TableWatch | None = None
 

@@ -20,7 +20,7 @@ from spark_connect_rt.protocol.ids import TopicPartition
 
 
 class KafkaSinkConnector(SinkConnector):
-    """Writes records to topics of another cluster; any number of tasks."""
+    """Copies records to topics of another Kafka cluster, byte for byte."""
 
     def config_def(self) -> ConfigDef:
         """Declare the settings; ``target.producer.*`` go to the producers as they are."""

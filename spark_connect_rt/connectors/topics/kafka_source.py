@@ -46,7 +46,10 @@ log = logging.getLogger(__name__)
 
 
 class KafkaSourceConnector(RangeSourceConnector):
-    """Deals partitions to tasks; looks for new ones and has them dealt again."""
+    """Copies topics of another Kafka cluster, byte for byte.
+
+    Deals partitions to tasks; looks for new ones and has them dealt again.
+    """
 
     # What a chunk of an answer holds: smaller batches cost more on their way to Spark's JVM, and bring it nothing.
     # A stream of Spark's own Kafka source ends where records are lost, too.

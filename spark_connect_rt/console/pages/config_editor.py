@@ -1,12 +1,13 @@
 """The editor of a configuration: what its fields show while somebody types. Owns ``POST /console/form``.
 
 For pages that hold one: ``posted_config`` reads what it sends, ``validated_form`` makes what ``_config_editor.html``
-shows. In neither direction does a stored secret leave the worker: ``[hidden]`` stands in its place.
+shows. In neither direction does a stored secret leave the worker: ``[hidden]`` takes its place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -29,28 +30,42 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
         return frame.fragment(request, "_config_fields.html", form=found)
 
 
-async def validated_form(api: Api, given: Mapping[str, str], connector: str = "") -> Form:
+async def validated_form(api: Api, given: Mapping[str, str], connector: str = "", *, untouched: bool = False) -> Form:
     """Return the form of a configuration with what is wrong with it.
 
     Args:
         api: asked for the validation.
         given: as a page holds it: ``[hidden]`` for secrets.
         connector: whose stored secrets these are; empty: there is none yet.
+        untouched: nobody has typed anything yet (see ``form_of``).
 
     Raises ApiError when the API does not answer; what it says of the configuration is in the form.
     """
     name = given.get("connector.class", "")
     if not name:
-        return form_of({}, given, "connector.class is missing: which plug-in is it to be?")
+        return form_of({}, given, "connector.class is missing. Set the class of a plug-in.")
     config, missing = restored(given, await stored_config(api, connector))
     try:
-        answer = await api.send("PUT", at("connector-plugins", name, "config", "validate"), config)
+        answer = await validation(api, name, config)
     except ApiError as error:
         if error.status == 401:
             raise
         return form_of({}, given, error.message)
-    found = form_of(answer, given)
-    return form_of(answer, given, _nothing_stored(missing)) if missing else found
+    return form_of(answer, given, _nothing_stored(missing) if missing else "", untouched=untouched)
+
+
+async def validation(api: Api, plugin: str, config: Mapping[str, str]) -> Any:
+    """Return what the worker finds out about a configuration. Raises ApiError.
+
+    The management API also names each setting's choices; where it is not served, Java's answer has to do.
+    """
+    path = at("connector-plugins", plugin, "config", "validate")
+    try:
+        return await api.send("PUT", at("admin") + path, config)
+    except ApiError as error:
+        if not error.unserved:
+            raise
+        return await api.send("PUT", path, config)
 
 
 async def posted_config(api: Api, fields: Mapping[str, Sequence[str]]) -> dict[str, str]:
@@ -73,4 +88,4 @@ async def stored_config(api: Api, connector: str) -> Mapping[str, str]:
 
 
 def _nothing_stored(missing: Sequence[str]) -> str:
-    return f"[hidden] stands for a stored value, and there is none of {', '.join(missing)}: type it in."
+    return f"[hidden] means the stored value, but nothing is stored for {', '.join(missing)}. Type a value."

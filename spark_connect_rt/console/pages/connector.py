@@ -43,7 +43,9 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
             row = frame.macro(request, "_task_row.html", "one")
             tasks = kept.rows(wrong_first(found.get("tasks")), lambda task: row(task, name))
             facts = frame.text(request, "_connector_facts.html", **values)
-            return Snapshot(facts, tasks, found.get("course") or (), str(found.get("state") or ""))
+            topics = frame.text(request, "_topics.html", **values)
+            state = str(found.get("aggregate") or found.get("state") or "")
+            return Snapshot(facts, tasks, found.get("course") or (), state, topics)
 
         return frame.stream(changes(reads.follow((who_asks(request), name), read)))
 
@@ -56,12 +58,13 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A connector at one moment: its facts and tasks as HTML, what is wrong first, its course, its state."""
+    """A connector at one moment: its facts, tasks (problems first) and topics as HTML, its course, its state."""
 
     facts: str
     tasks: Mapping[str, str]
     course: Sequence[Point]
     state: str
+    topics: str = ""
 
 
 async def changes(snapshots: AsyncIterator[Snapshot]) -> AsyncIterator[tuple[str, Any]]:
@@ -76,6 +79,7 @@ async def changes(snapshots: AsyncIterator[Snapshot]) -> AsyncIterator[tuple[str
             "connector",
             {
                 "facts": now.facts if before is None or before.facts != now.facts else None,
+                "topics": now.topics if before is None or before.topics != now.topics else None,
                 "tasks": {task: html for task, html in now.tasks.items() if known.get(task) != html},
                 "order": list(now.tasks) if before is None or list(now.tasks) != list(known) else None,
                 "course": columns(fresh),

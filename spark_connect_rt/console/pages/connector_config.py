@@ -6,6 +6,7 @@ the stored configuration under this process's key. So a change of a secret alone
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,7 +20,9 @@ from spark_connect_rt.console.config_changes import changes, secrets_of
 from spark_connect_rt.console.config_form import hidden
 from spark_connect_rt.console.connector_page import connector_page
 from spark_connect_rt.console.frame import Frame, form
-from spark_connect_rt.console.pages.config_editor import posted_config, stored_config, validated_form
+from spark_connect_rt.console.pages.config_editor import posted_config, stored_config, validated_form, validation
+from spark_connect_rt.console.views.plugins import connector_line, plugin_lines
+from spark_connect_rt.console.views.values import mapping, objects
 from spark_connect_rt.ports.hidden_values import HIDDEN
 from spark_connect_rt.rest.paths import ConnectorName, decoded
 
@@ -34,8 +37,11 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
         name, api = decoded(connector), frame.api(request)
         stored = await stored_config(api, name)
         shown = await _shown(api, name, stored)
+        found, plugins = await asyncio.gather(validated_form(api, shown, name), api.get_or({}, at("admin", "plugins")))
+        line = connector_line(plugin_lines(objects(mapping(plugins).get("plugins"))), shown.get("connector.class", ""))
         values = {
-            "form": await validated_form(api, shown, name),
+            "form": found,
+            "description": line.description if line else "",
             "seal": frame.seal(stored),
             "base_config": _text(shown),
         }
@@ -47,15 +53,15 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
         wanted = await posted_config(api, {**fields, "connector": [name]})
         stored = await stored_config(api, name)
         shown = await _shown(api, name, stored)
-        validation = await _validation(api, wanted)
-        secrets = secrets_of(validation, shown)
+        findings = await _findings(api, wanted)
+        secrets = secrets_of(findings, shown)
         return frame.fragment(
             request,
             "_config_diff.html",
             name=name,
             changes=changes(stored, wanted, secrets),
             theirs=_theirs(fields, stored, shown, frame.seal(stored)),
-            wrong=validation.get("error_count") or 0,
+            wrong=findings.get("error_count") or 0,
             seal=frame.seal(stored),
             base_config=_text(shown),
         )
@@ -74,14 +80,14 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
             if error.status == 412:  # in this very moment
                 raise _changed_meanwhile(name) from error
             raise
-        return frame.done(request, f"The configuration of {name} is written.", events=("console:saved",))
+        return frame.done(request, f"The configuration of {name} is saved.", events=("console:saved",))
 
 
 def _changed_meanwhile(name: str) -> ApiError:
     return ApiError(
         409,
-        f"{name} was changed by somebody else since you looked: nothing was written. Close this and review again: it "
-        "shows their change beside yours.",
+        f"{name} was changed by somebody else in the meantime, so nothing was saved. Close this and review again: the "
+        "review then shows their change next to yours.",
     )
 
 
@@ -110,11 +116,10 @@ async def _shown(api: Api, name: str, stored: Mapping[str, str]) -> dict[str, st
     return hidden(stored, {name for name in stored if worker.get(name) == HIDDEN})
 
 
-async def _validation(api: Api, config: Mapping[str, str]) -> Mapping[str, Any]:
-    """Return what the worker says of a configuration; empty where it cannot."""
+async def _findings(api: Api, config: Mapping[str, str]) -> Mapping[str, Any]:
+    """Return what the worker finds out about a configuration; empty where it cannot validate it."""
     try:
-        path = at("connector-plugins", config.get("connector.class", ""), "config", "validate")
-        found: Mapping[str, Any] = await api.send("PUT", path, config)
+        found: Mapping[str, Any] = await validation(api, config.get("connector.class", ""), config)
     except ApiError as error:
         if error.status == 401:
             raise

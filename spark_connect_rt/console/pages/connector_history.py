@@ -15,7 +15,7 @@ from starlette.responses import Response
 from spark_connect_rt.console.api import ApiError, at
 from spark_connect_rt.console.connector_page import connector_page
 from spark_connect_rt.console.frame import Frame, form
-from spark_connect_rt.console.views.history import KINDS, course, diff_lines, history_page, moves, time_ms
+from spark_connect_rt.console.views.history import KINDS, course, diff_lines, history_page, moves, suggested_ms, time_ms
 from spark_connect_rt.console.views.values import mapping, text, texts
 from spark_connect_rt.rest.paths import ConnectorName, decoded
 
@@ -60,7 +60,7 @@ def _add_rollback(routes: APIRouter, frame: Frame) -> None:
         path = at("admin", "history", name, number, "rollback")
         answer = mapping(await frame.api(request).send("POST", path, {"dry_run": not sure}))
         if sure:
-            return frame.done(request, f"{name} is configured as it was after change {number}.")
+            return frame.done(request, f"{name} is rolled back to change {number}.")
         problems = [
             f"{setting}: {one}" for setting, all_of in mapping(answer.get("problems")).items() for one in texts(all_of)
         ]
@@ -75,11 +75,13 @@ def _add_offsets(routes: APIRouter, frame: Frame) -> None:
         now_ms = int(time.time() * 1000)
         query = {"connector": name, "kind": "offsets", "limit": PAGE}
         values: dict[str, Any] = {"name": name, "page": history_page({}, PAGE), "points": (), "problems": []}
+        values["suggested_ms"] = suggested_ms(now_ms, {})
         try:
             values["page"] = history_page(mapping(await api.get(at("admin", "history"), query)), PAGE)
             path = at("admin", "connectors", name, "offsets", "course")
             found = mapping(await api.get(path, {"from_ms": now_ms - _COURSE_MS, "to_ms": now_ms}))
             values["points"] = course(found)
+            values["suggested_ms"] = suggested_ms(now_ms, found)
             values["problems"] = [one for one in (values["page"].problem, text(found.get("problem"))) if one]
         except ApiError as error:
             values["problem"] = _shown(error)
@@ -89,7 +91,7 @@ def _add_offsets(routes: APIRouter, frame: Frame) -> None:
     async def undo(request: Request, connector: ConnectorName, number: int) -> Response:
         name, fields = decoded(connector), await form(request)
         path = at("admin", "history", name, number, "undo")
-        title = f"Undo change {number} of the offsets of {name}?"
+        title = f"Undo offset change {number} of {name}?"
         return await _moved(frame, request, name, path, {"force": True} if "force" in fields else {}, title)
 
     @routes.post("/connectors/{connector}/offsets/goto")
@@ -97,9 +99,9 @@ def _add_offsets(routes: APIRouter, frame: Frame) -> None:
         name, written = decoded(connector), (await form(request)).get("time", [""])[0]
         wanted = time_ms(written)
         if wanted is None or wanted < 0:
-            raise HTTPException(400, f"{written[:40] or 'Nothing'} is no time: 2026-11-21T10:00, in UTC")
+            raise HTTPException(400, f"{written[:40]!r} is not a valid time. Use UTC, for example 2026-11-21T10:00.")
         path = at("admin", "connectors", name, "offsets", "goto")
-        title = f"Bring {name} back to where it was at {written} UTC?"
+        title = f"Move {name} back to its offsets of {written} UTC?"
         return await _moved(frame, request, name, path, {"time_ms": wanted}, title)
 
 

@@ -61,7 +61,7 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
         name = decoded(connector)
         letter = await _letter(frame.api(request), name, partition, offset)
         original, cut = editable(letter)
-        values = {"name": name, "place": f"{partition}-{offset}", "original": original, "cut": cut}
+        values = {"name": name, "place": f"{partition}/{offset}", "original": original, "cut": cut}
         return frame.fragment(request, "_letter_edit.html", **values)
 
     _add_replays(routes, frame)
@@ -79,7 +79,7 @@ async def _letter(api: Api, name: str, partition: int, offset: int) -> Mapping[s
                 return one
         query["after"] = text(answer.get("next"))
         if not query["after"] or any((whole(one.get("offset")) or 0) > offset for one in found):
-            raise HTTPException(404, f"There is no letter {partition}-{offset} of {name} any more.")
+            raise HTTPException(404, f"Letter {partition}/{offset} of {name} no longer exists.")
 
 
 def _add_replays(routes: APIRouter, frame: Frame) -> None:
@@ -91,9 +91,11 @@ def _add_replays(routes: APIRouter, frame: Frame) -> None:
         body = _body(name, {**fields, "dry_run": [] if sure else ["1"]})
         answer = mapping(await frame.api(request).send("POST", _REPLAYS, body))
         if sure:
-            return frame.done(request, f"Replay {text(answer.get('id'))} of {name} has begun.")
+            return frame.done(request, f"Replay {text(answer.get('id'))} of {name} started.")
         asked = [(one, value) for one in _ASKED for value in fields.get(one, ()) if value]
-        values = {"name": name, "samples": samples(answer), "matched": answer.get("matched"), "asked": asked}
+        matched, shown = whole(answer.get("matched")), samples(answer)
+        sendable = matched != len(shown) or not all(sample.error or sample.dropped for sample in shown)
+        values = {"name": name, "samples": shown, "matched": matched, "asked": asked, "sendable": sendable}
         values |= {"complete": answer.get("complete") is not False, "target": body["target"]}
         return frame.fragment(request, "_replay_sure.html", **values)
 
@@ -110,7 +112,7 @@ def _add_replays(routes: APIRouter, frame: Frame) -> None:
             raise HTTPException(404, f"there is no action {verb[:40]}")
         which = decoded(replay_id)
         await frame.api(request).send("POST", at("admin", "dead-letters", "replays", which, verb), {})
-        return frame.done(request, f"Replay {which} {'is stopped' if verb == 'stop' else 'goes on'}.")
+        return frame.done(request, f"Replay {which} {'stopped' if verb == 'stop' else 'resumed'}.")
 
 
 def _add_delete(routes: APIRouter, frame: Frame) -> None:
@@ -121,7 +123,7 @@ def _add_delete(routes: APIRouter, frame: Frame) -> None:
             request,
             "_sure.html",
             title=f"Delete replayed letters of {name}?",
-            explains="In each partition, the letters before the first one that was not replayed are deleted for good.",
+            explains="In each partition, letters before the first one that was not replayed are deleted permanently.",
             address=f"{request.scope['console']['root']}/console{at('connectors', name, 'dead-letters', 'delete')}",
             fields={},
             words="Delete replayed letters",
@@ -135,7 +137,11 @@ def _add_delete(routes: APIRouter, frame: Frame) -> None:
             await frame.api(request).send("POST", at("admin", "dead-letters", "delete"), {"connector": name})
         )
         count = whole(answer.get("deleted")) or 0
-        return frame.done(request, f"{count} letter{'' if count == 1 else 's'} of {name} deleted.")
+        remaining = ", ".join(
+            f"{partition}/{text(offset)}" for partition, offset in mapping(answer.get("up_to")).items()
+        )
+        message = f"{count} letter{'' if count == 1 else 's'} of {name} deleted."
+        return frame.done(request, f"{message} First remaining: {remaining}." if remaining else message)
 
 
 def _body(name: str, fields: Mapping[str, Sequence[str]]) -> dict[str, Any]:

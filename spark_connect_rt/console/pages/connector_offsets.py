@@ -65,14 +65,14 @@ def _add_edit(routes: APIRouter, frame: Frame) -> None:
         before = (await api.get(path))["offsets"]
         if short_json(before) != (fields.get("before") or [""])[0]:
             raise ApiError(
-                409, "The offsets have moved since you looked. Close this and look again: nothing was written."
+                409, "The offsets have moved in the meantime, so nothing was changed. Close this and edit them again."
             )
         moves = moved(before, given(fields))
         if not moves:
             return frame.done(request, "Nothing was changed.")
         wanted = [{"partition": move["partition"], "offset": move["to"]} for move in moves]
         answer = await api.send("PATCH", path, {"offsets": wanted})
-        return frame.done(request, str((answer or {}).get("message") or "The offsets are written."))
+        return frame.done(request, str((answer or {}).get("message") or "The offsets are saved."))
 
 
 def _add_reset(routes: APIRouter, frame: Frame) -> None:
@@ -84,7 +84,7 @@ def _add_reset(routes: APIRouter, frame: Frame) -> None:
     async def reset(request: Request, connector: ConnectorName) -> Response:
         path = at("connectors", decoded(connector), "offsets")
         answer = await frame.api(request).send("DELETE", path)
-        return frame.done(request, str((answer or {}).get("message") or "The offsets are forgotten."))
+        return frame.done(request, str((answer or {}).get("message") or "The offsets are reset."))
 
 
 def given(fields: Mapping[str, Sequence[str]]) -> list[Mapping[str, Any]]:

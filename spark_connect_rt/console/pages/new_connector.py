@@ -15,13 +15,13 @@ from spark_connect_rt.console.api import Api, ApiError, at
 from spark_connect_rt.console.config_form import hidden
 from spark_connect_rt.console.frame import Frame, form
 from spark_connect_rt.console.pages.config_editor import posted_config, validated_form
-from spark_connect_rt.console.views.plugins import matching, plugin_lines
+from spark_connect_rt.console.views.plugins import PluginLine, connector_line, matching, plugin_lines
 from spark_connect_rt.console.views.preview import check_lines, preview_page
-from spark_connect_rt.console.views.values import mapping, objects
+from spark_connect_rt.console.views.values import mapping, objects, text
 
 STATES = (("RUNNING", "running"), ("PAUSED", "paused"), ("STOPPED", "stopped"))
 _RECORDS_MAX, _SECONDS_MAX = 200, 60
-_LOOK_S = 0.5  # how often a preview looks whether its page is still there
+_POLL_S = 0.5  # how often a preview checks whether its page is still there
 
 
 def add_routes(routes: APIRouter, frame: Frame) -> None:
@@ -35,8 +35,8 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
             config = {name: text for name, text in hidden(mapping(copied)).items() if name != "name"}
             return await _editor(frame, request, config, given["copy"])
         if given.get("plugin"):
-            return await _editor(frame, request, {"connector.class": given["plugin"], "tasks.max": "1"}, "")
-        lines = plugin_lines(objects(await api.get(at("connector-plugins"))))
+            return await _editor(frame, request, {"connector.class": given["plugin"]}, "")
+        lines = await listed_plugins(api)
         search, kind = given.get("search", ""), given.get("kind", "")
         found = matching(lines, search, kind)
         return await frame.page(request, "new.html", lines=found, search=search, kind=kind)
@@ -47,14 +47,17 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
         config = await posted_config(api, fields)
         name = {"name": config["name"]} if config.get("name") else {}
         answer = mapping(await api.send("POST", at("admin", "check"), {**name, "config": config}))
-        return frame.fragment(request, "_check.html", lines=check_lines(answer), ok=answer.get("ok"))
+        exists = bool((fields.get("connector") or [""])[0]) and fields["connector"][0] == config.get("name")
+        return frame.fragment(request, "_check.html", lines=check_lines(answer), ok=answer.get("ok"), exists=exists)
 
     @routes.post("/new/preview")
     async def preview(request: Request) -> Response:
         fields, api = await form(request), frame.api(request)
         body = {"config": await posted_config(api, fields), **preview_wishes(fields)}
         answer = await _while_seen(request, api, body)
-        return frame.fragment(request, "_preview.html", page=preview_page(mapping(answer)))
+        return frame.fragment(
+            request, "_preview.html", page=preview_page(mapping(answer)), stored=body["from"] == "stored"
+        )
 
     @routes.post("/new")
     async def create(request: Request) -> Response:
@@ -67,9 +70,21 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
 
 
 async def _editor(frame: Frame, request: Request, config: Mapping[str, str], copied: str) -> Response:
-    found = await validated_form(frame.api(request), config, copied)
-    values = {"form": found, "connector": copied, "plugin": config.get("connector.class", ""), "states": STATES}
+    api, plugin = frame.api(request), config.get("connector.class", "")
+    found, plugins = await asyncio.gather(
+        validated_form(api, config, copied, untouched=True), api.get_or({}, at("admin", "plugins"))
+    )
+    line = connector_line(plugin_lines(objects(mapping(plugins).get("plugins"))), plugin)
+    values = {"form": found, "connector": copied, "plugin": plugin, "states": STATES}
+    values |= {"description": line.description if line else "", "kind": line.kind if line else ""}
     return await frame.page(request, "new_connector.html", **values)
+
+
+async def listed_plugins(api: Api) -> tuple[PluginLine, ...]:
+    """Return the plug-ins that Java's API lists, with the descriptions that the management API has. Raises ApiError."""
+    listed, report = await asyncio.gather(api.get(at("connector-plugins")), api.get_or({}, at("admin", "plugins")))
+    described = {text(one.get("class")): one.get("description") for one in objects(mapping(report).get("plugins"))}
+    return plugin_lines({**one, "description": described.get(text(one.get("class")))} for one in objects(listed))
 
 
 def preview_wishes(fields: Mapping[str, Sequence[str]]) -> dict[str, Any]:
@@ -112,9 +127,9 @@ async def _while_seen(request: Request, api: Api, body: Mapping[str, Any]) -> An
     """Preview as long as the browser waits for it: one that goes away ends it."""
     running = asyncio.ensure_future(api.send("POST", at("admin", "preview"), body))
     try:
-        while not (await asyncio.wait([running], timeout=_LOOK_S))[0]:
+        while not (await asyncio.wait([running], timeout=_POLL_S))[0]:
             if await request.is_disconnected():
-                raise ApiError(499, "Nobody waits for this preview any more.")
+                raise ApiError(499, "The browser no longer waits for this preview.")
         return running.result()
     finally:
         running.cancel()

@@ -1,4 +1,4 @@
-"""All connectors on one page: what is wrong first, filters, live values, and what is done to many at once.
+"""All connectors on one page: problems first, filters, live values, and what is done to many at once.
 
 Owns: ``/console/``, its stream, ``/console/selection/{action}``. Rows are ``/admin/overview``'s.
 """
@@ -18,18 +18,19 @@ from starlette.responses import Response
 from spark_connect_rt.console.api import Api, ApiError, at
 from spark_connect_rt.console.frame import Frame, form
 from spark_connect_rt.console.shared_reads import Rendered, SharedReads, who_asks
+from spark_connect_rt.console.views.values import mapping, objects
+from spark_connect_rt.planning.overview.aggregate import AGGREGATES
 
 PAGE = 100
 EVERY_S = 2.0
 _AT_ONCE = 8  # actions under way
 _NAMES_MAX = 2000  # as many as one read of the API gives
 _FILTERS = ("search", "state", "type", "abnormal", "sort")
-_STATES = ("FAILED", "UNASSIGNED", "RESTARTING", "PAUSED", "STOPPED", "RUNNING")
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What can be done to a selection. ``words`` and ``done`` go before and behind the number of connectors."""
+    """What can be done to a selection. ``words`` and ``done`` stand before and after the number of connectors."""
 
     words: str
     done: str
@@ -41,22 +42,29 @@ class Action:
 
 
 ACTIONS: Mapping[str, Action] = {
-    "pause": Action("Pause", "paused", "PUT", ("pause",), {}, "Tasks stay where they are and move nothing."),
-    "resume": Action("Resume", "resumed", "PUT", ("resume",), {}, "They go on where they were."),
-    "stop": Action("Stop", "stopped", "PUT", ("stop",), {}, "Their tasks end; configuration and offsets stay."),
+    "pause": Action("Pause", "paused", "PUT", ("pause",), {}, "Tasks stay on their workers and process no records."),
+    "resume": Action("Resume", "resumed", "PUT", ("resume",), {}, "Tasks continue from their committed offsets."),
+    "stop": Action(
+        "Stop", "stopped", "PUT", ("stop",), {}, "The tasks end; the configuration and the offsets are kept."
+    ),
     "restart-failed": Action(
-        "Restart what failed of",
+        "Restart failed tasks of",
         "restarted",
         "POST",
         ("restart",),
         {"includeTasks": "true", "onlyFailed": "true"},
-        "Connectors and tasks that are FAILED start again; the others run on.",
+        "Only connectors and tasks that are FAILED restart.",
     ),
     "restart": Action(
-        "Restart", "restarted", "POST", ("restart",), {"includeTasks": "true"}, "Connector and all tasks start again."
+        "Restart",
+        "restarted",
+        "POST",
+        ("restart",),
+        {"includeTasks": "true"},
+        "The connector and all of its tasks restart.",
     ),
     "delete": Action(
-        "Delete", "deleted", "DELETE", (), {}, "Their configuration is gone; offsets and topics stay in Kafka.", True
+        "Delete", "deleted", "DELETE", (), {}, "The configuration is deleted; offsets and topics are kept.", True
     ),
 }
 
@@ -94,12 +102,10 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
     @routes.post("/selection/{action}")
     async def act(request: Request, action: str) -> Response:
         wanted, names = _action(action), (await form(request)).get("name", [])
-        problems = await done_to_all(frame.api(request), wanted, names)
-        count = len(names) - len(problems)
-        words = f"{count} {'connector' if count == 1 else 'connectors'} {wanted.done}."
-        if len(names) == 1 and not problems:
-            words = f"{names[0]} {wanted.done}."
-        response = frame.done(request, words, problems)
+        answers, problems = await done_to_all(frame.api(request), wanted, names)
+        if action == "restart-failed":
+            answers = {name: answer for name, answer in answers.items() if _restarts(answer)}
+        response = frame.done(request, _said(wanted, names, answers, problems), problems)
         if action == "delete" and not problems and len(names) == 1:
             where = urlsplit(request.headers.get("hx-current-url", "")).path
             if at("connectors", names[0]) in where:  # its own page is nothing any more
@@ -124,8 +130,8 @@ def view(found: Mapping[str, Any], query: Mapping[str, Any]) -> dict[str, Any]:
         given = {name: value for name, value in {**filters, **changes}.items() if value not in (None, "")}
         return f"?{urlencode(given)}" if given else "?"
 
-    known = [state for state in _STATES if counts.get(state)]
-    others = [state for state in counts if state not in _STATES and state != "abnormal" and counts[state]]
+    known = [state for state in AGGREGATES if counts.get(state)]
+    others = [state for state in counts if state not in AGGREGATES and state != "abnormal" and counts[state]]
     matching = found.get("matching", 0)
     return {
         "rows": found.get("connectors") or [],
@@ -182,19 +188,43 @@ async def selected(api: Api, fields: Mapping[str, list[str]]) -> list[str]:
     return [row["name"] for row in found["connectors"]]
 
 
-async def done_to_all(api: Api, action: Action, names: list[str]) -> list[str]:
-    """Do it to each connector, a few at once; return one sentence for each that refused."""
-    turns, problems = asyncio.Semaphore(_AT_ONCE), dict[str, str]()
+async def done_to_all(api: Api, action: Action, names: list[str]) -> tuple[dict[str, Any], list[str]]:
+    """Do it to each connector, a few at once.
 
-    async def one(name: str) -> None:
+    Returns the API's answer for each connector that accepted it, and one sentence for each that refused.
+    """
+    turns, answers, problems = asyncio.Semaphore(_AT_ONCE), dict[str, Any](), dict[str, str]()
+
+    async def act_on(name: str) -> None:
         async with turns:
             try:
-                await api.send(action.method, at("connectors", name, *action.path), None, action.query)
+                path = at("connectors", name, *action.path)
+                answers[name] = await api.send(action.method, path, None, action.query)
             except ApiError as error:
                 problems[name] = f"{name}: {error.message}"
 
-    await asyncio.gather(*(one(name) for name in names))
-    return [problems[name] for name in names if name in problems]
+    await asyncio.gather(*(act_on(name) for name in names))
+    return answers, [problems[name] for name in names if name in problems]
+
+
+def _restarts(answer: Any) -> bool:
+    """Return whether the answer to a restart names anything that restarts: Java's shows it as RESTARTING already."""
+    found = mapping(answer)
+    states = [
+        mapping(found.get("connector")).get("state"),
+        *(task.get("state") for task in objects(found.get("tasks"))),
+    ]
+    return "RESTARTING" in states
+
+
+def _said(action: Action, names: list[str], answers: Mapping[str, Any], problems: list[str]) -> str:
+    """Return the sentence about an action that was done. Pure."""
+    if not answers and not problems:
+        have = f"{names[0]} has" if len(names) == 1 else f"the {len(names)} connectors have"
+        return f"Nothing was {action.done}: {have} no failed tasks."
+    if len(names) == 1 and not problems:
+        return f"{names[0]} {action.done}."
+    return f"{len(answers)} {'connector' if len(answers) == 1 else 'connectors'} {action.done}."
 
 
 def _action(name: str) -> Action:

@@ -26,9 +26,7 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
         fields = await form(request)
         body = {name: fields[name][0].strip() for name in _WANTED if fields.get(name, [""])[0].strip()}
         await frame.api(request).send("POST", at("admin", "plugins"), {"source": "", **body})
-        return frame.done(
-            request, f"{body.get('source', '')} is installed. Each worker says below how it stands with it."
-        )
+        return frame.done(request, f"{body.get('source', '')} is installed. The table shows the state on each worker.")
 
     @routes.get("/plugins/remove")
     async def sure(request: Request) -> Response:
@@ -37,7 +35,7 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
             request,
             "_sure.html",
             title=f"Remove {name} {version}?",
-            explains="It is removed from every worker of the group. This is refused while a connector uses it.",
+            explains="It is removed from all workers of the group, unless a connector still uses it.",
             address=f"{request.scope['console']['root']}/console/plugins/remove",
             fields={"name": name, "version": version},
             words=f"Remove {name} {version}",

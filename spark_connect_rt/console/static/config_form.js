@@ -1,6 +1,7 @@
-// A configuration as a form and as JSON, side by side. What is typed on one side stands on the other at once; the
-// worker validates it and answers the fields again, of which only what is new or complained of is put in: nobody loses
-// what he types. Secrets typed here stay in their inputs: the JSON shows [hidden] for them, which stands for "as it is".
+// A configuration as a form and as JSON, side by side. What is typed on one side appears on the other at once. The worker
+// validates it and answers the fields again; only new fields and complaints are put in, so nobody loses what they type.
+// Secrets typed here stay in their inputs: the JSON shows [hidden] for them, which means "as stored".
+// An empty setting that nobody has touched is not shown as wrong, until somebody asks for a check, a preview or more.
 "use strict";
 
 (() => {
@@ -9,6 +10,10 @@
 
   const inputOf = (field) => field.querySelector("[data-input]");
   const fieldsIn = (node) => [...node.querySelectorAll("[data-setting]")];
+
+  function unfold(field) {
+    for (let fold = field.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  }
 
   function readObject(text) {
     const value = JSON.parse(text);
@@ -37,11 +42,14 @@
       this.fields = root.querySelector("[data-config-fields]");
       this.json = root.querySelector("[data-config-json]");
       this.problem = root.querySelector("[data-config-json-problem]");
-      this.status = root.querySelector("[data-config-status]");
+      this.status = document.querySelector("[data-config-status]");
       this.sent = root.querySelector("#config");
       this.config = readObject(this.json.value);
+      this.touched = new Set();
+      this.strict = !("untouched" in root.dataset); // an existing configuration is judged as a whole
       this.fields.addEventListener("submit", (event) => event.preventDefault()); // Enter in a field
       this.fields.addEventListener("input", (event) => this.typed(event.target));
+      for (const button of document.querySelectorAll("[data-judges]")) button.addEventListener("click", () => this.judge());
       this.json.addEventListener("input", () => this.typedJson());
       this.json.addEventListener("blur", () => this.problem.textContent || this.showJson());
       root.querySelector("[data-find-setting]").addEventListener("input", (event) => this.find(event.target.value));
@@ -55,9 +63,16 @@
       if (!field || !input.matches("[data-input]")) return;
       if (input.value === "") this.config.delete(field.dataset.setting);
       else this.config.set(field.dataset.setting, input.value);
+      this.touched.add(field.dataset.setting);
       this.problem.textContent = "";
       this.showJson();
       this.changed();
+    }
+
+    judge() { // from now on, what is missing is a problem
+      if (this.strict) return;
+      this.strict = true;
+      this.validate();
     }
 
     typedJson() {
@@ -71,6 +86,7 @@
       this.problem.textContent = "";
       for (const [name, value] of given) if (value === HIDDEN && this.config.has(name)) given.set(name, this.config.get(name));
       this.config = given;
+      this.strict = true;
       for (const field of fieldsIn(this.fields)) setInput(inputOf(field), this.config.get(field.dataset.setting) ?? "");
       this.changed();
     }
@@ -108,8 +124,29 @@
         if (error.name !== "AbortError") this.status.textContent = "Not validated: this worker does not answer.";
         return;
       }
-      this.merge(connectrt.fragment(text));
+      const fresh = connectrt.fragment(text);
+      this.missing = this.strict ? [] : this.withhold(fresh);
+      this.merge(fresh);
       this.count();
+    }
+
+    // Take the complaints about empty settings that nobody has touched out of an answer; return these settings.
+    withhold(fresh) {
+      const missing = fieldsIn(fresh).filter((field) => field.classList.contains("wrong")
+        && !this.touched.has(field.dataset.setting) && !this.config.get(field.dataset.setting));
+      const total = fresh.querySelector("[data-count]");
+      for (const field of missing) {
+        const complaints = field.querySelector(".field-errors");
+        total.dataset.count = String(Number(total.dataset.count) - complaints.children.length);
+        const group = field.closest("[data-group]").querySelector("[data-group-errors]");
+        const left = Number.parseInt(group.textContent, 10) - complaints.children.length;
+        group.textContent = `${left} problem${left === 1 ? "" : "s"}`;
+        group.hidden = !left;
+        complaints.replaceChildren();
+        field.classList.remove("wrong");
+        inputOf(field).removeAttribute("aria-invalid");
+      }
+      return missing.map((field) => field.dataset.setting);
     }
 
     merge(fresh) {
@@ -143,7 +180,7 @@
       errors.textContent = news.textContent;
       errors.hidden = news.hidden;
       if (!news.hidden) here.open = true;
-      const place = here.querySelector("[data-group-fields]");
+      const place = here.querySelector("[data-fields]");
       const kept = new Set();
       let before = null;
       for (const field of fieldsIn(fresh)) {
@@ -154,6 +191,7 @@
         else if (old) old.replaceWith(field);
         else before ? before.after(field) : place.prepend(field);
         before = same ? old : field;
+        if (before.classList.contains("wrong")) unfold(before);
       }
       for (const field of fieldsIn(here)) if (!kept.has(field.id) && !field.contains(focused)) field.remove();
     }
@@ -174,7 +212,10 @@
     count() {
       const wrong = Number(this.fields.querySelector("[data-count]").dataset.count);
       const problem = this.fields.querySelector("[data-form-problem]");
-      const words = wrong === 0 ? "Nothing is wrong with these settings." : wrong === 1 ? "1 setting is wrong." : `${wrong} things are wrong.`;
+      const missing = this.strict ? [] : this.missing ?? [...this.fields.querySelectorAll(".required")]
+        .map((one) => one.closest("[data-setting]").dataset.setting).filter((name) => !this.config.get(name));
+      const filled = missing.length ? `Still required: ${missing.join(", ")}.` : "No problems found.";
+      const words = wrong === 0 ? filled : wrong === 1 ? "1 problem." : `${wrong} problems.`;
       this.status.textContent = problem ? "These settings could not be validated." : words;
       this.root.dataset.valid = String(wrong === 0 && !problem);
     }
@@ -190,6 +231,11 @@
         }
         group.hidden = !some;
         if (wanted && some) group.open = true;
+        for (const more of group.querySelectorAll("[data-more]")) {
+          const found = fieldsIn(more).some((field) => !field.hidden);
+          more.hidden = !found;
+          if (wanted && found) more.open = true;
+        }
       }
     }
 
@@ -205,7 +251,7 @@
       this.validate().then(() => {
         const field = fieldsIn(this.fields).find((one) => one.dataset.setting === name);
         if (!field) return;
-        field.closest("details").open = true;
+        unfold(field);
         inputOf(field).focus();
       });
     }

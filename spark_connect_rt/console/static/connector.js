@@ -21,6 +21,12 @@ document.addEventListener("DOMContentLoaded", () => {
     return found;
   };
 
+  // At least a minute: uPlot draws a day around a single point.
+  function span(chart, least, most) {
+    if (chart.data[0].length === 1) most = chart.data[0][0];
+    return least === null ? [null, null] : [Math.min(least, most - 60), most];
+  }
+
   function draw() {
     const axis = { stroke: colour("--faint"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
     const tones = { records_per_second: "--accent", lag: "--warn", errors: "--bad" };
@@ -30,7 +36,8 @@ document.addEventListener("DOMContentLoaded", () => {
       charts.set(key, new uPlot({
         width: place.clientWidth || 300, height: 150,
         legend: { show: false }, cursor: { y: false },
-        scales: { y: { range: (_, least, most) => [0, Math.max(most ?? 0, 1) * 1.08] } },
+        padding: [null, 28, null, null], // half of the last tick's label
+        scales: { x: { range: span }, y: { range: (_, least, most) => [0, Math.max(most ?? 0, 1) * 1.08] } },
         axes: [{ ...axis, space: 70, size: 30, values: (_, all, _axis, _space, step) => all.map((one) => (step < 60 ? clock : minute).format(one * 1000)) }, { ...axis, size: 48, values: (_, all) => all.map((one) => short.format(one)) }],
         series: [{}, { stroke: colour(tones[key]), width: 1.75, fill: undefined, points: { show: false }, spanGaps: false }],
       }, [course.at_s, course[key]], place));
@@ -52,6 +59,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const order = connectrt.ordered(() => $("#tasks"), { moved: () => { $("#no-tasks").hidden = $("#tasks").children.length > 0; } });
   let first = true;
   function connector(news) {
+    if (news.topics !== null) $("#topics").replaceChildren(connectrt.fragment(news.topics));
     if (news.facts !== null) $("#facts").replaceChildren(connectrt.fragment(news.facts));
     connectrt.times($("#facts"));
     connectrt.rows($("#tasks"), news.tasks);

@@ -206,7 +206,7 @@ const connectrt = (() => {
     if (!detail.isError) return;
     if (!detail.xhr.getResponseHeader("HX-Retarget")) { // not the console's own words: a proxy's, a login's
       detail.shouldSwap = false;
-      failed(`Not done, as far as this page knows: HTTP ${detail.xhr.status} ${detail.xhr.statusText}`);
+      failed(`Probably not carried out: HTTP ${detail.xhr.status} ${detail.xhr.statusText}`);
       return;
     }
     if (!dialog().open) return;
@@ -214,14 +214,20 @@ const connectrt = (() => {
   });
   document.addEventListener("htmx:afterSettle", (event) => { // not before: until then a form in it is the browser's own
     if (event.detail.target.id === "dialog" && !dialog().open) dialog().showModal();
-    times(event.detail.target);
+  });
+  // Before it is painted: what was swapped in has its times in UTC, and the target itself may have been replaced.
+  document.addEventListener("htmx:afterSwap", () => times());
+  // The next try makes an earlier complaint outdated.
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    if (event.detail.requestConfig.verb !== "post") return;
+    for (const old of document.querySelectorAll("#messages .message.bad")) old.remove();
   });
   const FAILURES = {
-    sendError: "This worker does not answer. Nothing was done, as far as this page knows.",
-    timeout: "This worker took too long to answer. What was asked for may be done or not.",
-    onLoadError: "What the worker answered cannot be shown. Load the page again.",
-    targetError: "What the worker answered cannot be shown. Load the page again.",
-    swapError: "What the worker answered cannot be shown. Load the page again.",
+    sendError: "This worker does not answer. The action was probably not carried out.",
+    timeout: "This worker took too long to answer. The action may or may not have been carried out.",
+    onLoadError: "The answer of the worker cannot be shown. Reload the page.",
+    targetError: "The answer of the worker cannot be shown. Reload the page.",
+    swapError: "The answer of the worker cannot be shown. Reload the page.",
   };
   for (const [name, words] of Object.entries(FAILURES)) document.addEventListener(`htmx:${name}`, () => failed(words));
   // Who asked may have left the page until the answer comes, as a row does: htmx then finds neither #messages nor the
@@ -296,7 +302,7 @@ const connectrt = (() => {
   }
   async function lost() {
     const since = new Date(state.since).toLocaleTimeString();
-    banner(`This worker has not answered since ${since}. What you see is from before. Looking for another worker …`);
+    banner(`This worker has not answered since ${since}. The page shows its last answers. Looking for another worker …`);
     if (state.failures < 2 || state.staying || state.going) return;
     const alive = await Promise.all(candidates().map(async (one) => ((await answers(one)) ? one : null)));
     const other = alive.find(Boolean);
@@ -311,7 +317,7 @@ const connectrt = (() => {
       banner(`This worker has not answered since ${since}. ${new URL(other).host} serves the group; this page has changes that are not saved.`, button("Go there, without them", go));
       return;
     }
-    banner(`This worker has not answered since ${since}. Going on with ${new URL(other).host} …`, button("Go now", go), stay);
+    banner(`This worker has not answered since ${since}. Switching to ${new URL(other).host} …`, button("Go now", go), stay);
     state.going = setTimeout(go, 3000);
   }
   async function alive() {

@@ -71,7 +71,7 @@
     const state = $("[data-live-state]");
     const hold = $("[data-hold]");
     const seen = (id) => [...list.children].some((one) => one.dataset.event === id);
-    const show = () => { state.textContent = held.length ? `${held.length} held back` : ""; };
+    const show = () => { state.textContent = held.length ? `${held.length} new` : ""; };
     function put(one) {
       const line = connectrt.fragment(one.html);
       connectrt.times(line);

@@ -22,7 +22,7 @@ document.addEventListener("DOMContentLoaded", () => {
     if (atEnd) log.scrollTop = log.scrollHeight;
   }
   let stream = null;
-  function start() { stream = connectrt.live(log.dataset.live, { lines, problem: (news) => connectrt.message(`Lines do not follow: ${news.message}`, "bad") }); }
+  function start() { stream = connectrt.live(log.dataset.live, { lines, problem: (news) => connectrt.message(`New lines cannot be read: ${news.message}`, "bad") }); }
   follow.addEventListener("change", () => { if (follow.checked) start(); else stream?.close(); });
   start();
 });

@@ -19,10 +19,10 @@
     if (news.order) order.want(news.order);
     if (news.summary !== null && !$("#summary").contains(document.activeElement)) $("#summary").replaceChildren(connectrt.fragment(news.summary));
     if (news.abnormal !== abnormal) {
-      connectrt.say(`${news.abnormal} ${news.abnormal === 1 ? "connector is" : "connectors are"} abnormal`);
+      connectrt.say(`${news.abnormal} ${news.abnormal === 1 ? "connector is" : "connectors are"} failing`);
     }
     abnormal = news.abnormal;
-    document.title = document.title.replace(/^(\d+ abnormal · )?/, news.abnormal ? `${news.abnormal} abnormal · ` : "");
+    document.title = document.title.replace(/^(\d+ failing · )?/, news.abnormal ? `${news.abnormal} failing · ` : "");
   }
 
   function reload() { htmx.ajax("GET", location.href, { target: "#list", select: "#list", swap: "outerHTML" }); }
@@ -58,7 +58,7 @@
       tick(true);
       $('#selection-form input[name="all"]').value = "1";
       selection();
-      connectrt.say(`All ${$("#selected-count").textContent} connectors found are selected`);
+      connectrt.say(`All ${$("#selected-count").textContent} connectors that match are selected`);
     }
   });
   document.addEventListener("submit", (event) => { if (event.target.id === "selection-form") event.preventDefault(); });

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_connect_rt.console.views.values import mapping, objects, text, whole
+from spark_connect_rt.console.words import shape, tone
 
 KINDS = ("rebalance", "failure", "restart", "config", "state", "offsets", "logger", "worker")
 SPANS = ((900, "15 minutes"), (3600, "hour"), (86_400, "day"), (0, "any time"))
 """(seconds, words) of how far back events are asked for."""
 _TONES = {"failure": "bad", "rebalance": "busy", "restart": "warn", "worker": "ok"}
+_ICONS = {"config": "change", "offsets": "change", "logger": "logger"}
+_STATES = ("RUNNING", "PAUSED", "STOPPED", "FAILED", "UNASSIGNED", "RESTARTING")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,7 @@ class EventLine:
     at_ms: int
     kind: str
     tone: str
+    icon: str
     worker_id: str
     connector: str
     task: int | None
@@ -34,17 +38,34 @@ def event_line(one: Mapping[str, Any]) -> EventLine:
     kind = text(one.get("kind"))
     known = {"who": one.get("who"), **mapping(one.get("details"))}
     details = tuple((str(name), detail_text(value)) for name, value in known.items())
+    state = _state_of(kind, text(one.get("summary")))
     return EventLine(
         id=text(one.get("id")),
         at_ms=whole(one.get("at_ms")) or 0,
         kind=kind,
-        tone=_TONES.get(kind, "idle"),
+        tone=tone(state) if state else _TONES.get(kind, "idle"),
+        icon=shape(state) if state else _ICONS.get(kind) or _TONES.get(kind, "ok"),
         worker_id=text(one.get("worker_id")),
         connector=text(one.get("connector")),
         task=whole(one.get("task")),
-        summary=text(one.get("summary")),
+        summary=_without_name(text(one.get("summary")), text(one.get("connector")), whole(one.get("task"))),
         details=tuple((name, value) for name, value in details if value),
     )
+
+
+def _without_name(summary: str, connector: str, task: int | None) -> str:
+    """Return a summary without the name of its connector or task at its start: the line has the name already."""
+    for name in (f"connector {connector}", f"task {connector}-{task}", f"task {task}") if connector else ():
+        for link in (": ", " is ", " "):
+            if summary.startswith(name + link):
+                return summary[len(name + link) :]
+    return summary
+
+
+def _state_of(kind: str, summary: str) -> str:
+    """Return the state that an event of kind ``state`` is about, empty where its summary names none."""
+    words = summary.replace(":", " ").replace(",", " ").split() if kind == "state" else ()
+    return next((word for word in reversed(words) if word in _STATES), "")
 
 
 def detail_text(value: Any) -> str:

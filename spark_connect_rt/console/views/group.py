@@ -41,8 +41,8 @@ class WorkerLine:
     def note(self) -> str:
         """Why less is known of it than of others; empty: all is."""
         if self.runtime == JAVA:
-            return "A Java worker: it has no management API, so its rates and memory are not known."
-        return "" if self.reachable else "It did not answer: what runs there is the last assignment."
+            return "A Java worker. It has no management API, so its rates and memory are unknown."
+        return "" if self.reachable else "It did not answer. Shown is its last assignment."
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any
 from spark_connect_rt.console.views.letters import differences
 from spark_connect_rt.console.views.values import mapping, objects, text, texts, whole
 
+HOUR_MS = 3_600_000
 KINDS = ("config", "state", "offsets", "logger")
 
 
@@ -154,6 +155,12 @@ def course(answer: Mapping[str, Any], most: int = 200) -> tuple[Point, ...]:
     points.sort(key=lambda one: -one.at_ms)
     step = max(1, -(-len(points) // most))
     return tuple(points[::step])
+
+
+def suggested_ms(now_ms: int, answer: Mapping[str, Any]) -> int:
+    """Return the time that a form suggests to go back to: an hour ago, later where the history begins later."""
+    first_ms = min((whole(point.get("at_ms")) or now_ms for point in objects(answer.get("points"))), default=0)
+    return min(max(now_ms - HOUR_MS, -(-first_ms // 1000) * 1000), now_ms)
 
 
 def time_ms(written: str) -> int | None:

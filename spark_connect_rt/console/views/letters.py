@@ -64,8 +64,8 @@ class Letter:
 
     @property
     def id(self) -> str:
-        """Its place in the topic, as forms carry it."""
-        return f"{self.partition}-{self.offset}"
+        """Its place in the topic: ``partition/offset``."""
+        return f"{self.partition}/{self.offset}"
 
     @property
     def brief(self) -> str:
@@ -205,12 +205,12 @@ def _patch(first: Mapping[str, str]) -> list[Any]:
 def _places(given: Iterable[str]) -> list[dict[str, int]]:
     places = []
     for one in given:
-        partition, _, offset = one.partition("-")
+        partition, _, offset = one.partition("/")
         if not (partition.isascii() and partition.isdigit() and offset.isascii() and offset.isdigit()):
-            raise BadReplay(f"{one} is no place of a letter")
+            raise BadReplay(f"{one} is not the place of a letter: partition/offset, for example 0/17")
         places.append({"partition": int(partition), "offset": int(offset)})
     if not places:
-        raise BadReplay("No letter is chosen: tick some, or replay what the filter shows, or all.")
+        raise BadReplay("No letters are selected. Select some, or replay all that match the filter.")
     return places
 
 
@@ -220,7 +220,7 @@ def _rate(given: str) -> float:
     except ValueError:
         rate = 0.0
     if not 0 < rate < 1e9:
-        raise BadReplay(f"The rate is a number of letters a second above 0, not {given[:40]}")
+        raise BadReplay(f"The rate must be a number of letters per second above 0, not {given[:40]}")
     return rate
 
 
@@ -260,7 +260,7 @@ class Replay:
 def replay_of(one: Mapping[str, Any]) -> Replay:
     """Return a replay of the API."""
     failures = tuple(
-        (f"{text(it.get('partition'))}-{text(it.get('offset'))}", text(it.get("error")))
+        (f"{text(it.get('partition'))}/{text(it.get('offset'))}", text(it.get("error")))
         for it in objects(one.get("failures"))
     )
     return Replay(
@@ -282,11 +282,11 @@ def replay_of(one: Mapping[str, Any]) -> Replay:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What a dry run would do with one letter; ``changes``: (path, before, after)."""
+    """What a dry run would do with one letter; ``parts``: (key, value or headers, before, after) where they differ."""
 
     place: str
     to: str
-    changes: tuple[tuple[str, str, str], ...]
+    parts: tuple[tuple[str, str, str], ...]
     dropped: bool
     error: str
 
@@ -296,11 +296,26 @@ def samples(answer: Mapping[str, Any]) -> tuple[Sample, ...]:
     found = []
     for one in objects(answer.get("sample")):
         before, after = mapping(one.get("before")), one.get("after")
-        changes = differences(before, mapping(after)) if isinstance(after, Mapping) else ()
-        place = f"{text(one.get('partition'))}-{text(one.get('offset'))}".strip("-")
+        parts = _changed_parts(before, mapping(after)) if isinstance(after, Mapping) else ()
+        place = f"{text(one.get('partition'))}/{text(one.get('offset'))}".strip("/")
         error = text(one.get("error"))
-        found.append(Sample(place, text(one.get("to")), changes, after is None and not error, error))
+        found.append(Sample(place, text(one.get("to")), parts, after is None and not error, error))
     return tuple(found)
+
+
+def _changed_parts(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
+    """Return (part, before, after) for the key, the value and the headers that differ, as people read them."""
+    return tuple(
+        (part, _readable(before.get(part)), _readable(after.get(part)))
+        for part in ("key", "value", "headers")
+        if before.get(part) != after.get(part)
+    )
+
+
+def _readable(part: Any) -> str:
+    if isinstance(part, list):
+        return "\n".join(f"{text(it.get('name'))}: {shown(it.get('value')).text}" for it in objects(part)) or "none"
+    return shown(part).text
 
 
 def differences(before: Any, after: Any) -> tuple[tuple[str, str, str], ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from spark_connect_rt.console.views.values import mapping, objects, text, texts, whole
 
+CONNECTORS = ("source", "sink")
 KINDS = (
     *("source", "sink", "converter", "header_converter", "transformation", "predicate", "configprovider"),
     *("rest_extension", "connector_client_config_override_policy"),
@@ -22,6 +23,7 @@ class PluginLine:
     class_name: str
     kind: str
     versions: tuple[tuple[str, str], ...]
+    description: str = ""  # one sentence; empty: there is none
 
     @property
     def short(self) -> str:
@@ -97,12 +99,14 @@ def plugins_page(answer: Mapping[str, Any]) -> PluginsPage:
 def plugin_lines(plugins: Iterable[Mapping[str, Any]]) -> tuple[PluginLine, ...]:
     """Return one line a class and kind, by class, with every version of it."""
     found: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    described: dict[tuple[str, str], str] = {}
     for one in plugins:
         key = text(one.get("class")), text(one.get("type")).lower()
         version = text(one.get("version")), text(one.get("location"))
         if version not in found.setdefault(key, []):
             found[key].append(version)
-    lines = (PluginLine(name, kind, tuple(versions)) for (name, kind), versions in found.items())
+        described[key] = described.get(key) or text(one.get("description"))
+    lines = (PluginLine(*key, tuple(versions), described[key]) for key, versions in found.items())
     return tuple(sorted(lines, key=lambda one: (one.short.lower(), one.class_name)))
 
 
@@ -125,7 +129,18 @@ def _installed(one: Mapping[str, Any]) -> InstalledLine:
 
 
 def matching(plugins: Iterable[PluginLine], search: str, kind: str) -> tuple[PluginLine, ...]:
-    """Return the connectors of a kind ("" is both) whose class holds every word of ``search``."""
+    """Return the connectors of a kind ("" is both) whose class or description holds every word of ``search``."""
     words = search.lower().split()
-    kinds = (kind,) if kind in ("source", "sink") else ("source", "sink")
-    return tuple(one for one in plugins if one.kind in kinds and all(word in one.class_name.lower() for word in words))
+    kinds = (kind,) if kind in CONNECTORS else CONNECTORS
+    return tuple(
+        one
+        for one in plugins
+        if one.kind in kinds and all(word in f"{one.class_name} {one.description}".lower() for word in words)
+    )
+
+
+def connector_line(plugins: Iterable[PluginLine], name: str) -> PluginLine | None:
+    """Return the connector of that class or alias (``FileStreamSource``), None: it is not known."""
+    short = name.rpartition(".")[2].rpartition(":")[2]
+    aliases = {name, short, f"{short}Connector"}
+    return next((one for one in plugins if one.kind in CONNECTORS and {one.class_name, one.short} & aliases), None)

@@ -13,10 +13,10 @@ from spark_connect_rt.console.views.values import json_text, mapping, number, ob
 PARTS = ("topic", "partition", "key", "value", "headers", "timestamp", "key_schema", "value_schema")
 _SCHEMAS = ("key_schema", "value_schema")
 ENDS = {
-    "records": "as many records as were asked for",
-    "time": "the time was up",
-    "bytes": "as much as an answer holds",
-    "nothing more": "there was nothing more",
+    "records": "record limit reached",
+    "time": "time limit reached",
+    "bytes": "size limit reached",
+    "nothing more": "no more records",
     "error": "an error",
 }
 
@@ -66,11 +66,18 @@ def _stages(record: Mapping[str, Any]) -> tuple[Stage, ...]:
     before: dict[str, str] = {}
     for one in objects(record.get("stages")):
         shown = _shown(one)
-        parts = tuple(Part(name, words, bool(found) and before.get(name) != words) for name, words in shown.items())
+        parts = tuple(
+            Part(name, words, bool(found) and _differs(before.get(name), words)) for name, words in shown.items()
+        )
         dropped = one.get("record") is None and not one.get("error") and not one.get("bytes")
         found.append(Stage(text(one.get("stage")), parts, dropped, text(one.get("error"))))
         before = before | shown
     return tuple(found)
+
+
+def _differs(before: str | None, now: str) -> bool:
+    """Return whether a part of a record changed: a new part that is null, as a null key's bytes, did not."""
+    return before != now and not (before is None and now == "null")
 
 
 def _shown(stage: Mapping[str, Any]) -> dict[str, str]:

@@ -102,10 +102,10 @@ class KafkaLines:
             ]
         except ConnectError as error:
             return [Finding(HOST, setting, Level.PROBLEM, str(error), f"correct {setting}, or the security settings")]
-        reached = Finding(HOST, setting, Level.OK, f"the {role} reaches {servers}: {brokers} brokers")
+        reached = Finding(HOST, setting, Level.OK, f"the {role} reaches {servers}: {counted(brokers, 'broker')}")
         if "security.protocol" not in properties:
             return [reached]
-        what = f"the brokers let the {role} in ({properties['security.protocol']})"
+        what = f"the brokers accept the {role} ({properties['security.protocol']})"
         return [reached, Finding(CREDENTIALS, self._setting(role, "security.protocol"), Level.OK, what)]
 
     def _sink_topics(self) -> Sequence[Finding]:
@@ -114,14 +114,14 @@ class KafkaLines:
         if self._topic_setting == "topics.regex":
             wanted = topics_of(self._config, self._clusters.topics(properties, LIMIT_S))
             if not wanted:
-                return [Finding(TOPIC, "topics.regex", Level.WARNING, "no topic that is there fits the pattern")]
+                return [Finding(TOPIC, "topics.regex", Level.WARNING, "no existing topic matches the pattern")]
         rights = self._clusters.rights(properties, wanted[:100], LIMIT_S)
         return [line for topic in wanted[:100] for line in read_lines(topic, rights.get(topic), self._topic_setting)]
 
     def _source_topic(self) -> Sequence[Finding]:
         topic = self._config.get("topic", "").strip()
         if not topic or "$" in topic:
-            what = "which topics it writes shows when it runs; see a preview"
+            what = "its topics are known only when it runs; a preview shows them"
             return [Finding(TOPIC, "topic", Level.OK, what)]
         properties = self._properties("producer")
         rights = self._clusters.rights(properties, [topic], LIMIT_S).get(topic)
@@ -129,8 +129,8 @@ class KafkaLines:
             return write_lines(TOPIC, "topic", topic, rights)
         creation = TopicCreation.from_config(self._config)
         if creation is None or not self._worker.runtime.topic_creation_enable:
-            what = f"topic {topic} is not there: its first record makes it only if the brokers allow that"
-            change = "make it, or set topic.creation.default.partitions and topic.creation.default.replication.factor"
+            what = f'topic "{topic}" does not exist: the first record creates it only if the brokers allow that'
+            change = "create it, or set topic.creation.default.partitions and topic.creation.default.replication.factor"
             return [Finding(TOPIC, "topic", Level.WARNING, what, change)]
         group = creation.group_of(topic)
         plan = NewTopicPlan(topic, group.partitions, group.replication_factor, group.settings)
@@ -146,26 +146,31 @@ class KafkaLines:
             return write_lines(LETTERS, TOPIC_NAME, topic, rights)
         copies: int = DEAD_LETTERS.parse(self._config)[_COPIES]
         obstacle = self._clusters.obstacle(properties, NewTopicPlan(topic, 1, copies), LIMIT_S)
-        return [_plan_line(LETTERS, TOPIC_NAME, topic, obstacle, f"set {_COPIES} (now {copies}), or make the topic")]
+        return [_plan_line(LETTERS, TOPIC_NAME, topic, obstacle, f"set {_COPIES} (now {copies}), or create the topic")]
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: ``1 broker``, ``3 brokers``. Pure."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _plan_line(check: str, setting: str, topic: str, obstacle: str, change: str) -> Finding:
     if obstacle:
-        what = f"topic {topic} is not there and cannot be made: {obstacle}"
+        what = f'topic "{topic}" does not exist and cannot be created: {obstacle}'
         return Finding(check, setting, Level.PROBLEM, what, change)
-    return Finding(check, setting, Level.OK, f"topic {topic} is not there, and can be made")
+    return Finding(check, setting, Level.OK, f'topic "{topic}" does not exist and can be created')
 
 
 def read_lines(topic: str, rights: TopicRights | None, setting: str) -> list[Finding]:
     """Return the line of a topic that a sink reads. Pure."""
     if rights is None:
-        what = f"topic {topic} is not there, or the consumer may not see it: the sink waits for it"
-        return [Finding(TOPIC, setting, Level.WARNING, what, f"make the topic, or correct {setting}")]
+        what = f'topic "{topic}" does not exist, or the consumer may not see it: the sink waits for it'
+        return [Finding(TOPIC, setting, Level.WARNING, what, f"create the topic, or correct {setting}")]
     if rights.may_read is False:
         change = "give the consumer's principal READ on it, or other credentials in consumer.override.*"
-        return [Finding(TOPIC, setting, Level.PROBLEM, f"topic {topic}: the consumer may not read it", change)]
+        return [Finding(TOPIC, setting, Level.PROBLEM, f'the consumer may not read topic "{topic}"', change)]
     known = " and may be read" if rights.may_read else ""  # an old broker does not say
-    what = f"topic {topic} has {rights.partitions} partitions{known}"
+    what = f'topic "{topic}" has {counted(rights.partitions, "partition")}{known}'
     return [Finding(TOPIC, setting, Level.OK, what)]
 
 
@@ -173,6 +178,6 @@ def write_lines(check: str, setting: str, topic: str, rights: TopicRights) -> li
     """Return the line of a topic that is there and is to be written. Pure."""
     if rights.may_write is False:
         change = "give the producer's principal WRITE on it, or other credentials in producer.override.*"
-        return [Finding(check, setting, Level.PROBLEM, f"topic {topic}: the producer may not write it", change)]
+        return [Finding(check, setting, Level.PROBLEM, f'the producer may not write topic "{topic}"', change)]
     known = " and may be written" if rights.may_write else ""
-    return [Finding(check, setting, Level.OK, f"topic {topic} has {rights.partitions} partitions{known}")]
+    return [Finding(check, setting, Level.OK, f'topic "{topic}" has {counted(rights.partitions, "partition")}{known}')]

@@ -19,7 +19,7 @@ from spark_connect_rt.ports.herder_values import (
 from spark_connect_rt.ports.loggers import LEVELS, LoggerLevel
 from spark_connect_rt.ports.plugin_installs import InstalledInfo, WantedPlugin
 from spark_connect_rt.rest import shapes
-from spark_connect_rt.rest.config_shapes import CheckedConfig, ConfigKeyInfo
+from spark_connect_rt.rest.config_shapes import CheckedConfig, CheckedForm, ConfigKeyInfo
 from spark_connect_rt.rest.management import operations
 from spark_connect_rt.rest.operation import Operation, QueryParameter
 
@@ -128,6 +128,12 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("PUT", "/connector-plugins/{plugin}/config/validate"): Operation(
         "validateConfig",
         {200: CheckedConfig},
+        {400: "No connector class, an unknown one, or another than the path names.", 404: "There is no such path."},
+        dict[str, shapes.Setting | None],
+    ),
+    ("PUT", "/admin/connector-plugins/{plugin}/config/validate"): Operation(
+        "validateConfigForForm",
+        {200: CheckedForm},
         {400: "No connector class, an unknown one, or another than the path names.", 404: "There is no such path."},
         dict[str, shapes.Setting | None],
     ),

@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from spark_connect_rt.rest.context import JsonResponse, RestContext
-from spark_connect_rt.rest.management import loggers, plugin_installs
+from spark_connect_rt.rest.management import config_forms, loggers, plugin_installs
 from spark_connect_rt.rest.management.plugin_installs import InstallRights, ReadPlugins
 from spark_connect_rt.rest.management.routes import NOTHING, Management, add_routes
 from spark_connect_rt.rest.shapes import WorkerEvents
@@ -39,6 +39,7 @@ def router(
         return Response(metrics_text(herder.views.metrics()), media_type=CONTENT_TYPE)
 
     plugin_installs.add_routes(routes, plugins, installs)
+    config_forms.add_routes(routes, context)
     loggers.add_routes(routes, context)
     add_routes(routes, context, management)
     return routes

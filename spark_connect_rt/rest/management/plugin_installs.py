@@ -30,7 +30,7 @@ from spark_connect_rt.rest.paths import decoded
 from spark_connect_rt.rest.shapes import PluginReport
 
 ReadPlugins = Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]
-"""Returns ``{"plugins": [{class, type, version, location}], "broken": [{name, location, error}]}``."""
+"""Returns ``{"plugins": [{class, type, version, location, description}], "broken": [{name, location, error}]}``."""
 
 
 @dataclass(frozen=True, slots=True)

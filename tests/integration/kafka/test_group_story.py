@@ -150,8 +150,8 @@ def test_any_worker_tells_who_what_and_how_long_and_ends_what_a_killed_one_began
     lost = {"left": [group.id(dying)]}
     until("the leader has noticed", lambda: told(leader, lost))
     until("one runs again", lambda: group.states(other) == whole)
-    states = [one["summary"] for one in group.events(other, "state") if "one is wanted" in one["summary"]]
-    assert states[:2] == ["connector one is wanted STARTED", "connector one is wanted STOPPED"], states
+    states = [one["summary"] for one in group.events(other, "state") if "requested" in one["summary"]]
+    assert states[:2] == ["connector one: start requested", "connector one: stop requested"], states
     until("both tell the same", lambda: group.tell_alike(leader, other))
     [gone] = told(other, lost)
     assert {one["from"] for one in gone["details"]["moved"]} <= {group.id(dying), None, ""}

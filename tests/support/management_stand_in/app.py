@@ -47,6 +47,7 @@ class StandIn:
         self.plugins = content.plugins()
         self.loggers: dict[str, dict[str, Any]] = {"root": {"level": "INFO", "last_modified": None}}
         self.replays: dict[str, dict[str, Any]] = {}
+        self.points = 360  # of a connector's course, ten seconds apart
         self.pushed: list[bytes] = []  # of every stream: sent once, then heartbeats
         self.app = Starlette(
             routes=self._routes(),
@@ -81,6 +82,7 @@ class StandIn:
                 it["definition"] for it in content.validation({})["configs"]
             ],
             ("PUT", "/connector-plugins/{plugin:path}/config/validate"): lambda _, body: content.validation(body),
+            ("PUT", "/admin/connector-plugins/{plugin:path}/config/validate"): lambda _, body: content.form(body),
             ("GET", "/admin/overview"): self._overview,
             ("GET", "/admin/overview/stream"): self._stream,
             ("GET", "/admin/connectors/{name}"): self._detail,
@@ -200,8 +202,8 @@ class StandIn:
         kept = self._one(request)
         config = kept["config"] | {"db.password": "[hidden]"}
         course = [
-            {"at_ms": content.NOW_MS - (360 - n) * 10_000, "records_per_second": n % 7, "lag": n, "errors": 0}
-            for n in range(360)
+            {"at_ms": content.NOW_MS - (self.points - n) * 10_000, "records_per_second": n % 7, "lag": n, "errors": 0}
+            for n in range(self.points)
         ]
         return kept["row"] | {"config": config, "topics": kept["topics"], "course": course, "tasks": kept["tasks"]}
 

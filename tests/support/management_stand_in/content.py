@@ -138,13 +138,14 @@ def letters() -> list[dict[str, Any]]:
 def plugins() -> dict[str, Any]:
     """Return the answer of ``GET /admin/plugins``."""
 
-    def plugin(name: str, kind: str) -> dict[str, str]:
-        return {"class": name, "type": kind, "version": "4.1.1", "location": "classpath"}
+    def plugin(name: str, kind: str, description: str = "") -> dict[str, str]:
+        found = {"class": name, "type": kind, "version": "4.1.1", "location": "classpath"}
+        return found | {"description": description}
 
     return {
         "plugins": [
-            plugin("org.apache.kafka.connect.file.FileStreamSourceConnector", "source"),
-            plugin("org.apache.kafka.connect.file.FileStreamSinkConnector", "sink"),
+            plugin("org.apache.kafka.connect.file.FileStreamSourceConnector", "source", f"Reads lines: {NASTY}"),
+            plugin("org.apache.kafka.connect.file.FileStreamSinkConnector", "sink", "Writes lines."),
             plugin("org.apache.kafka.connect.json.JsonConverter", "converter"),
         ],
         "broken": [{"name": "broken_package", "location": "/plugins/broken", "error": f"ImportError: {NASTY}"}],
@@ -158,6 +159,15 @@ def plugins() -> dict[str, Any]:
         ],
         "problem": "",
     }  # fmt: skip
+
+
+def form(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer of the management API's validation: Java's, and each setting's choices."""
+    answer = validation(config)
+    choices = {"on.error": ["fail", "skip"]}
+    return answer | {
+        "configs": [it | {"choices": choices.get(it["definition"]["name"], [])} for it in answer["configs"]]
+    }
 
 
 def validation(config: dict[str, Any]) -> dict[str, Any]:
@@ -177,9 +187,10 @@ def validation(config: dict[str, Any]) -> dict[str, Any]:
         return {"definition": definition, "value": found}
 
     missing = 'Missing required configuration "topic" which has no default value.'
+    nameless = missing.replace("topic", "name")
     number = str(config.get("tasks.max") or "1")
     configs = [
-        one("name", "STRING", group="Common", order=1),
+        one("name", "STRING", group="Common", order=1, errors=[] if config.get("name") else [nameless]),
         one("connector.class", "STRING", group="Common", order=2),
         one("tasks.max", "INT", group="Common", order=3, required=False, default_value="1",
             errors=[] if number.isdigit() else [f"Invalid value {number} for configuration tasks.max"]),
@@ -187,7 +198,8 @@ def validation(config: dict[str, Any]) -> dict[str, Any]:
         one("topic", "STRING", errors=[] if config.get("topic") else [missing]),
         one("db.password", "PASSWORD", required=False),
         one("mode", "STRING", required=False, default_value="row", recommended_values=["row", "bulk"]),
-        one("trim", "BOOLEAN", required=False, default_value="false"),
+        one("trim", "BOOLEAN", required=False, default_value="false", importance="LOW"),
+        one("on.error", "STRING", required=False, default_value="fail", importance="LOW"),
     ]  # fmt: skip
     count = sum(len(it["value"]["errors"]) for it in configs)
     return {

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.console.config_form import (
+    FIRST,
     OTHER,
     OWN,
     Field,
@@ -38,18 +39,63 @@ def only(*configs: dict[str, Any], **given: str) -> Field:
     return field
 
 
-def test_groups_stand_in_their_order_the_connectors_own_after_the_common_ones_and_the_undeclared_last() -> None:
+def test_what_a_user_must_think_about_comes_first_and_the_rest_is_folded() -> None:
     configs = (
-        setting("a.undeclared", group="Error Handling"),
-        setting("topic"),
-        setting("name", group="Common", order=1),
-        setting("tasks.max", group="Common", order=3),
-        setting("connector.class", group="Common", order=2),
+        setting("errors.tolerance", group="Error Handling"),
+        setting("batch.size"),
+        setting("table", importance="HIGH"),
+        setting("url", required=True),
+        setting("db.ssl", group="Database"),
+        setting("name", group="Common", order=1, required=True),
+        setting("tasks.max", group="Common", order=3, importance="HIGH"),
+        setting("connector.class", group="Common", order=2, required=True),
+        setting("transforms.a.type", "CLASS", group="Transforms: a", required=True),
+        setting("value.converter.schemas.enable", "BOOLEAN"),
+        setting("value.converter.converter.type", required=True),
+        setting("producer.override.linger.ms"),
     )
-    form = form_of(answer(*configs, groups=("Error Handling", "Common")), {"name": "x", "stranger": "1"})
-    assert [group.name for group in form.groups] == ["Common", OWN, "Error Handling", OTHER]
-    assert [field.name for field in form.groups[0].fields] == ["name", "connector.class", "tasks.max"]
-    assert [field.name for field in form.groups[-1].fields] == ["stranger"]
+    given = {"name": "x", "connector.class": "C", "stranger": "1", "errors.tolerance": "all"}
+    groups = ("Error Handling", "Common", "Database", "Transforms: a")
+    form = form_of(answer(*configs, groups=groups), given)
+    assert {group.name: [field.name for field in group.fields] for group in form.groups} == {
+        FIRST: ["name", "url", "table", "tasks.max"],
+        OWN: ["batch.size"],
+        "Database": ["db.ssl"],
+        "Transforms: a": ["transforms.a.type"],
+        "Converters": ["value.converter.schemas.enable"],
+        "Error handling": ["errors.tolerance"],
+        "Common to all connectors": ["connector.class"],
+        "Kafka clients": ["producer.override.linger.ms"],
+        OTHER: ["stranger"],
+    }
+    unfolded = [group.name for group in form.groups if group.open]
+    assert unfolded == [FIRST, "Transforms: a", "Error handling", OTHER]
+
+
+def test_a_sink_is_asked_for_its_topics_first() -> None:
+    configs = (setting("url", required=True), setting("topics", "LIST"), setting("name"), setting("topics.regex"))
+    assert [field.name for field in form_of(answer(*configs), {}).groups[0].fields] == [
+        "name",
+        "topics",
+        "topics.regex",
+        "url",
+    ]
+
+
+def test_an_empty_setting_is_wrong_only_after_somebody_typed() -> None:
+    configs = (setting("topic", required=True, errors=["missing"]), setting("size", "INT", errors=["no number"]))
+    assert form_of(answer(*configs), {"size": "x"}, untouched=True).errors == (("size", "no number"),)
+    assert len(form_of(answer(*configs), {"size": "x"}).errors) == 2
+
+
+def test_a_setting_with_a_closed_set_of_values_is_a_choice_in_the_spelling_that_is_set() -> None:
+    closed = setting("mode") | {"choices": ["insert", "upsert"]}
+    assert (only(closed).control, only(closed).recommended) == ("choice", ("insert", "upsert"))
+    assert (only(closed, mode="UPSERT").control, only(closed, mode="UPSERT").recommended) == (
+        "choice",
+        ("insert", "UPSERT"),
+    )
+    assert only(closed, mode="${env:MODE}").control == "text"
 
 
 @pytest.mark.parametrize(
@@ -145,7 +191,7 @@ def test_a_form_without_an_answer_has_what_was_given_and_the_reason() -> None:
 def test_every_answer_that_java_gave_becomes_a_form() -> None:
     forms = [form_of(body, {}) for body in java_answers()]
     assert len(forms) > 20
-    assert all(form.groups[0].name == "Common" for form in forms if form.groups)
+    assert {form.groups[0].name for form in forms if form.groups} <= {FIRST, "Common to all connectors"}
 
 
 def java_answers() -> list[dict[str, Any]]:

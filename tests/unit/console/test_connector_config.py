@@ -107,7 +107,7 @@ def test_what_the_worker_refuses_is_said_setting_by_setting(browser: Browser, gr
 
 
 def test_a_class_that_nobody_knows_leaves_the_configuration_editable(browser: Browser, group: StandIn) -> None:
-    path = f"/connector-plugins/{group.connectors['orders']['config']['connector.class']}/config/validate"
+    path = f"/admin/connector-plugins/{group.connectors['orders']['config']['connector.class']}/config/validate"
     group.answers["PUT", path] = 404, {"error_code": 404, "message": "no such class"}
     page = browser.get(PAGE)
     assert (page.status_code, "no such class" in page.text, "hunter-2" in page.text) == (200, True, False)

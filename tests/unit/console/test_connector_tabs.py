@@ -63,9 +63,9 @@ def test_a_rollback_is_shown_before_it_is_done(browser: Browser, group: StandIn)
     group.answers["POST", path] = 200, answer
     text = browser.post(SOURCE + "/history/2/rollback").text
     assert "<del>lines</del>" in text
-    assert "db.password stays as now" in text
+    assert "db.password keeps its current value" in text
     assert "topic: no such topic" in text
-    assert "as it was after change 2" in browser.post(SOURCE + "/history/2/rollback", {"sure": "1"}).text
+    assert "is rolled back to change 2" in browser.post(SOURCE + "/history/2/rollback", {"sure": "1"}).text
     assert group.sent("POST", path) == [{"dry_run": True}, {"dry_run": False}]
 
 
@@ -105,7 +105,7 @@ def test_a_connector_goes_back_to_a_time(browser: Browser, group: StandIn) -> No
         {"time_ms": 1_795_255_200_000, "dry_run": True},
         {"time_ms": 1_795_255_200_000, "dry_run": False},
     ]
-    assert "is no time" in browser.post(SOURCE + "/offsets/goto", {"time": "then"}).text
+    assert "is not a valid time" in browser.post(SOURCE + "/offsets/goto", {"time": "then"}).text
 
 
 def test_a_name_with_odd_characters_keeps_its_addresses(browser: Browser, group: StandIn) -> None:
@@ -116,7 +116,7 @@ def test_a_name_with_odd_characters_keeps_its_addresses(browser: Browser, group:
 
 def test_letters_are_filtered_and_paged(browser: Browser, group: StandIn) -> None:
     text = browser.get(SINK + "/dead-letters?stage=VALUE_CONVERTER&replayed=false&odd=1").text
-    assert len(re.findall(r'name="letter" value="0-\d"', text)) == 4
+    assert len(re.findall(r'name="letter" value="0/\d"', text)) == 4
     [asked] = [target for _, target, _ in group.requests if target.startswith("/admin/dead-letters?")]
     assert asked == "/admin/dead-letters?connector=orders-sink&limit=50&stage=VALUE_CONVERTER&replayed=false"
     group.letters = [one | {"offset": 100 + n} for n in range(60) for one in group.letters[:1]]
@@ -132,7 +132,7 @@ def test_a_connector_without_a_queue_says_how_to_get_one(browser: Browser, group
 def test_the_editor_of_a_letter_says_what_is_shown_cut(browser: Browser, group: StandIn) -> None:
     group.letters[0] |= {"value": {"text": "x" * 65_536, "cut": 70_000}}
     text = browser.get(SINK + "/dead-letters/0/0/edit").text
-    assert "Value of this letter is longer than what is shown" in text
+    assert "Value of this letter is longer than the 64 KiB that are shown" in text
     assert "xxxx" not in text
 
 
@@ -141,12 +141,13 @@ def test_a_letter_is_edited_looked_at_and_replayed(browser: Browser, group: Stan
     found = re.search(r'name="original" value="([^"]*)"', text)
     assert found
     original = html.unescape(found.group(1))
-    fields = {"letter": "0-0", "original": original, "edited": original.replace('"ten"', "10"), "target": "sink"}
+    fields = {"letter": "0/0", "original": original, "edited": original.replace('"ten"', "10"), "target": "sink"}
     asked = browser.post(SINK + "/dead-letters/replay", fields).text
-    assert "<code>/value/json/id</code>" in asked
+    assert re.search(r"<th scope=\"row\">value</th><td><del[^>]*>[^<]*&#34;ten&#34;", asked)
+    assert re.search(r"<ins[^>]*>[^<]*&#34;id&#34;: 2", asked)
     hidden = dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', asked))
     answer = browser.post(SINK + "/dead-letters/replay", {name: html.unescape(one) for name, one in hidden.items()})
-    assert "Replay r1 of orders-sink has begun" in answer.text
+    assert "Replay r1 of orders-sink started" in answer.text
     first, second = group.sent("POST", "/admin/dead-letters/replays")
     assert first == second | {"dry_run": True}
     assert second == {
@@ -157,14 +158,25 @@ def test_a_letter_is_edited_looked_at_and_replayed(browser: Browser, group: Stan
     }
 
 
+def test_a_replay_that_would_send_nothing_cannot_be_started(browser: Browser, group: StandIn) -> None:
+    path, fields = ("POST", "/admin/dead-letters/replays"), {"which": "all"}
+    refused = {"partition": 0, "offset": 1, "before": {}, "error": "no json"}
+    group.answers[path] = 200, {"matched": 1, "sample": [refused]}
+    text = browser.post(SINK + "/dead-letters/replay", fields).text
+    assert "not sent: no json" in text
+    assert 'class="primary" disabled' in text
+    group.answers[path] = 200, {"matched": 2, "sample": [refused]}  # the other one is not among the samples
+    assert " disabled" not in browser.post(SINK + "/dead-letters/replay", fields).text
+
+
 def test_a_letter_that_is_gone_is_said(browser: Browser) -> None:
     answer = browser.get(SINK + "/dead-letters/0/77/edit")
     assert answer.status_code == 404
-    assert "no letter 0-77" in answer.text
+    assert "Letter 0/77 of orders-sink no longer exists" in answer.text
 
 
 @pytest.mark.parametrize(
-    ("fields", "words"), [({}, "No letter is chosen"), ({"which": "all", "patch": "{"}, "JSON patch is not JSON")]
+    ("fields", "words"), [({}, "No letters are selected"), ({"which": "all", "patch": "{"}, "JSON patch is not JSON")]
 )
 def test_a_replay_of_nothing_says_what_to_do(browser: Browser, fields: dict[str, str], words: str) -> None:
     answer = browser.post(SINK + "/dead-letters/replay", fields)
@@ -178,15 +190,15 @@ def test_replays_show_their_progress_and_are_stopped_and_resumed(browser: Browse
     group.replays["other"] = {"id": "other", "connector": "x", "state": "running"}
     text = browser.get(SINK + "/dead-letters/replays").text
     assert '<progress value="4" max="5"' in text
-    assert "0-2: &lt;b&gt;no" in text
+    assert "0/2: &lt;b&gt;no" in text
     assert "other" not in text
-    assert "is stopped" in browser.post(SINK + "/dead-letters/replays/r1/stop").text
+    assert "r1 stopped" in browser.post(SINK + "/dead-letters/replays/r1/stop").text
     assert "Resume" in browser.get(SINK + "/dead-letters/replays").text
-    assert "goes on" in browser.post(SINK + "/dead-letters/replays/r1/resume").text
+    assert "r1 resumed" in browser.post(SINK + "/dead-letters/replays/r1/resume").text
     assert browser.post(SINK + "/dead-letters/replays/r1/explode").status_code == 404
 
 
 def test_replayed_letters_are_deleted_after_a_question(browser: Browser, group: StandIn) -> None:
-    assert "for good" in browser.get(SINK + "/dead-letters/delete").text
+    assert "deleted permanently" in browser.get(SINK + "/dead-letters/delete").text
     assert "1 letter of orders-sink deleted" in browser.post(SINK + "/dead-letters/delete").text
     assert json.dumps(group.sent("POST", "/admin/dead-letters/delete")) == '[{"connector": "orders-sink"}]'

@@ -56,7 +56,7 @@ def test_a_group_without_events_is_a_group(browser: Browser, group: StandIn) -> 
 
 def test_the_group_shows_its_leader_and_who_is_silent(browser: Browser) -> None:
     text = browser.get("/group").text
-    assert re.search(r"one:8083\s*<span class=\"badge\">leader", text)
+    assert re.search(r"one:8083</span>\s*<span class=\"badge\">leader", text)
     assert "<b>two:8083</b> did not answer" in text
     assert "has no management API" in text
     assert "2 rebalances since" in text
@@ -131,7 +131,7 @@ def test_the_editor_shows_what_is_wrong_while_typing(browser: Browser) -> None:
         ("{", "this is not JSON"),
         ("[]", "one JSON object"),
         ("{}", "connector.class is missing"),
-        ('{"connector.class": "F", "db.password": "[hidden]"}', "there is none of db.password"),
+        ('{"connector.class": "F", "db.password": "[hidden]"}', "nothing is stored for db.password"),
     ],
 )
 def test_what_cannot_be_validated_says_why(browser: Browser, config: str, words: str) -> None:
@@ -143,8 +143,85 @@ def test_what_cannot_be_validated_says_why(browser: Browser, config: str, words:
 def test_an_unknown_class_is_said_in_the_form(browser: Browser, group: StandIn) -> None:
     words = "Failed to find any class that implements Connector and which name matches Nope"
     refused = 500, {"error_code": 500, "message": words}
-    group.answers["PUT", "/connector-plugins/Nope/config/validate"] = refused
+    group.answers["PUT", "/admin/connector-plugins/Nope/config/validate"] = refused
     assert words in browser.post("/form", {"config": '{"connector.class": "Nope"}'}).text
+
+
+def test_a_fresh_form_complains_of_nothing_and_says_what_the_connector_does(browser: Browser) -> None:
+    text = browser.get(f"/new?plugin={SOURCE}").text
+    assert 'data-count="0"' in text
+    assert "aria-invalid" not in text
+    assert "Reads lines: &lt;script&gt;" in text
+    assert browser.get("/new?plugin=FileStreamSource").text.count("Reads lines:") == 1
+    assert "Writes lines." in browser.get("/new?search=writes").text
+    assert "No plug-ins match" in browser.get("/new?search=writes&kind=source").text
+
+
+def test_a_worker_without_the_management_api_validates_as_java_does(browser: Browser, group: StandIn) -> None:
+    group.without = {"connector-plugins", "plugins"}
+    text = browser.get("/new?plugin=FileStreamSource").text
+    assert 'data-setting="topic"' in text
+    assert '<select id="setting' in text  # what Java recommends
+    assert "FileStreamSinkConnector" in browser.get("/new").text
+
+
+def test_a_setting_with_few_values_is_a_choice(browser: Browser) -> None:
+    given = {"connector.class": SOURCE, "on.error": "SKIP"}
+    text = browser.post("/form", {"config": json.dumps(given)}).text
+    field = text[text.index('data-setting="on.error"') :]
+    assert re.findall(r'<option value="(\w*)"( selected)?', field[: field.index("</select>")]) == [
+        ("", ""),
+        ("fail", ""),
+        ("SKIP", " selected"),
+    ]
+
+
+def test_an_existing_connector_is_checked_and_previewed_with_its_secrets(browser: Browser, group: StandIn) -> None:
+    page = browser.get("/connectors/orders/configuration").text
+    assert all(part in page for part in ('id="preview-button"', 'hx-post="/console/new/check"', 'value="orders"'))
+    sent = {"config": json.dumps(config_of(page)), "connector": "orders"}
+    browser.post("/new/check", sent)
+    [body] = group.sent("POST", "/admin/check")
+    assert (body["name"], body["config"]["db.password"]) == ("orders", "hunter-2")
+    browser.post("/new/preview", sent)
+    assert group.sent("POST", "/admin/preview")[0]["config"]["db.password"] == "hunter-2"
+    group.answers["POST", "/admin/check"] = 200, {"ok": True, "lines": []}
+    assert "Ready to save." in browser.post("/new/check", sent).text
+    assert "Ready to create." in browser.post("/new/check", {"config": sent["config"].replace("[hidden]", "x")}).text
+
+
+def test_a_preview_of_a_source_that_has_read_everything_says_what_to_do(browser: Browser, group: StandIn) -> None:
+    group.answers["POST", "/admin/preview"] = 200, {"records": [], "ended": "time", "error": None, "seconds": 20.0}
+    config = json.dumps({"connector.class": SOURCE, "name": "n", "topic": "t"})
+    text = browser.post("/new/preview", {"config": config, "from": "stored"}).text
+    assert "0 records in 20.0 s; stopped: time limit reached." in text
+    assert "Nothing new after the stored offsets." in text
+    assert "Nothing new" not in browser.post("/new/preview", {"config": config, "from": "start"}).text
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/", "Create the first connector"),
+        ("/events", "No events yet"),
+        ("/plugins", "Install one below"),
+        ("/loggers", "Set one above"),
+        ("/connectors/new/history", "Each change of the configuration, the state or the offsets appears here."),
+        ("/connectors/new/offsets", "No offsets are stored."),
+        ("/connectors/new/dead-letters", "No dead letters."),
+        ("/connectors/new/logs", "No log lines yet."),
+        ("/connectors/new", "No record has passed"),
+    ],
+)
+def test_an_empty_page_says_what_to_do_first(browser: Browser, group: StandIn, path: str, words: str) -> None:
+    fresh = content.row("new", tasks={})
+    for kept in (group.connectors, group.events, group.changes, group.letters, group.loggers):
+        kept.clear()  # type: ignore[attr-defined]
+    if path != "/":
+        group.connectors["new"] = {"row": fresh, "config": {}, "tasks": [], "offsets": [], "topics": []}
+    group.answers["GET", "/admin/connectors/new/logs"] = 200, {"lines": []}
+    group.plugins["installed"] = []
+    assert words in browser.get(path).text
 
 
 def test_a_copy_keeps_the_secret_without_showing_it(browser: Browser, group: StandIn) -> None:

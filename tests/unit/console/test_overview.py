@@ -20,7 +20,7 @@ def order_of(text: str) -> list[str]:
 
 def test_what_is_wrong_stands_first_with_its_reason(browser: Browser) -> None:
     text = browser.get("/").text
-    assert order_of(text) == ["orders-sink", "halted", "orders", "resting"]
+    assert order_of(text) == ["orders-sink", "resting", "halted", "orders"]
     assert "1 task FAILED" in text
     assert "<title>1 failing · Connectors" in text
 
@@ -79,6 +79,29 @@ def test_an_action_on_many_says_which_refused(browser: Browser, group: StandIn) 
     browser.post("/selection/restart-failed", {"name": "orders-sink"})
     assert group.requests[-1][:2] == ("POST", "/connectors/orders-sink/restart?includeTasks=true&onlyFailed=true")
     assert browser.post("/selection/explode", {"name": "orders-sink"}).status_code == 404
+
+
+def test_nothing_was_restarted_where_nothing_had_failed(browser: Browser, group: StandIn) -> None:
+    assert (
+        "Nothing was restarted: orders has no failed tasks."
+        in browser.post("/selection/restart-failed", {"name": "orders"}).text
+    )
+    state, task = {"state": "RUNNING"}, {"id": 0, "state": "RESTARTING"}
+    answer = {"name": "orders-sink", "connector": state, "tasks": [task]}
+    group.answers["POST", "/connectors/orders-sink/restart"] = 202, answer
+    text = browser.post("/selection/restart-failed", {"name": ["orders", "orders-sink"]}).text
+    assert "1 connector restarted." in text
+
+
+def test_the_aggregate_state_stands_above_javas_own_where_they_differ(browser: Browser) -> None:
+    text = browser.get("/").text
+    failing = text[text.index('data-key="orders-sink"') : text.index('data-key="resting"')]
+    assert failing.index("DEGRADED") < failing.index("connector RUNNING")
+    assert "connector STOPPED" not in text
+    assert 'href="?state=DEGRADED"' in text
+    assert "#stopped" in text[text.index('data-key="halted"') :]
+    page = browser.get("/connectors/orders-sink").text
+    assert page.index("DEGRADED") < page.index("connector RUNNING")
 
 
 def test_a_stream_sends_everything_once_and_then_what_changed() -> None:

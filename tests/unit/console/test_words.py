@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from spark_connect_rt.console import words
-
-PYTHON = "Traceback (most recent call last):\n  File 'x', line 1\nValueError: it <broke>\n"
 
 
 def test_numbers_sizes_and_moments_of_any_form() -> None:
@@ -35,18 +31,9 @@ def test_states_of_tomorrow_are_shown_as_they_are() -> None:
     assert words.task_states([{"state": "RUNNING"}, {"state": "RUNNING"}, {}]) == {"RUNNING": 2, "None": 1}
 
 
-@pytest.mark.parametrize(
-    ("trace", "line"),
-    [
-        (PYTHON, "ValueError: it <broke>"),
-        ("org.x.ConnectException: boom\n\tat x\nCaused by: y", "org.x.ConnectException: boom"),
-        ("Traceback", "Traceback"),
-        ("", ""),
-        (None, ""),
-    ],
-)
-def test_a_trace_in_one_line(trace: str | None, line: str) -> None:
-    assert words.trace_line(trace) == line
+def test_a_task_shows_its_error_as_the_list_does_without_the_package_of_its_class() -> None:
+    trace = "Traceback (most recent call last):\n  File 'x', line 1\nour.errors.ConnectError: it <broke> at last\n"
+    assert words.FILTERS["trace_line"](trace) == "it <broke> at last"
 
 
 def test_an_error_is_not_said_twice() -> None:

@@ -181,7 +181,7 @@ def test_a_sink_whose_group_others_use_collides_and_its_offsets_are_named(
         (TopicRights(3, True, None), "ok", "3 partitions"),
         (TopicRights(3, None, None), "ok", "3 partitions"),
         (TopicRights(3, False, True), "problem", "may not read"),
-        (None, "warning", "not there"),
+        (None, "warning", "does not exist"),
     ],
 )
 def test_topics_of_a_sink(checking: Checking, rights: TopicRights | None, level: str, words: str) -> None:
@@ -197,7 +197,7 @@ def test_the_topic_of_a_source_may_be_written_or_made(checking: Checking) -> Non
     config = source(10) | {"topic": "absent"}
     assert checking.line("topic", config, "new").level == "warning"
     made = {"topic.creation.default.partitions": "1", "topic.creation.default.replication.factor": "3"}
-    assert "can be made" in checking.line("topic", config | made, "new").what
+    assert "can be created" in checking.line("topic", config | made, "new").what
     checking.clusters.why_not = "replication factor is larger than 1"
     line = checking.line("topic", config | made, "new")
     assert (line.level, "larger than 1" in line.what) == ("problem", True)
@@ -208,7 +208,7 @@ def test_the_topic_of_a_source_may_be_written_or_made(checking: Checking) -> Non
 def test_what_references_stand_for_is_checked(checking: Checking) -> None:
     made = {"topic.creation.default.partitions": "${said:7:it}", "topic.creation.default.replication.factor": "1"}
     line = checking.line("topic", source(10) | made | {"topic": "${said:fresh:it}"}, "new")
-    assert (line.level, line.what) == ("ok", "topic [hidden] is not there, and can be made")
+    assert (line.level, line.what) == ("ok", 'topic "[hidden]" does not exist and can be created')
     (plan,) = checking.clusters.plans
     assert (plan.name, plan.partitions) == ("fresh", 7)
     sink = {"connector.class": "MemorySink", "tasks.max": "1", "topics": "${said:t:it}"}

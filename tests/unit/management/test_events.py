@@ -122,11 +122,11 @@ def test_changes_are_seen_by_all_workers_and_shown_once(workers: ManagedWorkers)
     assert answer.json()["unanswered"] == []
     assert secret not in answer.text
     config = [one["summary"] for one in found if one["kind"] == "config"]
-    assert config == ["connector a is deleted", "connector a is configured again", "connector a is created"]
-    again = next(one for one in found if one["summary"] == "connector a is configured again")
+    assert config == ["connector a is deleted", "connector a is reconfigured", "connector a is created"]
+    again = next(one for one in found if one["summary"] == "connector a is reconfigured")
     assert again["details"]["settings"] == ["some.password"]
     assert [one["summary"] for one in found if one["kind"] == "logger"] == ["logger x.y is at DEBUG on every worker"]
-    assert "connector a is wanted PAUSED" in [one["summary"] for one in found]
+    assert "connector a: pause requested" in [one["summary"] for one in found]
     assert any(one["kind"] == "restart" and one["details"]["include_tasks"] for one in found)
     assert [one["at_ms"] for one in found] == sorted((one["at_ms"] for one in found), reverse=True)
 

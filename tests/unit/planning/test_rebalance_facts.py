@@ -38,20 +38,20 @@ def test_the_views_make_one_story_in_any_order() -> None:
     assert expected["moved"] == [{"connector": "a", "task": 1, "from": "w1:1", "to": "w2:1"}]
     assert (expected["moved_count"], expected["released_count"], expected["released"]) == (1, 0, [])
     assert expected["took_ms"] == 50
-    assert sentence(expected) == "generation 7 in 50 ms: w2:1 joined; 1 connectors and tasks moved; because: why"
+    assert sentence(expected) == "generation 7 in 50 ms: w2:1 joined; 1 assignment moved (reason: why)"
 
 
 def test_what_is_given_up_and_not_taken_yet_is_said_so() -> None:
     details = merged([details_of(view("w1:1", ALL, ConnectorsAndTasks(("a",), (A0,))))])
     assert details["released"] == [{"connector": "a", "task": 1, "from": "w1:1"}]
-    assert "1 given up" in sentence(details)
+    assert "1 revoked" in sentence(details)
 
 
 def test_thousands_of_tasks_are_counted_and_some_are_listed() -> None:
     many = ConnectorsAndTasks((), tuple(ConnectorTaskId("a", n) for n in range(5_000)))
     details = details_of(view("w1:1", None, many))
     assert (len(details["moved"]), details["moved_count"]) == (LISTED, 5_000)
-    assert "5000 connectors and tasks are placed for the first time" in sentence(details)
+    assert "5000 new assignments" in sentence(details)
 
 
 def test_a_worker_that_was_out_for_a_while_joined_again() -> None:

@@ -120,6 +120,8 @@ TRUE_ANSWERS = [
     ("GET", "/connector-plugins/FileStreamSource/config", None),
     ("PUT", "/connector-plugins/FileStreamSource/config/validate", b'{"connector.class":"FileStreamSource"}'),
     ("PUT", "/connector-plugins/FileStreamSource/config/validate", b'{"connector.class":"Other"}'),
+    ("PUT", "/admin/connector-plugins/FileStreamSource/config/validate", b'{"connector.class":"FileStreamSource"}'),
+    ("PUT", "/admin/connector-plugins/FileStreamSource/config/validate", b'{"connector.class":"Other"}'),
     ("GET", "/admin/loggers", None),
     ("GET", "/admin/loggers/root", None),
     ("PUT", "/admin/loggers/org.x", b'{"level":"DEBUG"}'),

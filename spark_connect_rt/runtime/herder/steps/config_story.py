@@ -16,13 +16,16 @@ from spark_connect_rt.state.config_fold import (
     RestartRequested,
     TargetStateChanged,
 )
+from spark_connect_rt.state.target_state import TargetState
+
+_REQUESTS = {TargetState.STARTED: "start", TargetState.PAUSED: "pause", TargetState.STOPPED: "stop"}
 
 
 def record_config_event(record: RecordEvent, event: object, snapshot: ClusterConfigState) -> None:
     """Record one event of the config topic's reader; what says nothing to a user is left out."""
     match event:
         case ConnectorConfigUpdated(name, at, created, changed):
-            verb = "created" if created else "configured again"
+            verb = "created" if created else "reconfigured"
             details = {"action": "create" if created else "update", "settings": list(changed)}
             record("config", f"connector {name} is {verb}", connector=name, details=details, key=config_event_key(at))
         case ConnectorConfigRemoved(name, at):
@@ -35,11 +38,9 @@ def record_config_event(record: RecordEvent, event: object, snapshot: ClusterCon
             )
         case TargetStateChanged(name, at):
             wanted = snapshot.target_state(name)
-            text = "gone" if wanted is None else wanted.value
-            details = {"target_state": text}
-            record(
-                "state", f"connector {name} is wanted {text}", connector=name, details=details, key=config_event_key(at)
-            )
+            details = {"target_state": "gone" if wanted is None else wanted.value}
+            summary = f"connector {name}: {'deletion' if wanted is None else _REQUESTS[wanted]} requested"
+            record("state", summary, connector=name, details=details, key=config_event_key(at))
         case RestartRequested(name, include_tasks, only_failed, at):
             what = "connector and tasks" if include_tasks else "connector"
             which = ", of these what FAILED" if only_failed else ""

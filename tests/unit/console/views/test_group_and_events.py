@@ -6,7 +6,7 @@ import pytest
 
 from spark_connect_rt.console.views.events import event_filter, event_line, event_lines
 from spark_connect_rt.console.views.group import group_page, tasks_by_connector, time_line
-from spark_connect_rt.console.views.plugins import matching, plugin_lines, plugins_page
+from spark_connect_rt.console.views.plugins import connector_line, matching, plugin_lines, plugins_page
 from tests.support.management_stand_in import content
 
 HOUR_MS = 3_600_000
@@ -60,6 +60,36 @@ def test_an_event_of_tomorrow_is_shown_as_it_is() -> None:
     assert len(event_lines({"events": content.events()})) == 6
 
 
+@pytest.mark.parametrize(
+    ("kind", "summary", "icon", "tone"),
+    [
+        ("state", "lines task 0: task lines-0 is RUNNING", "ok", "ok"),
+        ("state", "connector lines is PAUSED", "idle", "idle"),
+        ("state", "connector lines is STOPPED", "stopped", "idle"),
+        ("logger", "root is DEBUG", "logger", "idle"),
+        ("config", "changed", "change", "idle"),
+        ("failure", "task 0 FAILED", "bad", "bad"),
+    ],
+)
+def test_an_event_has_the_icon_of_what_it_is_about(kind: str, summary: str, icon: str, tone: str) -> None:
+    line = event_line({"kind": kind, "summary": summary})
+    assert (line.icon, line.tone) == (icon, tone)
+
+
+@pytest.mark.parametrize(
+    ("task", "summary", "shown"),
+    [
+        (None, "connector lines: pause requested", "pause requested"),
+        (None, "connector lines is reconfigured", "reconfigured"),
+        (0, "task lines-0 is PAUSED", "PAUSED"),
+        (0, "task 0 FAILED: boom", "FAILED: boom"),
+        (None, "connector lines-2 is deleted", "connector lines-2 is deleted"),
+    ],
+)
+def test_a_line_names_its_connector_once(task: int | None, summary: str, shown: str) -> None:
+    assert event_line({"connector": "lines", "task": task, "summary": summary}).summary == shown
+
+
 def test_the_filter_of_events_keeps_only_what_it_knows() -> None:
     wanted = event_filter(["failure", "nonsense", "failure"], " orders ", "900")
     assert wanted.query(1_000_000) == {
@@ -95,3 +125,8 @@ def test_connectors_are_found_by_words() -> None:
     assert [one.short for one in matching(lines, "FILE sink", "")] == ["FileStreamSinkConnector"]
     assert matching(lines, "file sink", "source") == ()
     assert matching(lines, "json", "") == ()
+    assert [one.short for one in matching(lines, "writes", "")] == ["FileStreamSinkConnector"]
+    found = connector_line(lines, "FileStreamSink")
+    assert found
+    assert (found.kind, found.description) == ("sink", "Writes lines.")
+    assert connector_line(lines, "JsonConverter") is None

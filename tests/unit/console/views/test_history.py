@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.console.views.history import course, diff_lines, history_page, moves, time_ms
+from spark_connect_rt.console.views.history import (
+    HOUR_MS,
+    course,
+    diff_lines,
+    history_page,
+    moves,
+    suggested_ms,
+    time_ms,
+)
 from spark_connect_rt.console.views.preview import check_lines, preview_page
 from tests.support.management_stand_in import content
 
@@ -86,3 +94,15 @@ def test_problems_of_a_check_stand_first() -> None:
         {"lines": [{"ok": True, "what": "fine"}, {"level": "warning"}, {"level": "problem"}, {"ok": False}]}
     )
     assert [one.tone for one in lines] == ["bad", "bad", "warn", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("now_ms", "points", "suggested"),
+    [
+        (10 * HOUR_MS, [], 9 * HOUR_MS),
+        (10 * HOUR_MS, [2 * HOUR_MS], 9 * HOUR_MS),
+        (10 * HOUR_MS, [10 * HOUR_MS - 59_400, 10 * HOUR_MS - 120_900], 10 * HOUR_MS - 120_000),
+    ],
+)
+def test_the_time_to_go_back_to_is_within_the_history(now_ms: int, points: list[int], suggested: int) -> None:
+    assert suggested_ms(now_ms, {"points": [{"at_ms": at} for at in points]}) == suggested

@@ -35,7 +35,7 @@ JSON = st.recursive(
 def test_a_page_of_letters() -> None:
     page = letters_page({"topic": "q", "letters": content.letters(), "next": "c1"})
     first = page.letters[0]
-    assert (page.next, first.id, first.origin, first.replayed) == ("c1", "0-0", "lines-0@100", False)
+    assert (page.next, first.id, first.origin, first.replayed) == ("c1", "0/0", "lines-0@100", False)
     assert [one.value.kind for one in page.letters] == ["json", "text", "bytes", "json", "nothing"]
     assert page.letters[2].value.text == "de ad be ef"
     assert page.letters[2].value.error == "unknown magic byte 222"
@@ -84,7 +84,7 @@ def test_a_letter_edited_as_a_whole_becomes_a_patch() -> None:
     original, cut = editable(letter)
     assert cut == ()
     edited = original.replace('"ten"', "10")
-    body = replay_body("c", {"letter": ["0-0"], "edited": [edited], "original": [original], "target": ["sink"]})
+    body = replay_body("c", {"letter": ["0/0"], "edited": [edited], "original": [original], "target": ["sink"]})
     assert body == {
         "connector": "c",
         "target": "sink",
@@ -98,7 +98,7 @@ def test_what_is_shown_cut_is_not_there_to_be_edited() -> None:
     letter = {"key": {"text": "k"}, "value": part, "headers": [{"name": "h", "value": part}]}
     original, cut = editable(letter)
     assert (json.loads(original), cut) == ({"key": {"text": "k"}}, ("value", "headers"))
-    edit = {"letter": ["0-0"], "edited": [original.replace('"k"', '"l"')], "original": [original]}
+    edit = {"letter": ["0/0"], "edited": [original.replace('"k"', '"l"')], "original": [original]}
     assert replay_body("c", edit)["edit"]["patch"] == [{"op": "replace", "path": "/key/text", "value": "l"}]
 
 
@@ -125,14 +125,14 @@ def test_a_filter_and_its_edit_become_a_body() -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({}, "No letter is chosen"),
-        ({"letter": ["0-x"]}, "no place"),
+        ({}, "No letters are selected"),
+        ({"letter": ["0/x"]}, "is not the place"),
         ({"which": ["all"], "rate": ["fast"]}, "rate"),
         ({"which": ["all"], "rate": ["nan"]}, "rate"),
         ({"which": ["all"], "patch": ["{}"]}, "a list"),
         ({"which": ["all"], "patch": ["["]}, "JSON patch is not JSON"),
         ({"which": ["all"], "transforms": ["x"]}, "transformations is not JSON"),
-        ({"letter": ["0-0"], "edited": ["{"], "original": ["{}"]}, "edited letter is not JSON"),
+        ({"letter": ["0/0"], "edited": ["{"], "original": ["{}"]}, "edited letter is not JSON"),
     ],
 )
 def test_a_form_that_is_no_replay_says_what_to_change(fields: dict[str, list[str]], words: str) -> None:
@@ -148,12 +148,9 @@ def test_a_dry_run_shows_what_would_change() -> None:
     letter = {"key": None, "value": {"json": {"a": 1, "b": 2}}, "headers": []}
     after = letter | {"value": {"json": {"a": "1", "c": None}}}
     one = samples({"sample": [{"partition": 0, "offset": 4, "before": letter, "after": after, "to": "lines"}]})[0]
-    assert one.place == "0-4"
-    assert set(one.changes) == {
-        ("/value/json/a", "1", "1"),
-        ("/value/json/b", "2", ""),
-        ("/value/json/c", "", ""),
-    }
+    assert one.place == "0/4"
+    [(part, old, new)] = one.parts
+    assert (part, json.loads(old), json.loads(new)) == ("value", {"a": 1, "b": 2}, {"a": "1", "c": None})
     dropped, failed = samples({"sample": [{"before": letter, "after": None}, {"before": letter, "error": "no"}]})
     assert (dropped.dropped, failed.dropped, failed.error) == (True, False, "no")
 
@@ -168,3 +165,10 @@ def test_a_replay_that_failed_in_part_is_bad() -> None:
 
 def test_differences_of_nothing_are_none() -> None:
     assert differences({}, {}) == ()
+
+
+def test_a_text_that_becomes_json_is_one_change_of_the_value() -> None:
+    before = {"key": None, "value": {"text": "{broken", "error": "not JSON"}, "headers": [{"name": "h", "value": None}]}
+    after = {"key": None, "value": {"json": {"a": 1}}, "headers": []}
+    [sample] = samples({"sample": [{"before": before, "after": after}]})
+    assert sample.parts == (("value", "{broken", '{\n  "a": 1\n}'), ("headers", "h: null", "none"))

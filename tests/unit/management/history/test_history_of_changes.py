@@ -162,8 +162,8 @@ def test_events_of_changes_name_the_client_whichever_worker_served_it(group: His
     group.ok("DELETE", "/connectors/a", worker=follower)
     wanted = {
         "connector a is created": "127.0.0.1",
-        "connector a is configured again": "127.0.0.1",
-        "connector a is wanted STOPPED": "127.0.0.1",
+        "connector a is reconfigured": "127.0.0.1",
+        "connector a: stop requested": "127.0.0.1",
         "offsets of a are altered": "127.0.0.1",
         "logger org.x is at DEBUG on every worker": "127.0.0.1",
         "logger org.y is at DEBUG on this worker": "127.0.0.1",
@@ -173,6 +173,6 @@ def test_events_of_changes_name_the_client_whichever_worker_served_it(group: His
 
     def found() -> dict[str, str | None]:
         events = group.events("config", "state", "offsets", "logger")
-        return {one.summary: one.who for one in events if " is wanted " in one.summary or one.kind != "state"}
+        return {one.summary: one.who for one in events if " requested" in one.summary or one.kind != "state"}
 
     group.cluster.until(lambda: found() == wanted)
