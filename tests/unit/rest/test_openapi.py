@@ -165,6 +165,15 @@ def test_the_description_is_true(
         assert answer.status_code in (202, 204)
 
 
+def test_a_validation_for_a_form_is_javas_with_the_choices_of_each_setting(rest: Asked, herder: FakeHerder) -> None:
+    herder.answers[ValidateConfig] = plugin_infos("a", list(SOURCE), Findings(SOURCE.validate({"tasks.max": "x"})))
+    path, body = "/connector-plugins/a/config/validate", b'{"connector.class":"a"}'
+    java, ours = rest("PUT", path, body).json(), rest("PUT", f"/admin{path}", body).json()
+    choices = {setting["definition"]["name"]: setting.pop("choices") for setting in ours["configs"]}
+    assert ours == java
+    assert (choices["errors.tolerance"], choices["name"]) == (["none", "all"], [])
+
+
 def assert_described(document: dict[str, Any], declared: dict[str, Any], answer: httpx.Response) -> None:
     """The parsed body is what the description says of the response, and has none but the described fields."""
     schema = {**declared["content"]["application/json"]["schema"], "components": document["components"]}
