@@ -104,6 +104,14 @@ def test_without_network_it_says_so_and_the_next_try_goes_on_from_there(checkout
     assert os.lstat(python).st_mtime_ns == made_ns, "the half environment is used, not made a second time"
 
 
+def test_a_uv_that_does_not_work_is_replaced_by_the_one_that_pip_brings(checkout: Path, path: Path) -> None:
+    program(path, "python3", f'exec {sys.executable} "$@"')
+    program(path, "uv", "echo some odd failure >&2; exit 1")
+    done = environment(checkout, path, HTTPS_PROXY="http://127.0.0.1:9", HTTP_PROXY="http://127.0.0.1:9")
+    assert done.returncode == 29, done.stderr
+    assert "The package index cannot be reached" in done.stderr, "pip was asked"
+
+
 @pytest.mark.parametrize(
     ("printed", "words"),
     [

@@ -48,7 +48,8 @@ class Environment:
             except FailedError as error:
                 if failure_of(error.text).final:
                     raise
-                self._progress.phase("pip", "uv failed (see .venv/install.log): installing with pip instead, minutes")
+                why = f"uv failed (see {self._log.name} in {self.venv.name}): installing with pip, some minutes"
+                self._progress.phase("pip", why)
                 self._install_with_pip()
             if uv and uv[0] == str(self.python) and not complete:
                 self._forget_build(uv)
@@ -66,8 +67,12 @@ class Environment:
         found = shutil.which("uv")
         self._progress.phase("environment", f"new environment in {self.venv.name}, Python {version}")
         if found:
-            self._run([found, "venv", "--quiet", "--allow-existing", "--python", sys.executable, str(self.venv)])
-            return [found]
+            try:
+                self._run([found, "venv", "--quiet", "--allow-existing", "--python", sys.executable, str(self.venv)])
+                return [found]
+            except FailedError as error:
+                if failure_of(error.text).final:
+                    raise
         return [str(self.python), "-m", "uv"] if self._has("uv") or self._bring_uv() else []
 
     def _bring_uv(self) -> bool:
