@@ -74,7 +74,10 @@ PYTHON = {
 """Page -> the test that executes its Python blocks."""
 
 PROGRAMS = {
+    "source": "the shell's",
+    "spark-class": "Apache Spark's own tool",
     "alias": "the shell's",
+    "export": "the shell's",
     "kafka-configs.sh": "Apache Kafka's own tool",
     "mv": "the shell's",
     "pip": "installs from a package index",
@@ -176,9 +179,9 @@ def test_commands_exist(deps: HerderDependencies, block: Block) -> None:
 
 def words_of(line: str) -> list[str]:
     """Return the words of a command up to a pipe or a redirection; marks of optional parts are left out."""
-    if line.startswith(("connectrt", "./spark-submit.sh", "python")):
+    if line.removeprefix(".venv/bin/").startswith(("connectrt", "./spark-submit.sh", "python")):
         line = re.sub(r"(?<![{(])\[|\](?![})])|\s\|\s|\.\.\.", " ", line)
-    words = shlex.split(line, comments=True)
+    words = shlex.split(line.removeprefix(".venv/bin/"), comments=True)
     end = next((number for number, word in enumerate(words) if word in ("|", ">")), len(words))
     return words[:end]
 

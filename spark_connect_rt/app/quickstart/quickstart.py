@@ -208,7 +208,7 @@ def _with_worker(
             console.print(line, markup=False, highlight=False, soft_wrap=True)  # to be copied: no line breaks in it
         if keep:
             stop_asked(second_ends=False).wait()  # else the broker would be left behind
-        steps.say("stopping connectors, worker and Kafka (the first time Kafka takes some seconds longer)")
+        steps.say("stopping connectors, worker and Kafka")
         return 0 if outcome.agrees else EXIT_COUNTS_DISAGREE
     finally:
         worker.stop()
