@@ -190,8 +190,9 @@ def test_an_executor_killed_costs_what_the_table_says(flow: Clustered, times: Ti
     flow.check_killed(story, sources=2)
 
 
-def test_the_master_stopped_and_started_moves_no_task(flow: Clustered, times: Times) -> None:
-    readers = [flow.reader(number) for number in range(3)]
+def test_the_master_stopped_and_started_loses_no_slot(flow: Clustered, times: Times) -> None:
+    # Processes may change all the same: tasks that the killed executor had parted share one again after a minute.
+    before = len(flow.log.read_text(errors="replace"))
     story = FlowStory(flow, times, "the Master stopped and started")
     flow.cluster.master.stop()
     # At once: a Worker whose own next try, 5 to 15 s later, meets the recovery is told to kill its executors (Spark).
@@ -200,7 +201,7 @@ def test_the_master_stopped_and_started_moves_no_task(flow: Clustered, times: Ti
     flow.cluster.await_master()
     flow.cluster.await_workers(2)
     flow.await_flow(FLOW_S, "the Master is back")
-    assert [flow.reader(number) for number in range(3)] == readers
+    assert " was lost" not in flow.log.read_text(errors="replace")[before:]
     assert story.counted() == (0, 0, 0)
     flow.check()
 
