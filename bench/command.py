@@ -1,4 +1,4 @@
-"""What ``connectrt get connectors`` costs beside a bare Python that sends the same request with ``http.client``.
+"""What ``connectrt get connectors`` costs, next to a bare Python that sends the same request with ``http.client``.
 
 CPU seconds of the process as its parent counts them, user and system, in turns on the same server. The limit is what
 Python and one request cost; the target is at most four times that.
