@@ -22,7 +22,6 @@ from bench.report import Result, Run
 from bench.source import write_input
 from spark_connect_rt.api.data.schema import STRING
 from spark_connect_rt.api.records import SinkBatch, SourceBatch
-from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.connectors.files.file_stream_sink import FileStreamSinkTask
 from spark_connect_rt.connectors.files.file_stream_source import CHUNK_BYTES, complete_end, split_lines
 from spark_connect_rt.kafka.reading.fetched_rows import fetched_rows
@@ -31,6 +30,7 @@ from spark_connect_rt.kafka.records.record_batch_columns import Compression, rec
 from spark_connect_rt.kafka.records.record_batches import whole_batches
 from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline
 from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
+from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.frames import decode_records, encode_records
 

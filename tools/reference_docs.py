@@ -15,7 +15,6 @@ from typing import Any
 from spark_connect_rt.api.converter import CONVERTER_TYPE
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.app.exit_codes import EXIT_CODES
-from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.config import validators
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Password, text_of
 from spark_connect_rt.config.connectors import connector_config
@@ -36,6 +35,7 @@ from spark_connect_rt.config.worker.standalone_config import STANDALONE
 from spark_connect_rt.config.worker.storage_config import STORAGE
 from spark_connect_rt.management.event_memory import BYTES_PER_KIND, EVENTS_PER_KIND
 from spark_connect_rt.mirror.maker_config import MAKER
+from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.plugins.plugin_desc import PluginDesc
 from spark_connect_rt.ports.management.events import KINDS
 from spark_connect_rt.ports.management.log_lines import BURST, LINES_A_SECOND

@@ -73,7 +73,7 @@ class KafkaExecutorClients:
 
     def name_of(self, plugin: type[Any]) -> str:
         """Return a plug-in's name as REST shows it."""
-        from spark_connect_rt.app.plugin_scan import BUNDLED
+        from spark_connect_rt.plugins.bundled_plugins import BUNDLED
 
         target = f"{plugin.__module__}:{plugin.__qualname__}"
         return next((one.java_class for one in BUNDLED if one.target == target), public_name(plugin))

@@ -15,7 +15,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_connect_rt.app.plugin_scan import BUNDLED
 from spark_connect_rt.config.config_def import Type, parse_value
 from spark_connect_rt.config.worker.distributed_config import parse_distributed
 from spark_connect_rt.config.worker.own_settings import PluginSettings
@@ -23,6 +22,7 @@ from spark_connect_rt.config.worker.plugin_install import PluginInstallSettings
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.embedded.cache import cache_directory
+from spark_connect_rt.plugins.bundled_plugins import BUNDLED
 from spark_connect_rt.plugins.discovery import Discovered, discover
 from spark_connect_rt.plugins.isolation import forget_missing, look_when_missing, make_importable
 from spark_connect_rt.plugins.locations import find_locations

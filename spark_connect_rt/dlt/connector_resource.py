@@ -13,10 +13,10 @@ from typing import Any
 
 from spark_connect_rt.api.connector import ConnectorContext, SourceConnector
 from spark_connect_rt.api.task import NoPluginMetrics, OwnWrites, PluginMetrics, SourceTask
-from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.dlt.dlt_items import DELETED, Item, items_of
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, RetriableError
 from spark_connect_rt.optional_package import optional_module
+from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 
 OFFSETS = "offsets"
 State = MutableMapping[str, Any]

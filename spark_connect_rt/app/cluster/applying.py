@@ -148,9 +148,9 @@ def refuse_invalid(session: Session, config: Mapping[str, str]) -> None:
     Raises BadConfigError with every problem.
     """
     # Imported when needed: other commands start faster without them.
-    from spark_connect_rt.app.plugin_scan import BUNDLED
     from spark_connect_rt.errors import BadConfigError
     from spark_connect_rt.planning.unread_settings import unread_settings
+    from spark_connect_rt.plugins.bundled_plugins import BUNDLED
 
     plugin = config.get("connector.class")
     if not plugin:

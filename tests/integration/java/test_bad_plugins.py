@@ -20,12 +20,12 @@ import pytest
 
 from spark_connect_rt.app.cluster.session import Surroundings
 from spark_connect_rt.app.plugin_report import plugin_report
-from spark_connect_rt.app.plugin_scan import BUNDLED
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.java_host import plugin_answers, slot_hosts
 from spark_connect_rt.java_host.driver_host import Limits
 from spark_connect_rt.java_host.driver_jvm import JvmSettings, driver_host
 from spark_connect_rt.java_host.plugin_answers import DriverAnswers
+from spark_connect_rt.plugins.bundled_plugins import BUNDLED
 from spark_connect_rt.plugins.discovery import discover
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.protocol.config_records import commit_key

@@ -10,9 +10,9 @@ from typing import Any
 from spark_connect_rt.api.data.schema import INT64, STRING, struct_of
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SourceRecord
-from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.java_host.stages.transformations import JavaTransformation
 from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
+from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.ports.java_code import JavaCode
 from tests.support.java_plugins import DEBEZIUM_POSTGRES, plugin_folder
 

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.api.transformation import Transformation
-from spark_connect_rt.app.plugin_scan import BUNDLED
 from spark_connect_rt.config.worker.worker_config import FlushSettings
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.java_host.sink_calls import SinkCalls
 from spark_connect_rt.java_host.slot_hosts import slot_hosts
 from spark_connect_rt.java_host.wire import ToJava
 from spark_connect_rt.planning.slot_losses import LossLimits
+from spark_connect_rt.plugins.bundled_plugins import BUNDLED
 from spark_connect_rt.ports.java_code import JavaCode
 from spark_connect_rt.ports.sink_group import GroupGeneration
 from spark_connect_rt.ports.task_runner import (

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import BadRequestError, ForbiddenError, NotFoundError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
@@ -17,6 +16,7 @@ from spark_connect_rt.management.letters.desk import LetterDesk
 from spark_connect_rt.management.letters.letter_forms import LetterForms
 from spark_connect_rt.management.letters.letter_topics import LetterTopics
 from spark_connect_rt.management.letters.queues import QUEUE, Queues
+from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.ports.hidden_values import forget, remember
 from spark_connect_rt.ports.management.dead_letters import LetterPage, LetterQuery
 from tests.integration.kafka.dead_letter_worker import Views

@@ -10,11 +10,11 @@ import httpx
 import pytest
 
 from spark_connect_rt.app.cluster.session import Surroundings
-from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.app.rest_api import RestApi
 from spark_connect_rt.app.rest_tls import client_tls
 from spark_connect_rt.embedded.kafka import free_ports
 from spark_connect_rt.errors import BadConfigError, NotLeaderError, RetriableError, StartupError
+from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.ports.herder_requests import DeleteConnector
 from spark_connect_rt.rest.peer_client import HttpPeerClient
 from spark_connect_rt.testing.worker_settings import worker_settings

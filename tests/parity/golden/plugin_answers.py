@@ -11,7 +11,7 @@ from urllib.parse import quote
 import orjson
 from starlette.types import ASGIApp
 
-from spark_connect_rt.app.plugin_scan import BUNDLED
+from spark_connect_rt.plugins.bundled_plugins import BUNDLED
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.rest.app import create_app
 from spark_connect_rt.runtime.herder.herder import DistributedHerder

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp
 
-from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.config.config_def import ConfigKey, parse_value, text_of
+from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.plugins.registry import SINK, SOURCE
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from tests.parity.conversation import Ask

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import chain
 from pathlib import Path
 
-from spark_connect_rt.app.plugin_scan import BUNDLED
+from spark_connect_rt.plugins.bundled_plugins import BUNDLED
 
 ROOT = Path(__file__).parents[3]
 ON_THE_REAL_THING = ("integration/", "e2e/", "parity/live/", "programs/")

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.api.connector import SourceConnector
-from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.connectors import record_times
 from spark_connect_rt.connectors.files.delimited_file_source import DelimitedFileSourceConnector
 from spark_connect_rt.connectors.files.directory_source import DirectorySourceConnector
 from spark_connect_rt.connectors.files.file_stream_source import FileStreamSourceConnector
+from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.plugins.registry import SOURCE, load_class
 from spark_connect_rt.testing.connector_harness import SourceHarness
 

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructType
 
 from pyspark_connectrt import DefaultSource
-from spark_connect_rt.app.plugin_scan import bundled_plugins
+from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.spark.datasource.read_options import COLUMNS
 from spark_connect_rt.spark.datasource.row_writer import write_plan
 from spark_connect_rt.spark.datasource.sink_write import SinkPlan, SinkWrite

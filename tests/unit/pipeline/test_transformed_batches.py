@@ -11,10 +11,10 @@ import pytest
 from spark_connect_rt.api.data.schema import FLOAT64, INT64, OPTIONAL_STRING, Schema, struct_of
 from spark_connect_rt.api.records import B, R, SourceBatch, SourceRecord, altered
 from spark_connect_rt.api.transformation import Transformation
-from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.pipeline.columns import HEADERS_TYPE
 from spark_connect_rt.pipeline.source_pipeline import SourcePipeline, rows_of_piece
+from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 
 ROW = struct_of({"id": INT64, "name": OPTIONAL_STRING, "price": FLOAT64})
 VALUES = pa.array(

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from spark_connect_rt.api.plugin_modules import public_module, versioned
-from spark_connect_rt.app.plugin_scan import BUNDLED
 from spark_connect_rt.errors import NotFoundError
+from spark_connect_rt.plugins.bundled_plugins import BUNDLED
 from spark_connect_rt.plugins.discovery import discover
 from spark_connect_rt.plugins.registry import Plugins
 from tests.unit.plugins.plugin_folders import (

@@ -9,9 +9,9 @@ import threading
 import pytest
 
 from spark_connect_rt.api.predicate import Predicate
-from spark_connect_rt.app.plugin_scan import BUNDLED, bundled_plugins
 from spark_connect_rt.app.worker_plugins import plugins_in, plugins_of
 from spark_connect_rt.errors import NotFoundError
+from spark_connect_rt.plugins.bundled_plugins import BUNDLED, bundled_plugins
 from spark_connect_rt.plugins.discovery import Discovered
 from spark_connect_rt.plugins.plugin_desc import IN_REST, PluginDesc
 from spark_connect_rt.plugins.registry import TYPES, Plugins, bundled, kind_of
@@ -124,7 +124,8 @@ def test_the_list_is_sinks_then_sources_by_name() -> None:
 
 def test_listing_imports_no_plugin() -> None:
     code = (
-        "import sys; from spark_connect_rt.app.plugin_scan import bundled_plugins; bundled_plugins().list(False); "
+        "import sys; from spark_connect_rt.plugins.bundled_plugins import bundled_plugins; "
+        "bundled_plugins().list(False); "
         "assert not [m for m in sys.modules if '.connectors.' in m or '.converters.' in m]"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.api.config_provider import ConfigProvider
-from spark_connect_rt.app.plugin_scan import BUNDLED
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.errors import BadRequestError, ConnectError
+from spark_connect_rt.plugins.bundled_plugins import BUNDLED
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.ports import hidden_values
 from spark_connect_rt.ports.herder_requests import CreateConnector

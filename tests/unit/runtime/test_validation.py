@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.api.override_policy import ConnectorClientConfigOverridePolicy
-from spark_connect_rt.app.plugin_scan import BUNDLED
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import BadConfigError, BadRequestError
 from spark_connect_rt.planning.config_infos import ConfigInfos
+from spark_connect_rt.plugins.bundled_plugins import BUNDLED
 from spark_connect_rt.plugins.plugin_desc import SOURCE, bundled
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies

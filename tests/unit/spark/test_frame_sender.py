@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.errors import ConnectError, DataError
+from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.executor.frame_sender import FrameJob, send_rows
