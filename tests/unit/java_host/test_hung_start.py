@@ -12,7 +12,7 @@ import pytest
 from spark_connect_rt.java_host import process
 from spark_connect_rt.java_host.process import JavaHostGoneError, JavaProcess
 from spark_connect_rt.java_host.wire import ToJava
-from spark_connect_rt.ports.java_log_levels import JAVA_LOG_LEVELS
+from spark_connect_rt.ports.java_log_levels import JavaLogLevels
 
 HANGS = "import socket, sys, time; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); time.sleep(60)"
 
@@ -30,22 +30,23 @@ def test_a_host_that_connects_and_is_never_ready_is_killed(monkeypatch: pytest.M
 
 def test_a_level_that_is_set_while_a_host_starts_reaches_it(monkeypatch: pytest.MonkeyPatch) -> None:
     sent = list[tuple[ToJava, Any]]()
+    levels = JavaLogLevels()  # those of the process may hold what another test has set
 
     def send(self: JavaProcess, kind: ToJava, host: int, head: Any = None, data: object = ()) -> None:
         sent.append((kind, head))
 
     def greet(self: JavaProcess, hello: Any, until_s: float) -> None:
         assert hello["loggers"] == {"org.before": "WARN"}
-        JAVA_LOG_LEVELS.set("org.meanwhile", "DEBUG")
+        levels.set("org.meanwhile", "DEBUG")
 
     monkeypatch.setattr(JavaProcess, "send", send)
     monkeypatch.setattr(JavaProcess, "_greet", greet)
-    JAVA_LOG_LEVELS.set("org.before", "WARN")
+    monkeypatch.setattr(process, "JAVA_LOG_LEVELS", levels)
+    levels.set("org.before", "WARN")
     host = JavaProcess(lambda path: [sys.executable, "-c", HANGS, str(path)], {}, lambda _: None, lambda _: None)
     try:
         assert sent == [(ToJava.LEVELS, {"org.before": "WARN", "org.meanwhile": "DEBUG"})]
-        JAVA_LOG_LEVELS.set("org.later", "INFO")
+        levels.set("org.later", "INFO")
         assert sent[1][1]["org.later"] == "INFO"
     finally:
-        JAVA_LOG_LEVELS.replace({})
         host.close(0.1)
