@@ -15,6 +15,7 @@ from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.embedded.maven import KAFKA_VERSION
 from spark_connect_rt.mirror import named_class
 from spark_connect_rt.ports import hidden_values
+from spark_connect_rt.ports.java_log_levels import JAVA_LOG_LEVELS
 from tests.support.java_test_plugins import java_plugin_path
 
 MOST_FILES = 700  # py4j waits by select(2): above 1023 it hears the JVM's calls no more, and streams hang
@@ -46,11 +47,12 @@ def _encodable(data: Any) -> Any:
 
 @pytest.fixture(scope="module", autouse=True)
 def _as_it_was() -> Iterator[None]:
-    """A worker that a module ran in this process has set what may be imported and hidden, and the root logger."""
+    """A worker in this process sets what may be imported, the hidden values and the levels of loggers: undo that."""
     level = logging.getLogger().level
     yield
     named_class.import_only(lambda name, module: True)
     hidden_values.forget()
+    JAVA_LOG_LEVELS.replace({})
     logging.getLogger().setLevel(level)
 
 

@@ -85,9 +85,10 @@ class ThreadSlice:
             differences = self._totals.differences(written)
             if differences and not self._aborted:
                 self._error = "; ".join(differences)
-        except Exception as error:  # a bug of the engine's: tests should see it
-            self._error = f"{type(error).__name__}: {error}"
-            raise
+        except Exception as error:
+            if not self._aborted:  # a bug of the engine's: tests should see it
+                self._error = f"{type(error).__name__}: {error}"
+                raise  # else a half that was cut off in the middle, whose reason is why it was aborted
         finally:
             if not self._ending and self._error is None:
                 self._error = "the slice ended unasked"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spark_connect_rt.errors import ConnectError, DataError, RetriableError
+from spark_connect_rt.errors import ConnectError, DataError, RetriableError, ShuttingDownError
 from spark_connect_rt.planning.slot_losses import LossLimits
 from spark_connect_rt.planning.slot_packing import Isolation, PackingLimits
 from spark_connect_rt.ports.java_code import JavaCode
@@ -28,13 +29,15 @@ from spark_connect_rt.ports.task_runner import (
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.driver.model import EngineSettings, Run
 from spark_connect_rt.spark.driver.reports import calm_tasks, remember_moved
+from spark_connect_rt.spark.driver.slices import SliceConnected, SliceGone, SliceMessage
 from spark_connect_rt.spark.executor.control_wire import MessageSplitter, encode_message
 from spark_connect_rt.spark.executor.hosting import load_class
 from spark_connect_rt.spark.executor.plugin_metrics import MeteredPluginMetrics
 from spark_connect_rt.spark.executor.sources.source_host import SourceHost
 from spark_connect_rt.spark.executor.task_meter import TaskMeter
-from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
-from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
+from spark_connect_rt.spark.executor.writer_side import WriterSide
+from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics, wait_until
+from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner, ThreadSlice
 from tests.contract.task_runner_contract import TaskRunnerContract, Worker
 from tests.contract.task_samples import CountingSource
 
@@ -199,6 +202,23 @@ def test_losses_without_progress_fail_the_task(tmp_path: Path) -> None:
     worker.runner.close(2_000)
 
 
+def test_an_aborted_slice_reports_why_even_if_a_half_of_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = threading.Event()
+
+    def cut_off(self: WriterSide, rows: Iterator[Any]) -> Any:
+        begun.set()
+        wait_until(lambda: self._lanes.abandoned)
+        raise ShuttingDownError("the slice is over; nothing begins")
+
+    monkeypatch.setattr(WriterSide, "run", cut_off)
+    events: list[Any] = []
+    lost = ThreadSlice(1, MemoryExecutorClients(), events.append)
+    assert begun.wait(10)
+    lost.abort("executor 3 lost")
+    lost.join(10)
+    assert events == [SliceConnected(1), SliceGone(1, "executor 3 lost")]
+
+
 def test_reports_of_a_lost_slice_are_refused(tmp_path: Path) -> None:
     worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
     launch = worker.start("a", count="3")
@@ -210,8 +230,6 @@ def test_reports_of_a_lost_slice_are_refused(tmp_path: Path) -> None:
     worker.until(lambda: len(worker.runner.launcher.slices) == 2)  # type: ignore[attr-defined]
     before = len(worker.events)
     zombie = {"op": "durable", "host": 1, "n": 99, "bytes": 1, "skipped": 0, "topics": [], "rows": 1}
-    from spark_connect_rt.spark.driver.slices import SliceMessage
-
     old._on_event(SliceMessage(old.slice_id, zombie))
     worker.end(launch)
     assert not [b for b in worker.of(launch, BatchDurable) if b.records == 99]
