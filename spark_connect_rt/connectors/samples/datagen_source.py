@@ -20,7 +20,7 @@ from spark_connect_rt.config.validators import AtLeast, non_empty
 from spark_connect_rt.connectors.record_times import timed
 from spark_connect_rt.connectors.samples.datagen_values import parse_fields, row_schema, rows
 from spark_connect_rt.connectors.samples.numbered_source import wall_clock_ms
-from spark_connect_rt.connectors.samples.pacing import LONGEST_WAIT_MS, records_allowed, wait_for_handover_ms
+from spark_connect_rt.connectors.samples.pacing import HANDOVER_MS, records_allowed, wait_for_handover_ms
 from spark_connect_rt.errors import ConnectError
 
 TASK, NEXT, TASK_SETTING = "task", "n", "datagen.task"
@@ -129,11 +129,11 @@ class DatagenSourceTask(SourceTask):
         self._batch: int = values["datagen.batch.records"]
         (stored,) = self.context.offset_reader.offsets([{TASK: self._task}])
         self._next = int((stored or {}).get(NEXT, 0))
-        self._sent, self._handed_ms, self._began_ms = 0, -LONGEST_WAIT_MS, self.clock()
+        self._sent, self._handed_ms, self._began_ms = 0, -HANDOVER_MS, self.clock()
 
     @timed
     def poll(self) -> Sequence[SourceBatch] | None:
-        """Return the records that are due, None when there are none. Handovers are up to 100 ms apart."""
+        """Return the records that are due, None when there are none. Handovers are up to 500 ms apart."""
         elapsed_ms = self.clock() - self._began_ms
         room = self._room()
         if room <= 0 or self._wait_ms(elapsed_ms, room) > 0:
@@ -154,7 +154,7 @@ class DatagenSourceTask(SourceTask):
     def idle_wait_ms(self) -> int:
         """Return when records are handed over next, in ms."""
         room = self._room()
-        return 100 if room <= 0 else max(1, self._wait_ms(self.clock() - self._began_ms, room))
+        return HANDOVER_MS if room <= 0 else max(1, self._wait_ms(self.clock() - self._began_ms, room))
 
     def _room(self) -> int:
         """Return how many records the next poll may return."""
