@@ -108,9 +108,7 @@ WANTED: dict[str, Wanted] = {
             "sink class alone": {"file": (f"{_FILE}nobody reads an executor's standard output",)},
         },
     ),
-    **_validations(
-        "Null values", {"source: no topic": {"topic": _NULL}, "source: no file": {"file": _NULL}}
-    ),
+    **_validations("Null values", {"source: no topic": {"topic": _NULL}, "source: no file": {"file": _NULL}}),
     **_validations(
         "Limits of error settings",
         {
