@@ -18,58 +18,72 @@ _COLUMNS, _ROWS, _SPARK = "columns", "record by record", "Spark's batches"
 _SOURCES = {
     "FileStreamSourceConnector": (_COLUMNS, ""),
     "DelimitedFileSourceConnector": (_COLUMNS, ""),
-    "DirectorySourceConnector": (_COLUMNS, "Parquet with maps: record by record, as maps have no column form"),
+    "DirectorySourceConnector": (_COLUMNS, "Parquet with maps goes record by record, because maps have no column form"),
     "KafkaSourceConnector": (_COLUMNS, ""),
     "MirrorSourceConnector": (_COLUMNS, ""),
     "SparkFormatSourceConnector": (_SPARK, ""),
     "DatagenSourceConnector": (_COLUMNS, ""),
-    "SqlSourceConnector": (_COLUMNS, "by ADBC; without its driver, rows of the database's own driver are made columns"),
-    "SingerSourceConnector": (_COLUMNS, "deletions, and streams without a schema, record by record"),
-    "AirbyteSourceConnector": (_COLUMNS, "deletions, and streams without a schema, record by record"),
-    "DltSourceConnector": (_COLUMNS, "rows that fit no column are records of their own"),
-    "LakeflowSourceConnector": (_COLUMNS, "rows that fit no column are records of their own"),
-    "HttpSourceConnector": (_ROWS, "a page of an answer has some hundred records; the request costs more than they"),
+    "SqlSourceConnector": (
+        _COLUMNS,
+        "with ADBC. Without its driver, rows of the database's driver are made into columns.",
+    ),
+    "SingerSourceConnector": (_COLUMNS, "deletions and streams without a schema go record by record"),
+    "AirbyteSourceConnector": (_COLUMNS, "deletions and streams without a schema go record by record"),
+    "DltSourceConnector": (_COLUMNS, "a row that fits no column becomes a separate record"),
+    "LakeflowSourceConnector": (_COLUMNS, "a row that fits no column becomes a separate record"),
+    "HttpSourceConnector": (_ROWS, "an answer has some hundred records, and the request costs more than they do"),
     "MirrorHeartbeatConnector": (_ROWS, "one record a second"),
-    "MirrorCheckpointConnector": (_ROWS, "one record a group and partition, a minute"),
+    "MirrorCheckpointConnector": (_ROWS, "one record for each group and partition a minute"),
     "VerifiableSourceConnector": (_ROWS, "for tests, as Kafka's own"),
     "SchemaSourceConnector": (_ROWS, "for tests, as Kafka's own"),
-    "MockSourceConnector": (_ROWS, "for tests, as Kafka's own: it makes none"),
+    "MockSourceConnector": (_ROWS, "for tests, as Kafka's own. It makes no records."),
 }
 _SINKS = {
-    "HttpSinkConnector": "a request for each record, or a body of some; the request costs more than they",
+    "HttpSinkConnector": "a request carries one or some records, and costs more than they do",
     "VerifiableSinkConnector": "for tests, as Kafka's own",
     "MockSinkConnector": "for tests, as Kafka's own",
 }
 _CONVERTERS: dict[tuple[str, str], str] = {}  # all have both
 _TRANSFORMATIONS: dict[str, str] = {}  # all have
-_CONDITIONS = """
-## When columns go record by record all the same
-
-The result is the same either way; only CPU differs. A batch goes record by record when
-
-- any part on its way has no column form: the connector, a transformation of the chain, a converter;
-- headers are for a sink that reads them: columns have those that were consumed, by ByteArrayConverter, for KafkaSink,
-  and never those that a transformation added; or a plug-in of your own does not say `takes_headers`;
-- a predicate holds for some records of it only, and the transformation is another one than Filter;
-- a value has no column form: maps, arrays and structs in structs where a converter or sink takes flat ones only,
-  JSON of which each record has other fields, unions of Avro and of JSON Schema (oneOf) of more than null and one type;
-- fewer than 16 Avro payloads are read at once, or payloads with a registry's id name several schemas;
-- JsonSchemaConverter holds each value against its schema (`json.fail.invalid.schema`), or reads decimals as numbers;
-- Protobuf has a field that is a message (times and decimals are), an enum, a list, a map or a union: flat messages go
-  by columns, though Google's library makes and reads each of them by itself;
-- something in it failed: record by record finds the one to blame, for `errors.tolerance` and the dead letter queue;
-- the task asks for a delivery report of each record (`commit_record` with metadata), or a producer or consumer
-  setting is one that only librdkafka knows: the log names it.
-
-What a record costs either way: `./bench.sh convert`.
-"""
+_CASES = (
+    ("A part without a column form", "the connector, a transformation of the chain or a converter"),
+    (
+        "Headers, for a sink that reads them",
+        "columns keep only headers that were consumed, by ByteArrayConverter, for KafkaSink, and none that a "
+        "transformation added. The same if your own plug-in does not declare `takes_headers`.",
+    ),
+    ("A predicate that holds for some records only", "unless the transformation is Filter"),
+    (
+        "A value without a column form",
+        "maps, arrays and structs in structs where the converter or sink takes flat ones only, JSON whose records have "
+        "different fields, unions (Avro, JSON Schema) of more than null and one type",
+    ),
+    ("Few Avro payloads", "fewer than 16 at once, or payloads with several schema ids"),
+    ("JsonSchemaConverter that validates", "`json.fail.invalid.schema`, or decimals that are read as numbers"),
+    (
+        "Protobuf with nested types",
+        "messages (except times and decimals), enums, lists, maps, unions. Flat messages go by columns, although "
+        "Google's library handles each of them.",
+    ),
+    ("A failure", "the bad record is searched, for `errors.tolerance` and the dead letter queue"),
+    ("A client setting that only librdkafka knows", "of a producer or consumer. The log names it."),
+    ("`commit_record` in an exactly-once source", "it needs a delivery report for each record"),
+)
+_CONDITIONS = "\n".join((
+    "\n## When a batch goes record by record all the same\n",
+    "The result is equal either way, only the CPU cost differs.",
+    "A batch goes record by record in these cases:\n",
+    "| Cause | Details |\n|---|---|",
+    *(f"| {cause} | {details} |" for cause, details in _CASES),
+    "\n`./bench.sh convert` measures what a record costs either way.\n",
+))  # fmt: skip
 
 
 def columns_page(made_by: str) -> str:
     """Return the page."""
     return "\n".join((
         f"# Columns or records\n\n{made_by}\n",
-        "Which bundled plug-ins take and give whole columns of Arrow, and which go record by record, and why.\n",
+        "This page lists which bundled plug-ins process whole Arrow columns, and which work record by record.\n",
         f"## Sources\n\n{_table(_sources())}",
         f"## Sinks\n\n{_table(_sinks())}",
         f"## Converters\n\n{_table(_converters(), 'Converter', 'Written', 'Read', 'Why')}",

@@ -127,8 +127,9 @@ def worker_settings() -> str:
     """Return the page of everything a distributed worker's file may hold."""
     parts = [
         f"# Worker settings\n\n{_MADE_BY}\n\n"
-        "What the properties file of a distributed worker may hold. Names, defaults and meaning are Kafka Connect's,\n"
-        "so a Java worker's file works here. Every wrong setting is reported at once; an unknown one is a warning.\n"
+        "The settings of a distributed worker's properties file.\n"
+        "Names, defaults and meanings are Kafka Connect's, so a Java worker's file works here.\n"
+        "A worker reports all invalid settings at once, and warns about unknown ones.\n"
     ]
     parts += [f"## {title}\n\n{settings_table(definition)}" for title, definition in _WORKER_SECTIONS]
     return "\n".join([*parts, "## Names by prefix\n\n" + _prefix_table(_WORKER_PREFIXES)])
@@ -138,9 +139,9 @@ def standalone_settings() -> str:
     """Return the page of what a standalone worker's file may hold."""
     parts = [
         f"# Settings of a standalone worker\n\n{_MADE_BY}\n\n"
-        "What the properties file of a worker without a group may hold. Names, defaults and meaning are Kafka\n"
-        "Connect's, so a Java worker's file works here. Names by prefix are those of a\n"
-        "[distributed worker](worker_settings.md), but for the `*.storage.*` of topics.\n",
+        "The settings of the properties file of a worker without a group.\n"
+        "Names, defaults and meanings are Kafka Connect's, so a Java worker's file works here.\n"
+        "Names by prefix are those of a [distributed worker](worker_settings.md), but the `*.storage.*` of topics.\n",
         f"## Offsets\n\n{settings_table(standalone_config.OWN)}",
     ]
     shared = [(title, keys) for title, keys in _WORKER_SECTIONS if all(name in STANDALONE for name in keys.names())]
@@ -168,9 +169,9 @@ def transformations() -> str:
     """Return the page of the bundled transformations, predicates and converters with their settings."""
     parts = [
         f"# Transformations, predicates, converters\n\n{_MADE_BY}\n\n"
-        "The bundled ones, by Java's class names. `$Key` and `$Value` work on either side of a record, with the same\n"
-        "settings. A transformation with a column form takes a whole Arrow batch of a source at once where that gives\n"
-        "exactly what its rows would.\n"
+        "The bundled plug-ins, with Java's class names.\n"
+        "`$Key` and `$Value` work on the key or the value of a record, with the same settings.\n"
+        "A transformation with a column form processes a whole Arrow batch of a source at once, with the same result.\n"
     ]
     plugins = bundled_plugins()
     for kind in ("transformation", "predicate", "converter"):
@@ -194,9 +195,9 @@ def mirror_maker_settings() -> str:
     """Return the page of what a dedicated MirrorMaker's file may hold."""
     return (
         f"# Settings of a dedicated MirrorMaker\n\n{_MADE_BY}\n\n"
-        "What connect-mirror-maker.properties may hold: Kafka's file works here. `A` and `B` stand for aliases.\n"
-        "The connectors' own settings are on [their page](connector_settings.md), the workers' on\n"
-        "[theirs](worker_settings.md).\n\n"
+        "The settings of `connect-mirror-maker.properties`. Kafka's file works here.\n"
+        "`A` and `B` stand for aliases of clusters.\n"
+        "See also the settings of the [connectors](connector_settings.md) and of the [workers](worker_settings.md).\n\n"
         f"{settings_table(MAKER)}\n## Names by prefix\n\n{_prefix_table(_MIRROR_PREFIXES)}"
     )
 
@@ -215,49 +216,60 @@ def metrics() -> str:
     ]
     return (
         f"# Metrics\n\n{_MADE_BY}\n\n"
-        "`GET /admin/metrics` of each worker answers them as Prometheus reads them: those of the connectors and tasks\n"
-        "that run there. Names are Kafka Connect's, in the form that common rules of the JMX exporter give them.\n"
-        "Averages, the greatest and rates are over `metrics.sample.window.ms` times `metrics.num.samples`; a state or\n"
-        "a name is a label, with the value 1. Only what was counted is said: a task that never polled has no poll\n"
-        "time. Executors tell about once a second. What a task or a connector counts itself (`context.metrics`,\n"
-        "KIP-877) is here, too: `kafka_connect_plugins_NAME_count` and so on, its task's tags before its own.\n\n"
+        "`GET /admin/metrics` of a worker returns the metrics of its connectors and tasks in Prometheus format.\n"
+        "The names are Kafka Connect's, in the form that common rules of the JMX exporter give them.\n\n"
+        "Averages, maxima and rates cover `metrics.sample.window.ms` times `metrics.num.samples`.\n"
+        "A state or a name is a label, with the value 1.\n"
+        "A metric appears when it was counted once: a task that never polled has no poll time.\n"
+        "Executors report once a second.\n\n"
+        "Metrics that a task or a connector defines (`context.metrics`, KIP-877) appear as\n"
+        "`kafka_connect_plugins_NAME_count` and so on, with the task's labels first.\n\n"
         "| Metric | Labels | Meaning |\n|---|---|---|\n" + "\n".join(rows) + "\n\n"
-        "Which of Java's are not here, and why: [limits.md](../explanation/limits.md).\n"
+        "[Known limits](../explanation/limits.md#history-and-metrics) lists the missing metrics of Java.\n"
     )
 
 
 def events() -> str:
-    """Return the page of the group's own story."""
+    """Return the page of the group's events and of the log lines of tasks."""
     rows = "\n".join(f"| `{kind}` | {_cell(meaning)} |" for kind, meaning in KINDS.items())
     return (
         f"# Events\n\n{_MADE_BY}\n\n"
-        "`GET /admin/events` of any worker answers the story of the whole group, newest first; `kind=a,b`,\n"
-        "`connector=`, `since_ms=` and `limit=` choose. `GET /admin/events/stream` sends server-sent events\n"
-        "as they happen, and goes on behind `Last-Event-ID`, at another worker too. None is missed while it\n"
-        "is kept; one that happened on another worker in the seconds before may come again, under the same\n"
-        "id.\n\n"
+        "`GET /admin/events` of any worker returns the events of the whole group, newest first.\n"
+        "The parameters `kind=a,b`, `connector=`, `since_ms=` and `limit=` select some of them.\n\n"
+        "`GET /admin/events/stream` sends server-sent events as they happen.\n"
+        "It continues after `Last-Event-ID`, also at another worker.\n"
+        "No event is missed while it is kept.\n"
+        "A recent event of another worker may be sent twice, under the same id.\n\n"
         "| Kind | What happened |\n|---|---|\n" + rows + "\n\n"
-        "`who`, of kinds `config`, `state`, `offsets` and `logger`: the client that asked, as in the history; null\n"
-        "where another tool wrote the topic, and where `connectrt.history.changes.max` is 0.\n\n"
-        f"Each worker keeps its last {EVENTS_PER_KIND:,} events of each kind, {BYTES_PER_KIND // 1024:,} KiB\n"
-        "at most, in memory. The leader reads those of all workers every ten seconds, so what a worker saw\n"
-        "outlives it. Workers that did not answer in time stand under `unanswered`. What a Java worker saw is\n"
-        "not in it; what the group saw of it is.\n\n"
-        "The `details` of a rebalance: `generation`, `leader`, `took_ms` (of the slowest worker, from the\n"
-        "first word of it to the adopted assignment), `members`, `joined`, `left` (null: the leader had led\n"
-        "no round before), `moved` (`connector`, `task`, `from`, `to`), `released` (given up, assigned in a\n"
-        "later generation), `workers`.\n\n"
+        "The kinds `config`, `state`, `offsets` and `logger` have a field `who`: the client that made the request,\n"
+        "as in the history. It is null if another tool wrote the topic, or if `connectrt.history.changes.max` is 0.\n\n"
+        f"Each worker keeps its last {EVENTS_PER_KIND:,} events of each kind in memory, at most\n"
+        f"{BYTES_PER_KIND // 1024:,} KiB.\n"
+        "The leader reads the events of all workers every ten seconds, so they outlive the worker.\n"
+        "`unanswered` lists workers that did not answer in time.\n"
+        "Events inside a Java worker are missing, but events that the group saw of it are included.\n\n"
+        "The `details` of a rebalance:\n\n"
+        "| Field | Meaning |\n|---|---|\n"
+        "| `generation`, `leader`, `members`, `workers` | the new generation and who is in it |\n"
+        "| `took_ms` | of the slowest worker, from the first sign of the rebalance to the adopted assignment |\n"
+        "| `joined`, `left` | members. `left` is null if the leader had led no round before. |\n"
+        "| `moved` | `connector`, `task`, `from`, `to` |\n"
+        "| `released` | work that a worker released, assigned in a later generation |\n\n"
         "## Log lines of tasks\n\n"
         "`GET /admin/connectors/{connector}/logs` and `/admin/connectors/{connector}/tasks/{task}/logs` of any\n"
-        "worker answer what was logged on executors and on the driver, oldest first: `tail=` lines at most,\n"
-        "`level=` and above. `/stream` behind the path follows, from now on, or from `tail=` lines before.\n\n"
-        f"Each worker keeps the last {LINES_EACH:,} lines of each task and connector, {BYTES_EACH // 1024} KiB\n"
-        f"of one and {BYTES_IN_ALL // 1024**2} MiB of all, for {KEPT_S / 3600:.0f} h after its last line: also\n"
-        f"where a task ran before it moved. Of one task {LINES_A_SECOND} lines a second below `WARN`, and as\n"
-        f"many from `WARN` on, after {BURST} seconds' worth at once; more are dropped and counted. Lines are\n"
-        "masked as the log is. A line of a thread that a plug-in has started itself stands in the log of every\n"
-        "task of that process, as nothing says whose it is. Java tasks' lines have Connect's context before them.\n"
-        "What a task prints is in Spark's own logs, not here.\n"
+        "worker return the lines that were logged on executors and on the driver, oldest first.\n"
+        "`tail=` limits the number of lines, `level=` sets the lowest level.\n"
+        "`/stream` after the path follows new lines. With `tail=` it starts with earlier ones.\n\n"
+        "| Limit | Value |\n|---|---|\n"
+        f"| Lines of each task and connector | {LINES_EACH:,}, at most {BYTES_EACH // 1024} KiB |\n"
+        f"| All lines of a worker | {BYTES_IN_ALL // 1024**2} MiB |\n"
+        f"| Time after the last line | {KEPT_S / 3600:.0f} h, also where a task ran before it moved |\n"
+        f"| Lines a second of one task | {LINES_A_SECOND} below `WARN` and as many from `WARN` on, after a burst of "
+        f"{BURST} seconds' worth. More lines are dropped and counted. |\n\n"
+        "Secrets are masked as in the log.\n"
+        "A line from a thread that a plug-in started itself appears in the log of every task of that process.\n"
+        "Lines of Java tasks start with Connect's context.\n"
+        "Output that a task prints is in Spark's own logs.\n"
     )
 
 

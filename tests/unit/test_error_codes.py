@@ -14,3 +14,9 @@ def test_the_reference_explains_exactly_the_codes_that_are_raised() -> None:
     explained = re.findall(r"^\| (CRT-\d{4}) \|", (ROOT / "docs/reference/errors.md").read_text("utf-8"), re.MULTILINE)
     assert sorted(explained) == sorted(set(explained))
     assert set(explained) == raised
+
+
+def test_every_code_has_an_anchor_that_a_message_can_link_to() -> None:
+    page = (ROOT / "docs/reference/errors.md").read_text("utf-8")
+    rows = re.findall(r'^\| (CRT-\d{4}) \|(?: <a id="([\w-]+)"></a>)?', page, re.MULTILINE)
+    assert [code for code, anchor in rows if anchor != code.lower()] == []

@@ -1,7 +1,7 @@
 """What an executor has to know of one task of a connector: a partition of a read.
 
-Quick to import, as all that plans a read has to be: each query plans in a process of its own (performance.md). What
-reads is imported where it reads.
+Quick to import, as all that plans a read has to be: each query plans in a process of its own
+(docs/explanation/spark_costs.md). What reads is imported where it reads.
 """
 
 from __future__ import annotations

@@ -142,7 +142,8 @@ class ReaderSide:
     def _beats(self) -> bool:
         """Tell whether a second without a row is worth a marker: each costs the JVM and both processes some 3 ms.
 
-        A writer without hosts has nothing to do at it; its end, and Spark's, are noticed without (performance.md).
+        A writer without hosts has nothing to do at it; its end, and Spark's, are noticed without
+        (docs/explanation/engine.md).
         """
         if self._hosts.keys() - self._lanes.totals.keys():
             return True

@@ -1,4 +1,4 @@
-"""Where our answers about plug-ins differ from Java's, and the headings of differences.md that say why."""
+"""Where our answers about plug-ins differ from Java's, and the rows of differences.md that say why."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _MOCK = "org.apache.kafka.connect.tools.MockConnector"
 
 WANTED: dict[str, Wanted] = {
     **_refused(
-        "A bad request to validate is the client's",
+        "Invalid validation request",
         400,
         {
             "validate nothing": _NO_TYPE,
@@ -70,10 +70,10 @@ WANTED: dict[str, Wanted] = {
         },
     ),
     "validate source: a producer override that is no number": Wanted(
-        "A bad request to validate is the client's", 200, errors={"producer.override.linger.ms": (_NO_NUMBER,)}
+        "Invalid validation request", 200, errors={"producer.override.linger.ms": (_NO_NUMBER,)}
     ),
     **_refused(
-        "What cannot be read is answered in our own words",
+        "Unreadable bodies",
         500,
         {
             "validate no body": "The request body is empty",
@@ -87,7 +87,7 @@ WANTED: dict[str, Wanted] = {
         {f"validate {_MOCK} alone": _NO_CLASS, f"validate {_MOCK} with settings": _NO_CLASS},
     ),
     **_refused("Test connectors", 404, {f"settings of {_MOCK}": "Unknown plugin"}),
-    **_refused("Not every class is a plug-in", 404, {"settings of java.lang.String": "Unknown plugin"}),
+    **_refused("Classes that are not plug-ins", 404, {"settings of java.lang.String": "Unknown plugin"}),
     "settings of Cast$Key": Wanted(
         "Short names of inner classes", 200, same_as=Ask("", "GET", f"/connector-plugins/{TRANSFORM}.Cast%24Key/config")
     ),
@@ -102,17 +102,15 @@ WANTED: dict[str, Wanted] = {
         ),
     ),
     **_validations(
-        "A file must be named",
+        "File connectors without a file",
         {
             "class alone": {"file": (f"{_FILE}an executor has no standard input to read",)},
             "sink class alone": {"file": (f"{_FILE}nobody reads an executor's standard output",)},
         },
     ),
+    **_validations("Null values", {"source: no topic": {"topic": _NULL}, "source: no file": {"file": _NULL}}),
     **_validations(
-        "A null is always a mistake", {"source: no topic": {"topic": _NULL}, "source: no file": {"file": _NULL}}
-    ),
-    **_validations(
-        "Error handling has limits",
+        "Limits of error settings",
         {
             "source: bad error handling": {
                 "errors.retry.timeout": (
@@ -125,7 +123,7 @@ WANTED: dict[str, Wanted] = {
         },
     ),
     **_validations(
-        "Version errors have texts of our own",
+        "Version errors",
         {
             "source: a converter's version that is not there": {
                 "value.converter": _NO_SUCH,
@@ -139,7 +137,7 @@ WANTED: dict[str, Wanted] = {
         },
     ),
     **_validations(
-        "Transformations are tried",
+        "Transformations are configured",
         {
             **_both_sides("InsertField", {"transforms.t.topic.field": ("No field insertion configured",)}),
             **_both_sides(
@@ -148,7 +146,7 @@ WANTED: dict[str, Wanted] = {
         },
     ),
     **_validations(
-        "Complaints are about the setting",
+        "Names in error messages",
         {
             **_both_sides(
                 "Cast",

@@ -88,7 +88,7 @@ CALLS = (
     Call("unknown path of nobody", "/nope", user=None),
     Call("credentials that are no base64", user=None, headers={"Authorization": "Basic !!!"}),
 )
-WANTED = {  # docs/reference/differences.md, "Basic auth comes first"
+WANTED = {  # docs/reference/differences.md, "Basic auth"
     "unknown path of nobody": (404, 401),
     "credentials that are no base64": (500, 401),
 }

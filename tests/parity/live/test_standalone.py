@@ -81,7 +81,7 @@ CONVERSATION: tuple[Step, ...] = (
     Ask("delete", "DELETE", "/connectors/b"),
     Ask("names at the end", "GET", "/connectors"),
 )
-WANTED = {  # docs/reference/differences.md, "Standalone: no such connector"
+WANTED = {  # docs/reference/differences.md, "Standalone: unknown connector"
     "restart none": (500, 404),
     "restart a task of none": (500, 404),
     "stop none": (500, 404),

@@ -1,6 +1,6 @@
 """The differences from Java that are wanted, by the step of the conversation in which they show.
 
-Each names a heading of docs/reference/differences.md, where it is explained to users.
+Each names a row of docs/reference/differences.md, where it is explained to users.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Wanted:
 
 
 _BODY = frozenset({"body"})
-_UNREADABLE = "What cannot be read is answered in our own words"
+_UNREADABLE = "Unreadable bodies"
 _ALL = frozenset({"body", "status", "content_type"})
 
 _OFFSET_BODIES = (
@@ -68,19 +68,19 @@ WANTED: Mapping[str, Wanted] = {
     "create without config": Wanted(_UNREADABLE, _BODY),
     "create with unknown initial state": Wanted(_UNREADABLE, _BODY),
     "put config from broken JSON": Wanted(_UNREADABLE, _BODY),
-    "create of unknown class": Wanted("An unknown class is answered with names", _BODY),
-    "put config of unknown class": Wanted("An unknown class is answered with names", _BODY),
+    "create of unknown class": Wanted("Unknown class", _BODY),
+    "put config of unknown class": Wanted("Unknown class", _BODY),
     "info of a name with a slash": Wanted("Names with a slash", _ALL),
     "a name with a per cent sign": Wanted("Names with a slash", _ALL),
     "plug-ins, connectors only in capitals": Wanted("More plug-ins", _BODY),
-    "patch that renames": Wanted("A patch does not rename", _ALL),
-    "patch that removes the name": Wanted("A patch does not rename", _ALL),
-    "create with a content type of nonsense": Wanted("A content type that is none", _ALL),
+    "patch that renames": Wanted("PATCH with another name", _ALL),
+    "patch that removes the name": Wanted("PATCH with another name", _ALL),
+    "create with a content type of nonsense": Wanted("Invalid content type", _ALL),
     "loggers": Wanted("Loggers", _BODY),
     "root logger": Wanted("Loggers", _BODY),
-    "offsets with a partition more": Wanted("Offsets are listed as they were first written", _BODY),
-    "alter sink: a topic that is not there": Wanted("A refusal of Kafka is reported", _BODY),
-    "alter sink: a partition that is not there": Wanted("A refusal of Kafka is reported", _BODY),
-    "forget a partition of a group that is gone": Wanted("What is gone may be forgotten again", _ALL),
+    "offsets with a partition more": Wanted("Order of listed offsets", _BODY),
+    "alter sink: a topic that is not there": Wanted("Offsets that Kafka rejects", _BODY),
+    "alter sink: a partition that is not there": Wanted("Offsets that Kafka rejects", _BODY),
+    "forget a partition of a group that is gone": Wanted("Reset of a deleted group", _ALL),
     **{name: Wanted(_UNREADABLE, _BODY) for name in _UNREADABLE_STEPS},
 }

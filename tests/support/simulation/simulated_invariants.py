@@ -1,8 +1,8 @@
 """What must always be true of a simulated cluster, checked against the ground truth at the moment it changes.
 
 Owns ``GroundTruth``: which task instances live, which records are in Kafka, what the offset topic was told. It never
-asks a herder. Invariants (docs/explanation/simulation.md): S1 no task lives twice; S2 no committed offset goes back
-or passes a record that was not acknowledged (S4: so none is lost); S3 and S5 are checked when faults have stopped.
+asks a herder. Invariants (docs/contributing/code_and_tests.md): S1 no task lives twice; S2 no committed offset goes
+back or passes a record that was not acknowledged (S4: so none is lost); S3 and S5 are checked when faults have stopped.
 """
 
 from __future__ import annotations
