@@ -10,7 +10,7 @@ How far a check goes depends on the kind of block:
 - ``curl``: method, path and query parameters are operations of the REST API; a body is JSON. Not sent.
 - Other commands: their files exist in this repository.
 - TOML and YAML: parsed; groups of entry points exist.
-- Python: executed. ``PYTHON`` says by which test; those of errant_records.md and python_connectors.md by this one.
+- Python: executed. ``PYTHON`` says by which test; those of errant_records.md and dlt.md by this one.
 """
 
 from __future__ import annotations
@@ -66,10 +66,13 @@ UNCHECKED = {
 
 PYTHON = {
     "first_connector.md": "tests/unit/app/development/test_first_connector.py",
+    "connector_columns.md": "tests/unit/testing/test_connector_harness.py",
+    "test_a_connector.md": "tests/unit/testing/test_connector_harness.py",
     "write_a_connector.md": "tests/unit/testing/test_connector_harness.py",
+    "write_a_sink.md": "tests/unit/testing/test_connector_harness.py",
     "format.md": "tests/integration/spark/test_format.py",
+    "dlt.md": "tests/unit/test_code_blocks.py",
     "errant_records.md": "tests/unit/test_code_blocks.py",
-    "python_connectors.md": "tests/unit/test_code_blocks.py",
 }
 """Page -> the test that executes its Python blocks."""
 
@@ -77,6 +80,7 @@ PROGRAMS = {
     "source": "the shell's",
     "spark-class": "Apache Spark's own tool",
     "alias": "the shell's",
+    "cat": "the shell's",
     "export": "the shell's",
     "kafka-configs.sh": "Apache Kafka's own tool",
     "mv": "the shell's",
@@ -90,7 +94,7 @@ CLUSTERS = ("spark-submit", "./spark-submit.sh", "./test.sh", "python", "PYTHONP
 """What needs Spark or a cluster: only the files of this repository that it names are looked for. The system tests
 (tests/e2e/test_spark_submit.py, test_spark_cluster.py, test_yarn.py, test_quickstart.py) run such commands."""
 
-ABSENT = {"lakeflow.class": "No module named 'databricks'"}
+ABSENT = {"lakeflow.class": "No module named 'databricks'", "dlt.source": "No module named 'my_source'"}
 """Setting -> what validation says of it because something is not installed here."""
 
 OUTSIDE_THE_DESCRIPTION = {("GET", "/admin/overview/stream"): "events, tested by tests/unit/rest/test_overview.py"}
@@ -302,13 +306,16 @@ def test_the_sink_of_errant_records_reports_what_is_refused() -> None:
         assert [letter["value"] for letter in sink.dead_letters()] == [b'"bad"']
 
 
-def test_the_pipeline_of_python_connectors_takes_its_resource(monkeypatch: pytest.MonkeyPatch) -> None:
-    """python_connectors.md: the resource is made and checked; a stand-in for dlt's pipeline loads nothing."""
+def test_the_resources_of_dlt_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """dlt.md: its own resource yields records; ours is made and checked, a stand-in for dlt's pipeline loads nothing."""
     loaded: list[Any] = []
     dlt = pytest.importorskip("dlt")
     run: Callable[[Any], object] = loaded.append
     monkeypatch.setattr(dlt, "pipeline", lambda name, destination: SimpleNamespace(run=run))
-    (block,) = (block for block in BLOCKS if block.page == "python_connectors.md" and block.language == "python")
-    exec(compile(block.text, block.page, "exec"), {})
+    first, second = (block for block in BLOCKS if block.page == "dlt.md" and block.language == "python")
+    names: dict[str, Any] = {"__name__": __name__}
+    exec(compile(first.text, first.page, "exec"), names)
+    assert [row["id"] for row in names["tickets"]] == [1, 2]
+    exec(compile(second.text, second.page, "exec"), {})
     assert [resource.name for resource in loaded] == ["HttpSource"]
     assert "dlt" in sys.modules
