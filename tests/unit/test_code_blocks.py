@@ -59,6 +59,8 @@ BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 
 UNCHECKED = {
     ("first_connector.md", "--- orders.py changed: reloading"): "output, which test_first_connector.py compares",
+    ("format.md", "topic string, partition int"): "columns, which tests/integration/spark/test_format.py reads",
+    ("format.md", "[DATA_SOURCE_NOT_FOUND]"): "Spark's own message",
     ("java_connectors.md", "/opt/plugins/debezium-connector-postgres/*.jar"): "a listing of folders",
     ("sql.md", "table.name.format: topic srv.public.orders makes"): "a message; tests/unit/connectors has its words",
 }
@@ -83,6 +85,7 @@ PROGRAMS = {
     "cat": "the shell's",
     "export": "the shell's",
     "kafka-configs.sh": "Apache Kafka's own tool",
+    "kill": "the shell's",
     "mv": "the shell's",
     "pip": "installs from a package index",
     "pytest": "runs tests of the reader",
@@ -97,7 +100,10 @@ CLUSTERS = ("spark-submit", "./spark-submit.sh", "./test.sh", "python", "PYTHONP
 ABSENT = {"lakeflow.class": "No module named 'databricks'", "dlt.source": "No module named 'my_source'"}
 """Setting -> what validation says of it because something is not installed here."""
 
-OUTSIDE_THE_DESCRIPTION = {("GET", "/admin/overview/stream"): "events, tested by tests/unit/rest/test_overview.py"}
+OUTSIDE_THE_DESCRIPTION = {
+    ("GET", "/admin/metrics"): "text for Prometheus, tested by tests/unit/rest/test_around_the_api.py",
+    ("GET", "/admin/overview/stream"): "events, tested by tests/unit/rest/test_overview.py",
+}
 
 _COMMAND_LINE = get_command(cli)
 SOURCE = {"connector.class": "FileStreamSource", "file": "in.txt", "topic": "lines"}
