@@ -72,6 +72,7 @@ PYTHON = {
     "test_a_connector.md": "tests/unit/testing/test_connector_harness.py",
     "write_a_connector.md": "tests/unit/testing/test_connector_harness.py",
     "write_a_sink.md": "tests/unit/testing/test_connector_harness.py",
+    "README.md": "tests/unit/test_code_blocks.py",
     "format.md": "tests/integration/spark/test_format.py",
     "dlt.md": "tests/unit/test_code_blocks.py",
     "errant_records.md": "tests/unit/test_code_blocks.py",
@@ -93,7 +94,7 @@ PROGRAMS = {
 }
 """Program -> why its arguments are not checked."""
 
-CLUSTERS = ("spark-submit", "./spark-submit.sh", "./test.sh", "python", "PYTHONPATH=ship/connectrt.zip")
+CLUSTERS = ("spark-submit", "./spark-submit.sh", "./test.sh", "./bench.sh", "python", "PYTHONPATH=ship/connectrt.zip")
 """What needs Spark or a cluster: only the files of this repository that it names are looked for. The system tests
 (tests/e2e/test_spark_submit.py, test_spark_cluster.py, test_yarn.py, test_quickstart.py) run such commands."""
 
@@ -101,7 +102,7 @@ ABSENT = {"lakeflow.class": "No module named 'databricks'", "dlt.source": "No mo
 """Setting -> what validation says of it because something is not installed here."""
 
 OUTSIDE_THE_DESCRIPTION = {
-    ("GET", "/admin/metrics"): "text for Prometheus, tested by tests/unit/rest/test_around_the_api.py",
+    ("GET", "/admin/metrics"): "text for Prometheus, tested by tests/unit/rest/test_reads.py",
     ("GET", "/admin/overview/stream"): "events, tested by tests/unit/rest/test_overview.py",
 }
 
@@ -271,6 +272,11 @@ def test_tables_name_only_what_is_there() -> None:
     for page, first in UNCHECKED:
         assert any(block.page == page and block.first.startswith(first) for block in BLOCKS)
     assert set(PYTHON) == {block.page for block in BLOCKS if kind_of(block) == "python"}
+
+
+def test_the_python_of_the_readme_is_that_of_a_page_whose_blocks_run() -> None:
+    run = {block.text for block in BLOCKS if block.page == "format.md" and block.language == "python"}
+    assert {block.text for block in BLOCKS if block.page == "README.md" and block.language == "python"} <= run
 
 
 def test_the_sink_of_errant_records_reports_what_is_refused() -> None:
