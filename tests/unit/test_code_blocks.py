@@ -319,7 +319,7 @@ def test_the_sink_of_errant_records_reports_what_is_refused() -> None:
 
 
 def test_the_resources_of_dlt_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """dlt.md: its own resource yields records; ours is made and checked, a stand-in for dlt's pipeline loads nothing."""
+    """dlt.md: its resource yields records. Ours is made and checked: a stand-in for dlt's pipeline loads nothing."""
     loaded: list[Any] = []
     dlt = pytest.importorskip("dlt")
     run: Callable[[Any], object] = loaded.append
