@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(600)
 MODES = ("client", "cluster")
 START_S = 300.0
 FLOW_S = 120.0
-REPEATED = 450  # docs/explanation/kill_9.md, as tests/e2e/test_spark_cluster.py has it for three files
+REPEATED = 450  # docs/explanation/delivery_guarantees.md, as tests/e2e/test_spark_cluster.py has it for three files
 
 
 class OnYarn(LineFlow):

@@ -10,7 +10,7 @@ How far a check goes depends on the kind of block:
 - ``curl``: method, path and query parameters are operations of the REST API; a body is JSON. Not sent.
 - Other commands: their files exist in this repository.
 - TOML and YAML: parsed; groups of entry points exist.
-- Python: executed. ``PYTHON`` says by which test; those of errant_records.md and python_connectors.md by this one.
+- Python: executed. ``PYTHON`` says by which test; those of errant_records.md and dlt.md by this one.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 
 UNCHECKED = {
     ("first_connector.md", "--- orders.py changed: reloading"): "output, which test_first_connector.py compares",
+    ("format.md", "topic string, partition int"): "columns, which tests/integration/spark/test_format.py reads",
+    ("format.md", "[DATA_SOURCE_NOT_FOUND]"): "Spark's own message",
     ("java_connectors.md", "/opt/plugins/debezium-connector-postgres/*.jar"): "a listing of folders",
     ("sql.md", "table.name.format: topic srv.public.orders makes"): "a message; tests/unit/connectors has its words",
 }
@@ -66,10 +68,14 @@ UNCHECKED = {
 
 PYTHON = {
     "first_connector.md": "tests/unit/app/development/test_first_connector.py",
+    "connector_columns.md": "tests/unit/testing/test_connector_harness.py",
+    "test_a_connector.md": "tests/unit/testing/test_connector_harness.py",
     "write_a_connector.md": "tests/unit/testing/test_connector_harness.py",
+    "write_a_sink.md": "tests/unit/testing/test_connector_harness.py",
+    "README.md": "tests/unit/test_code_blocks.py",
     "format.md": "tests/integration/spark/test_format.py",
+    "dlt.md": "tests/unit/test_code_blocks.py",
     "errant_records.md": "tests/unit/test_code_blocks.py",
-    "python_connectors.md": "tests/unit/test_code_blocks.py",
 }
 """Page -> the test that executes its Python blocks."""
 
@@ -77,8 +83,10 @@ PROGRAMS = {
     "source": "the shell's",
     "spark-class": "Apache Spark's own tool",
     "alias": "the shell's",
+    "cat": "the shell's",
     "export": "the shell's",
     "kafka-configs.sh": "Apache Kafka's own tool",
+    "kill": "the shell's",
     "mv": "the shell's",
     "pip": "installs from a package index",
     "pytest": "runs tests of the reader",
@@ -86,14 +94,17 @@ PROGRAMS = {
 }
 """Program -> why its arguments are not checked."""
 
-CLUSTERS = ("spark-submit", "./spark-submit.sh", "./test.sh", "python", "PYTHONPATH=ship/connectrt.zip")
+CLUSTERS = ("spark-submit", "./spark-submit.sh", "./test.sh", "./bench.sh", "python", "PYTHONPATH=ship/connectrt.zip")
 """What needs Spark or a cluster: only the files of this repository that it names are looked for. The system tests
 (tests/e2e/test_spark_submit.py, test_spark_cluster.py, test_yarn.py, test_quickstart.py) run such commands."""
 
-ABSENT = {"lakeflow.class": "No module named 'databricks'"}
+ABSENT = {"lakeflow.class": "No module named 'databricks'", "dlt.source": "No module named 'my_source'"}
 """Setting -> what validation says of it because something is not installed here."""
 
-OUTSIDE_THE_DESCRIPTION = {("GET", "/admin/overview/stream"): "events, tested by tests/unit/rest/test_overview.py"}
+OUTSIDE_THE_DESCRIPTION = {
+    ("GET", "/admin/metrics"): "text for Prometheus, tested by tests/unit/rest/test_reads.py",
+    ("GET", "/admin/overview/stream"): "events, tested by tests/unit/rest/test_overview.py",
+}
 
 _COMMAND_LINE = get_command(cli)
 SOURCE = {"connector.class": "FileStreamSource", "file": "in.txt", "topic": "lines"}
@@ -263,6 +274,11 @@ def test_tables_name_only_what_is_there() -> None:
     assert set(PYTHON) == {block.page for block in BLOCKS if kind_of(block) == "python"}
 
 
+def test_the_python_of_the_readme_is_that_of_a_page_whose_blocks_run() -> None:
+    run = {block.text for block in BLOCKS if block.page == "format.md" and block.language == "python"}
+    assert {block.text for block in BLOCKS if block.page == "README.md" and block.language == "python"} <= run
+
+
 def test_the_sink_of_errant_records_reports_what_is_refused() -> None:
     """errant_records.md: the task reports one record and goes on; the other block is a method that the engine asks."""
 
@@ -302,13 +318,16 @@ def test_the_sink_of_errant_records_reports_what_is_refused() -> None:
         assert [letter["value"] for letter in sink.dead_letters()] == [b'"bad"']
 
 
-def test_the_pipeline_of_python_connectors_takes_its_resource(monkeypatch: pytest.MonkeyPatch) -> None:
-    """python_connectors.md: the resource is made and checked; a stand-in for dlt's pipeline loads nothing."""
+def test_the_resources_of_dlt_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """dlt.md: its resource yields records. Ours is made and checked: a stand-in for dlt's pipeline loads nothing."""
     loaded: list[Any] = []
     dlt = pytest.importorskip("dlt")
     run: Callable[[Any], object] = loaded.append
     monkeypatch.setattr(dlt, "pipeline", lambda name, destination: SimpleNamespace(run=run))
-    (block,) = (block for block in BLOCKS if block.page == "python_connectors.md" and block.language == "python")
-    exec(compile(block.text, block.page, "exec"), {})
+    first, second = (block for block in BLOCKS if block.page == "dlt.md" and block.language == "python")
+    names: dict[str, Any] = {"__name__": __name__}
+    exec(compile(first.text, first.page, "exec"), names)
+    assert [row["id"] for row in names["tickets"]] == [1, 2]
+    exec(compile(second.text, second.page, "exec"), {})
     assert [resource.name for resource in loaded] == ["HttpSource"]
     assert "dlt" in sys.modules

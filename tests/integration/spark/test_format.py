@@ -214,7 +214,7 @@ def test_the_examples_of_the_page_run(
         **{f'"connect-{kind}"': f'"{properties[f"{one}.storage.topic"]}"' for one, kind in KINDS.items()},
     }
     texts = [block.text for block in blocks_of(PAGE) if block.language == "python"]
-    read_lines, read_table, read_columns, stream, bytecode, write, tables = texts
+    read_lines, read_table, read_columns, stream, write, tables, bytecode = texts
     write_table, write_stream = write.split("\n\n")
     typed = spark.createDataFrame([(1, "a", 1.5), (2, "b", 150.0)], "id long, word string, price double")
     names: dict[str, Any] = {"spark": spark, "SparkSession": SparkSession}

@@ -1,4 +1,4 @@
-"""The harness of connector authors: the page that teaches it runs, and it refuses what a worker would refuse."""
+"""The harness of connector authors: the pages that teach it run, and it rejects what a worker would reject."""
 
 from __future__ import annotations
 
@@ -20,29 +20,32 @@ from spark_connect_rt.testing.connector_harness import MemoryOffsets, SourceHarn
 from spark_connect_rt.testing.memory_connectors import MemorySource, faults
 from spark_connect_rt.testing.sink_harness import SinkHarness
 
-PAGE = Path(__file__).parents[3] / "docs/howto/write_a_connector.md"
+FOLDER = Path(__file__).parents[3] / "docs/howto"
+PAGES = ("write_a_connector.md", "write_a_sink.md", "test_a_connector.md", "connector_columns.md")
+"""In this order: test_a_connector.md uses the classes of the two before it."""
 
 
-def names_of_the_page() -> dict[str, Any]:
-    """Run the page's Python, top to bottom, as one module."""
+def names_of_the_pages() -> dict[str, Any]:
+    """Run the pages' Python, top to bottom, as one module."""
     names: dict[str, Any] = {"__name__": "write_a_connector"}
-    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL):
-        exec(compile(block, str(PAGE), "exec"), names)  # the page is part of this repository
+    for page in PAGES:
+        for block in re.findall(r"```python\n(.*?)```", (FOLDER / page).read_text(encoding="utf-8"), re.DOTALL):
+            exec(compile(block, page, "exec"), names)  # the page is part of this repository
     return names
 
 
-NAMES = names_of_the_page()
+NAMES = names_of_the_pages()
 TESTS = [name for name in NAMES if name.startswith("test_")]
 
 
 @pytest.mark.parametrize("name", TESTS)
-def test_the_page_on_writing_a_connector_holds(name: str) -> None:
+def test_the_pages_on_writing_a_connector_hold(name: str) -> None:
     test: Callable[[], None] = NAMES[name]
     test()
 
 
-def test_the_page_has_tests() -> None:
-    assert len(TESTS) == 3
+def test_the_pages_have_tests() -> None:
+    assert len(TESTS) == 6
 
 
 def test_a_configuration_that_a_worker_would_refuse_is_refused() -> None:

@@ -43,7 +43,7 @@ def shown(block: Block) -> None:
 
 
 def test_the_tutorial_shows_what_its_commands_do(blocks: list[Block]) -> None:
-    new, dev, code, failure = blocks[:4]
+    _install, new, dev, code, failure = blocks[:5]
     shown(new)
     shown(dev)
     source = Path("orders/orders.py")
