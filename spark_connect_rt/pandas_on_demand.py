@@ -72,7 +72,7 @@ class _Watch:
 
     def _found_by_others(self, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
         others = (one for one in tuple(sys.meta_path) if not isinstance(one, _Watch) and hasattr(one, "find_spec"))
-        return next((spec for one in others if (spec := one.find_spec(_PANDAS, path, target)) is not None), None)
+        return next((spec for other in others if (spec := other.find_spec(_PANDAS, path, target)) is not None), None)
 
 
 def _tell_after(spec: ModuleSpec) -> None:

@@ -44,23 +44,23 @@ class SharedReads(Generic[T]):
 
     async def follow(self, key: Hashable, read: Callable[[], Awaitable[T]]) -> AsyncIterator[T]:
         """Yield values until the reader fails, which is raised here; ``read`` of the first follower serves the rest."""
-        one = self._followed.get(key)
-        if one is None:
-            one = self._followed[key] = _Followed(read, self._every_s)
-        one.followers += 1
+        followed = self._followed.get(key)
+        if followed is None:
+            followed = self._followed[key] = _Followed(read, self._every_s)
+        followed.followers += 1
         seen = 0
         try:
             while True:
-                await one.newer_than(seen)
-                if one.error is not None:
-                    raise one.error
-                seen = one.number
-                yield one.value
+                await followed.newer_than(seen)
+                if followed.error is not None:
+                    raise followed.error
+                seen = followed.number
+                yield followed.value
         finally:
-            one.followers -= 1
-            if one.followers == 0 or one.error is not None:
-                one.task.cancel()
-                if self._followed.get(key) is one:
+            followed.followers -= 1
+            if followed.followers == 0 or followed.error is not None:
+                followed.task.cancel()
+                if self._followed.get(key) is followed:
                     del self._followed[key]
 
 

@@ -43,7 +43,7 @@ def wire_schema(tree: AvroTree, branches: Iterator[int] | None = None) -> AvroTr
     if shape.keys() == {"type"}:
         return shape["type"]
     if "fields" in shape:
-        shape["fields"] = [_wire_field(one, branches) for one in tree["fields"]]
+        shape["fields"] = [_wire_field(field, branches) for field in tree["fields"]]
     for part in ("items", "values"):
         if part in shape:
             shape[part] = wire_schema(tree[part], branches)
@@ -58,14 +58,14 @@ def is_nullable(tree: AvroTree) -> bool:
 def _marked(members: list[AvroTree], branches: Iterator[int]) -> list[AvroTree]:
     places = itertools.count()
     return [
-        one
-        if one == "null"
+        member
+        if member == "null"
         else {
             "type": "record",
             "name": f"connectrt_branch_{next(branches)}",  # no namespace: names inside keep theirs
-            "fields": [{"name": f"{_BRANCH}{next(places)}", "type": one}],
+            "fields": [{"name": f"{_BRANCH}{next(places)}", "type": member}],
         }
-        for one in members
+        for member in members
     ]
 
 
@@ -161,15 +161,15 @@ class _Writers:
             part = self._part(values, tree["values"], around)
             return None if part is None else lambda value: {key: part(one) for key, one in value.items()}
         entry = self._resolved(tree["items"], around)
-        parts = {one["name"]: one["type"] for one in entry["fields"]}
+        parts = {field["name"]: field["type"] for field in entry["fields"]}
         inside = entry.get("namespace") or None
         key_of = self._part(keys, parts[KEY], inside) or _same
         value_of = self._part(values, parts[VALUE], inside) or _same
         return lambda value: [{KEY: key_of(key), VALUE: value_of(one)} for key, one in value.items()]
 
     def _struct(self, schema: Schema, tree: AvroTree) -> Convert:
-        names = [avro_name(one.name, self._settings) for one in schema.fields]
-        types = {one["name"]: one["type"] for one in tree["fields"]}
+        names = [avro_name(field.name, self._settings) for field in schema.fields]
+        types = {field["name"]: field["type"] for field in tree["fields"]}
         inside = tree.get("namespace") or None
         converts = []
         for at, (name, member) in enumerate(zip(names, schema.fields, strict=True)):
@@ -258,8 +258,8 @@ def _of_anything(datum: Mapping[str, Any]) -> Any:
 
 
 def _struct_reader(schema: Schema, settings: AvroSettings) -> Convert:
-    names = [one.name for one in schema.fields]
-    readers = [(one.index, value_reader(one.schema, settings)) for one in schema.fields]
+    names = [field.name for field in schema.fields]
+    readers = [(field.index, value_reader(field.schema, settings)) for field in schema.fields]
     converts = [(at, convert) for at, convert in readers if convert is not None]
 
     def read(datum: Mapping[str, Any]) -> Struct:
@@ -284,7 +284,7 @@ def _map_reader(schema: Schema, settings: AvroSettings) -> Convert | None:
 
 
 def _union_reader(schema: Schema, settings: AvroSettings) -> Convert:
-    readers = [value_reader(one.schema, settings) for one in schema.fields]
+    readers = [value_reader(field.schema, settings) for field in schema.fields]
 
     def read(datum: Mapping[str, Any]) -> Struct:
         ((branch, value),) = datum.items()

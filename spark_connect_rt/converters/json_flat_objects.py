@@ -118,7 +118,7 @@ def _parsed(shape: _Shape, texts: pa.Array) -> list[pa.Array] | None:
     )
     if len(table) != len(texts) or table.column_names != shape.schema.names:
         return None
-    return [one.combine_chunks() for one in table.columns]
+    return [column.combine_chunks() for column in table.columns]
 
 
 def _exact(name: str, column: pa.Array, texts: pa.Array) -> pa.Array | None:

@@ -27,7 +27,7 @@ def declared(keys: Iterable[Mapping[str, Any]], complaint: Complaint | None = No
 
     ``complaint``: asks Java's own checks; None: they are asked otherwise (a connector's validation), or not at all.
     """
-    return ConfigDef(_key(one, complaint) for one in keys)
+    return ConfigDef(_key(key, complaint) for key in keys)
 
 
 def _key(one: Mapping[str, Any], complaint: Complaint | None) -> ConfigKey:
@@ -62,7 +62,11 @@ def found(values: Iterable[Mapping[str, Any]]) -> list[ConfigValue]:
     """Return what a validation found, from the fields of Java's ``ConfigValueInfo``; values are Java's text."""
     return [
         ConfigValue(
-            one["name"], one["value"], tuple(one["errors"]), tuple(one["recommended_values"]), bool(one["visible"])
+            value["name"],
+            value["value"],
+            tuple(value["errors"]),
+            tuple(value["recommended_values"]),
+            bool(value["visible"]),
         )
-        for one in values
+        for value in values
     ]

@@ -205,8 +205,8 @@ class DriverAnswers:
                     if error.code in _COSTLY:
                         self._unanswered[place] = time.monotonic(), error
                     raise
-                for one in answers:
-                    self._versions[plugin.location, plugin.digest, one["class"]] = one
+                for answer in answers:
+                    self._versions[plugin.location, plugin.digest, answer["class"]] = answer
             return self._versions.get(key, {})
 
     def _load(self, plugin: JavaPluginDesc) -> Sequence[Mapping[str, Any]]:

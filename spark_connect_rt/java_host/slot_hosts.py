@@ -322,15 +322,15 @@ class SlotHosts:
 
     def _apart_jvm(self, key: Any) -> _Jvm | None:
         """Return the JVM to join, None: another one is to be started."""
-        there = self._apart[key] = [one for one in self._apart.get(key, []) if not one.gone]
-        return None if len(there) < APART_MAX else min(there, key=lambda one: one.load)
+        there = self._apart[key] = [jvm for jvm in self._apart.get(key, []) if not jvm.gone]
+        return None if len(there) < APART_MAX else min(there, key=lambda jvm: jvm.load)
 
     def _start_in(
         self, jvm: _Jvm, code: JavaCode, worker_config: dict[str, str], location: Callable[[str], str]
     ) -> None:
         """Thread body: start a JVM; what goes wrong is the answer of those that wait for it."""
         try:
-            plugins = [location(one) for one in code.plugins]
+            plugins = [location(plugin) for plugin in code.plugins]
             process = self.start(code, with_plugins(worker_config, plugins, code.connector_class), jvm)
         except BaseException as error:  # noqa: BLE001 - others wait for it, and raise it
             jvm.gone = True

@@ -185,7 +185,7 @@ def withdraw(producer: Any, batches: Set[ReadyBatch]) -> list[asyncio.Future[Any
             one.failure(ProducerClosed())
         if not waiting:
             del accumulator._batches[place]
-    under_way = [one for one in accumulator._pending_batches if one._builder in batches]
+    under_way = [batch for batch in accumulator._pending_batches if batch._builder in batches]
     for one in under_way:
         one._ttl = -1
     return [one.future for one in under_way]

@@ -35,7 +35,7 @@ class KafkaClusterLook:
                 found = client.list_topics(timeout=limit_s)
             except KafkaException as error:
                 raise connect_error(error, "listing topics") from error
-        return {name: len(one.partitions) for name, one in found.topics.items() if one.error is None}
+        return {name: len(topic.partitions) for name, topic in found.topics.items() if topic.error is None}
 
     def rights(
         self, properties: Mapping[str, str], topics: Sequence[str], limit_s: float

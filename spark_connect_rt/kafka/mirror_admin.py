@@ -181,13 +181,13 @@ def _acl(one: Any) -> TopicAcl:
     return TopicAcl(one.name, *words)
 
 
-def _binding(one: TopicAcl) -> Any:
+def _binding(topic_acl: TopicAcl) -> Any:
     return AclBinding(
         ResourceType.TOPIC,
-        one.topic,
-        ResourcePatternType[one.pattern_type],
-        one.principal,
-        one.host,
-        AclOperation[one.operation],
-        AclPermissionType[one.permission],
+        topic_acl.topic,
+        ResourcePatternType[topic_acl.pattern_type],
+        topic_acl.principal,
+        topic_acl.host,
+        AclOperation[topic_acl.operation],
+        AclPermissionType[topic_acl.permission],
     )

@@ -110,7 +110,7 @@ class HttpGroupReads:
         asked = [worker for worker in self.workers() if only is None or worker.worker_id in only]
         futures = {worker: self._begin(worker, what, body, limit_ms) for worker in asked if not worker.this}
         here = {worker: self._here(worker, what, wanted) for worker in asked if worker.this}
-        wait([one for one in futures.values() if isinstance(one, Future)], timeout=limit_ms / 1000)
+        wait([future for future in futures.values() if isinstance(future, Future)], timeout=limit_ms / 1000)
         return [here.get(worker) or _outcome(worker, futures[worker], limit_ms) for worker in asked]
 
     def _here(self, worker: GroupWorker, what: str, arguments: Mapping[str, Any]) -> WorkerAnswer:

@@ -67,17 +67,19 @@ _LOCATION = _key(
 )
 _SECURITY = [
     ConfigKey(
-        one.name,
-        one.type,
-        one.default,
-        one.importance,
+        config_key.name,
+        config_key.type,
+        config_key.default,
+        config_key.importance,
         "As of every Kafka client; the clusters' own stand under source.cluster. and target.cluster.",
-        one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL") if one.name == "security.protocol" else one.check,
+        one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+        if config_key.name == "security.protocol"
+        else config_key.check,
     )
-    for one in client_config_def("admin")
-    if one.name == "security.protocol" or one.name.startswith(("ssl.", "sasl."))
+    for config_key in client_config_def("admin")
+    if config_key.name == "security.protocol" or config_key.name.startswith(("ssl.", "sasl."))
 ]
-CLIENT_NAMES = frozenset({"bootstrap.servers", *(one.name for one in _SECURITY)})
+CLIENT_NAMES = frozenset({"bootstrap.servers", *(config_key.name for config_key in _SECURITY)})
 """The settings under ``source.cluster.`` and ``target.cluster.`` that all clients of that cluster get."""
 
 BASE = ConfigDef(

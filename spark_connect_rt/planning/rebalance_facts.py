@@ -156,7 +156,7 @@ def sentence(details: Mapping[str, Any]) -> str:
 
 def best_reason(reasons: Iterable[str]) -> str:
     """Return the first reason that says more than that there is a rebalance, else the first one."""
-    given = [one for one in reasons if one]
+    given = [reason for reason in reasons if reason]
     telling = [one for one in given if not one.startswith(_GENERIC)]
     return (telling or given or [""])[0]
 

@@ -52,7 +52,7 @@ def unread_settings(
     # Sources have a dead letter queue, too: declared for them nowhere, as validation's answer stays Java's.
     read = {*declared, *DEAD_LETTERS.names()}
     found = (_judged(name, config, read, declares_all) for name in config if name not in read)
-    return [one for one in found if one is not None]
+    return [unread_setting for unread_setting in found if unread_setting is not None]
 
 
 def _judged(

@@ -52,7 +52,7 @@ def _resolved(coordinate: str) -> list[Any]:
     except Exception as error:  # a third-party edge: whatever it raises means "not resolved"
         raise NotFetchedError(f"{coordinate} cannot be resolved from Maven Central: {error}") from error
     wanted = coordinate.split(":")[1]
-    artifacts.sort(key=lambda one: (one.artifactId != wanted, one.filename))
+    artifacts.sort(key=lambda artifact: (artifact.artifactId != wanted, artifact.filename))
     if not artifacts or artifacts[0].artifactId != wanted:
         raise NotFetchedError(f"{coordinate} has no jar of its own")
     return artifacts

@@ -65,4 +65,4 @@ def users_of(folder: str, configs: Mapping[str, Mapping[str, str]], find: Find) 
 
 
 def _parts(text: str | None) -> list[str]:
-    return [one.strip() for one in (text or "").split(",") if one.strip()]
+    return [part.strip() for part in (text or "").split(",") if part.strip()]

@@ -131,7 +131,7 @@ class _Finder(MetaPathFinder):
     def forget_missing(self) -> None:
         """Forget the plug-ins whose folder is gone: what comes in its place may be another one."""
         with self._lock:
-            gone = [name for name, one in self._locations.items() if not one.path.exists()]
+            gone = [name for name, location in self._locations.items() if not location.path.exists()]
             for name in gone:
                 del self._locations[name]
                 self._imports.pop(name, None)

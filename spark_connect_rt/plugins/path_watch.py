@@ -83,7 +83,7 @@ class PathState:
         try:
             if known is None or not known.settled or known.mtime_ns != mtime_ns:
                 known = _Listed(mtime_ns, settled=time.time_ns() - mtime_ns > _SETTLED_NS)
-                for entry in sorted(os.scandir(folder), key=lambda one: one.name):
+                for entry in sorted(os.scandir(folder), key=lambda dir_entry: dir_entry.name):
                     if entry.is_dir() and entry.name not in _SKIPPED:
                         known.folders.append(entry.path)
                     elif entry.name.endswith(_ARCHIVES) or entry.name in _MARKS:

@@ -57,8 +57,8 @@ class JavaLogLevels:
     def _say(self) -> None:
         with self._lock:
             levels, listeners = dict(self._levels), list(self._listeners)
-        for one in listeners:
-            one(levels)
+        for listener in listeners:
+            listener(levels)
 
 
 def _covers(namespace: str, name: str) -> bool:

@@ -46,7 +46,9 @@ def _object(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _fields_writer(kind: Any) -> Callable[[Any], dict[str, Any]]:
-    shown = [(one.name, one.metadata.get("alias", one.name), "exclude_if" in one.metadata) for one in fields(kind)]
+    shown = [
+        (field.name, field.metadata.get("alias", field.name), "exclude_if" in field.metadata) for field in fields(kind)
+    ]
     plain = _PLAIN
 
     def write(value: Any) -> dict[str, Any]:

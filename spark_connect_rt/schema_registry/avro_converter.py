@@ -92,8 +92,8 @@ class AvroConverter(RegistryConverter[Writing, Reading]):
     def _trees(self, stored: StoredSchema) -> tuple[AvroTree, dict[str, AvroTree]]:
         """Return a schema's tree, and the types that it refers to by their full names."""
         named: dict[str, AvroTree] = {}
-        for name, one in self.registry.referenced(stored).items() if stored.references else ():
-            tree = _tree_of(one.text)
+        for name, stored_schema in self.registry.referenced(stored).items() if stored.references else ():
+            tree = _tree_of(stored_schema.text)
             named[name] = tree
             if isinstance(tree, dict) and "name" in tree:
                 named[full_name(tree, None)] = tree

@@ -83,7 +83,10 @@ class JsonSchemaConverter(RegistryConverter[Plan, Plan]):
             stored = self.registry.latest(subject)
             tree = load_json(stored.text.encode())
         version = stored.version or self.registry.version_of(subject, stored)
-        others = {name: load_json(one.text.encode()) for name, one in self.registry.referenced(stored).items()}
+        others = {
+            name: load_json(stored_schema.text.encode())
+            for name, stored_schema in self.registry.referenced(stored).items()
+        }
         schema = connect_schema_of(tree, self._draft, version, others) if tree else None
         return Plan(b"", schema, self._validator(tree))
 

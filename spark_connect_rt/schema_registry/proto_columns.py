@@ -47,9 +47,9 @@ def struct_column(message: type[Any], schema: Schema, payloads: Sequence[bytes])
     fields = message.DESCRIPTOR.fields_by_name
     if schema.type is not Type.STRUCT or not schema.fields:
         return None
-    if {one.name for one in schema.fields} != set(fields) or not all(map(_is_plain, fields.values())):
+    if {field.name for field in schema.fields} != set(fields) or not all(map(_is_plain, fields.values())):
         return None
-    read = [message.FromString(one) for one in payloads]
+    read = [message.FromString(payload) for payload in payloads]
     columns = []
     for member in schema.fields:
         name, kind = member.name, arrow_type(member.schema)
@@ -64,7 +64,7 @@ def struct_column(message: type[Any], schema: Schema, payloads: Sequence[bytes])
         if column is None or not agrees(member.schema, column):
             return None
         columns.append(column)
-    return pa.StructArray.from_arrays(columns, names=[one.name for one in schema.fields])
+    return pa.StructArray.from_arrays(columns, names=[field.name for field in schema.fields])
 
 
 def _is_plain(one: Any) -> bool:

@@ -200,7 +200,7 @@ class _Writing:
         if not any(one.name == name for one in message.enum_type):
             made = message.enum_type.add(name=name)
             values = [(symbol, int(tag)) for symbol, tag in enum_members(schema, ENUM)]
-            for symbol, number in sorted(values, key=lambda one: one[1] != 0):  # proto3: the first one is zero
+            for symbol, number in sorted(values, key=lambda value: value[1] != 0):  # proto3: the first one is zero
                 made.value.add(name=symbol, number=number)
         return name
 
@@ -232,8 +232,8 @@ class _Reading:
         if descriptor.full_name in self.open:
             raise DataError(f"the message {descriptor.full_name} holds itself: that has no Connect schema here")
         self.open.append(descriptor.full_name)
-        unions = [one for one in descriptor.oneofs if real_oneof(one.fields[0]) is not None]
-        members = [(union_field(one), self._union(one)) for one in unions]
+        unions = [oneof for oneof in descriptor.oneofs if real_oneof(oneof.fields[0]) is not None]
+        members = [(union_field(union), self._union(union)) for union in unions]
         members += [(one.name, self._field(one)) for one in descriptor.fields if real_oneof(one) is None]
         self.open.pop()
         fields = tuple(Field(name, at, schema) for at, (name, schema) in enumerate(members))

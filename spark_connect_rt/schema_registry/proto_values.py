@@ -122,20 +122,20 @@ def _logical_value(kind: str, message: Any, schema: Schema) -> Any:
 
 def _struct_of(message: Any, schema: Schema) -> Struct:
     values: list[Any] = [None] * len(schema.fields)
-    for one in message.DESCRIPTOR.fields:
-        oneof = real_oneof(one)
-        if one.has_presence and not message.HasField(one.name):
+    for field in message.DESCRIPTOR.fields:
+        oneof = real_oneof(field)
+        if field.has_presence and not message.HasField(field.name):
             continue
         if oneof is None:
-            member = schema.field(one.name)
+            member = schema.field(field.name)
             if member is not None:
-                values[member.index] = _get(message, one, member.schema)
+                values[member.index] = _get(message, field, member.schema)
             continue
         union = schema.field(union_field(oneof))
-        chosen = None if union is None else union.schema.field(one.name)
+        chosen = None if union is None else union.schema.field(field.name)
         if union is not None and chosen is not None:
             struct = Struct(union.schema)
-            values[union.index] = struct.put(one.name, _get(message, one, chosen.schema))
+            values[union.index] = struct.put(field.name, _get(message, field, chosen.schema))
     return Struct.of_checked(schema, values)
 
 

@@ -219,8 +219,8 @@ class HistoryStore:
         tries = 0
         while left:
             if tries == TRIES_MAX:
-                one = next(iter(left.values())).change
-                raise DataError(f"no number for a change of {one.connector} in {TRIES_MAX} tries")
+                change = next(iter(left.values())).change
+                raise DataError(f"no number for a change of {change.connector} in {TRIES_MAX} tries")
             tries += 1
             self._log.refresh(REFRESH_LIMIT_MS)
             with self._lock:
@@ -336,20 +336,20 @@ def _fitted(draft: Draft) -> bytes:
 
 
 def _encoded(draft: Draft) -> bytes:
-    one = draft.change
+    change = draft.change
     return encode_map(
         {
-            "at_ms": one.at_ms,
-            "connector": one.connector,
-            "kind": one.kind,
-            "action": one.action,
-            "who": one.who,
-            "worker_id": one.worker_id,
-            "before": one.before,
-            "after": one.after,
-            "note": one.note,
-            "state": one.state,
-            "changed_unseen": list(one.changed_unseen),
+            "at_ms": change.at_ms,
+            "connector": change.connector,
+            "kind": change.kind,
+            "action": change.action,
+            "who": change.who,
+            "worker_id": change.worker_id,
+            "before": change.before,
+            "after": change.after,
+            "note": change.note,
+            "state": change.state,
+            "changed_unseen": list(change.changed_unseen),
             "position": draft.position,
         }
     )

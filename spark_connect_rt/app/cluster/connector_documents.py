@@ -67,12 +67,12 @@ def without_twins(documents: Iterable[Document]) -> list[Document]:
     """Return the documents. Raises BadConfigError: a name stands in two of them."""
     by_name: dict[str, Document] = {}
     problems: dict[str, list[str]] = {}
-    for one in documents:
-        if one.name in by_name:
-            problems.setdefault(one.source, []).append(
-                f"connector {one.name} stands in {by_name[one.name].source}, too"
+    for document in documents:
+        if document.name in by_name:
+            problems.setdefault(document.source, []).append(
+                f"connector {document.name} stands in {by_name[document.name].source}, too"
             )
-        by_name[one.name] = one
+        by_name[document.name] = document
     if problems:
         raise BadConfigError(problems)
     return list(by_name.values())

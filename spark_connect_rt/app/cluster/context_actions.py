@@ -35,8 +35,8 @@ def listed(session: Session, output: Output) -> int:
     """Write every context, without its secrets."""
     _, contexts = _loaded(session)
     items = [
-        {"name": name, "current": name == contexts.current, **one.shown(), "urls": _addresses(one)}
-        for name, one in sorted(contexts.by_name.items())
+        {"name": name, "current": name == contexts.current, **context.shown(), "urls": _addresses(context)}
+        for name, context in sorted(contexts.by_name.items())
     ]
     show_items(session, items, _COLUMNS, output, key=lambda one: str(one["name"]))
     return 0

@@ -31,13 +31,13 @@ def events(
     """Write the group's story, oldest first."""
     found = session.ask(management_calls.events(kind=kinds, connector=name or "", since_ms=since_ms, limit=limit))
     session.note_unanswered(found)
-    ordered = sorted(found["events"], key=lambda one: one["at_ms"])
+    ordered = sorted(found["events"], key=lambda event: event["at_ms"])
     last = ordered[-1]["id"] if ordered else ""
     show = _show_event if output in (Output.TABLE, Output.WIDE) else _show_json
     if not follow and show_data(session, ordered, output):
         return 0
-    for one in ordered:
-        show(session, one)
+    for event in ordered:
+        show(session, event)
     if follow:
         _follow(session, management_calls.events_stream(kind=kinds, connector=name or ""), str(last), show)
     return 0
@@ -52,8 +52,8 @@ def logs(session: Session, word: str, tail: int, level: str, follow: bool, outpu
         _follow(session, management_calls.logs_stream(name, task, tail=tail, level=level.upper()), "", show)
     found = session.ask(management_calls.logs(name, task, tail=tail, level=level.upper()))
     session.note_unanswered(found)
-    for one in found["lines"]:
-        show(session, one)
+    for line in found["lines"]:
+        show(session, line)
     return 0
 
 

@@ -55,7 +55,7 @@ def follow_changes(session: Session, kind: Kind, asked: Asked, output: Output, e
             session.around.sleep(every_s)
             continue
         away = ""
-        now = {kind.key(one): one for one in items}
+        now = {kind.key(item): item for item in items}
         changed = [one for key, one in now.items() if before.get(key) != one]
         gone = [key for key in before if key not in now]
         _changes(session, kind, output, table, changed, gone, first)

@@ -57,7 +57,7 @@ class Kind:
 
 def rows_of(session: Session, words: Sequence[str] = (), terms: Sequence[Term] = ()) -> list[dict[str, Any]]:
     """Return the rows of the connectors that are meant, in one request."""
-    return [dict(one) for one in matching_rows(connector_rows(session.ask(calls.connectors())), words, terms)]
+    return [dict(row) for row in matching_rows(connector_rows(session.ask(calls.connectors())), words, terms)]
 
 
 def names_of(session: Session, words: Sequence[str], terms: Sequence[Term] = ()) -> list[str]:
@@ -114,7 +114,7 @@ def _workers(session: Session, asked: Asked) -> Sequence[Item]:
         workers = group["workers"]
     if not asked.words:
         return workers
-    by_id = {one["worker_id"]: one for one in workers}
+    by_id = {worker["worker_id"]: worker for worker in workers}
     return [by_id[name] for name in _known("worker", asked.words, list(by_id))]
 
 
@@ -153,9 +153,9 @@ def plugin_sentences(session: Session) -> dict[str, str]:
 
 def _offsets(session: Session, asked: Asked) -> Sequence[Item]:
     return [
-        {"connector": name, **one}
+        {"connector": name, **offset}
         for name in names_of(session, asked.words, asked.terms)
-        for one in session.ask(calls.offsets(name))
+        for offset in session.ask(calls.offsets(name))
     ]
 
 

@@ -194,9 +194,9 @@ def _letter(session: Session, name: str, word: str) -> Letter:
                 after=after, limit=2_000, filters={"connector": name, "partition": place["partition"]}
             )
         )
-        for one in page["letters"]:
-            if (one["partition"], one["offset"]) == (place["partition"], place["offset"]):
-                return one
+        for letter in page["letters"]:
+            if (letter["partition"], letter["offset"]) == (place["partition"], place["offset"]):
+                return letter
         after = page.get("next") or ""
         if not after or not page["letters"]:
             raise NotFoundError(f"connector {name} has no dead letter {word}")

@@ -50,7 +50,7 @@ def enriched(rows: Iterable[Row], overview: Iterable[Mapping[str, Any]]) -> list
 
 def running_tasks(row: Mapping[str, Any]) -> str:
     """Return ``running/all``, and how many have failed."""
-    states = Counter(one["state"] for one in row["tasks"])
+    states = Counter(task["state"] for task in row["tasks"])
     failed = f" ({states['FAILED']} failed)" if states["FAILED"] else ""
     return f"{states['RUNNING']}/{len(row['tasks'])}{failed}"
 
@@ -59,7 +59,7 @@ def why(row: Mapping[str, Any]) -> str | None:
     """Return in one line what is wrong with a connector: the worker's words, else the first error."""
     if row.get("why"):
         return str(row["why"])
-    return next((error_line(one["trace"]) for one in (row, *row["tasks"]) if one.get("trace")), None)
+    return next((error_line(task["trace"]) for task in (row, *row["tasks"]) if task.get("trace")), None)
 
 
 def error_line(trace: str | None) -> str | None:
@@ -74,9 +74,15 @@ def error_line(trace: str | None) -> str | None:
 def task_rows(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Return a row for each task: name (``connector/0``), connector, task, and its state's fields."""
     return [
-        {"name": f"{row['name']}/{one['id']}", "connector": row["name"], "task": one["id"], "type": row["type"], **one}
+        {
+            "name": f"{row['name']}/{task['id']}",
+            "connector": row["name"],
+            "task": task["id"],
+            "type": row["type"],
+            **task,
+        }
         for row in rows
-        for one in row["tasks"]
+        for task in row["tasks"]
     ]
 
 
@@ -86,7 +92,9 @@ def what_changed(change: Mapping[str, Any]) -> str | None:
 
     before, after = change.get("before") or {}, change.get("after") or {}
     if change["kind"] == "config":
-        settings = {one.name for one in config_differences(before, after)} | set(change.get("changed_unseen") or ())
+        settings = {difference.name for difference in config_differences(before, after)} | set(
+            change.get("changed_unseen") or ()
+        )
         return ", ".join(sorted(settings)) if before and after else f"{len(settings)} settings"
     if change["kind"] == "offsets":
         moved = offset_differences(before.get("offsets") or (), after.get("offsets") or ())

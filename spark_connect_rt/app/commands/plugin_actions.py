@@ -89,13 +89,13 @@ def remove(place: PluginPlace, name: str, version: str) -> int:
 
 def sync_manifests(settings: Mapping[str, str], dry_run: bool) -> int:
     """Name plug-ins in service files that no such file names; exit code 1: a place cannot be read or written."""
-    places = [one.path for one in find_locations(plugin_folders(settings)) if one.java]
+    places = [location.path for location in find_locations(plugin_folders(settings)) if location.java]
     return max([_synced(place, dry_run) for place in places], default=0)
 
 
 def _synced(place: Path, dry_run: bool) -> int:
     try:
-        broken = [one.name for one in archives_in(place) if not is_zipfile(one)]
+        broken = [archive.name for archive in archives_in(place) if not is_zipfile(archive)]
         missing = missing_services(place) if dry_run else write_services(place)
     except OSError as error:
         _write(f"{place}: {error}\n")

@@ -103,7 +103,7 @@ class OnThisMachine:
         if check:
             import_all(found)
         report: dict[str, Any] = plugin_report(found)
-        report["installed"] = [json_of(one) for one in self._installer.folder.installed()]
+        report["installed"] = [json_of(installed_plugin) for installed_plugin in self._installer.folder.installed()]
         return report
 
     def settings_of(self, name: str, version: str) -> Sequence[Mapping[str, Any]]:

@@ -30,8 +30,8 @@ def settings_table(name: str, keys: Sequence[Mapping[str, Any]]) -> None:
     table = Table(title=name, title_justify="left", show_lines=False)
     for column in ("setting", "type", "default", "importance", "what it does"):
         table.add_column(column, overflow="fold")
-    for one in keys:
-        cells = (one["name"], one["type"], _default(one), one["importance"], one["documentation"] or "")
+    for key in keys:
+        cells = (key["name"], key["type"], _default(key), key["importance"], key["documentation"] or "")
         table.add_row(*map(Text, cells))  # texts of others: no mark-up is read in them
     Console().print(table)
 

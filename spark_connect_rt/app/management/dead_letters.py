@@ -74,7 +74,7 @@ def replays_topic(config: WorkerConfig) -> TopicSpec | None:
 
 def own_topics(config: WorkerConfig) -> set[str]:
     """Return the topics of the workers themselves, whether they are there or not."""
-    stored = {one.name for one in config.storage.values()}
+    stored = {storage_topic.name for storage_topic in config.storage.values()}
     if "config" in config.storage:
         name = config.storage["config"].name
         stored |= {f"{name}-{part}" for part in ("plugins", "history", "history-course", "replays")}

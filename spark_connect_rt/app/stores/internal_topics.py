@@ -143,7 +143,7 @@ class InternalTopics:
     def _held(self, topic: str) -> int:
         partitions = [TopicPartition(topic, number) for number in range(self._admin.partition_count(topic) or 0)]
         begins, ends = self._admin.earliest_offsets(partitions), self._admin.end_offsets(partitions)
-        return sum(ends[one] - begins[one] for one in partitions)
+        return sum(ends[partition] - begins[partition] for partition in partitions)
 
     def _shape(self, kind: str, brokers: int) -> TopicShape:
         spec = self.specs[kind]

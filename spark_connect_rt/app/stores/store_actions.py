@@ -34,14 +34,14 @@ def check(settings: Mapping[str, str], as_json: bool) -> int:
         say("nothing is wrong")
     else:
         print_table(("severity", "code", "topic", "subject", "what it means"), finding_rows(findings))
-    return EXIT_DAMAGE if any(one.severity is Severity.DAMAGE for one in findings) else 0
+    return EXIT_DAMAGE if any(finding.severity is Severity.DAMAGE for finding in findings) else 0
 
 
 def backup(settings: Mapping[str, str], target: Path) -> int:
     """Write a backup of all three topics."""
     with InternalTopics(settings) as topics:
         kept = keep_backup(topics, target)
-    print_table(("topic", "records"), [(one.name, str(len(one.records))) for one in kept.topics.values()])
+    print_table(("topic", "records"), [(topic.name, str(len(topic.records))) for topic in kept.topics.values()])
     return 0
 
 

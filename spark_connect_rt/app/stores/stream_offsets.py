@@ -110,7 +110,7 @@ def _refuse(topics: InternalTopics, name: str) -> None:
 
 
 def _batches(folder: Path) -> list[int]:
-    return sorted(int(one.name) for one in folder.glob("*") if one.name.isdigit())
+    return sorted(int(path.name) for path in folder.glob("*") if path.name.isdigit())
 
 
 def _by_partition(pairs: Sequence[SourceOffset]) -> dict[Hashable, SourceOffset]:

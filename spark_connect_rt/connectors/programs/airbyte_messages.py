@@ -30,7 +30,7 @@ def airbyte_catalog(output: bytes) -> Catalog:
     for message in map(_object, output.splitlines()):
         if message.get("type") == "CATALOG":
             streams = message["catalog"]["streams"]
-            return Catalog(tuple(stream_name(one["name"], one.get("namespace")) for one in streams), streams)
+            return Catalog(tuple(stream_name(stream["name"], stream.get("namespace")) for stream in streams), streams)
     raise ConnectError(f"discovery printed no catalog of Airbyte: {errors_of(output) or 'no error either'}")
 
 
@@ -142,7 +142,7 @@ def input_state(offsets: Mapping[str, Offset], catalog: Catalog) -> tuple[Any, b
     given = next(iter(shared), None)
     states = [_state(stream, offsets[name]) for name, stream in _entries(catalog) if _has_state(offsets.get(name))]
     if given is None:
-        return [{"type": "STREAM", "stream": one} for one in states] or None, False
+        return [{"type": "STREAM", "stream": state} for state in states] or None, False
     whole = json.loads(given)
     if whole["type"] == _LEGACY:
         return whole["state"], False

@@ -80,7 +80,7 @@ def _single_type(tree: Any) -> tuple[str, Mapping[str, Any]]:
             others = [one for one in tree[word] if not (isinstance(one, dict) and one.get("type") == "null")]
             return _single_type({**tree, word: None, **others[0]}) if _agree(others) else ("", {})
     kinds = tree.get("type")
-    words = [one for one in (kinds if isinstance(kinds, list) else [kinds]) if one != "null"]
+    words = [kind for kind in (kinds if isinstance(kinds, list) else [kinds]) if kind != "null"]
     if set(words) == {"integer", "number"}:
         return "number", tree
     if len(words) == 1 and isinstance(words[0], str):
@@ -90,14 +90,14 @@ def _single_type(tree: Any) -> tuple[str, Mapping[str, Any]]:
 
 def _agree(alternatives: list[Any]) -> bool:
     """Whether alternatives are of one type; those of texts differ in their format at most, and may hold dates."""
-    kinds = [_single_type(one)[0] for one in alternatives]
+    kinds = [_single_type(alternative)[0] for alternative in alternatives]
     return len(set(kinds)) == 1 and bool(kinds[0]) and (len(kinds) == 1 or kinds[0] in _PLAIN)
 
 
 def _struct(properties: Mapping[str, Any], times: bool, depth: int) -> Shape:
-    members = {name: shape_of(one, times, depth + 1) for name, one in properties.items()}
-    changes = {name: one.change for name, one in members.items() if one.change is not None}
-    lenient = {name: one.lenient for name, one in members.items()}
+    members = {name: shape_of(prop, times, depth + 1) for name, prop in properties.items()}
+    changes = {name: member.change for name, member in members.items() if member.change is not None}
+    lenient = {name: member.lenient for name, member in members.items()}
 
     def change(value: Any) -> Any:
         if not isinstance(value, dict):
@@ -110,8 +110,8 @@ def _struct(properties: Mapping[str, Any], times: bool, depth: int) -> Shape:
         raise DataError(f"no object: {value!r:.80}")
 
     return Shape(
-        struct_of({name: one.schema for name, one in members.items()}, optional=True),
-        pa.struct([pa.field(name, one.arrow) for name, one in members.items()]),
+        struct_of({name: member.schema for name, member in members.items()}, optional=True),
+        pa.struct([pa.field(name, member.arrow) for name, member in members.items()]),
         change if changes else None,
         leniently,
     )

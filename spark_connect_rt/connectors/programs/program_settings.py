@@ -141,8 +141,8 @@ def named_program(requirement: Sequence[str]) -> str:
 
 def chosen(streams: Sequence[str], patterns: Sequence[str]) -> list[str]:
     """Return the streams that patterns choose, sorted. Raises ConnectError: none."""
-    wanted = [one for one in patterns if not one.startswith("!")] or ["*"]
-    without = [one[1:] for one in patterns if one.startswith("!")]
+    wanted = [pattern for pattern in patterns if not pattern.startswith("!")] or ["*"]
+    without = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
     found = [
         name
         for name in sorted(set(streams))
@@ -156,7 +156,7 @@ def chosen(streams: Sequence[str], patterns: Sequence[str]) -> list[str]:
 
 def plain_names(patterns: Sequence[str]) -> bool:
     """Whether patterns are names: what they choose is known without asking."""
-    return not any(character in one for one in patterns for character in "*?[!")
+    return not any(character in pattern for pattern in patterns for character in "*?[!")
 
 
 def shares(streams: Sequence[str], most: int) -> list[list[str]]:

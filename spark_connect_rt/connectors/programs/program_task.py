@@ -52,7 +52,7 @@ class ProgramSourceTask(SourceTask):
         self._program.previewed = self.context.previewed
         self._program.install()
         streams = json.loads(config[f"{self._program.prefix}.{TASK_STREAMS}"])
-        stored = self.context.offset_reader.offsets([{STREAM: one} for one in streams])
+        stored = self.context.offset_reader.offsets([{STREAM: stream} for stream in streams])
         offsets = {name: one for name, one in zip(streams, stored, strict=True) if one}
         self._intake = Intake(streams, offsets, values["topic"], self._program.row_settings(), self._report)
         self._catalog: Catalog | None = None

@@ -30,7 +30,7 @@ def singer_catalog(output: bytes) -> Catalog:
     """Return what a tap's discovery printed. Raises ConnectError: it is no catalog."""
     try:
         tree = orjson.loads(output)
-        return Catalog(tuple(stream_id(one) for one in tree["streams"]), tree)
+        return Catalog(tuple(stream_id(stream) for stream in tree["streams"]), tree)
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise ConnectError(f"discovery printed no catalog of Singer: {error!r}") from error
 
@@ -104,8 +104,8 @@ def joined_state(offsets: Mapping[str, Offset]) -> tuple[dict[str, Any] | None, 
     disputed: set[str] = set()
     bookmarks: dict[str, Any] = {}
     for offset in offsets.values():
-        for name, one in json.loads(offset.get(SHARED) or "{}").items():
-            if shared.setdefault(name, one) != one:
+        for name, load in json.loads(offset.get(SHARED) or "{}").items():
+            if shared.setdefault(name, load) != load:
                 disputed.add(name)
     for name in disputed:
         del shared[name]

@@ -124,8 +124,8 @@ class SingerTap(Program):
             if isinstance(records, pa.Table) and self.setting("value") == "struct":
                 intake.column(message["stream"], records)
             else:
-                for one in records.to_pylist() if isinstance(records, pa.Table) else records:
-                    intake.record(message["stream"], one)
+                for record in records.to_pylist() if isinstance(records, pa.Table) else records:
+                    intake.record(message["stream"], record)
             if self.setting("batch.delete") and not self.previewed:
                 _removed(path)
 

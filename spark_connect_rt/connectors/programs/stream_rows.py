@@ -151,17 +151,17 @@ class StreamRows:
         if not objects:
             return
         if not self._settings.structs:
-            self._pieces += [self._tree(one) for one in objects]
+            self._pieces += [self._tree(item) for item in objects]
             return
         try:
             shape = self._known().shape
         except DataError as error:
-            for one in objects:
-                self._report(f"stream {self.stream}", error, orjson.dumps(one))
+            for item in objects:
+                self._report(f"stream {self.stream}", error, orjson.dumps(item))
             return
         self._note_unknown(objects, shape)
         try:
-            changed = objects if shape.change is None else [shape.change(one) for one in objects]
+            changed = objects if shape.change is None else [shape.change(item) for item in objects]
             column = pa.array(changed, shape.arrow)
         except (pa.ArrowException, DataError, OverflowError, TypeError, ValueError):
             column = self._one_by_one(objects, shape)
@@ -170,19 +170,19 @@ class StreamRows:
 
     def _note_unknown(self, objects: Sequence[dict[str, Any]], shape: Shape) -> None:
         known = shape.fields | self.unknown
-        for one in objects:
-            if not known.issuperset(one):
-                self.unknown |= one.keys() - shape.fields
+        for item in objects:
+            if not known.issuperset(item):
+                self.unknown |= item.keys() - shape.fields
 
     def _one_by_one(self, objects: Sequence[dict[str, Any]], shape: Shape) -> pa.Array:
         fit = []
-        for one in objects:
+        for item in objects:
             try:
-                turned = shape.lenient(one)
+                turned = shape.lenient(item)
                 pa.array([turned], shape.arrow)
                 fit.append(turned)
             except (pa.ArrowException, DataError, OverflowError, TypeError, ValueError) as error:
-                self._report(f"stream {self.stream}", error, orjson.dumps(one))
+                self._report(f"stream {self.stream}", error, orjson.dumps(item))
         return pa.array(fit, shape.arrow)
 
     def _append_column(self, values: pa.StructArray) -> None:

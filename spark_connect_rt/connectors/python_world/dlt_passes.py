@@ -279,9 +279,9 @@ def _comes_in_order(resource: DltResource) -> bool:
 
 
 def _hints(columns: Mapping[str, Mapping[str, Any]]) -> TableHints:
-    keys = tuple(name for name, one in columns.items() if one.get("primary_key"))
-    deleted = next((name for name, one in columns.items() if one.get("hard_delete")), None)
-    types = {name: kind for name, one in columns.items() if (kind := _TYPES.get(one.get("data_type", "")))}
+    keys = tuple(name for name, column in columns.items() if column.get("primary_key"))
+    deleted = next((name for name, column in columns.items() if column.get("hard_delete")), None)
+    types = {name: kind for name, column in columns.items() if (kind := _TYPES.get(column.get("data_type", "")))}
     return TableHints(keys, deleted, types)
 
 

@@ -31,7 +31,7 @@ _TIMES = ("%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M:%S")
 
 def arrow_schema(schema: spark.StructType) -> pa.Schema:
     """Return the columns of a Spark schema; of types that only Spark has (variant, user-defined) text: JSON."""
-    return pa.schema([pa.field(one.name, arrow_type(one.dataType)) for one in schema.fields])
+    return pa.schema([pa.field(field.name, arrow_type(field.dataType)) for field in schema.fields])
 
 
 def arrow_type(kind: spark.DataType) -> pa.DataType:

@@ -64,7 +64,7 @@ def source_column(name: str, kind: SqlType, nullable: bool, rules: TypeRules) ->
 
 def row_schema(name: str | None, columns: Sequence[SourceColumn]) -> Schema:
     """Return the schema of a table's rows, named as the JDBC source names it: by the table."""
-    members = tuple(Field(one.name, index, one.schema) for index, one in enumerate(columns))
+    members = tuple(Field(column.name, index, column.schema) for index, column in enumerate(columns))
     return Schema(ConnectType.STRUCT, name=name, fields=members)
 
 
@@ -196,7 +196,7 @@ def _utc(values: pa.Array, zone: ZoneInfo, is_position: bool) -> pa.Array:
         values = pc.assume_timezone(clocks, str(zone), ambiguous="earliest", nonexistent="latest")
         skipped = pc.not_equal(pc.local_timestamp(values), clocks)
         if not is_position and pc.any(skipped).as_py():
-            read = [None if one is None else aware(one, zone) for one in clocks.to_pylist()]
+            read = [None if clock is None else aware(clock, zone) for clock in clocks.to_pylist()]
             return pc.if_else(skipped, pa.array(read, UTC_TIME), values.cast(UTC_TIME))
     return values.cast(UTC_TIME)
 
@@ -205,7 +205,7 @@ def column_of_values(column: SourceColumn, values: Sequence[Any], zone: ZoneInfo
     """Return a driver's Python values in the column's form. Raises pa.ArrowException, DataError: one does not fit."""
     if column.is_position:
         times = [None if one is None else _time_of(one) for one in values]
-        if all(one is None or one.tzinfo is None for one in times):
+        if all(time_ is None or time_.tzinfo is None for time_ in times):
             return arrow_column(column, pa.array(times, pa.timestamp("us")), zone)
     convert = _CONVERSIONS.get(column.arrow.id)
     if pa.types.is_integer(column.arrow) and not {int, type(None)}.issuperset(map(type, values)):

@@ -84,7 +84,7 @@ def _plan(
     kinds = {one["name"]: one.get("type") for one in reflected}
     for column, problem in (
         (incrementing, _number_problem(kinds.get(incrementing or ""))),
-        *((one, moment_problem(kinds.get(one), database.dialect)) for one in timestamps),
+        *((timestamp, moment_problem(kinds.get(timestamp), database.dialect)) for timestamp in timestamps),
     ):
         if column is not None and problem is not None:
             raise ConnectError(
@@ -154,7 +154,7 @@ def _query_columns(
     if database.dialect != POSTGRESQL:
         return columns_by_values(names, rows), [{"name": name} for name in names]
     columns: Sequence[Any] = described or ()  # psycopg's own class, with names
-    reflected = [{"name": one.name, "type": _type_of(database, one)} for one in columns]
+    reflected = [{"name": column.name, "type": _type_of(database, column)} for column in columns]
     return tuple(source_column(one["name"], one["type"], True, rules) for one in reflected), reflected
 
 

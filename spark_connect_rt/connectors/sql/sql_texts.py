@@ -161,8 +161,8 @@ def _texts(values: Sequence[Any], kind: SqlType) -> list[str | None]:
 
 
 def _array_text(values: Sequence[Any], kind: Any) -> str:
-    if any(isinstance(one, list | tuple) for one in values):
-        return "{" + ",".join("NULL" if one is None else _array_text(one, kind) for one in values) + "}"
+    if any(isinstance(value, list | tuple) for value in values):
+        return "{" + ",".join("NULL" if value is None else _array_text(value, kind) for value in values) + "}"
     parts = []
     for text in _texts(values, kind.item_type):
         parts.append("NULL" if text is None else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"')

@@ -111,7 +111,7 @@ def converted_arrays(
             made.append(column.cast(pa.float64()) if pa.types.is_floating(column.type) else column)
             continue
         values = column.to_pylist()
-        made.append(values if convert is None else [None if one is None else convert(one) for one in values])
+        made.append(values if convert is None else [None if value is None else convert(value) for value in values])
     return made
 
 

@@ -112,7 +112,7 @@ async def _moved(frame: Frame, request: Request, name: str, path: str, body: dic
     answer = mapping(await frame.api(request).send("POST", path, {**body, "dry_run": not sure}))
     found = moves(answer)
     if sure:
-        moved = sum(one.moves for one in found)
+        moved = sum(move.moves for move in found)
         return frame.done(request, f"{name}: {moved} offset{'' if moved == 1 else 's'} written.")
     again = {one: values[0] for one, values in fields.items() if one in ("time",)}
     values: dict[str, Any] = {

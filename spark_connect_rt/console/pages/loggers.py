@@ -22,7 +22,7 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
             (name, text(mapping(one).get("level")), whole(mapping(one).get("last_modified")))
             for name, one in found.items()
         ]
-        lines.sort(key=lambda one: (one[0] != "root", one[0]))
+        lines.sort(key=lambda line: (line[0] != "root", line[0]))
         return await frame.page(request, "loggers.html", lines=lines, levels=tuple(LEVELS))
 
     @routes.post("/loggers")

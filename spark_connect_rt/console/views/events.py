@@ -85,7 +85,7 @@ def _sentence(one: Mapping[str, Any]) -> str:
 
 def event_lines(answer: Mapping[str, Any]) -> tuple[EventLine, ...]:
     """Return the events of ``GET /admin/events``."""
-    return tuple(event_line(one) for one in objects(answer.get("events")))
+    return tuple(event_line(item) for item in objects(answer.get("events")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +108,6 @@ class EventFilter:
 
 def event_filter(kinds: Iterable[str], connector: str, seconds: str) -> EventFilter:
     """Return the filter of a page's query; what is no kind or no number is left out."""
-    wanted: Sequence[str] = [one for one in kinds if one in KINDS]
+    wanted: Sequence[str] = [kind for kind in kinds if kind in KINDS]
     number = int(seconds) if seconds.isascii() and seconds.isdigit() and len(seconds) < 9 else 0
     return EventFilter(tuple(dict.fromkeys(wanted)), connector.strip(), number)

@@ -59,19 +59,19 @@ class GroupPage:
     @property
     def unreachable(self) -> tuple[str, ...]:
         """Workers of ours that did not answer."""
-        return tuple(one.worker_id for one in self.workers if not one.reachable and one.runtime != JAVA)
+        return tuple(worker.worker_id for worker in self.workers if not worker.reachable and worker.runtime != JAVA)
 
 
 def group_page(answer: Mapping[str, Any]) -> GroupPage:
     """Return what ``GET /admin/group`` says: the leader first, then by id."""
-    workers = tuple(_worker(one) for one in objects(answer.get("workers")))
+    workers = tuple(_worker(item) for item in objects(answer.get("workers")))
     return GroupPage(
         text(answer.get("group_id")),
         text(answer.get("kafka_cluster_id")),
         text(answer.get("protocol")),
         text(answer.get("leader")),
         whole(answer.get("generation")),
-        tuple(sorted(workers, key=lambda one: (not one.leader, one.worker_id))),
+        tuple(sorted(workers, key=lambda worker: (not worker.leader, worker.worker_id))),
     )
 
 
@@ -96,8 +96,8 @@ def _worker(one: Mapping[str, Any]) -> WorkerLine:
 def tasks_by_connector(ids: Iterable[str]) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """Return connector -> numbers of ids such as ``orders-2``; a connector's name may hold dashes itself."""
     found: dict[str, list[int]] = {}
-    for one in ids:
-        name, _, last = one.rpartition("-")
+    for id_ in ids:
+        name, _, last = id_.rpartition("-")
         if name and last.isascii() and last.isdigit():
             found.setdefault(name, []).append(int(last))
     return tuple((name, tuple(sorted(found[name]))) for name in sorted(found))
@@ -129,7 +129,7 @@ class TimeLine:
 
 def time_line(events: Iterable[Mapping[str, Any]], now_ms: int) -> TimeLine:
     """Return the rebalances among events of ``GET /admin/events`` on a line that ends now and holds all of them."""
-    found = [(event_line(one), _seconds(mapping(one.get("details")))) for one in events]
+    found = [(event_line(event), _seconds(mapping(event.get("details")))) for event in events]
     found = sorted((one for one in found if one[0].at_ms), key=lambda one: -one[0].at_ms)
     first = min((line.at_ms for line, _ in found), default=now_ms)
     start = min(first - (now_ms - first) // 20, now_ms - 3_600_000)

@@ -91,7 +91,7 @@ class LettersPage:
 
 def letters_page(answer: Mapping[str, Any]) -> LettersPage:
     """Return what ``GET /admin/dead-letters`` says."""
-    letters = tuple(_letter(one) for one in objects(answer.get("letters")))
+    letters = tuple(_letter(item) for item in objects(answer.get("letters")))
     return LettersPage(text(answer.get("topic")), letters, text(answer.get("next")))
 
 
@@ -132,9 +132,9 @@ def editable(letter: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     """
     parts = {"key": letter.get("key"), "value": letter.get("value"), "headers": letter.get("headers") or []}
     cut = [name for name in ("key", "value") if mapping(parts[name]).get("cut")]
-    if any(mapping(one.get("value")).get("cut") for one in objects(parts["headers"])):
+    if any(mapping(item.get("value")).get("cut") for item in objects(parts["headers"])):
         cut.append("headers")
-    return json_text({name: one for name, one in parts.items() if name not in cut}), tuple(cut)
+    return json_text({name: part for name, part in parts.items() if name not in cut}), tuple(cut)
 
 
 def patch_of(before: Any, after: Any, path: str = "") -> list[dict[str, Any]]:
@@ -294,12 +294,12 @@ class Sample:
 def samples(answer: Mapping[str, Any]) -> tuple[Sample, ...]:
     """Return the letters of a dry run's answer."""
     found = []
-    for one in objects(answer.get("sample")):
-        before, after = mapping(one.get("before")), one.get("after")
+    for item in objects(answer.get("sample")):
+        before, after = mapping(item.get("before")), item.get("after")
         parts = _changed_parts(before, mapping(after)) if isinstance(after, Mapping) else ()
-        place = f"{text(one.get('partition'))}/{text(one.get('offset'))}".strip("/")
-        error = text(one.get("error"))
-        found.append(Sample(place, text(one.get("to")), parts, after is None and not error, error))
+        place = f"{text(item.get('partition'))}/{text(item.get('offset'))}".strip("/")
+        error = text(item.get("error"))
+        found.append(Sample(place, text(item.get("to")), parts, after is None and not error, error))
     return tuple(found)
 
 

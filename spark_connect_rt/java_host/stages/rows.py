@@ -54,7 +54,7 @@ class Rows:
 
     def _written(self, headers: Iterable[Header]) -> list[dict[str, Any]]:
         write = self._headers.from_connect_data
-        return [{"key": one.key, "value": write("", one.schema, one.value)} for one in headers]
+        return [{"key": header.key, "value": write("", header.schema, header.value)} for header in headers]
 
     def records(self, answer: Frame, given: Sequence[AnyRecord]) -> list[AnyRecord | None]:
         """Return for each record given what became of it: None where it was dropped, or refused."""

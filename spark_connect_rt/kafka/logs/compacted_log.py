@@ -122,7 +122,7 @@ class KafkaCompactedLog:
         self._held = SharedClient(f"the log of topic {self.topic}", lambda: producer, close_producer)
         own = {**_CONSUMER, **({} if self._is_transactional() else _HELD), "error_cb": self._note}
         self._consumer = make_consumer({"group.id": self.topic, **self._clients.consumer}, own)
-        self._positions, self._begun_at = {one.partition: offset for one, offset in beginning.items()}, end
+        self._positions, self._begun_at = {partition.partition: offset for partition, offset in beginning.items()}, end
         if self._load is not None:
             asked = FactsOfLog(self._admin, self.topic, self._is_transactional(), self._start_timeout_ms)
             self._positions = self._load.begin(asked.facts(beginning, end, self._load.wants_facts))
@@ -183,7 +183,7 @@ class KafkaCompactedLog:
     def _ask_end(self, left_s: float) -> Mapping[TopicPartition, int]:
         self._own.end_is_asked()
         return self._admin.end_offsets(
-            [TopicPartition(self.topic, one) for one in self._positions], max(1, int(left_s * 1000))
+            [TopicPartition(self.topic, position) for position in self._positions], max(1, int(left_s * 1000))
         )
 
     def read_back(self, timeout_ms: int) -> None:
@@ -207,7 +207,11 @@ class KafkaCompactedLog:
             return self._changed.wait_for(lambda: self._reached(end), max(0.0, until_s - time.monotonic()))
 
     def _look_ahead(self, probe: EndProbe, end: Mapping[TopicPartition, int], deadline: float) -> None:
-        late = {one.partition: at for one in end if (at := self._positions[one.partition]) < end[one]}
+        late = {
+            partition.partition: at
+            for partition in end
+            if (at := self._positions[partition.partition]) < end[partition]
+        }
         silent = probe.silent_until(late, deadline - time.monotonic()) if late else {}
         with self._changed:  # who read on meanwhile, or began again, knows better
             self._positions.update({one: to for one, to in silent.items() if self._positions[one] == late[one] < to})
@@ -254,7 +258,9 @@ class KafkaCompactedLog:
 
     def _assign(self) -> None:
         """Read on. At first only partitions that were behind: a fetch of the others alone is held, and all wait."""
-        behind = {one.partition for one, at in self._begun_at.items() if self._positions[one.partition] < at}
+        behind = {
+            partition.partition for partition, at in self._begun_at.items() if self._positions[partition.partition] < at
+        }
         self._assigned_all = not behind
         wanted = behind or self._positions
         self._consumer.assign([_ClientPartition(self.topic, one, self._positions[one]) for one in wanted])
@@ -299,7 +305,7 @@ class KafkaCompactedLog:
 
     def _read_in_bulk(self) -> None:
         """Read most of a long topic in whole record batches; what is left, and every other topic, is the consumer's."""
-        load, ends = self._load, {one.partition: end for one, end in self._loading.items()}
+        load, ends = self._load, {partition.partition: end for partition, end in self._loading.items()}
         left = sum(max(0, end - self._positions[number]) for number, end in ends.items())
         if load is None or left < load.bulk_from:
             return
@@ -382,7 +388,7 @@ class KafkaCompactedLog:
 
 
 def _reaches(positions: Mapping[int, int], end: Mapping[TopicPartition, int]) -> bool:
-    return all(positions[one.partition] >= offset for one, offset in end.items())
+    return all(positions[partition.partition] >= offset for partition, offset in end.items())
 
 
 def _ignore(records: Sequence[LogRecord]) -> None: ...

@@ -124,7 +124,7 @@ class LatestLoad:
     def finish(self) -> list[LogRecord]:
         """Return the last record of each key in each partition, tombstones included, in the order they were written."""
         found = list(self._latest.values())
-        kept = [one for one in found if isinstance(one, LogRecord)]
+        kept = [log_record for log_record in found if isinstance(log_record, LogRecord)]
         records = kept + to_records([one for one in found if not isinstance(one, LogRecord)])
         # A key, or two spellings of one source partition, may lie in two partitions: only time orders those.
         records.sort(key=lambda record: (record.timestamp_ms, record.partition, record.offset))
@@ -174,8 +174,8 @@ class LatestLoad:
         return True
 
 
-def _record_of(one: Any) -> LogRecord:
-    return one if isinstance(one, LogRecord) else to_records([one])[0]
+def _record_of(log_record: Any) -> LogRecord:
+    return log_record if isinstance(log_record, LogRecord) else to_records([log_record])[0]
 
 
 def _bookmark(last: Any) -> Bookmark:

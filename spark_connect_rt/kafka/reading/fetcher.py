@@ -126,8 +126,8 @@ class Fetcher:
 
     def forget(self, partitions: Sequence[TopicPartition]) -> None:
         """Read these no more; what was answered of them is dropped, too: a paused reader keeps nothing."""
-        for one in partitions:
-            self.readings.pop(one, None)
+        for partition in partitions:
+            self.readings.pop(partition, None)
         self.answers = deque(answer for answer in self.answers if self.readings.get(answer.partition) is answer.reading)
 
     async def look_up(self, ends: dict[TopicPartition, int], limit_s: float) -> dict[TopicPartition, int]:
@@ -175,7 +175,9 @@ class Fetcher:
         asked = [reading for partitions in self._asked.values() for reading in partitions.values()]
         settled = {place: one for place, one in doubted.items() if one[0] not in asked}
         if settled and broker not in self._checks and self._retry_s.get(broker, 0.0) <= now_s:
-            request = EpochEndsRequest({place: (epoch, one.epoch) for place, (one, epoch) in settled.items()})
+            request = EpochEndsRequest(
+                {place: (epoch, partition_reading.epoch) for place, (partition_reading, epoch) in settled.items()}
+            )
             self._checks[broker] = asyncio.get_running_loop().create_task(self._links.ask(broker, request)), settled
 
     def _refresh_if_due(self, now_s: float) -> None:
@@ -190,9 +192,11 @@ class Fetcher:
     def _request(self, partitions: dict[TopicPartition, PartitionReading]) -> FencedFetchRequest:
         settings, topics = self._settings, dict[str, list[tuple[int, Any, int]]]()
         epochs: dict[tuple[str, int], int] = {}
-        for one, reading in partitions.items():
-            epochs[one.topic, one.partition] = reading.leader_epoch
-            topics.setdefault(one.topic, []).append((one.partition, reading.fetch_at, settings.partition_bytes))
+        for partition, reading in partitions.items():
+            epochs[partition.topic, partition.partition] = reading.leader_epoch
+            topics.setdefault(partition.topic, []).append(
+                (partition.partition, reading.fetch_at, settings.partition_bytes)
+            )
         committed = int(settings.committed_only)
         return FencedFetchRequest(
             settings.wait_ms,

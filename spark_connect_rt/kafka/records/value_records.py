@@ -40,7 +40,8 @@ def value_records(values: pa.Array, deltas: Numbers) -> Pieces | None:
     times = deltas if deltas.any() else b"\0"  # as in most batches
     behind = [_ATTRIBUTES, times, np.arange(len(values), dtype=np.int32), _NO_KEY, lengths]
     widths: list[Any] = [
-        len(one) if isinstance(one, bytes) else varint_sizes(one).astype(np.int32, copy=False) for one in behind
+        len(ndarray) if isinstance(ndarray, bytes) else varint_sizes(ndarray).astype(np.int32, copy=False)
+        for ndarray in behind
     ]
     sizes = lengths + sum(widths) + np.int32(len(_NO_HEADERS))
     widths.insert(0, varint_sizes(sizes))

@@ -203,7 +203,7 @@ class Recorder:
         if self._unread and self._is_leader():
             due[:0] = self._missed()
         while due:
-            together = next((n for n, one in enumerate(due) if not self._goes_with_others(one)), len(due))
+            together = next((n for n, waiting in enumerate(due) if not self._goes_with_others(waiting)), len(due))
             some = due[: max(1, min(together, WRITE_MOST))]
             self._write(some)
             del due[: len(some)]
@@ -245,18 +245,18 @@ class Recorder:
             missed.append(Waiting(seen, 0))
         return missed
 
-    def _goes_with_others(self, one: Waiting) -> bool:
+    def _goes_with_others(self, waiting: Waiting) -> bool:
         """Return whether its record does not depend on what was recorded a moment before."""
-        return one.seen.is_live and not self._alone
+        return waiting.seen.is_live and not self._alone
 
     def _write(self, some: Sequence[Waiting]) -> None:
         drafts = []
-        served_elsewhere = [one.asked is None or not one.asked.here or self._alone for one in some]
+        served_elsewhere = [waiting.asked is None or not waiting.asked.here or self._alone for waiting in some]
         if any(served_elsewhere):
             self._store.refresh(READ_LIMIT_MS)
-        for one, elsewhere in zip(some, served_elsewhere, strict=True):
-            seen = one.seen
-            change = None if elsewhere and self._is_recorded(seen) else self._change(seen, one.asked)
+        for waiting, elsewhere in zip(some, served_elsewhere, strict=True):
+            seen = waiting.seen
+            change = None if elsewhere and self._is_recorded(seen) else self._change(seen, waiting.asked)
             if change is not None:
                 drafts.append(Draft(change, seen.position))
         if drafts:

@@ -212,7 +212,7 @@ def _as_bytes(form: LetterForm, before: EditedRecord, given: SinkRecord, found: 
         value = converters.value.from_connect_data(topic, found.value_schema, found.value)
     if found.headers is not given.headers:
         write = converters.header.from_connect_header
-        headers = [(one.key, write(topic, one.key, one.schema, one.value)) for one in found.headers]
+        headers = [(header.key, write(topic, header.key, header.schema, header.value)) for header in found.headers]
     return EditedRecord(topic, key, value, headers, before.key_changed or key != before.key)
 
 

@@ -113,8 +113,8 @@ class LetterForms:
             forms = list(self._known.values())
             self._known.clear()
             self._recent.clear()
-        for one in forms:
-            one.close()
+        for form in forms:
+            form.close()
 
     def _current(self, connector: str) -> LetterForm:
         config = self._config_of(connector)

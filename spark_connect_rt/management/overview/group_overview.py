@@ -77,7 +77,7 @@ class GroupOverview:
         config = self._hide(self._views.connector_config(name).written())
         answers = self._reads.ask(CONNECTOR, {"name": name})
         counters, row = counters_of(answers), self._rows.looked().get(name)
-        named = {one.worker_id for one in (status.connector, *status.tasks)}
+        named = {instance_state.worker_id for instance_state in (status.connector, *status.tasks)}
         return ConnectorDetail(
             name=name,
             type=status.type,
@@ -118,9 +118,9 @@ class GroupOverview:
             group_id=standing.group_id,
             kafka_cluster_id=self._views.kafka_cluster_id(),
             protocol=standing.protocol,
-            leader=next((one.worker.worker_id for one in answers if one.worker.leader), None),
+            leader=next((answer.worker.worker_id for answer in answers if answer.worker.leader), None),
             generation=standing.generation,
-            workers=[self._worker(one) for one in answers],
+            workers=[self._worker(answer) for answer in answers],
             at_ms=self._clock.now_ms(),
         )
 

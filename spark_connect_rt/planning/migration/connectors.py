@@ -115,16 +115,16 @@ def _element(setting: str, name: str, catalog: Catalog, config: Mapping[str, str
 
 
 def _element_lines(elements: Sequence[Element]) -> Iterator[Line]:
-    for one in elements:
-        if not one.runtime:
-            why = "is not set" if not one.name else "found neither here nor on plugin.path"
-            yield Line(one.setting, one.name, Fate.CHANGE, why)
+    for element in elements:
+        if not element.runtime:
+            why = "is not set" if not element.name else "found neither here nor on plugin.path"
+            yield Line(element.setting, element.name, Fate.CHANGE, why)
 
 
 def _kind(where: str, elements: Sequence[Element]) -> str:
-    if not where or not all(one.runtime for one in elements):
+    if not where or not all(element.runtime for element in elements):
         return where
-    return where if all(one.runtime == where for one in elements) else "mixed"
+    return where if all(element.runtime == where for element in elements) else "mixed"
 
 
 def _setting_lines(

@@ -115,7 +115,7 @@ def _list_fate(file: WorkerFile, name: str) -> tuple[Fate, str] | None:
     """Judge settings that name several classes or a policy."""
     classes = parse_value(Type.LIST, file.settings[name] or "") if name in _LISTS else []
     if name == "metric.reporters":
-        others = [one for one in classes if one != _JMX]
+        others = [cls for cls in classes if cls != _JMX]
         why = "Java's reporters do not run here: metrics are at GET /admin/metrics"
         return (Fate.IGNORED, f"{why}; not loaded: {', '.join(others)}") if others else (Fate.DIFFERS, why)
     if name == "rest.extension.classes":
@@ -127,7 +127,7 @@ _LISTS = ("metric.reporters", "rest.extension.classes")
 
 
 def _extension_fate(file: WorkerFile, classes: Sequence[str]) -> tuple[Fate, str]:
-    found = {one: file.catalog.find(one) for one in classes}
+    found = {cls: file.catalog.find(cls) for cls in classes}
     lost = [one for one, plugin in found.items() if plugin is None or plugin.runtime == JAVA]
     if lost:
         why = "REST extensions in Java do not run here: take it out, or write one in Python"

@@ -80,12 +80,14 @@ class ClaimRules:
 
 def compact_offers(protocol: ConnectProtocol, metadata: WorkerMetadata, rules: ClaimRules) -> list[tuple[str, bytes]]:
     """Return JoinGroup's (protocol name, metadata) of the compact form, for before those of every other."""
-    offered = [one for one in protocol.offered() if one.is_incremental]
+    offered = [connect_protocol for connect_protocol in protocol.offered() if connect_protocol.is_incremental]
     if not offered:
         return []
     packed = held_bytes(metadata)
     claim = rules.claim(metadata, packed)
-    return [(compact_name(one), encode_claim(one, claim, packed)) for one in offered]
+    return [
+        (compact_name(connect_protocol), encode_claim(connect_protocol, claim, packed)) for connect_protocol in offered
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,5 +182,8 @@ def _may_be_longer(
     return 4 * names + _ITEM_BYTES * count > limit_bytes
 
 
-def _same(one: ConnectorsAndTasks, other: ConnectorsAndTasks) -> bool:
-    return one is other or (set(one.connectors) == set(other.connectors) and set(one.tasks) == set(other.tasks))
+def _same(connectors_and_tasks: ConnectorsAndTasks, other: ConnectorsAndTasks) -> bool:
+    return connectors_and_tasks is other or (
+        set(connectors_and_tasks.connectors) == set(other.connectors)
+        and set(connectors_and_tasks.tasks) == set(other.tasks)
+    )

@@ -76,7 +76,7 @@ def cores_of(now: Sample, before: Sample | None, passed_s: float) -> float:
 def loads_of(samples: Samples, before: Samples, passed_s: float) -> dict[str, dict[ConnectorTaskId, float]]:
     """Return the load of every task, from two looks; a task that moved in between is counted by its records."""
     return {
-        worker: {task: cores_of(one, before.get(worker, {}).get(task), passed_s) for task, one in tasks.items()}
+        worker: {task: cores_of(sample, before.get(worker, {}).get(task), passed_s) for task, sample in tasks.items()}
         for worker, tasks in samples.items()
     }
 

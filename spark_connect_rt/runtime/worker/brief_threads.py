@@ -126,16 +126,16 @@ class BriefThreads:
         """See Threads."""
         return self._threads.later(delay_ms, call)
 
-    def _work(self, one: _Run | None) -> None:
-        while one is not None:
-            threading.current_thread().name = one.name
+    def _work(self, run: _Run | None) -> None:
+        while run is not None:
+            threading.current_thread().name = run.name
             try:
-                one.call()
+                run.call()
             except BaseException:  # SystemExit too: the thread is for the calls that follow
-                log.exception("thread=%s a call raised", one.name)
+                log.exception("thread=%s a call raised", run.name)
             finally:
-                one.over.set()
-            one = self._next()
+                run.over.set()
+            run = self._next()
 
     def _next(self) -> _Run | None:
         with self._changed:

@@ -154,6 +154,9 @@ class RowStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
 
 def _log_counts(messages: list[Any], which: str = "") -> None:
-    written = [one for one in messages if isinstance(one, WrittenRows)]
-    rows, refused = sum(one.rows for one in written), sum(one.refused for one in written)
+    written = [message for message in messages if isinstance(message, WrittenRows)]
+    rows, refused = (
+        sum(written_rows.rows for written_rows in written),
+        sum(written_rows.refused for written_rows in written),
+    )
     log.info("%s%d rows written, %d of them refused and left out", which, rows, refused)

@@ -46,22 +46,22 @@ class Sample:
 
     def shows(self, decodes: Sequence[Decode]) -> bool:
         """Tell whether there is a type for each column."""
-        return all(self._found.get(one.column) or one.column in self._problems for one in decodes)
+        return all(self._found.get(decode.column) or decode.column in self._problems for decode in decodes)
 
     def kinds(self, decodes: Sequence[Decode]) -> dict[str, pa.DataType]:
         """Return the type of each column. Raises BadConfigError: the sample does not tell."""
         problems, kinds = {}, {}
-        for one in decodes:
-            found = self._found.get(one.column)
+        for decode in decodes:
+            found = self._found.get(decode.column)
             try:
-                if one.column in self._problems:
-                    raise self._problems[one.column]
+                if decode.column in self._problems:
+                    raise self._problems[decode.column]
                 if not found:
-                    raise DataError(f"no record shows what the {one.column} is")
-                kinds[one.column] = common_type(found)
+                    raise DataError(f"no record shows what the {decode.column} is")
+                kinds[decode.column] = common_type(found)
             except DataError as error:
                 example = "'struct<id: bigint, name: string>'"
-                problems[one.option] = [f"{error}: say the type with {one.type_option}, such as {example}"]
+                problems[decode.option] = [f"{error}: say the type with {decode.type_option}, such as {example}"]
         if problems:
             raise BadConfigError(problems)
         return kinds

@@ -60,7 +60,13 @@ class ConverterReader:
         """See ValueReader."""
         pairs = zip(topics, data.to_pylist(), strict=True)
         found = [self.value(topic, one) for topic, one in pairs if one is not None]
-        kinds = list(dict.fromkeys(type_of(one) for one in found if one.schema is not None or one.value is not None))
+        kinds = list(
+            dict.fromkeys(
+                type_of(schema_and_value)
+                for schema_and_value in found
+                if schema_and_value.schema is not None or schema_and_value.value is not None
+            )
+        )
         return common_type(kinds) if kinds else None
 
     def column(self, topics: Sequence[str], data: pa.Array, kind: pa.DataType) -> pa.Array:

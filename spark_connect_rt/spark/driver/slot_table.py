@@ -141,7 +141,7 @@ class SlotTable:
         assert slot is not None
         lost_at_ms, code, tasks = slot.lost_jvm
         if code != java or not tasks or now - lost_at_ms > JVM_REPORTS_WITHIN_MS:
-            tasks = tuple(one.task for one in slot.hosts.values() if one.launch.java == java)
+            tasks = tuple(host.task for host in slot.hosts.values() if host.launch.java == java)
             slot.lost_jvm = (now, java, tasks)
         return [task for task in tasks if task != run.task]
 
@@ -151,7 +151,7 @@ class SlotTable:
         """Return the slot for one more task, None: a new one."""
         facts = self._facts(without)
         if alone:
-            facts = [one for one in facts if one.tasks == 0]
+            facts = [fact for fact in facts if fact.tasks == 0]
         return choose_slot(facts, isolation, self._settings.limits, len(self._slots), crowds=crowds)
 
     def _facts(self, without: Slot | None = None) -> list[SlotFacts]:

@@ -95,8 +95,8 @@ class _Sender:
                 self._produce(last)
                 self._flush()
             raise
-        for one in converted:
-            self._produce(one)
+        for converted_batch in converted:
+            self._produce(converted_batch)
 
     def _produce(self, converted: ConvertedBatch) -> None:
         self._errant_log.write(converted.errants)

@@ -153,7 +153,7 @@ class ReaderSide:
         """Yield what the lanes of this process reported durable, once they have ended (E4)."""
         self._lanes.join()
         if self._lanes.totals:
-            totals = [(host, one.records, one.batches) for host, one in self._lanes.totals.items()]
+            totals = [(host, total.records, total.batches) for host, total in self._lanes.totals.items()]
             yield Row(0, RowKind.TOTALS, orjson.dumps(totals))
 
     def _report_of_lane(self, message: Mapping[str, Any]) -> None:

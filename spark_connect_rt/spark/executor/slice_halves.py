@@ -68,7 +68,7 @@ def write_slice(ticket: SliceTicket, batches: Iterator[pa.RecordBatch]) -> Total
     finally:
         side.abandon()
         client.close()
-    return {host: (one.records, one.batches) for host, one in totals.items()}
+    return {host: (total.records, total.batches) for host, total in totals.items()}
 
 
 def close_books(ticket: SliceTicket, written: Sequence[Mapping[int, tuple[int, int]] | None]) -> None:

@@ -61,32 +61,32 @@ def insert_batch(inserting: InsertField, batch: B) -> B | None:
     columns = flat_columns(schema, column)
     if columns is None:
         return None
-    for one in inserting.insertions:
-        array = _inserted(one, inserting, batch, schema)
+    for insertion in inserting.insertions:
+        array = _inserted(insertion, inserting, batch, schema)
         if array is None:
             return None
-        columns.append((one.name, array))
+        columns.append((insertion.name, array))
     made = struct_column(columns)
     return None if made is None else inserting.changed_batch(batch, schema and inserting.updated_schema(schema), made)
 
 
-def _inserted(one: Insertion, inserting: InsertField, batch: B, schema: Schema | None) -> pa.Array | None:
+def _inserted(insertion: Insertion, inserting: InsertField, batch: B, schema: Schema | None) -> pa.Array | None:
     count = len(batch.values)
-    if one.source in ("topic", "static"):
-        return pa.repeat(pa.scalar(batch.topic if one.source == "topic" else inserting.static_value), count)
+    if insertion.source in ("topic", "static"):
+        return pa.repeat(pa.scalar(batch.topic if insertion.source == "topic" else inserting.static_value), count)
     times = batch.timestamps_ms
-    if one.source == "timestamp" and times is not None and not times.null_count:
+    if insertion.source == "timestamp" and times is not None and not times.null_count:
         if schema is None:
             return times
         as_time = pc.cast(times, TIMESTAMP_TYPE)
         return as_time if _within_years(times) else None
-    if one.source == "offset":
+    if insertion.source == "offset":
         return batch.offsets if isinstance(batch, SinkBatch) else None
-    if one.source == "partition" and batch.partition is not None:
+    if insertion.source == "partition" and batch.partition is not None:
         return pa.repeat(pa.scalar(batch.partition, pa.int32()), count)
-    missing = one.source == "partition" or (one.source == "timestamp" and times is None)
-    if missing and schema is not None and one.schema.optional:
-        return pa.nulls(count, arrow_type(one.schema))
+    missing = insertion.source == "partition" or (insertion.source == "timestamp" and times is None)
+    if missing and schema is not None and insertion.schema.optional:
+        return pa.nulls(count, arrow_type(insertion.schema))
     return None
 
 

@@ -83,7 +83,7 @@ def _read(
         left = collected.records_left - len(held or ())
         if full is not None or left <= 0:
             return full or Ended.RECORDS
-        if all(consumer.position(one) >= end for one, end in ends.items()):
+        if all(consumer.position(partition) >= end for partition, end in ends.items()):
             return Ended.NOTHING_MORE
         batch = consumer.poll(left, int(min(_POLL_MS, 1 + collected.seconds_left * 1000)))
         for row in rows_of(batch) if batch is not None else ():

@@ -115,7 +115,7 @@ class StageWalk:
         topic, converters = record.topic, self._converters
         try:
             write = converters.header.from_connect_header
-            headers = [(one.key, write(topic, one.key, one.schema, one.value)) for one in record.headers]
+            headers = [(header.key, write(topic, header.key, header.schema, header.value)) for header in record.headers]
             key = converters.key.from_connect_data(topic, record.key_schema, record.key)
             value = converters.value.from_connect_data(topic, record.value_schema, record.value)
         except ExternalError:

@@ -161,7 +161,7 @@ class PythonSource(HostedSource):
                     output.end(End.COMMIT)
             raise
         if self.delivery_reports is DeliveryReports.RECORDS:
-            sent = [(one.records, one.batch.num_rows) for batches, _ in pieces for one in batches]
+            sent = [(batch.records, batch.batch.num_rows) for batches, _ in pieces for batch in batches]
             self._sent.add(polled, rows_of_each, sent)
         for batches, end in pieces:
             for converted in batches:
