@@ -84,7 +84,7 @@ def _group(connectors: int) -> Iterator[tuple[Wanted, psutil.Process, str]]:
         Wanted(port, [one for one in ports if one != port], connectors, 5, 0.5, port == ports[0]) for port in ports
     ]
     with contextlib.ExitStack() as ending:
-        started = [ending.enter_context(_worker(one)) for one in members]
+        started = [ending.enter_context(_worker(member)) for member in members]
         for process in started:
             _await_ready(process)
         # The one that does not lead: it has the longer way.

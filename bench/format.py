@@ -174,7 +174,7 @@ def _run(who: str, python: Path, lab: Lab, topics: Sequence[Filled], jars: str) 
     words = [
         "java" if who == "java" else "ours",
         lab.bootstrap_servers,
-        *(one.name for one in topics),
+        *(topic.name for topic in topics),
         str(BATCH_ROWS),
         *([jars] if who == "java" else []),
     ]

@@ -87,9 +87,9 @@ def _seen(servers: str, copy: str, seconds: float) -> list[Seen]:
         messages, now_ns = consumer.consume(500, 0.001), time.monotonic_ns()
         if now >= begin:
             seen += [
-                (one.partition(), one.offset(), *_STAMP.unpack_from(one.value()), now_ns)
-                for one in messages
-                if one.error() is None
+                (message.partition(), message.offset(), *_STAMP.unpack_from(message.value()), now_ns)
+                for message in messages
+                if message.error() is None
             ]
     consumer.close()
     return seen

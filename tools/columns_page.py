@@ -78,7 +78,11 @@ def columns_page(made_by: str) -> str:
 
 
 def _classes(kind: str) -> list[tuple[str, type[Any]]]:
-    found = {one.java_class.rpartition(".")[2]: one.cls for one in BUNDLED if one.type == kind}
+    found = {
+        plugin_desc.java_class.rpartition(".")[2]: plugin_desc.cls
+        for plugin_desc in BUNDLED
+        if plugin_desc.type == kind
+    }
     return sorted(found.items())
 
 

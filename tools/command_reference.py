@@ -36,12 +36,12 @@ def _commands(group: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ..
 
 
 def _section(path: tuple[str, ...], command: Any) -> str:
-    shown = [one for one in command.params if not getattr(one, "hidden", False)]
+    shown = [param for param in command.params if not getattr(param, "hidden", False)]
     arguments = [one for one in shown if one.param_type_name == "argument"]
     options = [one for one in shown if one.param_type_name == "option"]
-    own = [one for one in options if _on_cluster(options) is False or one.opts[0] not in _EVERYWHERE]
+    own = [option for option in options if _on_cluster(options) is False or option.opts[0] not in _EVERYWHERE]
     usage = " ".join(["connectrt", *path, *(["[OPTIONS]"] if options else []), *map(_argument, arguments)])
-    rows = [f"| `{_argument(one)}` | {_cell(one.help or '')} | |" for one in arguments]
+    rows = [f"| `{_argument(argument)}` | {_cell(argument.help or '')} | |" for argument in arguments]
     rows += [
         f"| {_names(one)} | {_cell(one.help or '')} | {_default(one)} |" for one in own if "--help" not in one.opts
     ]
@@ -50,7 +50,7 @@ def _section(path: tuple[str, ...], command: Any) -> str:
 
 
 def _on_cluster(options: list[Any]) -> bool:
-    return any("--context" in one.opts for one in options)
+    return any("--context" in option.opts for option in options)
 
 
 def _argument(one: Any) -> str:

@@ -44,4 +44,4 @@ def _command_of(process: psutil.Process) -> list[str]:
 def drivers_jvm(worker: WorkerProcess) -> psutil.Process | None:
     """Return the JVM beside the driver, None while there is none."""
     children = psutil.Process(worker.pid).children()
-    return next((one for one in children if HOST in _command_of(one)), None)
+    return next((child for child in children if HOST in _command_of(child)), None)

@@ -89,7 +89,7 @@ def a_task_is_read_without_sparks_pages(worker: SparkWorkerProcess, flood: int) 
     )
 
     def said(part: str) -> list[dict[str, Any]]:
-        return [one for one in logged_lines(worker, "chatty/tasks/0/logs") if part in one["message"]]
+        return [line for line in logged_lines(worker, "chatty/tasks/0/logs") if part in line["message"]]
 
     def all_said() -> bool:
         return bool(said("logged") and said("were dropped"))
@@ -109,7 +109,7 @@ def a_task_is_read_without_sparks_pages(worker: SparkWorkerProcess, flood: int) 
     assert dropped + len(flooded) >= flood  # other lines of its library's may be among those
     of_connector = logged_lines(worker, "chatty/logs?level=INFO")
     makes = [one for one in of_connector if one["message"] == "connector=chatty makes its tasks"]
-    assert [(one["where"], one["task"]) for one in makes][:1] == [("driver", None)]
+    assert [(make["where"], make["task"]) for make in makes][:1] == [("driver", None)]
     assert worker.rest.request("GET", "/admin/connectors/none/logs").status == 404
     worker.rest.delete("chatty")
     the_groups_story_has_it(worker)
@@ -129,14 +129,16 @@ def the_groups_story_has_it(worker: SparkWorkerProcess) -> None:
         return found
 
     def deleted() -> bool:
-        return any(one["summary"] == "connector chatty is deleted" for one in events("connector=chatty&kind=config"))
+        return any(
+            event["summary"] == "connector chatty is deleted" for event in events("connector=chatty&kind=config")
+        )
 
     until(deleted, 30, "the connector's end is an event", lambda: events("connector=chatty"))
-    summaries = [one["summary"] for one in events("connector=chatty&kind=config,state&limit=2000")]
+    summaries = [event["summary"] for event in events("connector=chatty&kind=config,state&limit=2000")]
     assert {"connector chatty is created", "connector chatty is RUNNING", "task chatty-0 is RUNNING"} <= set(summaries)
-    moved = [item for one in events("kind=rebalance&connector=chatty") for item in one["details"]["moved"]]
+    moved = [item for event in events("kind=rebalance&connector=chatty") for item in event["details"]["moved"]]
     assert {(it["connector"], it["task"]) for it in moved} >= {("chatty", None), ("chatty", 0)}
     first = events("kind=rebalance&limit=2000")[-1]
     assert first["details"]["joined"] == first["details"]["members"] == [first["worker_id"]]
     assert 0 < first["details"]["took_ms"] < 600_000
-    assert any("starts, version" in one["summary"] for one in events("kind=worker"))
+    assert any("starts, version" in event["summary"] for event in events("kind=worker"))

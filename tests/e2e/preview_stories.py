@@ -105,7 +105,7 @@ class Previews:
 
 
 def values(answer: Any, stage: int) -> list[Any]:
-    return [one["stages"][stage]["record"]["value"] for one in answer["records"]]
+    return [record["stages"][stage]["record"]["value"] for record in answer["records"]]
 
 
 def a_source_is_previewed(previews: Previews, folder: Path) -> dict[str, float]:
@@ -139,7 +139,7 @@ def a_sink_is_previewed(previews: Previews, topic: str, expected: list[Any]) -> 
     config = {"connector.class": "FileStreamSink", "file": "never-written", "topics": topic, **CHAIN}
     found = previews.ask(config=config, name="previewed-sink", records=100, seconds=30)
     assert (found["ended"], found["error"]) == ("nothing more", None), found
-    assert [one["stage"] for one in found["records"][0]["stages"]] == ["read", "transforms.wrap"]
+    assert [stage["stage"] for stage in found["records"][0]["stages"]] == ["read", "transforms.wrap"]
     assert values(found, 1) == [{"line": one} for one in expected]
     assert not Path("never-written").exists()
 

@@ -146,7 +146,9 @@ def read_terminal(terminal: int, awaited: str, limit_s: float) -> str:
 
 
 def sparks_of(pid: int) -> list[psutil.Process]:
-    return [one for one in psutil.Process(pid).children(recursive=True) if one.name() == "java" and is_spark(one)]
+    return [
+        child for child in psutil.Process(pid).children(recursive=True) if child.name() == "java" and is_spark(child)
+    ]
 
 
 def is_spark(process: psutil.Process) -> bool:

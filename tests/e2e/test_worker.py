@@ -404,7 +404,7 @@ def test_files_of_a_directory_are_read_once_and_leave_when_their_offsets_are_sto
     until(lambda: not list(folder.iterdir()), 120, "every file leaves", lambda: sorted(folder.iterdir()))
     assert [path.name for path in (tmp_path / "bad").iterdir()] == ["bad.parquet"]
     offsets = rest.request("GET", "/connectors/directory/offsets").json()["offsets"]
-    read = {Path(one["partition"]["file"]).name: one["offset"]["row"] for one in offsets}
+    read = {Path(offset["partition"]["file"]).name: offset["offset"]["row"] for offset in offsets}
     assert read == {f"{number}.parquet": 1_000 for number in range(5)}
 
     assert rest.request("POST", "/connectors/directory/restart?includeTasks=true").status == 202
@@ -497,7 +497,7 @@ def test_health_check_and_watcher_see_a_failed_task_and_the_watcher_mends_it(
             answer = httpx.get(f"http://127.0.0.1:{port}/", timeout=30, trust_env=False)
         except httpx.HTTPError:
             return 0, []
-        return answer.status_code, [f"{one['connector']}-{one['id']}" for one in answer.json()["failures"]]
+        return answer.status_code, [f"{failure['connector']}-{failure['id']}" for failure in answer.json()["failures"]]
 
     with ended_afterwards(clients.healthcheck(rest.url, port, tmp_path / "health.log")):
         until(lambda: health() == (200, []), 60, "no connector: healthy", health)

@@ -54,7 +54,7 @@ class OnYarn(LineFlow):
         """Return the executor whose Python process reads the file."""
         reader = self.holders.holder(0)
         assert reader is not None, self.stories()
-        above = {one.pid for one in psutil.Process(reader).parents()}
+        above = {parent.pid for parent in psutil.Process(reader).parents()}
         return next(one for one in self._yarn.executors() if one.pid in above)
 
     def check(self) -> None:
@@ -74,12 +74,12 @@ class OnYarn(LineFlow):
 
 @pytest.fixture(scope="module")
 def yarn(tmp_path_factory: pytest.TempPathFactory, java: Java) -> Iterator[YarnCluster]:
-    one = YarnCluster(tmp_path_factory.mktemp("yarn"), java)
+    yarn_cluster = YarnCluster(tmp_path_factory.mktemp("yarn"), java)
     try:
-        one.launch()
-        yield one
+        yarn_cluster.launch()
+        yield yarn_cluster
     finally:
-        one.kill()
+        yarn_cluster.kill()
 
 
 @pytest.fixture(scope="module")

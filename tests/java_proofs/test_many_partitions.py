@@ -44,7 +44,7 @@ def await_round(worker: SparkWorkerProcess, reader: TopicReader, rounds: int) ->
     story = lambda: f"{worker.rest.states(NAME)} {reader.count(NAME)} {worker.log_file.read_text()[-3000:]}"  # noqa: E731
     until(lambda: reader.count(NAME) >= rounds * PARTITIONS, LIMIT_S, f"round {rounds}", story, every_s=0.5)
     until(lambda: stored(worker) == Counter({rounds: PARTITIONS}), LIMIT_S, "offsets are shown", story, every_s=1.0)
-    values = Counter(one.value for one in reader.each(NAME))
+    values = Counter(content.value for content in reader.each(NAME))
     assert values == Counter(b"%d:%d" % (one, turn) for turn in range(rounds) for one in range(PARTITIONS))
 
 

@@ -36,7 +36,7 @@ def printed(both: JavaBesideOurs, connector: str) -> list[dict[str, Any]]:
                 if f'"{connector}"' in found:
                     yield json.loads(found)
 
-    return [{key: value for key, value in one.items() if key not in ("name", "time_ms")} for one in lines()]
+    return [{key: value for key, value in line.items() if key not in ("name", "time_ms")} for line in lines()]
 
 
 @pytest.fixture(scope="module")

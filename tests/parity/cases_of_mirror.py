@@ -149,15 +149,23 @@ def settings(case: Case) -> Any:
 
 def policy(case: Case) -> Any:
     """Return what a policy makes of each topic."""
-    one = POLICIES[f"org.apache.kafka.connect.mirror.{case['class']}"]()
-    one.configure(case["config"])
-    selection = TopicSelection(_Everything(), one, "none of the topics'", "B", True)
+    replication_policy = POLICIES[f"org.apache.kafka.connect.mirror.{case['class']}"]()
+    replication_policy.configure(case["config"])
+    selection = TopicSelection(_Everything(), replication_policy, "none of the topics'", "B", True)
     return [
         [
-            *(one.format_remote_topic("A", topic), one.topic_source(topic), one.upstream_topic(topic)),
-            *(one.original_topic(topic), one.is_internal_topic(topic), one.is_heartbeats_topic(topic)),
-            *(one.is_checkpoints_topic(topic), topic in selection),
-            *(one.offset_syncs_topic(topic), one.checkpoints_topic(topic)),
+            *(
+                replication_policy.format_remote_topic("A", topic),
+                replication_policy.topic_source(topic),
+                replication_policy.upstream_topic(topic),
+            ),
+            *(
+                replication_policy.original_topic(topic),
+                replication_policy.is_internal_topic(topic),
+                replication_policy.is_heartbeats_topic(topic),
+            ),
+            *(replication_policy.is_checkpoints_topic(topic), topic in selection),
+            *(replication_policy.offset_syncs_topic(topic), replication_policy.checkpoints_topic(topic)),
         ]
         for topic in case["topics"]
     ]
@@ -191,14 +199,14 @@ def records(case: Case) -> Any:
 
 def store(case: Case) -> Any:
     """Return the translations asked for."""
-    one, found = OffsetSyncStore(must_read_to_end=case["must_read_to_end"]), []
+    offset_sync_store, found = OffsetSyncStore(must_read_to_end=case["must_read_to_end"]), []
     for step in case["steps"]:
         if step == "loaded":
-            one.loaded()
+            offset_sync_store.loaded()
         elif len(step) == 2:
-            one.add(OffsetSync(P, *step))
+            offset_sync_store.add(OffsetSync(P, *step))
         else:
-            found.append(one.translate_downstream(P, step[0]))
+            found.append(offset_sync_store.translate_downstream(P, step[0]))
     return found
 
 
@@ -215,7 +223,7 @@ def syncs(case: Case) -> Any:
 
 def shares(case: Case) -> Any:
     """Return the configurations of both kinds of tasks."""
-    partitions = [TopicPartition(*one) for one in case["partitions"]]
+    partitions = [TopicPartition(*partition) for partition in case["partitions"]]
     most = case["max_tasks"]
     return [source_tasks(case["config"], partitions, most), checkpoint_tasks(case["config"], case["groups"], most)]
 

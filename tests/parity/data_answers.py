@@ -278,18 +278,18 @@ def _validate(case: Node) -> list[dict[str, Any]]:
     problems = chain_problems(case["config"], find)
     return [
         {
-            "name": one.name,
-            "type": definition[one.name].type.value,
-            "importance": definition[one.name].importance.value,
-            "required": definition[one.name].required,
-            "group": definition[one.name].group,
-            "order": definition[one.name].order,
-            "width": definition[one.name].width,
-            "display_name": definition[one.name].display_name,
-            "value": None if one.errors else text_of(one.value),
-            "errors": [words(why) for why in problems.get(one.name, ())],
+            "name": config_value.name,
+            "type": definition[config_value.name].type.value,
+            "importance": definition[config_value.name].importance.value,
+            "required": definition[config_value.name].required,
+            "group": definition[config_value.name].group,
+            "order": definition[config_value.name].order,
+            "width": definition[config_value.name].width,
+            "display_name": definition[config_value.name].display_name,
+            "value": None if config_value.errors else text_of(config_value.value),
+            "errors": [words(why) for why in problems.get(config_value.name, ())],
         }
-        for one in definition.validate(case["config"])
+        for config_value in definition.validate(case["config"])
     ]
 
 
@@ -312,7 +312,7 @@ def _same_validation(_: Node, ours: Any, java: Node) -> str | None:
 
 def _fewer(mine: Any, theirs: Any, name: str) -> bool:
     """Whether ours leaves out a complaint of Java's."""
-    return any(not any(same_words(one, why) for one in mine[name]["errors"]) for why in theirs[name]["errors"])
+    return any(not any(same_words(error, why) for error in mine[name]["errors"]) for why in theirs[name]["errors"])
 
 
 def _same_keys(_: Node, ours: Any, java: Node) -> str | None:

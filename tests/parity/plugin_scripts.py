@@ -70,8 +70,8 @@ SETTINGS_OF = (
         for name in (
             *FILE_CONNECTORS,
             *CONVERTERS,
-            *(one.java_class for one in TRANSFORMATIONS),
-            *(one.java_class for one in PREDICATES),
+            *(plugin_desc.java_class for plugin_desc in TRANSFORMATIONS),
+            *(plugin_desc.java_class for plugin_desc in PREDICATES),
             "FileStreamSource",
             "FileStreamSourceConnector",
             "JsonConverter",
@@ -217,15 +217,15 @@ CONVERTING = _sources(
 CHAINS = _sources(
     {
         **{
-            f"{one.java_class.rpartition('.')[2]} without settings": _chain(t__type=one.java_class)
-            for one in TRANSFORMATIONS
+            f"{plugin_desc.java_class.rpartition('.')[2]} without settings": _chain(t__type=plugin_desc.java_class)
+            for plugin_desc in TRANSFORMATIONS
         },
         **{
-            f"{one.java_class.rpartition('.')[2]} without settings": {
+            f"{plugin_desc.java_class.rpartition('.')[2]} without settings": {
                 "predicates": "p",
-                "predicates.p.type": one.java_class,
+                "predicates.p.type": plugin_desc.java_class,
             }
-            for one in PREDICATES
+            for plugin_desc in PREDICATES
         },
         "no transforms": {"transforms": ""},
         "a chain": {

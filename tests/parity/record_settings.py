@@ -30,7 +30,7 @@ _READABLE_UNIT = re.compile(r" \([^)]*\)$")  # "5000 (5 seconds)"
 def connector_settings(java: JavaConnect, plugin: str) -> dict[str, dict[str, Any]]:
     """Return setting -> facts, as the validation of an otherwise empty configuration shows them."""
     answer = java.rest.request("PUT", f"/connector-plugins/{plugin}/config/validate", {"connector.class": plugin})
-    found = [one["definition"] for one in answer.json()["configs"]]
+    found = [config["definition"] for config in answer.json()["configs"]]
     return {one["name"]: {fact: one[fact] for fact in KEPT} for one in found}
 
 

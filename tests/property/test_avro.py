@@ -79,7 +79,7 @@ def schemas_and_values(draw: st.DrawFn, depth: int = 2) -> tuple[Schema, st.Sear
 
 
 def struct(schema: Schema, row: tuple[Any, ...]) -> Struct:
-    return Struct(schema, dict(zip([one.name for one in schema.fields], row, strict=True)))
+    return Struct(schema, dict(zip([field.name for field in schema.fields], row, strict=True)))
 
 
 @slow_machine

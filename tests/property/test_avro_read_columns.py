@@ -87,7 +87,7 @@ def test_column_and_structs_are_those_of_the_records(given: tuple[dict[str, Any]
     assert reader.structs(data) == expected
     column = pa.array([b"other", *data], pa.binary())[1:] if sliced else pa.array(data, pa.binary())
     found = reader.column(column)
-    if any(one.schema.name == logical.DECIMAL for one in reader.schema.fields):
+    if any(field.schema.name == logical.DECIMAL for field in reader.schema.fields):
         assert found is None
         return
     assert found is not None

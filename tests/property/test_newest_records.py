@@ -39,7 +39,7 @@ def topics(draw: st.DrawFn) -> list[LogRecord]:
 def in_some_order(records: Sequence[LogRecord], seed: int) -> list[LogRecord]:
     """Return a reading of the partitions: each in its own order, between them by chance."""
     order = random.Random(seed)
-    waiting = [[one for one in records if one.partition == number] for number in range(3)]
+    waiting = [[record for record in records if record.partition == number] for number in range(3)]
     found = []
     while any(waiting):
         found.append(order.choice([one for one in waiting if one]).pop(0))
@@ -91,7 +91,11 @@ class Topic:
         order = list(range(self.partitions))
         random.Random(seed).shuffle(order)
         for number in order:
-            read = [one for one in self.records if one.partition == number and one.offset >= begins.get(number, 0)]
+            read = [
+                log_record
+                for log_record in self.records
+                if log_record.partition == number and log_record.offset >= begins.get(number, 0)
+            ]
             if read:
                 load.take_latest(number, Latest([read[-1]], read[0], read[-1], read[-1].offset + 1))
         self.take(load.finish())

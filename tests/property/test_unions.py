@@ -98,7 +98,7 @@ def test_each_branch_of_an_avro_union_is_read_as_itself_and_written_back(
             continue
         if len(others) > 1 and name is not None:
             found = union_in(layout, value)
-            assert [part is not None for part in found.values()] == [one == name for one in others]
+            assert [part is not None for part in found.values()] == [other == name for other in others]
         out = io.BytesIO()
         write_datum(out, parsed(tree), write(value))
         assert out.getvalue() == payload

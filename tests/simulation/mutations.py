@@ -54,11 +54,11 @@ def work_lasts_as_long_as_the_session(patch: Patch) -> None:
     patch.setattr(SimulatedSlice, "abort", _abort_slowly)
 
 
-def _abort_slowly(one: SimulatedSlice) -> None:
+def _abort_slowly(simulated_slice: SimulatedSlice) -> None:
     """Take the whole time that the lease leaves for killing."""
-    if not one.cut_off:
-        one.cut_off = True
-        one.scheduler.later(one.times.kill_ms, lambda: one._end("killed"))
+    if not simulated_slice.cut_off:
+        simulated_slice.cut_off = True
+        simulated_slice.scheduler.later(simulated_slice.times.kill_ms, lambda: simulated_slice._end("killed"))
 
 
 def rejoin_before_revoked_work_stopped(patch: Patch) -> None:

@@ -73,7 +73,7 @@ class IcebergTable:
         if snapshot is None:
             return []
         manifests = [one["manifest_path"] for one in _avro(snapshot["manifest-list"])]
-        entries = [entry for one in manifests for entry in _avro(one) if entry["status"] != _DELETED]
+        entries = [entry for manifest in manifests for entry in _avro(manifest) if entry["status"] != _DELETED]
         return [_path(entry["data_file"]["file_path"]) for entry in entries]
 
 

@@ -112,7 +112,7 @@ def python_words_as_data(source: str) -> list[int]:
         if not isinstance(node, ast.Call):
             continue
         encoders = [word.value for word in node.keywords if word.arg == "default"]
-        if any(isinstance(one, ast.Name) and one.id in ("str", "repr") for one in encoders):
+        if any(isinstance(encoder, ast.Name) and encoder.id in ("str", "repr") for encoder in encoders):
             lines.append(node.lineno)
         written = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr == "encode" else None
         if isinstance(written, ast.Call) and isinstance(written.func, ast.Name) and written.func.id == "repr":
@@ -168,7 +168,9 @@ CALLS_PLUGINS = (
 def handlers_of_exception(source: str) -> list[int]:
     """Return the lines that catch ``Exception``: SystemExit, KeyboardInterrupt and GeneratorExit pass them."""
     handlers = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ExceptHandler)]
-    return [one.lineno for one in handlers if isinstance(one.type, ast.Name) and one.type.id == "Exception"]
+    return [
+        handler.lineno for handler in handlers if isinstance(handler.type, ast.Name) and handler.type.id == "Exception"
+    ]
 
 
 def test_whatever_a_plugin_raises_is_caught() -> None:

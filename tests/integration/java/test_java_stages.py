@@ -258,7 +258,7 @@ def test_a_preview_shows_each_record_behind_each_of_javas_stages(find: Finder) -
     shown, dropped, refused = (walk.of_source(source_record(0, text)).stages for text in ("one", "drop", "refuse"))
     assert [one["stage"] for one in shown] == ["polled", "transforms.label", "transforms.route", "converted"]
     assert [one["record"]["topic"] for one in shown] == ["orders", "orders", "to-orders", "to-orders"]
-    assert [one["name"] for one in shown[1]["record"]["headers"]] == ["h", "labelled"]
+    assert [header["name"] for header in shown[1]["record"]["headers"]] == ["h", "labelled"]
     assert base64.b64decode(shown[-1]["bytes"]["value"]) == b"M\xfeone"
     assert dropped[-1] == {"stage": "transforms.label", "record": None}
     assert "refused on purpose" in refused[-1]["error"]

@@ -193,7 +193,10 @@ def test_a_call_that_hangs_is_shown_with_its_name_its_time_and_its_stack(host: H
         thread = "commit-" if method.startswith("commit") else "task-"
         host.process.send(ToJava.STACKS, 0, f"{thread}c{number}-")
         stacks = host.next(0, FromJava.STACKS).head
-        assert any("Misbehaviour.sleepWhatever" in line for one in stacks for line in one["stack"]), (method, stacks)
+        assert any("Misbehaviour.sleepWhatever" in line for stack in stacks for line in stack["stack"]), (
+            method,
+            stacks,
+        )
 
 
 def test_what_is_ended_twice_is_stopped_and_closed_once(

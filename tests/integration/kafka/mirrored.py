@@ -54,9 +54,9 @@ class Cluster:
     def rows(self, topic: str) -> list[Row]:
         """Return every record there is now, partition by partition; none of a topic that is not there."""
         found: list[Row] = []
-        for one in self.messages(topic):
-            place = one.partition(), one.key(), one.value(), one.timestamp()[1]
-            found.append((*place, tuple(one.headers() or ())))
+        for message in self.messages(topic):
+            place = message.partition(), message.key(), message.value(), message.timestamp()[1]
+            found.append((*place, tuple(message.headers() or ())))
         return sorted(found, key=lambda row: row[0])
 
     def messages(self, topic: str) -> list[Any]:

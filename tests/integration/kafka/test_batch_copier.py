@@ -66,16 +66,18 @@ class Copying:
         producer = source_producer_properties(worker, given, "c", 0)
         reading = {"bootstrap.servers": self.servers, "auto.offset.reset": "earliest", **(consumer or {})}
         assert obstacles(reading, producer) == []
-        copier = BatchCopier(reading, producer, lambda one: TopicPartition(f"A.{one.topic}", one.partition))
+        copier = BatchCopier(
+            reading, producer, lambda partition: TopicPartition(f"A.{partition.topic}", partition.partition)
+        )
         copier.assign({TopicPartition(self.topic, number): start for number in range(PARTITIONS)})
         found = 0
 
         def enough() -> bool:
             nonlocal found
-            for one in copier.poll(50):
-                found += one.records
-                self.runs += [(one.source.partition, *run) for run in one.runs]
-                assert one.last == one.runs[-1][0] + one.runs[-1][2] - 1
+            for copied in copier.poll(50):
+                found += copied.records
+                self.runs += [(copied.source.partition, *run) for run in copied.runs]
+                assert copied.last == copied.runs[-1][0] + copied.runs[-1][2] - 1
             return found >= records
 
         try:

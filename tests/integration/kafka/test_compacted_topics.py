@@ -109,14 +109,14 @@ class Cleaned:
         client.incremental_alter_configs([resource])[resource].result(30)
 
     def findings(self) -> set[tuple[str, str]]:
-        return {(one.subject, one.code) for one in self._found()}
+        return {(finding.subject, finding.code) for finding in self._found()}
 
     def repair(self) -> None:
-        self.write(*(change for one in self._found() for change in one.repair))
+        self.write(*(change for finding in self._found() for change in finding.repair))
 
     def _found(self) -> list[Finding]:
         with InternalTopics(self.settings) as topics:
-            return [one for one in topics.findings() if one.topic == f"{self.group}-configs"]
+            return [finding for finding in topics.findings() if finding.topic == f"{self.group}-configs"]
 
 
 @pytest.fixture

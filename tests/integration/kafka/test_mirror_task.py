@@ -40,7 +40,7 @@ class MirrorWorker(Worker):
             self.lock.notify_all()
 
     def read_offsets(self, task: ConnectorTaskId, partitions: list[Mapping[str, object]]) -> list[object]:  # type: ignore[override]
-        return [self.offsets.get((str(one[CLUSTER]), str(one["partition"]))) for one in partitions]
+        return [self.offsets.get((str(partition[CLUSTER]), str(partition["partition"]))) for partition in partitions]
 
 
 @pytest.fixture
@@ -165,4 +165,4 @@ def test_what_others_did_to_the_topics_is_said_and_nothing_that_is_there_is_pass
 
 
 def _copied(worker: Worker, started: TaskLaunch) -> int:
-    return sum(one.records for one in worker.of(started, BatchDurable))
+    return sum(batch_durable.records for batch_durable in worker.of(started, BatchDurable))

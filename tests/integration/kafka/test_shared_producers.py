@@ -49,7 +49,7 @@ class TestSharedColumnProducer(KafkaClients):
                 producer.produce(values_batch(topic, [b"%d-%d" % (which, 2 * number + one) for one in range(2)]))
         for producer in producers:
             producer.flush(LONG_MS)
-            assert sum(one[3] for one in producer.delivered()) == 40
+            assert sum(delivered[3] for delivered in producer.delivered()) == 40
             producer.close()
         consumer = self.new_consumer()
         consumer.assign({TopicPartition(topic, 0): 0})

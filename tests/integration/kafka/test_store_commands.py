@@ -26,7 +26,7 @@ def codes(group: Group, capsys: pytest.CaptureFixture[str]) -> Callable[[int], s
     def checked(exit_code: int) -> set[str]:
         capsys.readouterr()
         assert group.run("store", "check", "--json") == exit_code
-        return {one["code"] for one in json.loads(capsys.readouterr().out)["findings"]}
+        return {finding["code"] for finding in json.loads(capsys.readouterr().out)["findings"]}
 
     return checked
 
@@ -93,7 +93,9 @@ def test_offsets_are_altered_and_reset_while_no_worker_runs(group: Group, capsys
     def now(connector: str = "files") -> dict[str, int]:
         capsys.readouterr()
         assert group.run("offsets", "list", "--connector", connector, "--json") == 0
-        return {one["partition"]["filename"]: one["offset"]["position"] for one in json.loads(capsys.readouterr().out)}
+        return {
+            load["partition"]["filename"]: load["offset"]["position"] for load in json.loads(capsys.readouterr().out)
+        }
 
     before, alter = now(), ("offsets", "alter", "files", str(wanted))
     assert group.run(*alter) == 0

@@ -46,7 +46,7 @@ def write(launch: TaskLaunch, *topics: str) -> list[Mapping[str, Any]]:
     lane.give(Row(1, RowKind.ENDED))
     lane.join(LANE_LIMIT_S)
     assert not lane.is_alive()
-    return [one for one in reports if one["op"] != "measures"]
+    return [report for report in reports if report["op"] != "measures"]
 
 
 def test_topics_are_made_as_their_groups_say_and_existing_ones_are_left(broker: EmbeddedKafka, name: str) -> None:

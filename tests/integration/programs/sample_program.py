@@ -64,7 +64,7 @@ def begin() -> dict[str, int]:
     if AIRBYTE:
         found = {one["stream"]["stream_descriptor"]["name"]: one["stream"]["stream_state"]["id"] for one in state or ()}
     else:
-        found = {name: one["id"] for name, one in (state or {}).get("bookmarks", {}).items()}
+        found = {name: bookmark["id"] for name, bookmark in (state or {}).get("bookmarks", {}).items()}
     return {name: found.get(name, 0) for name in wanted()}
 
 

@@ -198,10 +198,10 @@ def test_health_answers_within_a_second_beside_large_bodies_that_nobody_signed(
         client.close()
 
     senders = [threading.Thread(target=send) for _ in range(8)]
-    for one in senders:
-        one.start()
+    for sender in senders:
+        sender.start()
     begun_s, worst_s = time.monotonic(), 0.0
-    while any(one.is_alive() for one in senders):
+    while any(sender.is_alive() for sender in senders):
         worst_s = max(worst_s, health_s(server))
         over.wait(0.02)
     assert statuses == [400] * 8

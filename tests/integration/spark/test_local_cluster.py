@@ -74,7 +74,7 @@ def a_preview_is_run_and_ended(worker: Worker) -> None:
     previews = worker.runner.previews()
     found = previews.run(PreviewOrder(worker.launch("p", "CountingSource", count="9"), 3, 30.0), threading.Event())
     assert (found.ended, found.error) == (Ended.RECORDS, None)
-    assert [one[0]["record"]["value"] for one in found.records] == ["p-0", "p-1", "p-2"]
+    assert [record[0]["record"]["value"] for record in found.records] == ["p-0", "p-1", "p-2"]
     cancelled = threading.Event()
     hangs = PreviewOrder(worker.launch("h", "CountingSource", count="1", fail="hang"), 3, 60.0)
     asking = threading.Thread(target=lambda: previews.run(hangs, cancelled))

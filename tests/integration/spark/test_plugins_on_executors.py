@@ -121,7 +121,9 @@ def test_two_connectors_of_two_plugins_run_side_by_side(broker: EmbeddedKafka, t
         assert not [one for one in ("plain-text", "S3CRET.value") if one in shown]
         mirror = {"connector.class": "MirrorSource", "source.cluster.alias": "a", "topic.filter.class": "my.own:Filter"}
         found = worker.rest.request("PUT", "/connector-plugins/MirrorSource/config/validate", mirror).json()
-        why = [one["value"]["errors"] for one in found["configs"] if one["value"]["name"] == "topic.filter.class"]
+        why = [
+            config["value"]["errors"] for config in found["configs"] if config["value"]["name"] == "topic.filter.class"
+        ]
         assert "connectrt.plugins.modules" in str(why)  # a request names no module to import
         # Installed while the slots run, into the first folder of plugin.path; their processes see it.
         later = worker.rest.request("POST", "/admin/plugins", {"source": str(orders_wheel(tmp_path, "3.0"))})

@@ -57,7 +57,7 @@ def test_pages_go_by_the_column_and_restarts_go_on_behind_them(items: Database) 
         source.restart()
         for _ in range(6):
             found += source.poll()
-        assert Counter(one.json()["id"] for one in found) == Counter(range(1, ROWS + 1))
+        assert Counter(produced_record.json()["id"] for produced_record in found) == Counter(range(1, ROWS + 1))
         assert found[0].key == b'{"id":1}'
         assert found[0].json()["tags"] == '{"a":1}'
         items.run("ALTER TABLE items ADD COLUMN size INT", "INSERT INTO items (id, size) VALUES (6000, 5)")

@@ -31,7 +31,10 @@ TABLES = [
 def read(database: Database, **settings: str) -> list[tuple[str, int]]:
     with harness(database, **settings, **{"poll.interval.ms": 3_600_000, "tasks.max": "1"}) as source:
         records = [record for _ in range(8) for record in source.poll()]
-    return sorted((one.topic, one.json().get("id", one.json().get("ID"))) for one in records)
+    return sorted(
+        (produced_record.topic, produced_record.json().get("id", produced_record.json().get("ID")))
+        for produced_record in records
+    )
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,12 @@ Answer = dict[str, Any]
 
 def javas_plugins() -> Plugins:
     """Return those bundled plug-ins that the recorded Java worker had, under Java's version; no MirrorMaker."""
-    found = (one for one in BUNDLED if one.java_class.startswith("org.apache.") and ".mirror." not in one.java_class)
-    return Plugins(replace(one, version=JAVA_VERSION) for one in found)
+    found = (
+        plugin_desc
+        for plugin_desc in BUNDLED
+        if plugin_desc.java_class.startswith("org.apache.") and ".mirror." not in plugin_desc.java_class
+    )
+    return Plugins(replace(plugin_desc, version=JAVA_VERSION) for plugin_desc in found)
 
 
 def worker_with(cluster: InProcessCluster, policy: str) -> ASGIApp:
@@ -61,8 +65,8 @@ def _comparable(tree: Any) -> Any:
         return {name: tree[name] for name in ("error_code", "message")}
     if isinstance(tree, list):
         return [one for one in tree if not one.get("name", "").startswith(OWN_SETTINGS)]
-    kept = [one for one in tree["configs"] if not _name(one).startswith(OWN_SETTINGS)]
-    groups = [one for one in tree["groups"] if one not in OWN_GROUPS]
+    kept = [config for config in tree["configs"] if not _name(config).startswith(OWN_SETTINGS)]
+    groups = [group for group in tree["groups"] if group not in OWN_GROUPS]
     return {**tree, "groups": groups, "configs": kept}
 
 
@@ -87,8 +91,8 @@ def with_errors(java: Any, errors: Mapping[str, Iterable[str]]) -> Any:
 
 def errors_of(body: Any) -> dict[str, tuple[str, ...]]:
     """Return what a validation complains about: setting -> complaints."""
-    values = [one["value"] for one in body["configs"] if one["value"] is not None]
-    return {one["name"]: tuple(one["errors"]) for one in values if one["errors"]}
+    values = [config["value"] for config in body["configs"] if config["value"] is not None]
+    return {value["name"]: tuple(value["errors"]) for value in values if value["errors"]}
 
 
 def differences(ours: Any, java: Any, where: str = "") -> list[str]:

@@ -32,7 +32,10 @@ def records(store: str) -> list[tuple[int, bytes, bytes | None]]:
     found: list[DumpedRecord] = []
     for name in ("topics", "topics-exactly-once"):
         found += recording(name)[store]
-    return [(one["offset"], _bytes(one["key"]) or b"", _bytes(one["value"])) for one in found]
+    return [
+        (dumped_record["offset"], _bytes(dumped_record["key"]) or b"", _bytes(dumped_record["value"]))
+        for dumped_record in found
+    ]
 
 
 def _bytes(text: str | None) -> bytes | None:

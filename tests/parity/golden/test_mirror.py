@@ -29,5 +29,5 @@ def test_the_recording_is_of_these_cases() -> None:
 
 
 def _in_order(settings: list[list[Any]]) -> list[list[Any]]:
-    security = [one for one in settings if one[0].startswith(("ssl.", "sasl."))]
-    return [*sorted(security), *(one for one in settings if one not in security)]
+    security = [setting for setting in settings if setting[0].startswith(("ssl.", "sasl."))]
+    return [*sorted(security), *(setting for setting in settings if setting not in security)]

@@ -52,7 +52,7 @@ def facts(key: ConfigKey) -> tuple[Any, ...]:
 
 def test_the_list_holds_what_javas_holds_in_its_order() -> None:
     java = [(one["class"], one["type"]) for one in ANSWERS["All"]["list ?connectorsOnly=false"]["body"]]
-    ours = [(one.java_class, one.type) for one in bundled_plugins().list(connectors_only=False)]
+    ours = [(plugin_desc.java_class, plugin_desc.type) for plugin_desc in bundled_plugins().list(connectors_only=False)]
     assert [one for one in ours if one in java] == java
     more = [kind for name, kind in ours if (name, kind) not in java]
     assert set(more) <= {SINK, SOURCE, "converter"}
@@ -118,5 +118,5 @@ def test_every_recorded_answer_is_compared() -> None:
 
 def test_every_wanted_difference_shows_somewhere_and_is_told_to_users() -> None:
     headings = {line.removeprefix("### ") for line in DIFFERENCES.read_text("utf-8").splitlines() if line[:4] == "### "}
-    assert {one.heading for one in WANTED.values()} <= headings
+    assert {wanted.heading for wanted in WANTED.values()} <= headings
     assert set(WANTED) <= {step.name for steps in ASKED.values() for step in steps}

@@ -168,13 +168,17 @@ def test_both_are_shown_alike(seen: list[Seen], broker: EmbeddedKafka) -> None:
         queue = f"queue-of-dead-{who}"
         desk.views.configs = {"dead": SINK | {"name": "dead", QUEUE: queue}}
         letters = desk.desk.page(LetterQuery("dead")).letters
-        ordered = sorted(letters, key=lambda one: (one.origin.partition or 0, one.origin.offset or 0))
-        shown.append([replace(one, topic="", offset=0, message="", stacktrace="") for one in ordered])
-        values = [one.value for one in ordered]
+        ordered = sorted(letters, key=lambda letter: (letter.origin.partition or 0, letter.origin.offset or 0))
+        shown.append([replace(letter_info, topic="", offset=0, message="", stacktrace="") for letter_info in ordered])
+        values = [letter_info.value for letter_info in ordered]
     desk.close()
     assert shown[0] == shown[1]
     assert len(shown[0]) == len(seen[0].dead) == BAD
     assert {"json": {"n": "no number"}} in values
-    broken = next(one for one in shown[0] if one.value is not None and one.value.get("text") == "{oops")
+    broken = next(
+        letter_info
+        for letter_info in shown[0]
+        if letter_info.value is not None and letter_info.value.get("text") == "{oops"
+    )
     assert (broken.stage, broken.connector_name, broken.task) == ("VALUE_CONVERTER", "dead", 0)
-    assert (broken.key, [one.value for one in broken.headers]) == ({"json": 7}, [{"json": "kept"}])
+    assert (broken.key, [header.value for header in broken.headers]) == ({"json": 7}, [{"json": "kept"}])

@@ -44,22 +44,23 @@ class GroundTruth:
         self.commits = 0
         self.starts = 0
 
-    def began(self, one: LiveTask) -> None:
+    def began(self, live_task: LiveTask) -> None:
         """S1: no task is active on two workers, nor twice on one."""
-        others = self.alive[one.task]
+        others = self.alive[live_task.task]
         if others:
             where = ", ".join(f"{other.worker} (generation {other.generation})" for other in others)
             raise InvariantViolation(
-                "S1", f"{one.task} starts on {one.worker} (generation {one.generation}), lives on {where}"
+                "S1",
+                f"{live_task.task} starts on {live_task.worker} (generation {live_task.generation}), lives on {where}",
             )
-        others.append(one)
-        self.history.append(("starts", one.worker, str(one.task)))
+        others.append(live_task)
+        self.history.append(("starts", live_task.worker, str(live_task.task)))
         self.starts += 1
 
-    def ended(self, one: LiveTask) -> None:
+    def ended(self, live_task: LiveTask) -> None:
         """An instance is gone."""
-        self.alive[one.task].remove(one)
-        self.history.append(("ends", one.worker, str(one.task)))
+        self.alive[live_task.task].remove(live_task)
+        self.history.append(("ends", live_task.worker, str(live_task.task)))
 
     def wrote(self, task: ConnectorTaskId, first: int, last: int) -> None:
         """Records ``first`` to ``last - 1`` of a task's source partition are in Kafka, acknowledged."""

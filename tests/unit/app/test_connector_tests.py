@@ -13,7 +13,9 @@ from spark_connect_rt.plugins.bundled_plugins import BUNDLED
 ROOT = Path(__file__).parents[3]
 ON_THE_REAL_THING = ("integration/", "e2e/", "parity/live/", "programs/")
 CONNECTORS = {
-    (one.target.rpartition(":")[2], one.type) for one in BUNDLED if one.type in ("source", "sink") and one.listed
+    (plugin_desc.target.rpartition(":")[2], plugin_desc.type)
+    for plugin_desc in BUNDLED
+    if plugin_desc.type in ("source", "sink") and plugin_desc.listed
 }
 
 

@@ -30,7 +30,7 @@ class Topics(MemoryTopics):
         self.shapes: list[TopicShape] = []
 
     def shape_findings(self) -> list[Finding]:
-        return [one for shape in self.shapes for one in topic_findings(shape)]
+        return [finding for shape in self.shapes for finding in topic_findings(shape)]
 
     def worker_urls(self) -> list[str]:
         return ["http://java:8083/"]
@@ -79,7 +79,7 @@ def test_a_group_that_can_move_gets_its_steps_and_exit_code_0(file: Path, topics
     topics.write("offsets", ('["lines",{"filename":"a"}]', {"position": 3}))
     code, report = checked(file)
     assert code == 0, report
-    assert {one["name"]: (one["runtime"], one["kind"]) for one in report["connectors"]} == {
+    assert {connector["name"]: (connector["runtime"], connector["kind"]) for connector in report["connectors"]} == {
         "db": ("java", "java"),
         "lines": ("python", "python"),
     }

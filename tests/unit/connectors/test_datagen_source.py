@@ -30,14 +30,16 @@ ALL_KINDS = {
 def task(offset: dict[str, Any] | None = None, **settings: Any) -> DatagenSourceTask:
     made = DatagenSourceTask()
     made.context = Context(offset)  # type: ignore[assignment]
-    made.start({"topic": "t", **{f"datagen.{name}".replace("_", "."): str(one) for name, one in settings.items()}})
+    made.start(
+        {"topic": "t", **{f"datagen.{name}".replace("_", "."): str(setting) for name, setting in settings.items()}}
+    )
     return made
 
 
 def test_record_n_is_the_same_whatever_batch_it_comes_in() -> None:
     fields = parse_fields(json.dumps(ALL_KINDS))
     whole = rows(fields, 7, 0, 500).to_pylist()
-    assert [one for first in range(0, 500, 50) for one in rows(fields, 7, first, 50).to_pylist()] == whole
+    assert [row for first in range(0, 500, 50) for row in rows(fields, 7, first, 50).to_pylist()] == whole
     assert rows(fields, 7, 123, 1).to_pylist() == [whole[123]]
     assert rows(fields, 8, 0, 500).to_pylist() != whole
 
@@ -77,8 +79,8 @@ def test_every_quickstart_has_flat_rows(name: str) -> None:
 
 def test_a_task_goes_on_behind_its_offset_and_ends() -> None:
     first = poll_all(task(max_records=25, batch_records=10, schema="orders"))
-    assert [len(one.values) for one in first] == [10, 10, 5]
-    assert [one.source_offset for one in first] == [{"n": 10}, {"n": 20}, {"n": 25}]
+    assert [len(source_batch.values) for source_batch in first] == [10, 10, 5]
+    assert [source_batch.source_offset for source_batch in first] == [{"n": 10}, {"n": 20}, {"n": 25}]
     assert first[0].source_partition == {"task": 0}
     again = poll_all(task({"n": 20}, max_records=25, schema="orders"))
     assert values_of(again) == values_of(first)[20:]
@@ -97,10 +99,10 @@ def test_tasks_have_records_of_their_own() -> None:
     configs = connector.task_configs(2)
     made = []
     for config in configs:
-        one = DatagenSourceTask()
-        one.context = Context()  # type: ignore[assignment]
-        one.start({**config, "datagen.max.records": "5"})
-        made.append(poll_all(one))
+        datagen_source_task = DatagenSourceTask()
+        datagen_source_task.context = Context()  # type: ignore[assignment]
+        datagen_source_task.start({**config, "datagen.max.records": "5"})
+        made.append(poll_all(datagen_source_task))
     assert [one[0].source_partition for one in made] == [{"task": 0}, {"task": 1}]
     assert values_of(made[0]) != values_of(made[1])
 

@@ -47,7 +47,7 @@ def harness(monkeypatch: pytest.MonkeyPatch, service: Service, path: str = "/in"
 
     monkeypatch.setattr(http_connection, "_trust", lambda location: False)  # reading certificates takes 0.1 s
     monkeypatch.setattr(http_sink, "http_client", client)
-    given = {f"http.{name.replace('_', '.')}": one for name, one in settings.items()}
+    given = {f"http.{name.replace('_', '.')}": setting for name, setting in settings.items()}
     return SinkHarness(HttpSinkConnector, {"topics": "t", "http.url": f"http://api.test{path}", **TOLERANT, **given})
 
 

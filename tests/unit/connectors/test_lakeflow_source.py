@@ -34,7 +34,7 @@ def harness(name: str = "Memory", tables: str = "orders", **settings: str) -> So
 
 
 def rows(*ids: int) -> list[dict[str, Any]]:
-    return [{"id": one, "at": "2026-01-02T03:04:05Z", "price": "1.5", "unknown": 1} for one in ids]
+    return [{"id": id_, "at": "2026-01-02T03:04:05Z", "price": "1.5", "unknown": 1} for id_ in ids]
 
 
 def polled(source: SourceHarness, times: int = 8) -> list[ProducedRecord]:
@@ -50,7 +50,7 @@ def test_changes_then_deletions_each_with_an_offset_of_its_own() -> None:
     samples.GONE += [{"id": 2}]
     with harness() as source:
         found = polled(source)
-        assert [(one, record.value is None) for one, record in zip(ids(found), found, strict=True)] == [
+        assert [(id_, record.value is None) for id_, record in zip(ids(found), found, strict=True)] == [
             (1, False),
             (2, False),
             (3, False),
@@ -65,7 +65,7 @@ def test_changes_then_deletions_each_with_an_offset_of_its_own() -> None:
         samples.GONE += [{"id": 1}]
         source.restart()
         found = polled(source)
-        assert [(one, record.value is None) for one, record in zip(ids(found), found, strict=True)] == [
+        assert [(id_, record.value is None) for id_, record in zip(ids(found), found, strict=True)] == [
             (4, False),
             (1, True),
         ]
@@ -157,7 +157,7 @@ def test_tables_are_dealt_to_tasks() -> None:
     source = harness(tables="")
     source.hosted.config["tasks.max"] = "2"
     with source:
-        shares = [json.loads(one["lakeflow.task.tables"]) for one in source.hosted.task_configs()]
+        shares = [json.loads(config["lakeflow.task.tables"]) for config in source.hosted.task_configs()]
     assert shares == [["orders", "clicks"], ["countries"]]
 
 

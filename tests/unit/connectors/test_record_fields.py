@@ -44,7 +44,9 @@ TIMES = {
 
 
 def bundled_sources() -> list[type[Any]]:
-    found = {load_class(one.target) for one in bundled_plugins().everything() if one.type == SOURCE}
+    found = {
+        load_class(plugin_desc.target) for plugin_desc in bundled_plugins().everything() if plugin_desc.type == SOURCE
+    }
     return sorted(found, key=lambda one: one.__name__)
 
 

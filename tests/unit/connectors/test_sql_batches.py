@@ -71,7 +71,7 @@ def assert_same_rows(made: SinkPipeline, batch: pa.RecordBatch, mode: tuple[str,
         ready = converted_arrays(run.columns, conversions(shape, dialect))
         assert text_of_rows(ready) == text_of_rows(wanted)
         lists = [one.to_pylist() if isinstance(one, pa.Array) else one for one in ready]
-        assert [list(map(exactly, one)) for one in lists] == [list(map(exactly, one)) for one in wanted]
+        assert [list(map(exactly, items)) for items in lists] == [list(map(exactly, one)) for one in wanted]
     return True
 
 

@@ -61,7 +61,7 @@ def test_they_have_javas_names_and_are_not_listed() -> None:
     for name in [*names, f"{JAVA}.SchemaSourceConnector"]:
         assert bundled_plugins().find(name).java_class == name
         assert bundled_plugins().find(name.rpartition(".")[2]).java_class == name
-        assert name not in {one.java_class for one in bundled_plugins().list(connectors_only=False)}
+        assert name not in {plugin_desc.java_class for plugin_desc in bundled_plugins().list(connectors_only=False)}
         assert not bundled_plugins().class_of(name)().config_def().names()
 
 

@@ -119,7 +119,7 @@ def test_letters_are_filtered_and_paged(browser: Browser, group: StandIn) -> Non
     assert len(re.findall(r'name="letter" value="0/\d"', text)) == 4
     [asked] = [target for _, target, _ in group.requests if target.startswith("/admin/dead-letters?")]
     assert asked == "/admin/dead-letters?connector=orders-sink&limit=50&stage=VALUE_CONVERTER&replayed=false"
-    group.letters = [one | {"offset": 100 + n} for n in range(60) for one in group.letters[:1]]
+    group.letters = [letter | {"offset": 100 + n} for n in range(60) for letter in group.letters[:1]]
     text = browser.get(SINK + "/dead-letters?message=alert").text
     assert "dead-letters?message=alert&amp;after=149" in text
 

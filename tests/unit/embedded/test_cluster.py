@@ -31,5 +31,5 @@ def test_a_loggers_level_is_its_own() -> None:
 def test_a_cluster_id_is_22_characters_and_never_looks_like_an_option() -> None:
     ids = {new_cluster_id() for _ in range(200)}
     assert len(ids) == 200
-    assert {len(one) for one in ids} == {22}
-    assert not any(one.startswith("-") for one in ids)
+    assert {len(id_) for id_ in ids} == {22}
+    assert not any(id_.startswith("-") for id_ in ids)

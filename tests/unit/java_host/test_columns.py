@@ -116,7 +116,7 @@ def test_a_large_batch_goes_in_pieces_and_a_small_one_as_it_is() -> None:
     assert all(one.schema.metadata == {TOPIC: b"t"} for one in cut)
     assert pa.Table.from_batches(cut) == pa.Table.from_batches([batch])
     head, buffers = consumed(cut[1])
-    assert sum(len(one) for one in buffers) < 3_200
+    assert sum(len(buffer) for buffer in buffers) < 3_200
     assert head["rows"] == 3
     assert len(pieces(batch, 1)) == 10
 

@@ -97,13 +97,13 @@ def test_the_work_of_a_worker_that_vanished_moved_from_it(workers: ManagedWorker
     workers.cluster.until(lambda: workers.cluster.workers[stays].running_tasks() == {f"a-{n}" for n in range(4)})
     waited_ms = (time.monotonic() - began_s) * 1000
     time.sleep(0.1)
-    told = next(one for one in events(workers, stays, "?kind=rebalance") if one["details"]["left"])
+    told = next(event for event in events(workers, stays, "?kind=rebalance") if event["details"]["left"])
     assert told["details"]["left"] == [f"{goes}:8083"]
     assert told["details"]["took_ms"] <= waited_ms + 100
     moved = {f"{it['connector']}-{it['task']}": it for it in told["details"]["moved"] if it["task"] is not None}
     assert set(moved) == lost
     assert all(it["from"] == f"{goes}:8083" and it["to"] == f"{stays}:8083" for it in moved.values())
-    assert any(one["worker_id"] == f"{goes}:8083" for one in events(workers, stays, "?kind=state&limit=2000"))
+    assert any(event["worker_id"] == f"{goes}:8083" for event in events(workers, stays, "?kind=state&limit=2000"))
 
 
 def test_changes_are_seen_by_all_workers_and_shown_once(workers: ManagedWorkers) -> None:
@@ -155,7 +155,7 @@ def test_restarts_by_policy_and_changed_offsets_are_events_of_whoever_made_them(
         restarts = events(workers, "w1", "?kind=restart&connector=a")
     finally:
         faults.clear()
-    assert {one["details"]["why"] for one in restarts} == {"policy"}
+    assert {restart["details"]["why"] for restart in restarts} == {"policy"}
     assert restarts[-1]["summary"] == "a-0 is restarted (attempt 1)"
     workers.ask("w1", "PUT", "/connectors/a/stop")
     workers.cluster.until(lambda: not running(workers))
@@ -180,11 +180,11 @@ def test_the_leader_remembers_what_a_worker_saw_that_is_gone(workers: ManagedWor
     reads = HttpGroupReads(third.herder.views, workers.peers)
     story = GroupEvents(third.events, reads, SystemClock(), limit_ms=10_000)
     stay = {f"{leader}:8083", "w3:8083"}  # while the group rebalances a worker knows of itself alone
-    workers.cluster.until(lambda: {one.worker_id for one in reads.workers()} == stay)
+    workers.cluster.until(lambda: {worker.worker_id for worker in reads.workers()} == stay)
     found, missing = story.gathered()
     reads.stop()
-    assert [one.why for one in missing] == []
-    assert "its last words" in [one.summary for one in found]
+    assert [unanswered.why for unanswered in missing] == []
+    assert "its last words" in [group_event.summary for group_event in found]
 
 
 def test_contact_that_is_lost_is_an_event(workers: ManagedWorkers) -> None:

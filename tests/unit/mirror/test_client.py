@@ -31,5 +31,5 @@ def test_names_that_do_not_change_end_the_way_back() -> None:
 def test_the_newest_checkpoint_of_each_group_and_partition_counts() -> None:
     place = TopicPartition("A.orders", 0)
     first, second = Checkpoint("g", place, 10, 8), Checkpoint("g", place, 20, 18)
-    records = [(one.key(), one.value()) for one in (first, second)]
+    records = [(checkpoint.key(), checkpoint.value()) for checkpoint in (first, second)]
     assert checkpoints([(b"?", b"?"), *records, (None, None)]) == {"g": {place: second}}

@@ -128,7 +128,7 @@ def test_whatever_looks_at_a_far_time_its_row_alone_is_errant(column: str, trans
         config |= {"transforms": "t", "transforms.t.type": f"org.apache.kafka.connect.transforms.{transform}", **own}
     pipeline = SourcePipeline.from_config(config, {}, bundled_plugins().class_of)
     (converted,) = pipeline.convert([SourceBatch({}, {"o": 3}, "t", columns.structs(batch), columns.schema)])
-    assert [type(one.error) for one in converted.errants] == [DataError] * converted.skipped
+    assert [type(errant.error) for errant in converted.errants] == [DataError] * converted.skipped
     assert (converted.records, converted.skipped) in ((2, 1), (3, 0))  # as columns it may pass as the number it is
 
 

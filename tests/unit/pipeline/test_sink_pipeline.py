@@ -118,7 +118,7 @@ def test_built_records_are_sink_records_like_any_other() -> None:
         SinkRecord("t", 1, 3, "a", OPTIONAL_STRING, "k", STRING, 70),
         SinkRecord("t", 1, 4, None, None, "k", STRING, None),
     ]
-    assert [type(one) for one in made] == [SinkRecord, SinkRecord]
+    assert [type(record) for record in made] == [SinkRecord, SinkRecord]
     assert pickle.loads(pickle.dumps(made)) == made
     with pytest.raises(FrozenInstanceError):
         made[0].value = "b"  # type: ignore[misc]

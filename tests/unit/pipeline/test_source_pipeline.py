@@ -74,9 +74,13 @@ def test_rows_of_several_topics_and_partitions_keep_their_order() -> None:
 
 def test_order_holds_between_rows_and_batches() -> None:
     converted = pipeline().convert([record("r1", 1), batch("b1", position=2), record("r2", 3)])
-    values = [value for one in converted for value in one.batch.column("value").to_pylist()]
+    values = [value for converted_batch in converted for value in converted_batch.batch.column("value").to_pylist()]
     assert values == [b'"r1"', b'"b1"', b'"r2"']
-    assert [offset["position"] for one in converted for _, offset in one.source_offsets] == [1, 2, 3]
+    assert [offset["position"] for converted_batch in converted for _, offset in converted_batch.source_offsets] == [
+        1,
+        2,
+        3,
+    ]
 
 
 def test_a_batch_without_records_moves_the_offset_behind_what_came_before_whatever_transforms() -> None:
@@ -95,9 +99,9 @@ def test_many_rows_are_cut_and_a_batchs_offset_comes_only_with_its_last_row(monk
     monkeypatch.setattr(source_pipeline, "BATCH_BYTES", 100)
     monkeypatch.setattr(source_pipeline, "JOINED_BYTES", 100)
     converted = pipeline(transforms="up", transforms_up_type="Upper").convert([batch(*"abcdefg")])
-    assert sum(one.records for one in converted) == 7
+    assert sum(converted_batch.records for converted_batch in converted) == 7
     assert len(converted) > 1
-    assert [one.source_offsets for one in converted[:-1]] == [()] * (len(converted) - 1)
+    assert [converted_batch.source_offsets for converted_batch in converted[:-1]] == [()] * (len(converted) - 1)
     assert converted[-1].source_offsets == ((FILE, {"position": 9}),)
 
 

@@ -32,7 +32,7 @@ def installer(folder: PluginFolder, allowed: tuple[str, ...] = (), limit_bytes: 
 
 
 def left(folder: PluginFolder) -> list[str]:
-    return sorted(one.name for one in folder.path.iterdir() if one.name != ".install.lock")
+    return sorted(path.name for path in folder.path.iterdir() if path.name != ".install.lock")
 
 
 def test_a_file_becomes_a_folder_that_says_where_it_came_from(
@@ -46,7 +46,7 @@ def test_a_file_becomes_a_folder_that_says_where_it_came_from(
     assert (plugin.plugins, plugin.installed_by) == ((SOURCE,), "ann@127.0.0.1")
     assert folder.installed() == [plugin]
     assert (folder.path / "one-1.0" / "lib" / "one.jar").is_file()
-    assert any("by=ann@127.0.0.1" in one and str(archive) in one for one in caplog.messages)
+    assert any("by=ann@127.0.0.1" in message and str(archive) in message for message in caplog.messages)
 
 
 def test_several_versions_side_by_side_and_none_twice(tmp_path: Path, folder: PluginFolder) -> None:

@@ -33,8 +33,10 @@ def cluster() -> Iterator[InProcessCluster]:
 
 
 def progress_of(cluster: InProcessCluster, task: str) -> TaskProgress | None:
-    everything = [one for worker in cluster.workers.values() for one in worker.herder.views.progress().tasks]
-    return next((one for one in everything if str(one.task) == task), None)
+    everything = [
+        task_progress for worker in cluster.workers.values() for task_progress in worker.herder.views.progress().tasks
+    ]
+    return next((task_progress for task_progress in everything if str(task_progress.task) == task), None)
 
 
 def stalled(cluster: InProcessCluster, task: str) -> str:

@@ -89,7 +89,7 @@ def test_a_stop_reports_all_that_is_acknowledged(worker: Worker) -> None:
     assert worker.ended(launch).drained
     assert committed(worker) == WritingTask.begun == WritingTask.acknowledged
     durable = worker.of(launch, BatchDurable)
-    assert sum(one.records for one in durable) == WritingTask.begun
+    assert sum(batch_durable.records for batch_durable in durable) == WritingTask.begun
     assert worker.topics.values("t") == []  # nothing went to the lane's producer
 
 

@@ -22,7 +22,7 @@ def test_every_run_that_takes_long_leaves_a_record(kind: str, tmp_path: Path, mo
     monkeypatch.setitem(RUNS, kind, Run((), {}))
     assert suite.main(kind) == 0
     left = {"all": ["tests.json"], "java": ["tests_java.json"], "long": ["tests_long.json"], "quick": []}[kind]
-    assert [one.name for one in tmp_path.iterdir()] == left
+    assert [path.name for path in tmp_path.iterdir()] == left
     for name in left:
         told = json.loads((tmp_path / name).read_text())
         assert len(told["commit"].removesuffix("-dirty")) >= 7

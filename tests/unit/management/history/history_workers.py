@@ -110,7 +110,7 @@ class HistoryWorkers(Workers):
     def events(self, *kinds: str) -> list[GroupEvent]:
         """Return the group's events of these kinds, oldest first, as any worker gathers them."""
         seen = (worker.events.events() for worker in self.cluster.workers.values())
-        return [one for one in in_order(chain.from_iterable(seen)) if one.kind in kinds]
+        return [group_event for group_event in in_order(chain.from_iterable(seen)) if group_event.kind in kinds]
 
     def position(self, connector: str, worker: str = "w1") -> int | None:
         """Return where the first task of a source is."""
