@@ -76,9 +76,7 @@ class KafkaExecutorClients:
         from spark_connect_rt.plugins.bundled_plugins import BUNDLED
 
         target = f"{plugin.__module__}:{plugin.__qualname__}"
-        return next(
-            (plugin_desc.java_class for plugin_desc in BUNDLED if plugin_desc.target == target), public_name(plugin)
-        )
+        return next((desc.java_class for desc in BUNDLED if desc.target == target), public_name(plugin))
 
     def plugin(self, name: str) -> type[Any]:
         """Return a plug-in's class."""

@@ -77,10 +77,10 @@ def plugin_report(plugins: Plugins) -> Report:
 
 def import_all(plugins: Plugins) -> None:
     """Import every plug-in that is not bundled, so that ``plugin_report`` knows which of them cannot be."""
-    for plugin_desc in plugins.everything():
-        if plugin_desc.location != "bundled":
+    for plugin in plugins.everything():
+        if plugin.location != "bundled":
             try:
-                plugins.check(plugin_desc)
+                plugins.check(plugin)
             except NotFoundError:
                 continue  # remembered by the registry
 
@@ -89,5 +89,5 @@ def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield the report as text, one plug-in a line, the broken ones last."""
     for plugin in report["plugins"]:
         yield f"{plugin['type']:17} {plugin['class']}  {plugin['version'] or '-'}  {plugin['location']}"
-    for one in report["broken"]:
-        yield f"{'BROKEN':17} {one['name']}  {one['location']}: {one['error']}"
+    for broken in report["broken"]:
+        yield f"{'BROKEN':17} {broken['name']}  {broken['location']}: {broken['error']}"

@@ -75,9 +75,9 @@ def _load(context: ssl.SSLContext, values: Mapping[str, str]) -> dict[str, str]:
 
 def _limit_versions(context: ssl.SSLContext, text: str) -> None:
     named = [part.strip() for part in text.split(",") if part.strip()]
-    unknown = [one for one in named if one not in _VERSIONS]
+    unknown = [version for version in named if version not in _VERSIONS]
     if unknown:
-        raise BadConfigError({"ssl.enabled.protocols": [f"{one} is not available here" for one in unknown]})
-    versions = [_VERSIONS[one] for one in named]
+        raise BadConfigError({"ssl.enabled.protocols": [f"{version} is not available here" for version in unknown]})
+    versions = [_VERSIONS[version] for version in named]
     if versions:
         context.minimum_version, context.maximum_version = min(versions), max(versions)

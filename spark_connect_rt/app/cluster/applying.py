@@ -67,36 +67,36 @@ def _planned(document: Document, row: Mapping[str, Any] | None) -> Planned:
 def apply(session: Session, files: Sequence[str], prune: str | None, dry_run: bool, yes: bool) -> int:
     """Create and configure what the files ask for. One that is refused does not keep the others back."""
     planned = plan(read_documents(files), connector_rows(session.ask(calls.connectors())), prune)
-    doomed = [one.name for one in planned if one.action is Action.DELETE]
+    doomed = [connector.name for connector in planned if connector.action is Action.DELETE]
     if doomed and not dry_run and not yes:
         session.terminal.note(f"no file keeps these connectors: {', '.join(doomed)}")
         if not sure(session, yes, f"delete {counted(len(doomed), 'connector')}?"):
             return EXIT_PROBLEM
     worst = 0
-    for one in planned:
+    for connector in planned:
         try:
-            _show(session, one)
+            _show(session, connector)
             if dry_run:
-                _check(session, one)
+                _check(session, connector)
             else:
-                _carry_out(session, one)
+                _carry_out(session, connector)
             tail = " (dry run)" if dry_run else ""
-            session.terminal.line(f"connector {one.name} {one.action.value}{_state(one)}{tail}")
+            session.terminal.line(f"connector {connector.name} {connector.action.value}{_state(connector)}{tail}")
         except ConnectError as error:
             worst = worst or exit_code_of(error)
             for line in lines_of(error):
-                session.terminal.note(f"connector {one.name}: {line}")
+                session.terminal.note(f"connector {connector.name}: {line}")
     return worst
 
 
 def diff(session: Session, files: Sequence[str], prune: str | None) -> int:
     """Show what apply would change. Exit code 6: something."""
     planned = plan(read_documents(files), connector_rows(session.ask(calls.connectors())), prune)
-    changing = [one for one in planned if one.action is not Action.KEEP or one.state]
-    for one in changing:
-        _show(session, one)
-        if one.action is Action.KEEP:
-            session.terminal.line(f"connector {one.name}{_state(one)}")
+    changing = [connector for connector in planned if connector.action is not Action.KEEP or connector.state]
+    for connector in changing:
+        _show(session, connector)
+        if connector.action is Action.KEEP:
+            session.terminal.line(f"connector {connector.name}{_state(connector)}")
     return EXIT_DIFFERENT if changing else 0
 
 
@@ -157,9 +157,11 @@ def refuse_invalid(session: Session, config: Mapping[str, str]) -> None:
         raise BadConfigError({"connector.class": ["is missing"]})
     answer = session.ask(calls.validate(plugin, config))
     problems = {
-        one["value"]["name"]: one["value"]["errors"] for one in answer["configs"] if one.get("value", {}).get("errors")
+        setting["value"]["name"]: setting["value"]["errors"]
+        for setting in answer["configs"]
+        if setting.get("value", {}).get("errors")
     }
-    declared = {one["definition"]["name"] for one in answer["configs"] if one.get("definition")}
+    declared = {setting["definition"]["name"] for setting in answer["configs"] if setting.get("definition")}
     in_python = config.get("connectrt.runtime") != "java" and any(plugin in desc.names() for desc in BUNDLED)
     for unread in unread_settings(config, declared, declares_all=in_python):
         session.terminal.note(f"warning: {unread.sentence()}")

@@ -172,7 +172,7 @@ def _urls(text: str) -> tuple[str, ...]:
 
 
 def _context(raw: Mapping[str, Any]) -> Context:
-    known = {one.name for one in fields(Context)}
+    known = {member.name for member in fields(Context)}
     given = {key: value for key, value in raw.items() if key in known}  # a newer version's stay unread
     return Context(**{**given, **{key: tuple(raw.get(key, ())) for key in ("urls", "admin_urls")}})
 

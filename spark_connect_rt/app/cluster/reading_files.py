@@ -83,7 +83,9 @@ def _texts(name: str) -> Iterable[tuple[str, str]]:
     if name == "-" or not path.is_dir():
         yield ("standard input" if name == "-" else name), read_text(name)
         return
-    files = sorted(one for one in path.rglob("*") if one.suffix.lower() in SUFFIXES and one.is_file())
+    files = sorted(
+        candidate for candidate in path.rglob("*") if candidate.suffix.lower() in SUFFIXES and candidate.is_file()
+    )
     if not files:
         raise BadConfigError({name: [f"the folder holds no file of {', '.join(SUFFIXES)}"]})
     for file in files:

@@ -16,7 +16,7 @@ def connector_rows(expanded: Mapping[str, Any]) -> list[Row]:
 
     A connector that was created a moment ago may lack either part.
     """
-    return [connector_row(name, one.get("info"), one.get("status")) for name, one in sorted(expanded.items())]
+    return [connector_row(name, entry.get("info"), entry.get("status")) for name, entry in sorted(expanded.items())]
 
 
 def connector_row(name: str, info: Mapping[str, Any] | None, status: Mapping[str, Any] | None) -> Row:
@@ -43,7 +43,7 @@ def connector_row(name: str, info: Mapping[str, Any] | None, status: Mapping[str
 
 def enriched(rows: Iterable[Row], overview: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Return the rows with what the overview knows beside: rate, lag, errors, last error, why abnormal."""
-    known = {one["name"]: one for one in overview}
+    known = {entry["name"]: entry for entry in overview}
     more = ("records_per_second", "lag", "errors", "last_error", "last_error_at_ms", "stalled", "abnormal", "why")
     return [row | {key: known.get(row["name"], {}).get(key) for key in more} for row in rows]
 
@@ -101,7 +101,7 @@ def what_changed(change: Mapping[str, Any]) -> str | None:
         return f"{len(moved)} partition{'' if len(moved) == 1 else 's'}"
     field = "level" if change["kind"] == "logger" else "state"
     what = f"{after['logger']} " if after.get("logger") else ""
-    return what + " -> ".join(str(one[field]) for one in (before, after) if one.get(field))
+    return what + " -> ".join(str(side[field]) for side in (before, after) if side.get(field))
 
 
 def workers_by_states(rows: Sequence[Mapping[str, Any]]) -> list[Row]:

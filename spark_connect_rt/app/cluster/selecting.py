@@ -48,7 +48,7 @@ def selector(text: str | None) -> tuple[Term, ...]:
                 f"selector {part!r}: expected FIELD=VALUE or FIELD!=VALUE, a field of {', '.join(_FIELDS)}; "
                 "several values with |"
             )
-        patterns = tuple(one.strip().lower() for one in value.lstrip("=").split("|"))
+        patterns = tuple(pattern.strip().lower() for pattern in value.lstrip("=").split("|"))
         terms.append(Term(name, patterns, not negated))
     return tuple(terms)
 

@@ -40,8 +40,14 @@ def settings_page(name: str, keys: Sequence[Mapping[str, Any]]) -> str:
     """Return the settings of a plug-in as Markdown: required ones first, then by importance."""
     lines = [f"# {name}", "", "| setting | type | default | importance | what it does |", "|---|---|---|---|---|"]
     order = ("HIGH", "MEDIUM", "LOW")
-    for one in sorted(keys, key=lambda key: (not key["required"], order.index(key["importance"]))):
-        cells = (f"`{one['name']}`", one["type"], _default(one), one["importance"], one["documentation"] or "")
+    for setting in sorted(keys, key=lambda key: (not key["required"], order.index(key["importance"]))):
+        cells = (
+            f"`{setting['name']}`",
+            setting["type"],
+            _default(setting),
+            setting["importance"],
+            setting["documentation"] or "",
+        )
         lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
 

@@ -82,4 +82,4 @@ def own_topics(config: WorkerConfig) -> set[str]:
     history = own.connectrt_history_storage_topic
     course = f"{history}-course" if history else None
     plugins = config.plugin_install.connectrt_plugins_storage_topic
-    return stored | {one for one in (plugins, history, course, own.connectrt_replays_storage_topic) if one}
+    return stored | {topic for topic in (plugins, history, course, own.connectrt_replays_storage_topic) if topic}

@@ -45,8 +45,8 @@ def _plain(part: Any) -> Any:
     if isinstance(part, Fate):
         return part.value
     if isinstance(part, dict):
-        return {name: _plain(one) for name, one in part.items()}
-    return [_plain(one) for one in part] if isinstance(part, list | tuple) else part
+        return {name: _plain(value) for name, value in part.items()}
+    return [_plain(value) for value in part] if isinstance(part, list | tuple) else part
 
 
 def _lines(lines: Sequence[Line], indent: str = "  ") -> Iterator[str]:
@@ -59,13 +59,16 @@ def _given(line: Line) -> str:
     return f"{line.name}={line.value}" if line.value else line.name
 
 
-def _connector(connector_verdict: ConnectorVerdict) -> Iterator[str]:
-    mixed = "; its chain is mixed" if connector_verdict.kind == "mixed" else ""
-    yield f"  {connector_verdict.name}: {connector_verdict.class_name} runs {_WHERE[connector_verdict.runtime]}{mixed}; {connector_verdict.state}, {connector_verdict.tasks} tasks"
-    if connector_verdict.kind == "mixed":
-        for element in connector_verdict.elements:
+def _connector(verdict: ConnectorVerdict) -> Iterator[str]:
+    mixed = "; its chain is mixed" if verdict.kind == "mixed" else ""
+    yield (
+        f"  {verdict.name}: {verdict.class_name} runs {_WHERE[verdict.runtime]}{mixed}; {verdict.state}, "
+        f"{verdict.tasks} tasks"
+    )
+    if verdict.kind == "mixed":
+        for element in verdict.elements:
             yield f"    {'':8}{element.setting}={element.name}: {_WHERE[element.runtime]}"
-    yield from _lines(connector_verdict.lines, "    ")
+    yield from _lines(verdict.lines, "    ")
 
 
 def _summary(connectors: Sequence[ConnectorVerdict]) -> str:

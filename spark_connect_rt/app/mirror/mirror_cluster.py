@@ -55,7 +55,7 @@ class MirroredCluster:
             found = answer_of(client, client.list_consumer_groups(request_timeout=LIMIT_S), LIMIT_S)
         if found.errors:
             raise connect_error(found.errors[0], "listing consumer groups")
-        return sorted(one.group_id for one in found.valid)
+        return sorted(group.group_id for group in found.valid)
 
     def committed(self, group: str) -> dict[TopicPartition, int]:
         """Return what a group has committed; nothing for one that is not there."""

@@ -215,10 +215,9 @@ def verify(
     """Compare the clusters of a file's replicating flows, or of some; return the exit code."""
     config = maker_config(raw)
     flows = [
-        source_and_target
-        for source_and_target in config.replicating()
-        if (source or source_and_target.source) == source_and_target.source
-        and (target or source_and_target.target) == source_and_target.target
+        pair
+        for pair in config.replicating()
+        if (source or pair.source) == pair.source and (target or pair.target) == pair.target
     ]
     if not flows:
         raise BadConfigError({"--source, --target": ["no flow of the file replicates between these"]})

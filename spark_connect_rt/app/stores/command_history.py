@@ -43,14 +43,14 @@ def record_offsets(config: WorkerConfig, changes: Sequence[OffsetsChanged], say:
         admin.close()
 
 
-def _change(offsets_changed: OffsetsChanged, now_ms: int) -> Change:
-    before, after = _shown(offsets_changed.before), _shown(offsets_changed.after)
+def _change(change: OffsetsChanged, now_ms: int) -> Change:
+    before, after = _shown(change.before), _shown(change.after)
     return Change(
         0,
         now_ms,
-        offsets_changed.connector,
+        change.connector,
         OFFSETS,
-        offsets_changed.action,
+        change.action,
         _who(),
         None,
         before,

@@ -77,7 +77,7 @@ class AskedWorker:
     def offsets(self) -> list[OffsetPair]:
         """See Place."""
         found = json.loads(self._ask("GET").body)["offsets"]
-        return [(one["partition"], one["offset"]) for one in found]
+        return [(entry["partition"], entry["offset"]) for entry in found]
 
     def change(self, wanted: Sequence[OffsetPair] | None) -> str:
         """See Place."""

@@ -80,7 +80,7 @@ def list_offsets(settings: Mapping[str, str], connector: str | None, as_json: bo
         _print_json(found)
     else:
         words = ("connector", "partition", "offset", "written", "connector is")
-        print_table(words, [tuple(map(_cell, one.values())) for one in found])
+        print_table(words, [tuple(map(_cell, row.values())) for row in found])
     return 0
 
 
@@ -100,9 +100,9 @@ def prune_offsets(settings: Mapping[str, str], safety: Path, connector: str | No
 def _pruned(before: Sequence[Mapping[str, Any]]) -> list[OffsetsChanged]:
     """Return the change of each connector that is deleted: all its offsets are gone."""
     found: dict[str, list[OffsetPair]] = {}
-    for one in before:
-        if one["state"] == "deleted":
-            found.setdefault(one["connector"], []).append((one["partition"], one["offset"]))
+    for row in before:
+        if row["state"] == "deleted":
+            found.setdefault(row["connector"], []).append((row["partition"], row["offset"]))
     return [OffsetsChanged(name, PRUNE, pairs, []) for name, pairs in found.items()]
 
 

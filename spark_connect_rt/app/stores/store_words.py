@@ -71,7 +71,7 @@ def offsets_of(stored: Stored, connector: str | None = None) -> list[dict[str, A
             found.append(
                 {"connector": name, "partition": partition, "offset": offset, "written": written, "state": known}
             )
-    return sorted(found, key=lambda one: (one["connector"], str(one["partition"])))
+    return sorted(found, key=lambda row: (row["connector"], str(row["partition"])))
 
 
 def prunable(stored: Stored, connector: str | None = None) -> list[Change]:

@@ -57,7 +57,7 @@ def part_of(topic: str, count: int, conditions: Sequence[Comparison]) -> TopicPa
     return TopicPart(partitions, *bounds_of(conditions, "offset"), since_ms(conditions))
 
 
-def _row(topic: str, headed_record: HeadedRecord) -> tuple[Any, ...]:
-    partition, offset, key, value, timestamp_ms = headed_record.record
-    own, errors = split_headers(headed_record.headers)
+def _row(topic: str, letter: HeadedRecord) -> tuple[Any, ...]:
+    partition, offset, key, value, timestamp_ms = letter.record
+    own, errors = split_headers(letter.headers)
     return topic, partition, offset, _EPOCH + timedelta(milliseconds=timestamp_ms), key, value, list(own), errors

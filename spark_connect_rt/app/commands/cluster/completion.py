@@ -25,7 +25,7 @@ def plugin_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the plug-ins that begin so, by class."""
     from spark_connect_rt.client.calls import plugins
 
-    return _quickly(ctx, incomplete, lambda ask: [one["class"] for one in ask(plugins())])
+    return _quickly(ctx, incomplete, lambda ask: [plugin["class"] for plugin in ask(plugins())])
 
 
 def logger_names(ctx: typer.Context, incomplete: str) -> list[str]:
