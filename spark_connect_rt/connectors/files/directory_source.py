@@ -152,18 +152,12 @@ class DirectorySourceTask(SourceTask):
             return
         self._look_at_ms = self.clock() + self._values["poll.interval.ms"]
         settled = self._files.settled(self.clock())
-        new = [
-            found_file
-            for found_file in settled
-            if self._done.get(found_file.path) != found_file and found_file.path not in self._unstored
-        ]
-        self._done = {
-            found_file.path: found_file for found_file in settled if self._done.get(found_file.path) == found_file
-        }
+        new = [file for file in settled if self._done.get(file.path) != file and file.path not in self._unstored]
+        self._done = {file.path: file for file in settled if self._done.get(file.path) == file}
         by_time = self._values["file.order"] == "modified"
-        new.sort(key=lambda found_file: (found_file.modified_ms, found_file.path) if by_time else (0, found_file.path))
+        new.sort(key=lambda file: (file.modified_ms, file.path) if by_time else (0, file.path))
         if new:
-            offsets = self.context.offset_reader.offsets([{FILE: tellable(found_file.path)} for found_file in new])
+            offsets = self.context.offset_reader.offsets([{FILE: tellable(file.path)} for file in new])
             self._waiting.extend(zip(new, offsets, strict=True))
 
     def _end_of(self, found: FoundFile, *, bad: bool) -> None:

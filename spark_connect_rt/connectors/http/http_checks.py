@@ -25,7 +25,7 @@ def first_answer(values: Mapping[str, Any]) -> list[Finding]:
     method: str = values["http.method"]
     begins = json.loads(values["http.offset.initial"] or "{}")
     address = filled(values[URL], begins)
-    params = {name: filled(load, begins) for name, load in json.loads(values["http.params"] or "{}").items()}
+    params = {name: filled(param, begins) for name, param in json.loads(values["http.params"] or "{}").items()}
     client = http_client(values)
     try:
         parts: dict[str, Any] = {"params": {name: param for name, param in params.items() if param}} if params else {}

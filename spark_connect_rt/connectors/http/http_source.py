@@ -241,12 +241,12 @@ class HttpSourceTask(SourceTask):
     ) -> list[SourceRecord | SourceBatch]:
         before = self._standing
         newest, records = before.newest, list[SourceRecord]()
-        for at, one in enumerate(found):
+        for at, item in enumerate(found):
             try:
-                newest = taken(newest, self._pointers, one, largest=self._values["http.offset.take"] == "max")
-                records.append(self._record(one, before.offset()))
+                newest = taken(newest, self._pointers, item, largest=self._values["http.offset.take"] == "max")
+                records.append(self._record(item, before.offset()))
             except DataError as error:
-                self.context.report_errant(f"{place}, record {at}", error, orjson.dumps(one))
+                self.context.report_errant(f"{place}, record {at}", error, orjson.dumps(item))
         if following is None and not records:
             return self._over(newest)
         self._standing = before.after_page(newest, following, count)

@@ -74,9 +74,9 @@ class MirrorCheckpointTask(SourceTask):
 
     def stop(self) -> None:
         """Close the clients."""
-        for one in (getattr(self, name, None) for name in ("_checkpoints", "_syncs", "_target")):
-            if one is not None:
-                one.close()
+        for client in (getattr(self, name, None) for name in ("_checkpoints", "_syncs", "_target")):
+            if client is not None:
+                client.close()
 
     def _read_checkpoints(self, reader: _TopicReader) -> None:
         """Take in the checkpoints of earlier tasks, so that groups do not go back; leave out what is none."""

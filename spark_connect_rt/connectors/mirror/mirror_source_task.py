@@ -112,18 +112,18 @@ class MirrorSourceTask(SourceTask):
 
     def commit_offsets(self, delivered: Sequence[Delivered]) -> None:
         """Sync offsets where that is due."""
-        for one in delivered:
-            self._metrics.arrived(one)
-            self._targets.arrived(TopicPartition(one.topic, one.partition), one.offset, one.records)
-            for partition, run in self._offsets.matched(one):
+        for delivery in delivered:
+            self._metrics.arrived(delivery)
+            self._targets.arrived(TopicPartition(delivery.topic, delivery.partition), delivery.offset, delivery.records)
+            for partition, run in self._offsets.matched(delivery):
                 if self._syncs is not None:
                     self._syncs.take_in(partition, run)
 
     def stop(self) -> None:
         """Write the last syncs and close the clients."""
-        for one in ("_consumer", "_copies"):
-            if getattr(self, one, None) is not None:
-                getattr(self, one).close()
+        for name in ("_consumer", "_copies"):
+            if getattr(self, name, None) is not None:
+                getattr(self, name).close()
         if getattr(self, "_syncs", None) is not None:
             self._syncs.close()  # type: ignore[union-attr]
 
@@ -163,10 +163,10 @@ class UpstreamOffsets:
         else:  # compacted, or with transactions' markers between them
             runs.extend((partition, offset, 1) for offset in offsets.to_pylist())
 
-    def matched(self, delivered: Delivered) -> list[tuple[TopicPartition, OffsetRun]]:
+    def matched(self, delivery: Delivered) -> list[tuple[TopicPartition, OffsetRun]]:
         """Return (partition at the source, offsets on both sides) of records that arrived."""
-        runs = self._runs.get(TopicPartition(delivered.topic, delivered.partition))
-        found, at, left = [], delivered.offset, delivered.records
+        runs = self._runs.get(TopicPartition(delivery.topic, delivery.partition))
+        found, at, left = [], delivery.offset, delivery.records
         while left and runs:
             partition, first, count = runs.popleft()
             taken = min(count, left)

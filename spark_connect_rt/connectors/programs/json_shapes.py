@@ -77,7 +77,11 @@ def _single_type(tree: Any) -> tuple[str, Mapping[str, Any]]:
         return "", {}
     for word in ("anyOf", "oneOf"):
         if isinstance(tree.get(word), list):
-            others = [one for one in tree[word] if not (isinstance(one, dict) and one.get("type") == "null")]
+            others = [
+                alternative
+                for alternative in tree[word]
+                if not (isinstance(alternative, dict) and alternative.get("type") == "null")
+            ]
             return _single_type({**tree, word: None, **others[0]}) if _agree(others) else ("", {})
     kinds = tree.get("type")
     words = [kind for kind in (kinds if isinstance(kinds, list) else [kinds]) if kind != "null"]
@@ -102,11 +106,14 @@ def _struct(properties: Mapping[str, Any], times: bool, depth: int) -> Shape:
     def change(value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        return {**value, **{name: one(value[name]) for name, one in changes.items() if value.get(name) is not None}}
+        return {
+            **value,
+            **{name: convert(value[name]) for name, convert in changes.items() if value.get(name) is not None},
+        }
 
     def leniently(value: Any) -> Any:
         if value is None or isinstance(value, dict):
-            return value and {name: lenient[name](one) for name, one in value.items() if name in lenient}
+            return value and {name: lenient[name](member) for name, member in value.items() if name in lenient}
         raise DataError(f"no object: {value!r:.80}")
 
     return Shape(
@@ -121,11 +128,11 @@ def _array(element: Shape) -> Shape:
     inner = element.change
 
     def change(value: Any) -> Any:
-        return [one if one is None else inner(one) for one in value] if isinstance(value, list) and inner else value
+        return [item if item is None else inner(item) for item in value] if isinstance(value, list) and inner else value
 
     def leniently(value: Any) -> Any:
         if value is None or isinstance(value, list):
-            return value and [element.lenient(one) for one in value]
+            return value and [element.lenient(item) for item in value]
         raise DataError(f"no array: {value!r:.80}")
 
     schema = Schema(Type.ARRAY, optional=True, value_schema=element.schema)

@@ -117,9 +117,9 @@ def json_of(value: Any) -> dict[str, Any]:
     return dict(json.loads(getattr(value, "value", value))) if value is not None else {}
 
 
-def merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def merged(tree: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """Return two trees as one; where both have an object it is merged, else the second's value wins."""
-    both = dict(one)
+    both = dict(tree)
     for name, value in other.items():
         mine = both.get(name)
         both[name] = merged(mine, value) if isinstance(mine, dict) and isinstance(value, dict) else value
@@ -146,8 +146,8 @@ def chosen(streams: Sequence[str], patterns: Sequence[str]) -> list[str]:
     found = [
         name
         for name in sorted(set(streams))
-        if any(fnmatch.fnmatchcase(name, one) for one in wanted)
-        and not any(fnmatch.fnmatchcase(name, one) for one in without)
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in wanted)
+        and not any(fnmatch.fnmatchcase(name, pattern) for pattern in without)
     ]
     if not found:
         raise ConnectError(f"no stream fits {', '.join(patterns)}; there are: {', '.join(sorted(streams)) or 'none'}")

@@ -52,7 +52,7 @@ class StreamSchema:
     key_schema: Schema | None = field(init=False)
 
     def __post_init__(self) -> None:
-        members = {one.name: one.schema for one in self.shape.schema.fields}
+        members = {member.name: member.schema for member in self.shape.schema.fields}
         object.__setattr__(self, "value_schema", self.shape.schema)
         keys = struct_of({name: members[name] for name in self.keys}) if self.keys else None
         object.__setattr__(self, "key_schema", keys)
@@ -234,7 +234,7 @@ def _as(column: pa.Array, wanted: pa.Field) -> pa.Array:
         return column
     try:
         if pa.types.is_string(wanted.type) and pa.types.is_nested(column.type):
-            return pa.array([None if one is None else orjson.dumps(one).decode() for one in column.to_pylist()])
+            return pa.array([None if value is None else orjson.dumps(value).decode() for value in column.to_pylist()])
         return column.cast(wanted.type)
     except (pa.ArrowException, TypeError) as error:
         raise DataError(f"column {wanted.name} of type {column.type} does not become {wanted.type}: {error}") from error

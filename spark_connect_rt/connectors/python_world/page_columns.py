@@ -135,7 +135,7 @@ def typed_part(kind: pa.DataType) -> pa.DataType | None:
     if pa.types.is_null(kind):
         return None
     if pa.types.is_struct(kind):
-        parts = [(one.name, typed_part(one.type)) for one in kind]
+        parts = [(field.name, typed_part(field.type)) for field in kind]
         kept = [pa.field(name, part) for name, part in parts if part is not None]
         return pa.struct(kept) if kept else None
     if pa.types.is_list(kind):

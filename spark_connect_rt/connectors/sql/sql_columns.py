@@ -53,7 +53,9 @@ class TypeRules:
 
 def source_columns(reflected: Iterable[Mapping[str, Any]], rules: TypeRules) -> tuple[SourceColumn, ...]:
     """Return the columns that SQLAlchemy's inspector describes (``name``, ``type``, ``nullable``)."""
-    return tuple(source_column(one["name"], one["type"], bool(one.get("nullable", True)), rules) for one in reflected)
+    return tuple(
+        source_column(column["name"], column["type"], bool(column.get("nullable", True)), rules) for column in reflected
+    )
 
 
 def source_column(name: str, kind: SqlType, nullable: bool, rules: TypeRules) -> SourceColumn:
@@ -204,8 +206,8 @@ def _utc(values: pa.Array, zone: ZoneInfo, is_position: bool) -> pa.Array:
 def column_of_values(column: SourceColumn, values: Sequence[Any], zone: ZoneInfo) -> pa.Array:
     """Return a driver's Python values in the column's form. Raises pa.ArrowException, DataError: one does not fit."""
     if column.is_position:
-        times = [None if one is None else _time_of(one) for one in values]
-        if all(time_ is None or time_.tzinfo is None for time_ in times):
+        times = [None if value is None else _time_of(value) for value in values]
+        if all(moment is None or moment.tzinfo is None for moment in times):
             return arrow_column(column, pa.array(times, pa.timestamp("us")), zone)
     convert = _CONVERSIONS.get(column.arrow.id)
     if pa.types.is_integer(column.arrow) and not {int, type(None)}.issuperset(map(type, values)):

@@ -52,21 +52,21 @@ def piece_of_rows(rows: Sequence[Sequence[Any]], plan: ReadPlan) -> Piece:
     return _piece(
         list(zip(*rows, strict=True)),
         plan,
-        lambda source_column, values: column_of_values(source_column, values, plan.zone),
+        lambda column, values: column_of_values(column, values, plan.zone),
     )
 
 
 def piece_of_batch(batch: pa.RecordBatch, plan: ReadPlan) -> Piece:
     """Return what an ADBC driver gave as a piece."""
 
-    def to_column(source_column: SourceColumn, values: pa.Array) -> pa.Array:
+    def to_column(column: SourceColumn, values: pa.Array) -> pa.Array:
         try:
-            return arrow_column(source_column, values, plan.zone)
+            return arrow_column(column, values, plan.zone)
         except pa.ArrowException:
             if len(values) > 1:
                 raise
             # What Arrow does not convert is tried as the other way of reading converts it.
-            return column_of_values(source_column, values.to_pylist(), plan.zone)
+            return column_of_values(column, values.to_pylist(), plan.zone)
 
     return _piece(batch.columns, plan, to_column)
 

@@ -50,7 +50,7 @@ def select_rows(plan: ReadPlan, progress: Progress, end: dt.datetime | None) -> 
         statement = statement.where(behind)
     if moment is not None and end is not None:
         statement = statement.where(moment < _moment_literal(plan, end))
-    order = [column_element for column_element in (moment, number) if column_element is not None]
+    order = [column for column in (moment, number) if column is not None]
     return statement.order_by(*order) if order else statement
 
 

@@ -199,7 +199,7 @@ class SqlSourceTask(SourceTask):
         if now_ms < self._retry_at_ms:
             return None
         # A table that is being read stays the first until its end: the driver's one connection has one open result.
-        for table in sorted(self._tables, key=lambda one: one.due_ms):
+        for table in sorted(self._tables, key=lambda candidate: candidate.due_ms):
             if table.due_ms > now_ms:
                 break
             try:
