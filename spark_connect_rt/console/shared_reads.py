@@ -25,7 +25,7 @@ def who_asks(request: Request) -> Hashable:
 
     Whatever an extension may decide by is in it; what only tells one browser from another is not.
     """
-    cookies = tuple(sorted(one for one in request.cookies.items() if one[0] not in _OWN_COOKIES))
+    cookies = tuple(sorted(cookie for cookie in request.cookies.items() if cookie[0] not in _OWN_COOKIES))
     headers = tuple(
         (name, value)
         for name, value in request.scope["headers"]
@@ -44,23 +44,23 @@ class SharedReads(Generic[T]):
 
     async def follow(self, key: Hashable, read: Callable[[], Awaitable[T]]) -> AsyncIterator[T]:
         """Yield values until the reader fails, which is raised here; ``read`` of the first follower serves the rest."""
-        followed = self._followed.get(key)
-        if followed is None:
-            followed = self._followed[key] = _Followed(read, self._every_s)
-        followed.followers += 1
+        reader = self._followed.get(key)
+        if reader is None:
+            reader = self._followed[key] = _Followed(read, self._every_s)
+        reader.followers += 1
         seen = 0
         try:
             while True:
-                await followed.newer_than(seen)
-                if followed.error is not None:
-                    raise followed.error
-                seen = followed.number
-                yield followed.value
+                await reader.newer_than(seen)
+                if reader.error is not None:
+                    raise reader.error
+                seen = reader.number
+                yield reader.value
         finally:
-            followed.followers -= 1
-            if followed.followers == 0 or followed.error is not None:
-                followed.task.cancel()
-                if self._followed.get(key) is followed:
+            reader.followers -= 1
+            if reader.followers == 0 or reader.error is not None:
+                reader.task.cancel()
+                if self._followed.get(key) is reader:
                     del self._followed[key]
 
 

@@ -71,26 +71,26 @@ def history_page(answer: Mapping[str, Any], limit: int) -> HistoryPage:
     return HistoryPage(changes, text(answer.get("problem")), more)
 
 
-def change_of(one: Mapping[str, Any]) -> Change:
+def change_of(change: Mapping[str, Any]) -> Change:
     """Return one change with what it changed."""
-    kind = text(one.get("kind"))
-    before, after = one.get("before"), one.get("after")
+    kind = text(change.get("kind"))
+    before, after = change.get("before"), change.get("after")
     if kind == "offsets":
         found = _offset_differences(mapping(before), mapping(after))
     else:
         found = tuple(Difference(path[1:].replace("~1", "/").replace("~0", "~"), old, new)
                       for path, old, new in differences(dict(mapping(before)), dict(mapping(after))))  # fmt: skip
     return Change(
-        number=whole(one.get("number")) or 0,
-        at_ms=whole(one.get("at_ms")) or 0,
-        connector=text(one.get("connector")),
+        number=whole(change.get("number")) or 0,
+        at_ms=whole(change.get("at_ms")) or 0,
+        connector=text(change.get("connector")),
         kind=kind,
-        action=text(one.get("action")),
-        who=text(one.get("who")),
-        worker_id=text(one.get("worker_id")),
-        note=text(one.get("note")),
+        action=text(change.get("action")),
+        who=text(change.get("who")),
+        worker_id=text(change.get("worker_id")),
+        note=text(change.get("note")),
         differences=found,
-        changed_unseen=texts(one.get("changed_unseen")),
+        changed_unseen=texts(change.get("changed_unseen")),
     )
 
 

@@ -110,20 +110,20 @@ def plugin_lines(plugins: Iterable[Mapping[str, Any]]) -> tuple[PluginLine, ...]
     return tuple(sorted(lines, key=lambda line: (line.short.lower(), line.class_name)))
 
 
-def _installed(one: Mapping[str, Any]) -> InstalledLine:
+def _installed(plugin: Mapping[str, Any]) -> InstalledLine:
     workers = tuple(
         WorkerState(str(worker), text(mapping(state).get("state")), text(mapping(state).get("reason")))
-        for worker, state in sorted(mapping(one.get("workers")).items())
+        for worker, state in sorted(mapping(plugin.get("workers")).items())
     )
     return InstalledLine(
-        name=text(one.get("name")),
-        version=text(one.get("version")),
-        source=text(one.get("source")),
-        kind=text(one.get("kind")),
-        installed_by=text(one.get("installed_by")),
-        installed_at_ms=whole(one.get("installed_at_ms")),
-        classes=texts(one.get("plugins")),
-        recorded=one.get("recorded") is not False,
+        name=text(plugin.get("name")),
+        version=text(plugin.get("version")),
+        source=text(plugin.get("source")),
+        kind=text(plugin.get("kind")),
+        installed_by=text(plugin.get("installed_by")),
+        installed_at_ms=whole(plugin.get("installed_at_ms")),
+        classes=texts(plugin.get("plugins")),
+        recorded=plugin.get("recorded") is not False,
         workers=workers,
     )
 

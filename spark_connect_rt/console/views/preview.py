@@ -84,7 +84,7 @@ def _shown(stage: Mapping[str, Any]) -> dict[str, str]:
     record = mapping(stage.get("record"))
     shown = {
         name: json_text(record[name]) if isinstance(record[name], Mapping | list) else text(record[name])
-        for name in (*PARTS, *(one for one in record if one not in PARTS))
+        for name in (*PARTS, *(part for part in record if part not in PARTS))
         if name in record and (record[name] is not None or name not in _SCHEMAS)
     }
     shown = {name: words or ("null" if record[name] is None else '""') for name, words in shown.items()}
