@@ -318,7 +318,7 @@ def _default(schema: Schema, tree: Any, settings: AvroSettings) -> Any:
     if schema.type is Type.ARRAY and schema.value_schema:
         return [default_value(schema.value_schema, part, settings) for part in tree]
     if schema.type is Type.MAP and schema.key_schema and schema.value_schema:
-        pairs = tree.items() if isinstance(tree, dict) else [(one[KEY], one[VALUE]) for one in tree]
+        pairs = tree.items() if isinstance(tree, dict) else [(entry[KEY], entry[VALUE]) for entry in tree]
         keys, values = schema.key_schema, schema.value_schema
         return {default_value(keys, key, settings): default_value(values, part, settings) for key, part in pairs}
     if schema.type is Type.STRUCT:

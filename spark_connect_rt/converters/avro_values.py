@@ -33,7 +33,7 @@ def wire_schema(tree: AvroTree, branches: Iterator[int] | None = None) -> AvroTr
     learns which branch was written. The records' names are numbered by ``branches``.
     """
     if isinstance(tree, list):
-        members = [wire_schema(one, branches) for one in tree]
+        members = [wire_schema(member, branches) for member in tree]
         return members if branches is None or is_nullable(tree) else _marked(members, branches)
     if not isinstance(tree, dict):
         return tree
@@ -125,7 +125,7 @@ class _Writers:
     def writer(self, schema: Schema, tree: AvroTree, around: str | None) -> Convert | None:
         if schema.type is Type.STRUCT and schema.name == UNION:
             return self._union(schema, tree, around)
-        plain = tree if not isinstance(tree, list) else next(one for one in tree if one != "null")
+        plain = tree if not isinstance(tree, list) else next(branch for branch in tree if branch != "null")
         convert = self._plain(schema, self._resolved(plain, around), around)
         if plain is tree or (schema.type in _PLAIN and not is_enum(schema)):
             return convert
@@ -159,13 +159,13 @@ class _Writers:
             raise DataError("a map without schemas of its keys and values has no Avro form")
         if has_text_keys(schema, self._settings):
             part = self._part(values, tree["values"], around)
-            return None if part is None else lambda value: {key: part(one) for key, one in value.items()}
+            return None if part is None else lambda value: {key: part(item) for key, item in value.items()}
         entry = self._resolved(tree["items"], around)
         parts = {field["name"]: field["type"] for field in entry["fields"]}
         inside = entry.get("namespace") or None
         key_of = self._part(keys, parts[KEY], inside) or _same
         value_of = self._part(values, parts[VALUE], inside) or _same
-        return lambda value: [{KEY: key_of(key), VALUE: value_of(one)} for key, one in value.items()]
+        return lambda value: [{KEY: key_of(key), VALUE: value_of(item)} for key, item in value.items()]
 
     def _struct(self, schema: Schema, tree: AvroTree) -> Convert:
         names = [avro_name(field.name, self._settings) for field in schema.fields]
@@ -193,7 +193,7 @@ class _Writers:
         return write
 
     def _union(self, schema: Schema, tree: AvroTree, around: str | None) -> Convert:
-        branches = [one for one in tree if one != "null"]
+        branches = [alternative for alternative in tree if alternative != "null"]
         members = []
         for member, branch in zip(schema.fields, branches, strict=True):
             resolved = self._resolved(branch, around)
@@ -252,7 +252,7 @@ def _of_anything(datum: Mapping[str, Any]) -> Any:
         if field == "array":
             return [_of_anything(part) for part in value]
         if field == "map":
-            return {_of_anything(one[KEY]): _of_anything(one[VALUE]) for one in value}
+            return {_of_anything(entry[KEY]): _of_anything(entry[VALUE]) for entry in value}
         return value
     return None
 
@@ -278,9 +278,9 @@ def _map_reader(schema: Schema, settings: AvroSettings) -> Convert | None:
         return None
     value_of = _nullable(value_reader(values, settings))
     if keys.type is Type.STRING and not keys.optional:
-        return None if value_of is None else lambda datum: {key: value_of(one) for key, one in datum.items()}
-    key_of, one_of = _nullable(value_reader(keys, settings)) or _same, value_of or _same
-    return lambda datum: {key_of(one[KEY]): one_of(one[VALUE]) for one in datum}
+        return None if value_of is None else lambda datum: {key: value_of(value) for key, value in datum.items()}
+    key_of, item_of = _nullable(value_reader(keys, settings)) or _same, value_of or _same
+    return lambda datum: {key_of(entry[KEY]): item_of(entry[VALUE]) for entry in datum}
 
 
 def _union_reader(schema: Schema, settings: AvroSettings) -> Convert:

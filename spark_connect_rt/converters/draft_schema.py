@@ -67,7 +67,7 @@ def _shape(schema: Schema, settings: DraftSettings) -> dict[str, Any]:
         return {"type": "number" if schema.name == logical.DECIMAL else "string", "connect.type": "bytes"}
     if schema.type is Type.STRING and schema.parameter(ENUM) is not None:
         symbols = [symbol for symbol, _ in enum_members(schema, ENUM)]
-        return {"enum": [None if one == _NULL_SYMBOL else one for one in symbols]}
+        return {"enum": [None if symbol == _NULL_SYMBOL else symbol for symbol in symbols]}
     if schema.type is Type.STRUCT:
         fields = {field.name: draft_schema(field.schema, settings, field.index) for field in schema.fields}
         closed = {} if settings.additional_properties else {"additionalProperties": False}
@@ -122,7 +122,7 @@ class _Reading:
             return self._referred(tree["$ref"], version, optional)
         choice = tree.get("oneOf", tree.get("anyOf"))
         if choice is None and isinstance(tree.get("type"), list):
-            choice = [{**tree, "type": one} for one in tree["type"]]
+            choice = [{**tree, "type": kind} for kind in tree["type"]]
         if choice is not None:
             return self._choice(tree, choice, version, optional)
         return self._described(self._shape(tree), tree, version, optional)
@@ -158,7 +158,7 @@ class _Reading:
     def _shape(self, tree: Mapping[str, Any]) -> Schema:
         kind = tree.get("type")
         if "enum" in tree and kind in (None, "string"):
-            symbols = [_NULL_SYMBOL if one is None else str(one) for one in tree["enum"]]
+            symbols = [_NULL_SYMBOL if symbol is None else str(symbol) for symbol in tree["enum"]]
             return Schema(Type.STRING, parameters=((ENUM, ""), *((f"{ENUM}.{symbol}", symbol) for symbol in symbols)))
         if kind in ("integer", "number"):
             word = tree.get("connect.type", "int64" if kind == "integer" else "float64")
@@ -190,7 +190,7 @@ class _Reading:
             return Schema(Type.MAP, key_schema=Schema(Type.STRING), value_schema=values)
         properties, required = tree.get("properties", {}), tree.get("required", ())
         placed = sorted(
-            enumerate(properties.items()), key=lambda one: (_index(one[1][1], one[0]), one[0])
+            enumerate(properties.items()), key=lambda entry: (_index(entry[1][1], entry[0]), entry[0])
         )  # in Connect's order where it is given
         fields = []
         for at, (_, (name, member)) in enumerate(placed):
