@@ -122,7 +122,7 @@ class HostedConnector(JavaConnector):
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         """Split the work. Raises JavaError, JavaHostGoneError: its JVM was lost, and it is asked again in another."""
         answer = self.host.ask("task_configs", {"tasks_max": max_tasks}, instance=self._instance)
-        return [{name: value for name, value in one.items() if name != "task.class"} for one in answer]
+        return [{name: value for name, value in config.items() if name != "task.class"} for config in answer]
 
     # What follows are the calls of DriverHost (driver_host.Running).
 

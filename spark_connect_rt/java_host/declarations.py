@@ -30,19 +30,21 @@ def declared(keys: Iterable[Mapping[str, Any]], complaint: Complaint | None = No
     return ConfigDef(_key(key, complaint) for key in keys)
 
 
-def _key(one: Mapping[str, Any], complaint: Complaint | None) -> ConfigKey:
+def _key(declaration: Mapping[str, Any], complaint: Complaint | None) -> ConfigKey:
     return ConfigKey(
-        name=one["name"],
-        type=Type(one["type"]),
-        default=REQUIRED if one["required"] else one["default_value"],
-        importance=Importance(one["importance"]),
-        doc=one["documentation"],
-        group=one["group"],
-        order=one["order"],
-        width=one["width"],
-        display_name=one["display_name"],
-        dependents=tuple(one["dependents"]),
-        check=anything if complaint is None or not one.get("checked") else _JavaCheck(one["name"], complaint),
+        name=declaration["name"],
+        type=Type(declaration["type"]),
+        default=REQUIRED if declaration["required"] else declaration["default_value"],
+        importance=Importance(declaration["importance"]),
+        doc=declaration["documentation"],
+        group=declaration["group"],
+        order=declaration["order"],
+        width=declaration["width"],
+        display_name=declaration["display_name"],
+        dependents=tuple(declaration["dependents"]),
+        check=anything
+        if complaint is None or not declaration.get("checked")
+        else _JavaCheck(declaration["name"], complaint),
     )
 
 

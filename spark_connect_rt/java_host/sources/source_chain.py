@@ -109,9 +109,9 @@ class SourceChain:
                 )
         return records
 
-    def _header(self, one: Mapping[str, object]) -> Header:
-        ((schema, value),) = read_all(self._headers, [one["value"]])  # type: ignore[list-item]
-        return Header(str(one["key"]), value, schema)
+    def _header(self, header: Mapping[str, object]) -> Header:
+        ((schema, value),) = read_all(self._headers, [header["value"]])  # type: ignore[list-item]
+        return Header(str(header["key"]), value, schema)
 
     def close(self) -> None:
         """Close the transformations."""

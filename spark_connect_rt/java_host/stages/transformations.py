@@ -112,7 +112,7 @@ class JavaStep:
     @property
     def plugins(self) -> list[JavaPlugin]:
         """Return what it is made of."""
-        return [one for one in (self.transformation, self.predicate) if one is not None]
+        return [plugin for plugin in (self.transformation, self.predicate) if plugin is not None]
 
     @property
     def head(self) -> Mapping[str, Any]:
