@@ -296,9 +296,9 @@ class KafkaAdmin:
             # The calls that came after this one know groups of consumers only, none of workers.
             warnings.simplefilter("ignore", DeprecationWarning)
             found = admin.list_groups(group, timeout=limit_s)
-        for one in found:
-            if one.id == group:
-                return GroupMembers(one.protocol or "", tuple(member.metadata or b"" for member in one.members))
+        for listed in found:
+            if listed.id == group:
+                return GroupMembers(listed.protocol or "", tuple(member.metadata or b"" for member in listed.members))
         return GroupMembers("", ())
 
     def client(self) -> AbstractContextManager[Any]:

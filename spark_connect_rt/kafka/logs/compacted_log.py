@@ -214,7 +214,13 @@ class KafkaCompactedLog:
         }
         silent = probe.silent_until(late, deadline - time.monotonic()) if late else {}
         with self._changed:  # who read on meanwhile, or began again, knows better
-            self._positions.update({one: to for one, to in silent.items() if self._positions[one] == late[one] < to})
+            self._positions.update(
+                {
+                    partition: to
+                    for partition, to in silent.items()
+                    if self._positions[partition] == late[partition] < to
+                }
+            )
             self._changed.notify_all()
 
     def stop(self) -> None:
@@ -263,7 +269,9 @@ class KafkaCompactedLog:
         }
         self._assigned_all = not behind
         wanted = behind or self._positions
-        self._consumer.assign([_ClientPartition(self.topic, one, self._positions[one]) for one in wanted])
+        self._consumer.assign(
+            [_ClientPartition(self.topic, partition, self._positions[partition]) for partition in wanted]
+        )
 
     def _is_transactional(self) -> bool:
         return self._clients.consumer.get("isolation.level", "").lower() == "read_committed"
@@ -346,13 +354,13 @@ class KafkaCompactedLog:
         errors = list(map(Message.error, messages))
         good = messages
         if any(errors):  # never compare them: KafkaError == None breaks the interpreter
-            good = [one for one, error in zip(messages, errors, strict=True) if error is None]
+            good = [message for message, error in zip(messages, errors, strict=True) if error is None]
         last = dict(zip(map(Message.partition, good), good, strict=True))
         moved = {partition: message.offset() + 1 for partition, message in last.items()}
         if len(good) < len(messages):
-            for one in messages:
-                if one.error() is not None:
-                    self._take_event(one, moved)
+            for message in messages:
+                if message.error() is not None:
+                    self._take_event(message, moved)
         if self._deliver(good, last, moved):
             with self._changed:
                 self._positions.update(moved)

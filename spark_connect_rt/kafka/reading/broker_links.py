@@ -91,7 +91,7 @@ class BrokerLinks:
         closing = [connection.close() for connection in self._connections.values()]
         self._connections.clear()
         if any(closing):
-            await asyncio.wait([one for one in closing if one is not None], timeout=1.0)
+            await asyncio.wait([future for future in closing if future is not None], timeout=1.0)
 
     def _candidates(self) -> Iterator[Address]:
         known = list(self._brokers.values())
@@ -112,10 +112,12 @@ class BrokerLinks:
         self.topic_ids = {topic: known for topic, known in self.topic_ids.items() if topic not in topics}
         self.topic_ids |= {leaders.topic: leaders.topic_id for leaders in found if leaders.topic_id is not None}
         led_by = {partition: leader for leaders in found for partition, leader in leaders.leaders.items()}
-        self._known = {one for one in self._known if one.topic not in topics} | led_by.keys()
-        led_by = {one: broker for one, broker in self.leaders.items() if one.topic not in topics} | led_by
+        self._known = {partition for partition in self._known if partition.topic not in topics} | led_by.keys()
+        led_by = {
+            partition: broker for partition, broker in self.leaders.items() if partition.topic not in topics
+        } | led_by
         self.leaders = {partition: broker for partition, broker in led_by.items() if broker in self._brokers}
-        epochs = {one: epoch for one, epoch in self.epochs.items() if one.topic not in topics}
+        epochs = {partition: epoch for partition, epoch in self.epochs.items() if partition.topic not in topics}
         self.epochs = epochs | {partition: epoch for leaders in found for partition, epoch in leaders.epochs.items()}
 
     async def _send(self, address: Address, purpose: str, request: Any) -> Any:

@@ -173,11 +173,9 @@ class Fetcher:
     def _check(self, broker: int, doubted: _Doubted, now_s: float) -> None:
         """Ask a new leader whether its log is the one read so far, once what the last one answered is in."""
         asked = [reading for partitions in self._asked.values() for reading in partitions.values()]
-        settled = {place: one for place, one in doubted.items() if one[0] not in asked}
+        settled = {place: doubt for place, doubt in doubted.items() if doubt[0] not in asked}
         if settled and broker not in self._checks and self._retry_s.get(broker, 0.0) <= now_s:
-            request = EpochEndsRequest(
-                {place: (epoch, partition_reading.epoch) for place, (partition_reading, epoch) in settled.items()}
-            )
+            request = EpochEndsRequest({place: (epoch, reading.epoch) for place, (reading, epoch) in settled.items()})
             self._checks[broker] = asyncio.get_running_loop().create_task(self._links.ask(broker, request)), settled
 
     def _refresh_if_due(self, now_s: float) -> None:
@@ -257,7 +255,9 @@ class Fetcher:
 
     def _look_for_lost(self) -> None:
         """Give partitions without a leader some time: a failover, or metadata under way; raise when it is up."""
-        lost = {one: reading for one, reading in self.readings.items() if one not in self._links.leaders}
+        lost = {
+            partition: reading for partition, reading in self.readings.items() if partition not in self._links.leaders
+        }
         if lost:  # before one is given up: who goes on with the others asks no more often for that
             self._retry_s[None] = time.monotonic() + backoff_s(self._settings.retry_ms, 1, random.random())
         for partition, reading in lost.items():
