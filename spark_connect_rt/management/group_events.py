@@ -165,9 +165,7 @@ def in_order(events: Iterable[GroupEvent]) -> Sequence[GroupEvent]:
 def _one_of(views: Sequence[GroupEvent]) -> GroupEvent:
     """Return what several workers saw as one event: as of the first of them, with the client that any of them knows."""
     by_time = sorted(views, key=lambda view: (view.at_ms, view.worker_id))
-    first = replace(
-        by_time[0], who=next((group_event.who for group_event in by_time if group_event.who is not None), None)
-    )
+    first = replace(by_time[0], who=next((event.who for event in by_time if event.who is not None), None))
     if first.kind != "rebalance":
         return first
     try:

@@ -68,7 +68,7 @@ class GroupLogs:
                     log.warning("worker=%s: its log lines cannot be read: %s", answer.worker.worker_id, error)
         if owners is None and not found:
             raise NotFoundError(f"Connector {wanted.connector} not found")
-        found.sort(key=lambda placed_line: (placed_line.line.at_ms, placed_line.run, placed_line.number))
+        found.sort(key=lambda line: (line.line.at_ms, line.run, line.number))
         return (found[-wanted.tail :] if wanted.tail else []), unanswered(answers)
 
     def _owners(self, connector: str) -> set[str] | None:

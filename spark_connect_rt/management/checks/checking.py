@@ -96,7 +96,7 @@ class ConnectorChecks:
         found = tuple(
             _line(finding, shown, here) for finding in sorted(lines, key=lambda line: order.get(line.check, len(order)))
         )
-        return CheckReport(all(check_line.ok for check_line in found), found)
+        return CheckReport(all(line.ok for line in found), found)
 
     def _asked(self, request: CheckRequest) -> tuple[dict[str, str], str]:
         """Return the configuration and its name, which may be empty. Raises NotFoundError, BadRequestError."""
@@ -153,7 +153,7 @@ class ConnectorChecks:
         offsets = OffsetLines(self._deps, self._starting, name, stored, resolved, sink=sink)
         yield Planned(NAME, "name", offsets.of_name)
         yield Planned(OFFSETS, "name", offsets.of_offsets)
-        kafkas = [one for one in resolved if ".override." in one]
+        kafkas = [setting for setting in resolved if ".override." in setting]
         yield Planned(NAME, POLICY_CLASS, lambda: self._neighbours(name, resolved))
         addresses = addresses_in(resolved, {*secret, *kafkas})
         seen = self._from_executor(addresses)

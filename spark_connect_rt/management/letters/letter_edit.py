@@ -57,7 +57,7 @@ def check_edit(edit: Mapping[str, Any], plugin: Plugin) -> None:
     chain = edit.get(TRANSFORMS)
     if chain is None:
         return
-    if not isinstance(chain, Mapping) or not all(isinstance(one, str) for pair in chain.items() for one in pair):
+    if not isinstance(chain, Mapping) or not all(isinstance(text, str) for pair in chain.items() for text in pair):
         raise BadRequestError('edit.transforms is an object of texts: {"transforms": "a", "transforms.a.type": ...}')
     foreign = sorted(name for name in chain if name.partition(".")[0] not in ("transforms", "predicates"))
     problems: dict[str, list[str]] = {name: ["not a setting of transformations"] for name in foreign}

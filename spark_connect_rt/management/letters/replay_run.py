@@ -178,7 +178,7 @@ class ReplayRun:
         found = topics.describe(replay.topic)
         if queue is None or found is None:
             raise no_topic(replay.topic)
-        numbers = [one for one in range(len(found.replicas)) if self._reads(one)]
+        numbers = [partition for partition in range(len(found.replicas)) if self._reads(partition)]
         span = topics.span(replay.topic, numbers, self._filter.from_ms)
         if not progress.topic_id:
             progress = replace(progress, topic_id=found.topic_id, positions=span.begins, ends=span.ends)

@@ -148,7 +148,7 @@ class GroupRows:
         now_ms = self._clock.now_ms()
         states, gathered = self._states.refreshed(now_ms), self._gathered
         same = self._looked_at[0] is states and self._looked_at[1] is gathered
-        if same and not any(known_state.loud for known_state in states.values()):
+        if same and not any(known.loud for known in states.values()):
             return self._rows
         members = self._with_those_just_gone(states, gathered, now_ms)
         same_members, self._members = members == self._members, members
@@ -226,7 +226,9 @@ class GroupRows:
                 "removed": sorted(removed),
                 "counts": counted(rows),
                 "records_per_second": round(sum(row.records_per_second or 0.0 for row in rows), 1),
-                "unanswered": [{"worker_id": one.worker_id, "why": one.why} for one in self._gathered.unanswered],
+                "unanswered": [
+                    {"worker_id": worker.worker_id, "why": worker.why} for worker in self._gathered.unanswered
+                ],
                 "at_ms": self._at_ms,
             }
         )
@@ -262,7 +264,7 @@ def _share_of(state: KnownState, gathered: Gathered) -> Share | None:
     """Return what runs of a connector; None: it may run on a worker that did not answer."""
     share = (gathered.shares or {}).get(state.name)
     if share is None and gathered.shares is not None:
-        missing = {one.worker_id for one in gathered.unanswered}
+        missing = {worker.worker_id for worker in gathered.unanswered}
         return None if state.workers & missing else Share(0.0, None, 0, False)
     return share
 

@@ -70,11 +70,7 @@ class KnownStates:
             return before
         status = self._views.connector_status(name)
         instances = self._facts(status, before, now_ms)
-        notes = [
-            instance_state.restart
-            for instance_state in (status.connector, *status.tasks)
-            if instance_state.restart is not None
-        ]
+        notes = [instance.restart for instance in (status.connector, *status.tasks) if instance.restart is not None]
         return KnownState(
             mark,
             name,
@@ -93,7 +89,7 @@ class KnownStates:
 
     def _facts(self, status: ConnectorStateInfo, before: KnownState | None, now_ms: int) -> tuple[InstanceFacts, ...]:
         connector, tasks = status.connector, status.tasks
-        loud = any(_is_loud(instance_state) for instance_state in (connector, *tasks))
+        loud = any(_is_loud(instance) for instance in (connector, *tasks))
         times = self._views.status_times(status.name) if loud else {}
         earlier = {instance.task: instance for instance in before.instances} if before else {}
 
@@ -126,8 +122,8 @@ def _since_ms(state: str, written_ms: int, seen_ms: int) -> int:
     return min(written_ms or seen_ms, seen_ms) if state in ("UNASSIGNED", "RESTARTING") else 0
 
 
-def _is_loud(instance_state: InstanceState) -> bool:
-    return instance_state.state in ("FAILED", "UNASSIGNED", "RESTARTING")
+def _is_loud(instance: InstanceState) -> bool:
+    return instance.state in ("FAILED", "UNASSIGNED", "RESTARTING")
 
 
 def _last_error(instances: tuple[InstanceFacts, ...], before: KnownState | None) -> LastError | None:
@@ -135,6 +131,6 @@ def _last_error(instances: tuple[InstanceFacts, ...], before: KnownState | None)
     failed = [instance for instance in instances if instance.state == "FAILED" and instance.error]
     if not failed:
         return before.last_error if before else None
-    newest = max(failed, key=lambda instance_facts: instance_facts.since_ms)
+    newest = max(failed, key=lambda instance: instance.since_ms)
     words = newest.error if newest.task is None else f"task {newest.task}: {newest.error}"
     return LastError(words, newest.since_ms)

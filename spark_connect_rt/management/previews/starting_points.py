@@ -84,11 +84,7 @@ class StartingPoints:
             return ()
         if self._deps.config_store.snapshot().contains(name):
             found = self._herder.submit(ReadOffsets(name)).result(READ_LIMIT_S)
-            return [
-                (connector_offset.partition or {}, connector_offset.offset)
-                for connector_offset in found
-                if connector_offset.offset is not None
-            ]
+            return [(offset.partition or {}, offset.offset) for offset in found if offset.offset is not None]
         self._deps.offset_store.read(name, [])
         known = self._deps.offset_store.connector_offsets(name)
         return [(partition or {}, offset) for partition, offset in known if offset is not None]
