@@ -67,19 +67,17 @@ _LOCATION = _key(
 )
 _SECURITY = [
     ConfigKey(
-        config_key.name,
-        config_key.type,
-        config_key.default,
-        config_key.importance,
+        key.name,
+        key.type,
+        key.default,
+        key.importance,
         "As of every Kafka client; the clusters' own stand under source.cluster. and target.cluster.",
-        one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-        if config_key.name == "security.protocol"
-        else config_key.check,
+        one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL") if key.name == "security.protocol" else key.check,
     )
-    for config_key in client_config_def("admin")
-    if config_key.name == "security.protocol" or config_key.name.startswith(("ssl.", "sasl."))
+    for key in client_config_def("admin")
+    if key.name == "security.protocol" or key.name.startswith(("ssl.", "sasl."))
 ]
-CLIENT_NAMES = frozenset({"bootstrap.servers", *(config_key.name for config_key in _SECURITY)})
+CLIENT_NAMES = frozenset({"bootstrap.servers", *(key.name for key in _SECURITY)})
 """The settings under ``source.cluster.`` and ``target.cluster.`` that all clients of that cluster get."""
 
 BASE = ConfigDef(

@@ -104,18 +104,11 @@ class MirrorMakerConfig:
         pairs = [
             SourceAndTarget(source, target) for source in self.clusters for target in self.clusters if source != target
         ]
-        found = [
-            source_and_target
-            for source_and_target in pairs
-            if self._has_worker(source_and_target) and (not targets or source_and_target.target in targets)
-        ]
+        found = [pair for pair in pairs if self._has_worker(pair) and (not targets or pair.target in targets)]
         if not found:
             raise BadConfigError({"clusters": ["no flow: set A->B.enabled=true for two of them"]})
         if silent := {
-            name
-            for source_and_target in found
-            for name in (source_and_target.source, source_and_target.target)
-            if not self.bootstrap_servers(name)
+            name for pair in found for name in (pair.source, pair.target) if not self.bootstrap_servers(name)
         }:
             raise BadConfigError({f"{name}.bootstrap.servers": ["must be set"] for name in sorted(silent)})
         return found

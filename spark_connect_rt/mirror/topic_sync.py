@@ -74,9 +74,9 @@ def settings_to_sync(settings: Iterable[TopicSetting], wanted: ConfigPropertyFil
     }
 
 
-def _copied(topic_setting: TopicSetting, wanted: ConfigPropertyFilter) -> bool:
-    own = not (topic_setting.is_read_only or topic_setting.is_sensitive or topic_setting.is_static)
-    return own and wanted.should_replicate_config_property(topic_setting.name)
+def _copied(setting: TopicSetting, wanted: ConfigPropertyFilter) -> bool:
+    own = not (setting.is_read_only or setting.is_sensitive or setting.is_static)
+    return own and wanted.should_replicate_config_property(setting.name)
 
 
 def acls_to_sync(

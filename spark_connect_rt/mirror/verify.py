@@ -79,19 +79,19 @@ def compare(sides: Sides) -> Compared:
     """Compare both sides of a partition record by record, by their digests."""
     if sides.compacted:
         sides = _newest_of_each_key(sides)
-    left = Counter(seen.digest for seen in sides.target)
+    left = Counter(record.digest for record in sides.target)
     matched, unmatched = _taken(sides.source, left)
-    known = {seen.digest for seen in sides.source}
-    copied_to = max((seen.offset for seen in matched), default=-1)
+    known = {record.digest for record in sides.source}
+    copied_to = max((record.offset for record in matched), default=-1)
     copied_to = copied_to if sides.position is None else max(copied_to, sides.position)
-    first_copy = min((seen.offset for seen in matched), default=copied_to + 1)
-    expired = [seen for seen in unmatched if seen.offset < first_copy and sides.target_begins > 0]
-    late = [seen for seen in unmatched if seen.offset > copied_to]
-    first_known = min((seen.offset for seen in sides.target if seen.digest in known), default=-1)
+    first_copy = min((record.offset for record in matched), default=copied_to + 1)
+    expired = [record for record in unmatched if record.offset < first_copy and sides.target_begins > 0]
+    late = [record for record in unmatched if record.offset > copied_to]
+    first_known = min((record.offset for record in sides.target if record.digest in known), default=-1)
     older = [
-        seen
-        for seen in sides.target
-        if sides.source_begins > 0 and seen.offset < first_known and seen.digest not in known
+        record
+        for record in sides.target
+        if sides.source_begins > 0 and record.offset < first_known and record.digest not in known
     ]
     foreign = sum(count for content, count in left.items() if content not in known) - len(older)
     return Compared(
@@ -107,7 +107,7 @@ def compare(sides: Sides) -> Compared:
 
 def contains(sides: Sides) -> Compared:
     """Compare a window: every record of the source's must be in the target's, which may hold others too."""
-    matched, unmatched = _taken(sides.source, Counter(seen.digest for seen in sides.target))
+    matched, unmatched = _taken(sides.source, Counter(record.digest for record in sides.target))
     return Compared(same=len(matched), missing=len(unmatched))
 
 
@@ -127,10 +127,10 @@ def fail_over(sides: Sides) -> FailOver:
     """Return what failing over means, given the records from the group's offset on, at the source and at the target."""
     if sides.compacted:
         sides = _newest_of_each_key(sides)
-    left = Counter(seen.digest for seen in sides.target)
+    left = Counter(record.digest for record in sides.target)
     matched, unmatched = _taken(sides.source, left)
-    copied_to = max((seen.offset for seen in matched), default=-1) if sides.position is None else sides.position
-    late = sum(seen.offset > copied_to for seen in unmatched)
+    copied_to = max((record.offset for record in matched), default=-1) if sides.position is None else sides.position
+    late = sum(record.offset > copied_to for record in unmatched)
     return FailOver(lost=len(unmatched), not_copied_yet=late, repeated=sum(left.values()))
 
 
@@ -145,40 +145,40 @@ def total(parts: Iterable[Compared]) -> Compared:
 def _taken(source: Sequence[Seen], left: Counter[bytes]) -> tuple[list[Seen], list[Seen]]:
     """Return the source's records that ``left`` has, each taken out of it once, and those that it has not."""
     matched, unmatched = [], []
-    for seen in source:
-        if left[seen.digest] > 0:
-            left[seen.digest] -= 1
-            matched.append(seen)
+    for record in source:
+        if left[record.digest] > 0:
+            left[record.digest] -= 1
+            matched.append(record)
         else:
-            unmatched.append(seen)
+            unmatched.append(record)
     left += Counter()  # drops what is used up
     return matched, unmatched
 
 
 def _out_of_order(source: Sequence[Seen], target: Sequence[Seen]) -> int:
     """Return how many records first came to the target before one that precedes them at the source."""
-    once = {content for content, count in Counter(seen.digest for seen in source).items() if count == 1}
+    once = {content for content, count in Counter(record.digest for record in source).items() if count == 1}
     first: dict[bytes, int] = {}
-    for seen in target:
-        first.setdefault(seen.digest, seen.offset)
-    places = [first[seen.digest] for seen in source if seen.digest in once and seen.digest in first]
+    for record in target:
+        first.setdefault(record.digest, record.offset)
+    places = [first[record.digest] for record in source if record.digest in once and record.digest in first]
     return sum(later < earlier for earlier, later in pairwise(places))
 
 
 def _newest_of_each_key(sides: Sides) -> Sides:
     """Return what compaction leaves in the end. Of the source what has been copied counts, or has just arrived."""
-    target = {seen.key: seen for seen in sides.target}
+    target = {record.key: record for record in sides.target}
     source: dict[bytes | None, Seen] = {}
     late: list[Seen] = []
-    for seen in sides.source:
-        has_arrived = seen.key in target and target[seen.key].digest == seen.digest
-        if sides.position is None or seen.offset <= sides.position or has_arrived:
-            source[seen.key] = seen
+    for record in sides.source:
+        has_arrived = record.key in target and target[record.key].digest == record.digest
+        if sides.position is None or record.offset <= sides.position or has_arrived:
+            source[record.key] = record
         else:
-            late.append(seen)
+            late.append(record)
     gone = {key for key in source.keys() ^ target.keys() if (source.get(key) or target[key]).deletes}
     return replace(
         sides,
-        source=[*(seen for key, seen in source.items() if key not in gone), *late],
-        target=[seen for key, seen in target.items() if key not in gone],
+        source=[*(record for key, record in source.items() if key not in gone), *late],
+        target=[record for key, record in target.items() if key not in gone],
     )

@@ -135,14 +135,14 @@ def as_json(report: FlowReport) -> dict[str, Any]:
     }
 
 
-def _partition_row(partition_report: PartitionReport) -> tuple[str, ...]:
-    compared = partition_report.compared or Compared()
+def _partition_row(report: PartitionReport) -> tuple[str, ...]:
+    compared = report.compared or Compared()
     wrong = {name: count for name, count in _wrong(compared).items() if count}
     return (
-        str(partition_report.partition),
-        _span(partition_report.source),
-        "-" if partition_report.target is None else _span(partition_report.target),
-        partition_report.note or ("-" if partition_report.compared is None else "yes"),
+        str(report.partition),
+        _span(report.source),
+        "-" if report.target is None else _span(report.target),
+        report.note or ("-" if report.compared is None else "yes"),
         str(compared.same),
         str(compared.not_copied_yet),
         ", ".join(f"{count} {name}" for name, count in wrong.items()) or "-",
@@ -157,27 +157,25 @@ def _span(offsets: range) -> str:
     return f"{offsets.start}..{offsets.stop}"
 
 
-def _partition_json(partition_report: PartitionReport) -> dict[str, Any]:
+def _partition_json(report: PartitionReport) -> dict[str, Any]:
     return {
-        "topic": partition_report.partition.topic,
-        "partition": partition_report.partition.partition,
-        "remote_topic": partition_report.remote.topic,
-        "source": {"begin": partition_report.source.start, "end": partition_report.source.stop},
-        "target": None
-        if partition_report.target is None
-        else {"begin": partition_report.target.start, "end": partition_report.target.stop},
-        "copied_to": partition_report.position,
-        "compared": None if partition_report.compared is None else asdict(partition_report.compared),
-        "note": partition_report.note,
+        "topic": report.partition.topic,
+        "partition": report.partition.partition,
+        "remote_topic": report.remote.topic,
+        "source": {"begin": report.source.start, "end": report.source.stop},
+        "target": None if report.target is None else {"begin": report.target.start, "end": report.target.stop},
+        "copied_to": report.position,
+        "compared": None if report.compared is None else asdict(report.compared),
+        "note": report.note,
     }
 
 
-def _group_json(group_report: GroupReport) -> dict[str, Any]:
+def _group_json(report: GroupReport) -> dict[str, Any]:
     return {
-        "group": group_report.group,
-        "verdict": group_report.verdict,
-        "safe": group_report.is_safe,
-        **asdict(group_report.outcome),
+        "group": report.group,
+        "verdict": report.verdict,
+        "safe": report.is_safe,
+        **asdict(report.outcome),
         "partitions": [
             {
                 "topic": part.partition.topic,
@@ -185,6 +183,6 @@ def _group_json(group_report: GroupReport) -> dict[str, Any]:
                 "upstream": part.upstream,
                 "downstream": part.downstream,
             }
-            for part in group_report.partitions
+            for part in report.partitions
         ],
     }

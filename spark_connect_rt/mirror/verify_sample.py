@@ -36,19 +36,17 @@ def windows(syncs: Sequence[OffsetSync], records: int, source: range, target: ra
 
 
 def _between(syncs: Sequence[OffsetSync], source: range, target: range) -> Iterable[Window]:
-    for offset_sync, following in pairwise(syncs):
-        upstream = range(offset_sync.upstream_offset, following.upstream_offset)
-        downstream = range(offset_sync.downstream_offset, following.downstream_offset)
+    for sync, following in pairwise(syncs):
+        upstream = range(sync.upstream_offset, following.upstream_offset)
+        downstream = range(sync.downstream_offset, following.downstream_offset)
         if upstream and downstream and _within(upstream, source) and _within(downstream, target):
             yield Window(upstream, downstream)
 
 
 def _after_last(last: Sequence[OffsetSync], source: range, target: range) -> Iterable[Window]:
-    for offset_sync in last:
-        if offset_sync.upstream_offset in source and offset_sync.downstream_offset in target:
-            yield Window(
-                range(offset_sync.upstream_offset, source.stop), range(offset_sync.downstream_offset, target.stop)
-            )
+    for sync in last:
+        if sync.upstream_offset in source and sync.downstream_offset in target:
+            yield Window(range(sync.upstream_offset, source.stop), range(sync.downstream_offset, target.stop))
 
 
 def _within(part: range, whole: range) -> bool:
