@@ -80,7 +80,7 @@ class DeadLetters:
         if not isinstance(errant.record, tuple):
             return None
         topic, partition, offset, timestamp_ms, key, value, given = errant.record
-        headers: Headers = [(one["key"], one["value"]) for one in given or ()]
+        headers: Headers = [(header["key"], header["value"]) for header in given or ()]
         if self.settings.with_headers:
             place = {"topic": topic, "partition": str(partition), "offset": str(offset)}
             headers += [*_encoded(place), *self._context(errant)]

@@ -61,7 +61,9 @@ class Part:
         if self.made is None:
             return [self._one(record) for record in records]
         applied: Sequence[Applied] = self.made.apply_all(records) if records else []
-        return [self._error(one.step, one.error) if isinstance(one, Refused) else one for one in applied]
+        return [
+            self._error(outcome.step, outcome.error) if isinstance(outcome, Refused) else outcome for outcome in applied
+        ]
 
     def _one(self, record: R) -> Outcome:
         try:
@@ -132,6 +134,6 @@ def pass_all(parts: Sequence[Part], records: Sequence[R]) -> list[Outcome]:
         alive = [
             at for at, outcome in enumerate(outcomes) if outcome is not None and not isinstance(outcome, StageError)
         ]
-        for at, one in zip(alive, part.apply_all([outcomes[at] for at in alive]), strict=True):
-            outcomes[at] = one
+        for at, result in zip(alive, part.apply_all([outcomes[at] for at in alive]), strict=True):
+            outcomes[at] = result
     return outcomes

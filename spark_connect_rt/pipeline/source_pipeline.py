@@ -307,37 +307,30 @@ def _fewer(converted: Sequence[ConvertedBatch]) -> Iterator[ConvertedBatch]:
     """Join small neighbours of one topic, as a poll of many partitions brings them: each batch has its price."""
     group: list[ConvertedBatch] = []
     held_bytes = 0
-    for converted_batch in converted:
-        size = int(converted_batch.batch.nbytes)
+    for piece in converted:
+        size = int(piece.batch.nbytes)
         alike = (
-            not group
-            or (converted_batch.topics == group[0].topics and not converted_batch.written)
-            or (converted_batch.written and group[0].written)
+            not group or (piece.topics == group[0].topics and not piece.written) or (piece.written and group[0].written)
         )
         if group and (not alike or held_bytes + size > JOINED_BYTES):
             yield from _as_one(group)
             group, held_bytes = [], 0
-        group.append(converted_batch)
+        group.append(piece)
         held_bytes += size
     yield from _as_one(group)
 
 
 def _as_one(group: Sequence[ConvertedBatch]) -> Sequence[ConvertedBatch]:
-    offsets = tuple(pair for converted_batch in group for pair in converted_batch.source_offsets)
-    if all(converted_batch.written for converted_batch in group):
-        topics = tuple(sorted({topic for converted_batch in group for topic in converted_batch.topics}))
+    offsets = tuple(pair for piece in group for pair in piece.source_offsets)
+    if all(piece.written for piece in group):
+        topics = tuple(sorted({topic for piece in group for topic in piece.topics}))
         records, size = (
-            sum(converted_batch.records for converted_batch in group),
-            sum(converted_batch.written or 0 for converted_batch in group),
+            sum(piece.records for piece in group),
+            sum(piece.written or 0 for piece in group),
         )
         return [ConvertedBatch(group[0].batch, offsets, records, 0, topics, written=size)] if group else group
-    whole = all(
-        converted_batch.records
-        and converted_batch.batch.num_rows == converted_batch.records
-        and not converted_batch.skipped
-        for converted_batch in group
-    )
-    batch = joined([converted_batch.batch for converted_batch in group]) if len(group) > 1 and whole else None
+    whole = all(piece.records and piece.batch.num_rows == piece.records and not piece.skipped for piece in group)
+    batch = joined([piece.batch for piece in group]) if len(group) > 1 and whole else None
     if batch is None:
         return group
     return [ConvertedBatch(batch, offsets, batch.num_rows, 0, group[0].topics)]
@@ -373,6 +366,6 @@ def rows_of_piece(piece: Polled) -> Iterator[_Row]:
             key_schema=piece.key_schema,
             partition=piece.partition,
             timestamp_ms=times[index],
-            headers=tuple(Header(one["key"], one["value"], BYTES) for one in headers[index] or ()),
+            headers=tuple(Header(header["key"], header["value"], BYTES) for header in headers[index] or ()),
         )
         yield record, piece.source_offset if index == count - 1 else None, unreadable

@@ -110,7 +110,7 @@ def _fitted(value: Any, kind: pa.DataType) -> Any:
     if pa.types.is_list(kind):
         if isinstance(value, str | bytes | Mapping):  # Arrow would take one letter by another
             raise TypeError(f"{type(value).__name__} where an array was expected")
-        return [_fitted(one, kind.value_type) for one in value]
+        return [_fitted(element, kind.value_type) for element in value]
     return _leaf(value, kind)
 
 
