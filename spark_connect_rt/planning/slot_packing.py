@@ -88,16 +88,13 @@ def choose_slot(
     if isolation is Isolation.PROCESS:
         fitting = empty
     else:
-        shared = [slot_facts for slot_facts in open_to_all if 0 < slot_facts.tasks < limits.tasks_per_slot]
-        fitting = [
-            slot_facts.slot
-            for slot_facts in sorted(shared, key=lambda slot_facts: (-slot_facts.tasks, slot_facts.slot))
-        ] + empty
+        shared = [facts for facts in open_to_all if 0 < facts.tasks < limits.tasks_per_slot]
+        fitting = [facts.slot for facts in sorted(shared, key=lambda facts: (-facts.tasks, facts.slot))] + empty
     if fitting:
         return fitting[0]
     sharing = [] if isolation is Isolation.PROCESS or not crowds else open_to_all
     if limits.shared_slots is not None and len(sharing) >= limits.shared_slots:
-        return min(sharing, key=lambda slot_facts: (slot_facts.tasks, slot_facts.slot)).slot
+        return min(sharing, key=lambda facts: (facts.tasks, facts.slot)).slot
     if slots and (len(slots) if slots_open is None else slots_open) >= limits.slots_max:
         return min(slots, key=lambda slot: (slot.suspects, slot.tasks, slot.slot)).slot
     return None
@@ -115,7 +112,7 @@ def choose_apart(slots: Sequence[SlotFacts], limits: PackingLimits, slots_open: 
         if empty is not None or slots_open < limits.slots_max:
             return empty
     among = apart or slots
-    return min(among, key=lambda slot_facts: (slot_facts.tasks, slot_facts.slot)).slot if among else None
+    return min(among, key=lambda facts: (facts.tasks, facts.slot)).slot if among else None
 
 
 def tasks_to_move(loads: Sequence[TaskLoad], limits: PackingLimits, slots_open: int) -> tuple[ConnectorTaskId, ...]:

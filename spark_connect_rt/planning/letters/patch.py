@@ -42,8 +42,8 @@ class LetterPatch:
         return {"key": patched.get("key"), "value": patched.get("value"), "headers": headers}
 
 
-def _is_header(one: Any) -> bool:
-    return isinstance(one, dict) and set(one) <= {"name", "value"} and isinstance(one.get("name"), str)
+def _is_header(value: Any) -> bool:
+    return isinstance(value, dict) and set(value) <= {"name", "value"} and isinstance(value.get("name"), str)
 
 
 def _problem(operations: Any) -> str:

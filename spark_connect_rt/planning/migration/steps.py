@@ -49,10 +49,10 @@ def steps_back(settings: Mapping[str, str], connectors: Sequence[ConnectorVerdic
     ]
 
 
-def _python_only(connector_verdict: ConnectorVerdict) -> bool:
+def _python_only(verdict: ConnectorVerdict) -> bool:
     named = [
-        connector_verdict.class_name,
-        *(element.name for element in connector_verdict.elements if element.runtime == PYTHON),
+        verdict.class_name,
+        *(element.name for element in verdict.elements if element.runtime == PYTHON),
     ]
     return any(name.startswith("spark_connect_rt.") for name in named)
 

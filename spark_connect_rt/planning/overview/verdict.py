@@ -95,7 +95,7 @@ def _failed(failed: Sequence[InstanceFacts], tasks: int) -> str:
     if not failed:
         return ""
     first = failed[0]
-    given_up = next((instance_facts.given_up for instance_facts in failed if instance_facts.given_up), "")
+    given_up = next((instance.given_up for instance in failed if instance.given_up), "")
     words = f"{_names(failed, tasks)} FAILED" + (f": {first.error}" if first.error else "")
     if given_up:
         return f"{words} (not restarted any more: {given_up})"
@@ -110,16 +110,16 @@ def _names(instances: Sequence[InstanceFacts], tasks: int) -> str:
     return f"task {of_tasks[0].task}" if len(of_tasks) == 1 else f"{len(of_tasks)} of {tasks} tasks"
 
 
-def _long(instance_facts: InstanceFacts, now_ms: int) -> bool:
-    return instance_facts.since_ms > 0 and now_ms - instance_facts.since_ms >= LONG_MS
+def _long(instance: InstanceFacts, now_ms: int) -> bool:
+    return instance.since_ms > 0 and now_ms - instance.since_ms >= LONG_MS
 
 
-def _is_gone(instance_facts: InstanceFacts, members: frozenset[str] | None) -> bool:
+def _is_gone(instance: InstanceFacts, members: frozenset[str] | None) -> bool:
     return (
         bool(members)
-        and bool(instance_facts.worker_id)
-        and instance_facts.state not in _PASSING
-        and instance_facts.worker_id not in (members or ())
+        and bool(instance.worker_id)
+        and instance.state not in _PASSING
+        and instance.worker_id not in (members or ())
     )
 
 

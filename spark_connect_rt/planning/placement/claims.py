@@ -80,14 +80,12 @@ class ClaimRules:
 
 def compact_offers(protocol: ConnectProtocol, metadata: WorkerMetadata, rules: ClaimRules) -> list[tuple[str, bytes]]:
     """Return JoinGroup's (protocol name, metadata) of the compact form, for before those of every other."""
-    offered = [connect_protocol for connect_protocol in protocol.offered() if connect_protocol.is_incremental]
+    offered = [offer for offer in protocol.offered() if offer.is_incremental]
     if not offered:
         return []
     packed = held_bytes(metadata)
     claim = rules.claim(metadata, packed)
-    return [
-        (compact_name(connect_protocol), encode_claim(connect_protocol, claim, packed)) for connect_protocol in offered
-    ]
+    return [(compact_name(offer), encode_claim(offer, claim, packed)) for offer in offered]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +180,5 @@ def _may_be_longer(
     return 4 * names + _ITEM_BYTES * count > limit_bytes
 
 
-def _same(connectors_and_tasks: ConnectorsAndTasks, other: ConnectorsAndTasks) -> bool:
-    return connectors_and_tasks is other or (
-        set(connectors_and_tasks.connectors) == set(other.connectors)
-        and set(connectors_and_tasks.tasks) == set(other.tasks)
-    )
+def _same(work: ConnectorsAndTasks, other: ConnectorsAndTasks) -> bool:
+    return work is other or (set(work.connectors) == set(other.connectors) and set(work.tasks) == set(other.tasks))
