@@ -105,16 +105,12 @@ class PluginFolder:
                 found.append(decode_installed(marker.read_text(encoding="utf-8")))
             except (OSError, ValueError):
                 continue  # being removed by another process
-        return sorted(found, key=lambda installed_plugin: (installed_plugin.name, installed_plugin.version))
+        return sorted(found, key=lambda plugin: (plugin.name, plugin.version))
 
     def find(self, name: str, version: str) -> InstalledPlugin | None:
         """Return the plug-in of that name and version, None: there is none."""
         return next(
-            (
-                installed_plugin
-                for installed_plugin in self.installed()
-                if (installed_plugin.name, installed_plugin.version) == (name, version)
-            ),
+            (plugin for plugin in self.installed() if (plugin.name, plugin.version) == (name, version)),
             None,
         )
 

@@ -71,9 +71,7 @@ class GroupInstalls:
         self._stopping = False
         self._problem = self._log_ended = ""
         self._news = self._followed = 0  # changes of the record: that came, that the thread has seen
-        self._seen = {
-            installed_plugin.folder for installed_plugin in installer.folder.installed()
-        }  # by the registries of this process
+        self._seen = {plugin.folder for plugin in installer.folder.installed()}  # by the registries of this process
         self._said: dict[str, InstallState] | None = None
         self._thread: threading.Thread | None = None
 
@@ -107,11 +105,7 @@ class GroupInstalls:
                 "Remove it and install it again.",
                 code=error.code,
             ) from error
-        return next(
-            installed_info
-            for installed_info in self.installed()
-            if (installed_info.name, installed_info.version) == (plugin.name, plugin.version)
-        )
+        return next(info for info in self.installed() if (info.name, info.version) == (plugin.name, plugin.version))
 
     def remove(self, name: str, version: str, who: str) -> None:
         """Remove here, then have every worker of the group do so."""
@@ -121,18 +115,15 @@ class GroupInstalls:
         with self._changed:
             recorded = next(
                 (
-                    installed_plugin
-                    for installed_plugin in self._record.plugins.values()
-                    if (installed_plugin.name, installed_plugin.version) == (name, version)
+                    installed
+                    for installed in self._record.plugins.values()
+                    if (installed.name, installed.version) == (name, version)
                 ),
                 None,
             )
         plugin = self._installer.folder.find(name, version) or recorded
         if plugin is None:
-            known = (
-                ", ".join(f"{installed_info.name} {installed_info.version}" for installed_info in self.installed())
-                or "none"
-            )
+            known = ", ".join(f"{info.name} {info.version}" for info in self.installed()) or "none"
             raise NotFoundError(f"no plug-in {name} {version} is installed; installed: {known}")
         if users := self._users_of(str(self._installer.folder.path / plugin.folder)):
             raise PluginInUseError(f"plug-in {plugin.folder} is not removed: it is used by {', '.join(users)}")
@@ -142,34 +133,34 @@ class GroupInstalls:
 
     def installed(self) -> Sequence[InstalledInfo]:
         """Return what is installed here or recorded by the group."""
-        here = {installed_plugin.folder: installed_plugin for installed_plugin in self._installer.folder.installed()}
+        here = {plugin.folder: plugin for plugin in self._installer.folder.installed()}
         with self._changed:
             recorded = dict(self._record.plugins)
             workers = {worker: dict(states) for worker, states in self._record.workers.items()}
             workers[self._worker] = self._states(set(here))
         found = sorted(
             {**recorded, **here}.values(),
-            key=lambda installed_plugin: (installed_plugin.name, installed_plugin.version),
+            key=lambda plugin: (plugin.name, plugin.version),
         )
         return [
             InstalledInfo(
-                installed_plugin.name,
-                installed_plugin.version,
-                installed_plugin.source,
-                installed_plugin.kind,
-                installed_plugin.sha512,
-                installed_plugin.installed_by,
-                installed_plugin.installed_at_ms,
-                installed_plugin.left_out,
-                installed_plugin.plugins,
-                installed_plugin.folder in recorded,
+                plugin.name,
+                plugin.version,
+                plugin.source,
+                plugin.kind,
+                plugin.sha512,
+                plugin.installed_by,
+                plugin.installed_at_ms,
+                plugin.left_out,
+                plugin.plugins,
+                plugin.folder in recorded,
                 {
-                    worker: states[installed_plugin.folder]
+                    worker: states[plugin.folder]
                     for worker, states in sorted(workers.items())
-                    if installed_plugin.folder in states
+                    if plugin.folder in states
                 },
             )
-            for installed_plugin in found
+            for plugin in found
         ]
 
     def problem(self) -> str:
@@ -203,7 +194,7 @@ class GroupInstalls:
             if self._log_ended:
                 raise ConnectError(self._log_ended)
             record, removed = dict(self._record.plugins), set(self._record.removed)
-        here = {installed_plugin.folder: installed_plugin for installed_plugin in self._installer.folder.installed()}
+        here = {installed.folder: installed for installed in self._installer.folder.installed()}
         for folder in removed & set(here):
             self._remove_here(here[folder], here[folder].installed_by)
         self._failures = {
@@ -217,9 +208,7 @@ class GroupInstalls:
                 self._try(plugin, failed.tries if failed else 0)
         self._see_shared()
         # only now: until the registries have searched, what was repaired is failed still
-        there = {
-            installed_plugin.folder: installed_plugin.sha512 for installed_plugin in self._installer.folder.installed()
-        }
+        there = {installed.folder: installed.sha512 for installed in self._installer.folder.installed()}
         self._failures = {
             folder: failure for folder, failure in self._failures.items() if there.get(folder) != failure.record.sha512
         }
@@ -229,12 +218,12 @@ class GroupInstalls:
 
     def _see_shared(self) -> None:
         """Have the registries search again for what another worker did in a folder that both share."""
-        if {installed_plugin.folder for installed_plugin in self._installer.folder.installed()} != self._seen:
+        if {plugin.folder for plugin in self._installer.folder.installed()} != self._seen:
             self._look_again()
 
     def _look_again(self) -> None:
         """Have the registries search, and only then say that what they found is installed here."""
-        here = {installed_plugin.folder for installed_plugin in self._installer.folder.installed()}
+        here = {plugin.folder for plugin in self._installer.folder.installed()}
         self._refresh()
         self._seen = here
 
@@ -253,7 +242,7 @@ class GroupInstalls:
 
     def _say_states(self) -> None:
         with self._changed:
-            states = self._states({installed_plugin.folder for installed_plugin in self._installer.folder.installed()})
+            states = self._states({plugin.folder for plugin in self._installer.folder.installed()})
             following = self._log
         if states != self._said and following is not None and (states or self._said):
             following.append([worker_record(self._worker, states)])

@@ -48,7 +48,7 @@ def copy_closure(coordinate: str, folder: Path, limit_bytes: int) -> tuple[str, 
 def _resolved(coordinate: str) -> list[Any]:
     jgo = optional_module("jgo", "quickstart", "downloads from Maven Central")
     try:
-        artifacts = [one for one in jgo.resolve(coordinate) if one.filename.endswith(".jar")]
+        artifacts = [artifact for artifact in jgo.resolve(coordinate) if artifact.filename.endswith(".jar")]
     except Exception as error:  # a third-party edge: whatever it raises means "not resolved"
         raise NotFetchedError(f"{coordinate} cannot be resolved from Maven Central: {error}") from error
     wanted = coordinate.split(":")[1]

@@ -36,12 +36,12 @@ Services = dict[str, set[str]]
 def find_plugins(jars: Iterable[Path]) -> Services:
     """Return every class of these jars that Connect could make as a plug-in. A jar that is none is left out."""
     jars = list(jars)
-    kinds: dict[str, set[str]] = {one: {one} for one in SERVICE_TYPES}  # class -> the types it is of
+    kinds: dict[str, set[str]] = {root: {root} for root in SERVICE_TYPES}  # class -> the types it is of
     found: Services = {}
     seen: dict[str, ClassFile] = {}
     fresh = set(SERVICE_TYPES)
     while fresh:
-        wanted = re.compile(b"|".join(re.escape(one.replace(".", "/").encode()) for one in sorted(fresh)))
+        wanted = re.compile(b"|".join(re.escape(class_name.replace(".", "/").encode()) for class_name in sorted(fresh)))
         for class_file in _mentioning(jars, wanted):
             seen[class_file.name] = class_file
         known = set(kinds)
