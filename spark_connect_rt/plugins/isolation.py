@@ -137,7 +137,11 @@ class _Finder(MetaPathFinder):
                 self._imports.pop(name, None)
         for name in gone:
             below = f"{ROOT}.{name}"
-            for module in [one for one in list(sys.modules) if one == below or one.startswith(f"{below}.")]:
+            for module in [
+                module_name
+                for module_name in list(sys.modules)
+                if module_name == below or module_name.startswith(f"{below}.")
+            ]:
                 sys.modules.pop(module, None)
         if gone:
             sys.path_importer_cache.clear()

@@ -88,10 +88,10 @@ def read_contents(place: Path) -> Contents:
             except (zipfile.BadZipFile, OSError) as error:
                 unreadable.append((path.name, f"is no jar: {error}"))
         for archive in opened:
-            for zip_info in archive.infolist():
-                digest.update(f"{zip_info.filename}\0{zip_info.CRC}\0{zip_info.file_size}\n".encode())
-                if zip_info.filename.startswith(_FOLDER) and zip_info.filename.removeprefix(_FOLDER) in SERVICES:
-                    _take_services(zip_info.filename, archive.read(zip_info), found)
+            for entry in archive.infolist():
+                digest.update(f"{entry.filename}\0{entry.CRC}\0{entry.file_size}\n".encode())
+                if entry.filename.startswith(_FOLDER) and entry.filename.removeprefix(_FOLDER) in SERVICES:
+                    _take_services(entry.filename, archive.read(entry), found)
         for archive in opened:
             _take_heads(archive, found, classes)
     finally:

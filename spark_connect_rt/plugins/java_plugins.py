@@ -171,8 +171,8 @@ def described(
 def _why_not(service: Service, runtime: JavaRuntime) -> str:
     if service.java > 17 and service.java > (here := _java_major(runtime)):
         return (
-            f"is compiled for Java {service.java}, and the JVM of Java plug-ins is Java {here}: set JAVA_HOME to a newer "
-            "one, or take a plug-in for this one"
+            f"is compiled for Java {service.java}, and the JVM of Java plug-ins is Java {here}: set JAVA_HOME to a "
+            "newer one, or take a plug-in for this one"
         )
     if service.java == 0:
         return "is named by META-INF/services, but its class is in none of the jars there"
@@ -195,9 +195,11 @@ def completed(place: Path, found: JavaFound, runtime: JavaRuntime) -> tuple[list
     scanned = runtime.scan(place, found.digest)
     known = {(plugin.type, plugin.java_class) for plugin in found.plugins} | {("", name) for name, _ in found.problems}
     new = [
-        (one.type, one.class_name)
-        for one in scanned
-        if (one.type, one.class_name) not in known and ("", one.class_name) not in known and one.type in TYPES
+        (plugin.type, plugin.class_name)
+        for plugin in scanned
+        if (plugin.type, plugin.class_name) not in known
+        and ("", plugin.class_name) not in known
+        and plugin.type in TYPES
     ]
     if not scanned and not found.plugins and not found.problems:
         return [], [(place.name, "a jar that is no plug-in: it holds no class that Connect could use as one")]

@@ -158,7 +158,7 @@ class PathWatch:
         if now == self._taken or (settled and not is_at_rest):
             return False
         before, self._taken = self._taken, now
-        names = [Path(one).name for one in sorted(now.keys() | before.keys()) if now.get(one) != before.get(one)]
+        names = [Path(path).name for path in sorted(now.keys() | before.keys()) if now.get(path) != before.get(path)]
         log.info("plugin.path has changed (%s): plug-ins are looked for again", ", ".join(names))
         self._refresh()
         return True

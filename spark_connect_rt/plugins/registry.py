@@ -81,7 +81,7 @@ class Plugins:
         known = known or self._discovered(wanted, runtime)
         if not known and self.look():
             known = self._discovered(wanted, runtime)
-        names = sorted({plugin_desc.java_class for plugin_desc in known})
+        names = sorted({plugin.java_class for plugin in known})
         if len(names) > 1:
             meant = ", ".join(names)
             raise NotFoundError(f"plug-in name {wanted} is ambiguous, it may mean {meant}: give the whole name")
@@ -121,16 +121,16 @@ class Plugins:
             return []
         self._search_all()
         named = self._all_by_name.get(name.strip().partition(RUNTIME_MARK)[0], [found])
-        known = [plugin_desc for plugin_desc in named if plugin_desc.java_class == found.java_class]
-        return sorted({plugin_desc.version for plugin_desc in known if plugin_desc.version}, key=version_order)
+        known = [plugin for plugin in named if plugin.java_class == found.java_class]
+        return sorted({plugin.version for plugin in known if plugin.version}, key=version_order)
 
     def list(self, connectors_only: bool = True) -> Sequence[PluginDesc]:
         """Return what REST lists: sinks, sources, the other kinds, each by name; neither broken nor test ones."""
         wanted = (SINK, SOURCE) if connectors_only else IN_REST
         return [
-            plugin_desc
-            for plugin_desc in self.everything()
-            if plugin_desc.type in wanted and plugin_desc.listed and not self._is_broken(plugin_desc)
+            plugin
+            for plugin in self.everything()
+            if plugin.type in wanted and plugin.listed and not self._is_broken(plugin)
         ]
 
     def everything(self, *, patient: bool = False) -> Sequence[PluginDesc]:
@@ -230,8 +230,8 @@ class Plugins:
             self._broken[broken.name, broken.location] = broken
         return not known
 
-    def _is_broken(self, plugin_desc: PluginDesc) -> bool:
-        return (plugin_desc.java_class, plugin_desc.location) in self._broken
+    def _is_broken(self, plugin: PluginDesc) -> bool:
+        return (plugin.java_class, plugin.location) in self._broken
 
     def _users_own(self, name: str) -> PluginDesc:
         module, _, class_name = name.partition(":") if ":" in name else name.rpartition(".")
@@ -254,9 +254,9 @@ class Plugins:
         # Java's words first: clients look for them. Versions are not asked for: of Java plug-ins a JVM says them.
         self._search_all()
         known = [
-            plugin_desc
-            for plugin_desc in (*self._bundled, *(self._others or ()))
-            if plugin_desc.listed and not self._is_broken(plugin_desc)
+            plugin
+            for plugin in (*self._bundled, *(self._others or ()))
+            if plugin.listed and not self._is_broken(plugin)
         ]
         connectors = ", ".join(name for kind in (SINK, SOURCE) for name in sorted(_classes(known, kind)))
         return (
@@ -283,7 +283,7 @@ def _unsearched(place: Unscanned[Discovered], why: str) -> BrokenPlugin:
 def _of_runtime(known: Sequence[PluginDesc], runtime: str) -> Sequence[PluginDesc]:
     if not runtime:
         return known
-    return [plugin_desc for plugin_desc in known if isinstance(plugin_desc, JavaPluginDesc) == (runtime == "java")]
+    return [plugin for plugin in known if isinstance(plugin, JavaPluginDesc) == (runtime == "java")]
 
 
 def _java_problems(found: Iterable[PluginDesc]) -> Iterator[BrokenPlugin]:
@@ -292,42 +292,43 @@ def _java_problems(found: Iterable[PluginDesc]) -> Iterator[BrokenPlugin]:
     Only connectors: connectors of one maker bring the same transformations, each in its folder (Debezium's do).
     """
     used: dict[tuple[str, str, str | None], str] = {}  # the last place is used
-    java = [java_plugin_desc for java_plugin_desc in found if isinstance(java_plugin_desc, JavaPluginDesc)]
-    for java_plugin_desc in sorted(java, key=lambda java_plugin_desc: java_plugin_desc.location, reverse=True):
-        if why := java_plugin_desc.runtime.broken(java_plugin_desc):
-            yield BrokenPlugin(java_plugin_desc.java_class, java_plugin_desc.location, f"cannot be made: {why}")
+    java = [plugin for plugin in found if isinstance(plugin, JavaPluginDesc)]
+    for plugin in sorted(java, key=lambda plugin: plugin.location, reverse=True):
+        if why := plugin.runtime.broken(plugin):
+            yield BrokenPlugin(plugin.java_class, plugin.location, f"cannot be made: {why}")
         elif (
-            java_plugin_desc.type in (SINK, SOURCE)
+            plugin.type in (SINK, SOURCE)
             and (
                 other := used.setdefault(
-                    (java_plugin_desc.type, java_plugin_desc.java_class, java_plugin_desc.version),
-                    java_plugin_desc.location,
+                    (plugin.type, plugin.java_class, plugin.version),
+                    plugin.location,
                 )
             )
-            != java_plugin_desc.location
+            != plugin.location
         ):
             yield BrokenPlugin(
-                java_plugin_desc.java_class,
-                java_plugin_desc.location,
-                f"version {java_plugin_desc.version or '-'} is also at {other}, which is used: remove one of them from plugin.path",
+                plugin.java_class,
+                plugin.location,
+                f"version {plugin.version or '-'} is also at {other}, which is used: "
+                "remove one of them from plugin.path",
             )
 
 
 def _newest(known: Sequence[PluginDesc], accepts: Accepts | None, version: str) -> PluginDesc:
-    fitting = [plugin_desc for plugin_desc in known if accepts is None or accepts(plugin_desc.version)]
+    fitting = [plugin for plugin in known if accepts is None or accepts(plugin.version)]
     if not fitting:
-        versions = ", ".join(str(plugin_desc.version) for plugin_desc in known)
+        versions = ", ".join(str(plugin.version) for plugin in known)
         wanted = version if version[0] in "[(" else f"[{version},{version}]"
         raise NotFoundError(
             f"Plugin {known[0].java_class} not found that matches the version range {wanted}, "
             f"available versions: [{versions}]"
         )
-    ours = [plugin_desc for plugin_desc in fitting if not isinstance(plugin_desc, JavaPluginDesc)]
+    ours = [plugin for plugin in fitting if not isinstance(plugin, JavaPluginDesc)]
     fitting = ours or fitting
     if len(fitting) == 1:
         return fitting[0]  # whose version nobody has to know
-    newest = max(fitting, key=lambda plugin_desc: (version_order(plugin_desc.version), plugin_desc.location))
-    twins = [plugin_desc.location for plugin_desc in fitting if plugin_desc.version == newest.version]
+    newest = max(fitting, key=lambda plugin: (version_order(plugin.version), plugin.location))
+    twins = [plugin.location for plugin in fitting if plugin.version == newest.version]
     if len(set(twins)) > 1 and newest.type in (SINK, SOURCE):
         _warn_of_twins(newest.java_class, newest.version, ", ".join(sorted(twins)), newest.location)
     return newest
