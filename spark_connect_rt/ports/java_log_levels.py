@@ -52,7 +52,7 @@ class JavaLogLevels:
     def forget(self, listener: Listener) -> None:
         """Call it no more. Any number of times."""
         with self._lock:
-            self._listeners = [one for one in self._listeners if one != listener]
+            self._listeners = [other for other in self._listeners if other != listener]
 
     def _say(self) -> None:
         with self._lock:
