@@ -92,21 +92,17 @@ class _Following:
         if found is self._found and not self._seen_s:
             return ()
         self._found = found
-        known = {group_event.id for group_event in found}
+        known = {event.id for event in found}
         if self._sent is None:
             due = behind(found, self._last) if self._from_start else []
-            self._sent = known - {group_event.id for group_event in due}
+            self._sent = known - {event.id for event in due}
         now_s = asyncio.get_running_loop().time()
-        self._seen_s = {
-            group_event.id: self._seen_s.get(group_event.id, now_s)
-            for group_event in found
-            if group_event.id not in self._sent
-        }
-        ready = [group_event for group_event in found if now_s - self._seen_s.get(group_event.id, now_s) >= SETTLE_S]
-        self._sent = (self._sent | {group_event.id for group_event in ready}) & known
-        for group_event in ready:
-            del self._seen_s[group_event.id]
-        return [Sent(group_event.kind, group_event, group_event.id) for group_event in self._asked.of(ready)]
+        self._seen_s = {event.id: self._seen_s.get(event.id, now_s) for event in found if event.id not in self._sent}
+        ready = [event for event in found if now_s - self._seen_s.get(event.id, now_s) >= SETTLE_S]
+        self._sent = (self._sent | {event.id for event in ready}) & known
+        for event in ready:
+            del self._seen_s[event.id]
+        return [Sent(event.kind, event, event.id) for event in self._asked.of(ready)]
 
 
 def _filter_of(request: Request) -> _Filter:

@@ -43,7 +43,7 @@ def add_routes(routes: APIRouter, logs: LogReads | None, streams: EventStreams) 
 
     async def listed(wanted: WantedLines) -> Response:
         found, missing = await asyncio.to_thread(kept().lines, wanted)
-        return JsonResponse(LogList(tuple(placed_line.line for placed_line in found), tuple(missing)))
+        return JsonResponse(LogList(tuple(line.line for line in found), tuple(missing)))
 
     async def followed(request: Request, wanted: WantedLines) -> Response:
         following = _Following(kept(), wanted, request.headers.get("last-event-id", ""))
@@ -88,9 +88,7 @@ class _Following:
         at_ms, run, number = _place(self._last)
         if run:
             self._first = [
-                placed_line
-                for placed_line in found
-                if (placed_line.number > number if placed_line.run == run else placed_line.line.at_ms > at_ms)
+                line for line in found if (line.number > number if line.run == run else line.line.at_ms > at_ms)
             ]
         elif self._wanted.tail:
             self._first = found[-self._wanted.tail :]
@@ -105,15 +103,15 @@ class _Following:
         )
         shown = LEVELS[LEVELS.index(self._wanted.level) :]
         return [
-            Sent("line", placed_line.line, f"{placed_line.line.at_ms}.{placed_line.run}.{placed_line.number}")
-            for placed_line in (*first, *new)
-            if placed_line.line.level in shown
+            Sent("line", line.line, f"{line.line.at_ms}.{line.run}.{line.number}")
+            for line in (*first, *new)
+            if line.line.level in shown
         ]
 
     async def _read(self, wanted: WantedLines, *, everywhere: bool) -> Sequence[PlacedLine]:
         found, _ = await asyncio.to_thread(self._logs.lines, wanted, self._after, everywhere=everywhere)
-        for placed_line in found:
-            self._after[placed_line.run] = max(placed_line.number, self._after.get(placed_line.run, 0))
+        for line in found:
+            self._after[line.run] = max(line.number, self._after.get(line.run, 0))
         return found
 
 

@@ -54,8 +54,7 @@ def undo_of(change: Change, *, force: bool) -> Decide:
         moves, moved = undo_moves(now, before, after)
         if moved and moves and not force:
             named = "; ".join(
-                f"{offset_move.partition} was left at {offset_move.from_}, is at {offset_move.to}"
-                for offset_move in moved[:MOST_NAMED]
+                f"{move.partition} was left at {move.from_}, is at {move.to}" for move in moved[:MOST_NAMED]
             )
             more = f" and {len(moved) - MOST_NAMED} more" if len(moved) > MOST_NAMED else ""
             text = f"the connector has moved since change {change.number}: {named}{more}"
@@ -143,7 +142,7 @@ class OffsetRestore:
 
     async def _offsets(self) -> list[OffsetPair]:
         found = await asyncio.wrap_future(self._context.herder.submit(ReadOffsets(self._connector)))
-        return [(connector_offset.partition, connector_offset.offset) for connector_offset in found]
+        return [(offset.partition, offset.offset) for offset in found]
 
     async def _refusals(self, decided: Decided) -> list[str]:
         pairs = pairs_of(decided.moves)
@@ -155,7 +154,7 @@ class OffsetRestore:
 
 def _pairs(value: object) -> list[OffsetPair]:
     listed = value.get("offsets", []) if isinstance(value, dict) else []
-    return [(one.get("partition"), one.get("offset")) for one in listed]
+    return [(entry.get("partition"), entry.get("offset")) for entry in listed]
 
 
 def _shown(moves: Sequence[OffsetMove]) -> list[MovedOffset]:
