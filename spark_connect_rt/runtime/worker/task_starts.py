@@ -81,12 +81,12 @@ class TaskStarts:
 
     def take_known(self) -> Iterator[Known]:
         """Yield what is known now, in the order it was added; it is no more among these. To be called at every tick."""
-        for task, unstarted in list(self._tasks.items()):
+        for task, start in list(self._tasks.items()):
             question = self._questions.get(task.connector)
-            if unstarted.actual.life is Life.ALIVE and question is not None and question.answered:
+            if start.actual.life is Life.ALIVE and question is not None and question.answered:
                 with self._lock:
                     del self._tasks[task]
-                yield Known(unstarted.spec, unstarted.actual.key, question.facts, question.trace)
+                yield Known(start.spec, start.actual.key, question.facts, question.trace)
         self._forget_questions()
 
     def failed(self, spec: TaskSpec, key: Any, trace: str) -> None:
@@ -98,31 +98,31 @@ class TaskStarts:
     def actual_of(self, task: ConnectorTaskId) -> Actual | None:
         """Return how a task stands that is being started, None when it is not among these."""
         with self._lock:
-            unstarted = self._tasks.get(task)
-            return None if unstarted is None else unstarted.actual
+            start = self._tasks.get(task)
+            return None if start is None else start.actual
 
     def trace_of(self, task: ConnectorTaskId) -> str | None:
         """Return why a task FAILED, None when it did not, or is not among these."""
-        unstarted = self._tasks.get(task)
-        return unstarted.trace if unstarted is not None and unstarted.actual.life is Life.FAILED else None
+        start = self._tasks.get(task)
+        return start.trace if start is not None and start.actual.life is Life.FAILED else None
 
     def switch(self, task: ConnectorTaskId, paused: bool) -> bool:
         """Pause or resume a task; False: it is not among these."""
-        unstarted = self._tasks.get(task)
-        if unstarted is not None:
-            unstarted.spec, unstarted.actual = (
-                replace(unstarted.spec, paused=paused),
-                replace(unstarted.actual, mode=paused),
+        start = self._tasks.get(task)
+        if start is not None:
+            start.spec, start.actual = (
+                replace(start.spec, paused=paused),
+                replace(start.actual, mode=paused),
             )
             self._changed(task, "")
-        return unstarted is not None
+        return start is not None
 
     def stop(self, task: ConnectorTaskId) -> bool:
         """Stop waiting for a task's connector; False: the task does not wait here."""
-        unstarted = self._tasks.get(task)
-        if unstarted is None or unstarted.actual.life is not Life.ALIVE:
+        start = self._tasks.get(task)
+        if start is None or start.actual.life is not Life.ALIVE:
             return False
-        unstarted.actual = replace(unstarted.actual, life=Life.STOPPED)
+        start.actual = replace(start.actual, life=Life.STOPPED)
         self._changed(task, f"{task} stopped before a run began")
         return True
 
@@ -138,7 +138,7 @@ class TaskStarts:
 
     def _forget_questions(self) -> None:
         """The next start asks once more: also one whose connector never answered the last time."""
-        waited_for = {task.connector for task, unstarted in self._tasks.items() if unstarted.actual.life is Life.ALIVE}
+        waited_for = {task.connector for task, start in self._tasks.items() if start.actual.life is Life.ALIVE}
         self._questions = {name: question for name, question in self._questions.items() if name in waited_for}
 
     def _find_out(self, connector: str, question: _Question) -> None:

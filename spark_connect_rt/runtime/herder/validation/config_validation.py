@@ -105,7 +105,7 @@ def _connector_class(deps: HerderDependencies, name: str, version: str | None, r
             raise
         raise BadRequestError(str(error)) from error
     if name != name.strip() or not issubclass(found, Connector):  # a Java worker of the group knows no such name
-        there = ", ".join(plugin_facts.java_class for plugin_facts in deps.plugins.list(connectors_only=True))
+        there = ", ".join(plugin.java_class for plugin in deps.plugins.list(connectors_only=True))
         raise BadRequestError(
             f"Failed to find any class that implements Connector and which name matches {name}, "
             f"available connectors are: {there}"

@@ -93,8 +93,8 @@ def _converter_infos(plugins: PluginCatalog, setting: str, config: Mapping[str, 
 def recommend(plugins: PluginCatalog, definition: ConfigDef, findings: Findings) -> None:
     """Say of every setting that names a plug-in, or its version, what it could be. Searches for plug-ins."""
     by_type: dict[str, list[str]] = {}
-    for plugin_facts in plugins.list(connectors_only=False):
-        by_type.setdefault(plugin_facts.type, []).append(plugin_facts.java_class)
+    for plugin in plugins.list(connectors_only=False):
+        by_type.setdefault(plugin.type, []).append(plugin.java_class)
     for key in definition:
         types = types_of(key.name)
         if key.type is Type.CLASS and types:
