@@ -165,7 +165,7 @@ def _without_null(tree: AvroTree) -> tuple[AvroTree, bytes]:
 
 
 def _record_name(tree: AvroTree) -> str | None:
-    kinds = [one for one in tree if one != "null"] if isinstance(tree, list) else [tree]
+    kinds = [branch for branch in tree if branch != "null"] if isinstance(tree, list) else [tree]
     if len(kinds) == 1 and isinstance(kinds[0], dict) and kinds[0].get("type") == "record":
         return full_name(kinds[0], None)
     return None

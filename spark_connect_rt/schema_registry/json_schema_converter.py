@@ -144,13 +144,13 @@ class JsonSchemaConverter(RegistryConverter[Plan, Plan]):
             plan = self._plan_for(topic, schema_id_of(first))
         except ConnectError:  # by rows: the same again, with the record's name
             return None
-        present = [one for one in data if one is not None]
+        present = [payload for payload in data if payload is not None]
         if len(present) < len(data) or not all(map(bytes.startswith, present, repeat(first[:LENGTH]))):
             return None
         if plan.schema is None or plan.schema.name == ONE_OF or plan.validate is not None:
             return None
         try:
-            return plan.schema, [orjson.loads(one[LENGTH:]) for one in present]
+            return plan.schema, [orjson.loads(payload[LENGTH:]) for payload in present]
         except orjson.JSONDecodeError:
             return None
 

@@ -54,9 +54,9 @@ def struct_column(message: type[Any], schema: Schema, payloads: Sequence[bytes])
     for member in schema.fields:
         name, kind = member.name, arrow_type(member.schema)
         if fields[name].has_presence:
-            values = [getattr(one, name) if one.HasField(name) else None for one in read]
+            values = [getattr(parsed, name) if parsed.HasField(name) else None for parsed in read]
         else:
-            values = [getattr(one, name) for one in read]
+            values = [getattr(parsed, name) for parsed in read]
         try:
             column = None if kind is None else pa.array(values, kind)
         except (pa.ArrowException, OverflowError):  # more than the field's Connect type holds
@@ -67,5 +67,7 @@ def struct_column(message: type[Any], schema: Schema, payloads: Sequence[bytes])
     return pa.StructArray.from_arrays(columns, names=[field.name for field in schema.fields])
 
 
-def _is_plain(one: Any) -> bool:
-    return one.message_type is None and one.enum_type is None and not one.is_repeated and real_oneof(one) is None
+def _is_plain(field: Any) -> bool:
+    return (
+        field.message_type is None and field.enum_type is None and not field.is_repeated and real_oneof(field) is None
+    )
