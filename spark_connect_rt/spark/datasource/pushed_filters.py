@@ -117,10 +117,10 @@ def since_ms(conditions: Iterable[Comparison]) -> int | None:
     return max(least, default=None)
 
 
-def _condition(one: Any) -> Comparison | None:
+def _condition(filter_: Any) -> Comparison | None:
     """Return what one of Spark's filters says, None where it is not taken."""
-    negated = type(one).__name__ == "Not"
-    plain = one.child if negated else one
+    negated = type(filter_).__name__ == "Not"
+    plain = filter_.child if negated else filter_
     name = type(plain).__name__
     column = ".".join(getattr(plain, "attribute", ()))
     if column not in PUSHED:

@@ -67,7 +67,7 @@ def ranges_behind(position: Position, source: RangeSourceConnector) -> list[Sour
             )
         log.warning("%s", lost)
     if others:
-        ranges = source.ranges(offsets_of({name: one for name, one in position.items() if name not in others}))
+        ranges = source.ranges(offsets_of({name: entry for name, entry in position.items() if name not in others}))
     return ranges
 
 

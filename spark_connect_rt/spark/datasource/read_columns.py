@@ -51,7 +51,7 @@ def columns_ddl(
     decodes: Sequence[Decode], kinds: Mapping[str, pa.DataType], columns: Sequence[str] = tuple(COLUMNS)
 ) -> str:
     """Return the columns of a read; of ``decodes`` with the types that are said, else with those of ``kinds``."""
-    typed = COLUMNS | {decode.column: decode.type_ddl or ddl_of(kinds[decode.column]) for decode in decodes}
+    typed = COLUMNS | {rule.column: rule.type_ddl or ddl_of(kinds[rule.column]) for rule in decodes}
     return ", ".join(f"{name} {typed[name]}" for name in columns)
 
 
@@ -64,4 +64,4 @@ def given_kinds(options: ReadOptions, schema: StructType) -> dict[str, pa.DataTy
         said = f"the columns are {', '.join(options.columns)}: leave out .schema(), see decode and columns"
         raise BadConfigError({"schema": [said]})
     zone = {"timezone": "UTC"} if has(ZONE_OF_ARROW_TYPES) else {}  # before: always
-    return {decode.column: to_arrow_type(schema[decode.column].dataType, **zone) for decode in options.decodes}
+    return {rule.column: to_arrow_type(schema[rule.column].dataType, **zone) for rule in options.decodes}

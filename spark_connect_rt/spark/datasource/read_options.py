@@ -151,10 +151,10 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
     whole = take("config", whole_config, {})
     decodes = _decodes(given, problems)
     columns = take("columns", _columns, tuple(COLUMNS))
-    for decode in decodes:
-        if decode.column not in columns:
+    for rule in decodes:
+        if rule.column not in columns:
             problems.setdefault("columns", []).append(
-                f"has no {decode.column}, which {decode.option} would make columns of"
+                f"has no {rule.column}, which {rule.option} would make columns of"
             )
     reading.refuse()
     config = {name: value for name, value in given.items() if not _is_own(name)}

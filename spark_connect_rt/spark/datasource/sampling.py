@@ -46,22 +46,22 @@ class Sample:
 
     def shows(self, decodes: Sequence[Decode]) -> bool:
         """Tell whether there is a type for each column."""
-        return all(self._found.get(decode.column) or decode.column in self._problems for decode in decodes)
+        return all(self._found.get(rule.column) or rule.column in self._problems for rule in decodes)
 
     def kinds(self, decodes: Sequence[Decode]) -> dict[str, pa.DataType]:
         """Return the type of each column. Raises BadConfigError: the sample does not tell."""
         problems, kinds = {}, {}
-        for decode in decodes:
-            found = self._found.get(decode.column)
+        for rule in decodes:
+            found = self._found.get(rule.column)
             try:
-                if decode.column in self._problems:
-                    raise self._problems[decode.column]
+                if rule.column in self._problems:
+                    raise self._problems[rule.column]
                 if not found:
-                    raise DataError(f"no record shows what the {decode.column} is")
-                kinds[decode.column] = common_type(found)
+                    raise DataError(f"no record shows what the {rule.column} is")
+                kinds[rule.column] = common_type(found)
             except DataError as error:
                 example = "'struct<id: bigint, name: string>'"
-                problems[decode.option] = [f"{error}: say the type with {decode.type_option}, such as {example}"]
+                problems[rule.option] = [f"{error}: say the type with {rule.type_option}, such as {example}"]
         if problems:
             raise BadConfigError(problems)
         return kinds

@@ -95,8 +95,8 @@ class _Sender:
                 self._produce(last)
                 self._flush()
             raise
-        for converted_batch in converted:
-            self._produce(converted_batch)
+        for part in converted:
+            self._produce(part)
 
     def _produce(self, converted: ConvertedBatch) -> None:
         self._errant_log.write(converted.errants)

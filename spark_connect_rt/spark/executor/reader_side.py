@@ -275,7 +275,7 @@ class ReaderSide:
                 host.claimed.set()
                 host.switches.nudge()
             case "durable" if isinstance(host, SourceHost):
-                delivered = [Delivered(*one) for one in message.get("delivered", ())]
+                delivered = [Delivered(*entry) for entry in message.get("delivered", ())]
                 host.durable(message["rows"], delivered, metadata_of(message.get("metadata", ())))
             case other:
                 log.error("unknown control message %s for host %s, ignored", other, message["host"])

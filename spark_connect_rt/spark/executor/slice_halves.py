@@ -77,10 +77,10 @@ def close_books(ticket: SliceTicket, written: Sequence[Mapping[int, tuple[int, i
     Raises FencedError: a partition ended without totals, None, or the driver's books differ.
     """
     totals: Totals = {}
-    for one in written:
-        if one is None:
+    for counts in written:
+        if counts is None:
             raise FencedError(f"slice {ticket.slice_id}: a partition ended without totals")
-        totals.update(one)
+        totals.update(counts)
     ask_totals(ticket, totals)
 
 

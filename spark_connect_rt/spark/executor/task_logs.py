@@ -123,10 +123,10 @@ class ExecutorLogs(logging.Handler):
                 return None
             subject, size, lines = self._waiting[0][0], 0, list[RawLine]()
             while self._waiting and self._waiting[0][0] == subject:
-                one = self._waiting[0][1].size()
-                if lines and size + one > BATCH_BYTES:
+                length = self._waiting[0][1].size()
+                if lines and size + length > BATCH_BYTES:
                     break
-                size += one
+                size += length
                 lines.append(self._waiting.popleft()[1])
             self._size -= size
             return subject, lines

@@ -68,7 +68,7 @@ class TableBatches:
         committed"; one outside was set by a user and is obeyed. Offsets of a topic that was deleted and created again
         say nothing of the one that is there.
         """
-        self._drop_other_topics([one for one in offsets if one in self._held])
+        self._drop_other_topics([held for held in offsets if held in self._held])
         starts = {}
         for partition, offset in offsets.items():
             if offset < 0:
@@ -156,7 +156,7 @@ class TableBatches:
         from pyspark.sql.pandas.types import from_arrow_schema
 
         job = self._job(schema)
-        ranges = [[OffsetRange(*one) for one in piece] for piece in pieces]
+        ranges = [[OffsetRange(*span) for span in piece] for piece in pieces]
 
         def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:

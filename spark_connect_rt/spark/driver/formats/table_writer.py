@@ -167,7 +167,7 @@ class DeltaTableWriter:
         """Commit no rows, and in the metadata which ranges the group holds: a later reset by its owner is obeyed."""
         committed = self._appended.ranges if ranges is None else ranges
         if committed:
-            topic_ids = {place: id_ for place, id_ in self._appended.topic_ids.items() if place in committed}
+            topic_ids = {place: topic_id for place, topic_id in self._appended.topic_ids.items() if place in committed}
             self._note(DELTA_COMMITTED, Declared("", committed, topic_ids).to_json())
 
     def forget_all(self) -> None:

@@ -49,7 +49,7 @@ def bare(config: Mapping[str, str], *, crosses: bool) -> dict[str, str]:
     ``crosses``: its converters, too, are others: records come out of a JVM as JSON with schema. Pure.
     """
     gone = (*_CHAIN, *_CONVERTERS) if crosses else _CHAIN
-    below = tuple(f"{one}." for one in gone)
+    below = tuple(f"{prefix}." for prefix in gone)
     kept = {name: value for name, value in config.items() if name not in gone and not name.startswith(below)}
     if not crosses:
         return kept

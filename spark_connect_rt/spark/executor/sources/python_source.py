@@ -252,7 +252,7 @@ def _count(polled: Sequence[Polled]) -> int:
     return sum(map(_records_of, polled))
 
 
-def _records_of(one: Polled) -> int:
-    if isinstance(one, SourceBatch):
-        return len(one.values)
-    return one.records if isinstance(one, Written) else 1
+def _records_of(piece: Polled) -> int:
+    if isinstance(piece, SourceBatch):
+        return len(piece.values)
+    return piece.records if isinstance(piece, Written) else 1
