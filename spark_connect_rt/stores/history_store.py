@@ -141,7 +141,9 @@ class HistoryStore:
         numbers = self._append(drafts)
         with self._lock:
             fold = self._fold
-            crowded = self._beyond(one for one in {draft.change.connector for draft in drafts} if one in fold.numbers)
+            crowded = self._beyond(
+                connector for connector in {draft.change.connector for draft in drafts} if connector in fold.numbers
+            )
             keys = [*fold.superseded, *crowded]
             is_full = len(fold.entries) > TOTAL_MAX
         if is_full:
@@ -185,7 +187,7 @@ class HistoryStore:
         with self._lock:
             fold = self._fold
             entries = (fold.entries[number] for number in reversed(fold.numbers.get(connector, ())))
-            entry = next((one for one in entries if one.kind == kind), None)
+            entry = next((candidate for candidate in entries if candidate.kind == kind), None)
         return None if entry is None else (_change(entry), entry.position)
 
     def is_recorded(self, connector: str, kind: str, position: int) -> bool:
