@@ -118,7 +118,7 @@ class HostedConnector:
         most = int(self.config["tasks.max"])
         made = self.connector.task_configs(most)
         checked_count(self.config["name"], made, most, enforce=True)
-        if not all(isinstance(word, str) for one in made for pair in one.items() for word in pair):
+        if not all(isinstance(word, str) for config in made for pair in config.items() for word in pair):
             raise TypeError("task configurations travel as text: names and values must be str")
         return made
 

@@ -75,7 +75,7 @@ class _TestLane(SinkLane):
             case "durable":
                 self.committed.update(decode_offsets(report["sink_offsets"]))
             case "steer":
-                self.held |= {TopicPartition(*one) for one in report["hold"]}
+                self.held |= {TopicPartition(*pair) for pair in report["hold"]}
                 for topic, partition, offset in report["seek"]:
                     place = TopicPartition(topic, partition)
                     self.held.discard(place)
