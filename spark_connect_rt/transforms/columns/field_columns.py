@@ -172,7 +172,7 @@ def _flatten(flattening: Flatten, schema: Schema | None, column: pa.Array, prefi
         return False
     if schema is not None and schema.default is not None:
         return False
-    members = [None] * column.type.num_fields if schema is None else [one.schema for one in schema.fields]
+    members = [None] * column.type.num_fields if schema is None else [member.schema for member in schema.fields]
     for field, inner, array in zip(column.type, members, column.flatten(), strict=True):
         name = flattening.name(prefix, field.name)
         if pa.types.is_struct(field.type):
@@ -189,7 +189,7 @@ def _same_names(schema: Schema | None, column: pa.Array) -> bool:
     names = [field.name for field in column.type]
     if schema is None:
         return len(set(names)) == len(names)
-    return schema.type is Type.STRUCT and [one.name for one in schema.fields] == names
+    return schema.type is Type.STRUCT and [field.name for field in schema.fields] == names
 
 
 def set_metadata_batch(setting: SetSchemaMetadata, batch: B) -> B | None:
