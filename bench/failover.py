@@ -135,11 +135,7 @@ class _Group:
 
     def topics_of(self, worker: WorkerProcess) -> list[str]:
         """Return the topics that a worker's tasks write, as another worker says."""
-        other = next(
-            worker_process
-            for worker_process in self.workers
-            if worker_process is not worker and not worker_process.ended()
-        )
+        other = next(process for process in self.workers if process is not worker and not process.ended())
         return [name for name, owner in self.owners(other).items() if owner == f"127.0.0.1:{worker.rest_port}"]
 
 

@@ -203,8 +203,8 @@ def lag(lab: Lab, worker: WorkerProcess, seconds: float, **settings: str) -> dic
     """Return p50 and p99 of (now - timestamp), ms, of records that arrive in the copy while a producer writes on."""
     alias, topic = lab.fresh("s"), lab.fresh("steady")
     name, copy = f"mirror-{alias}", f"{alias}.{topic}"
-    for one in (topic, copy):
-        lab.create_topic(one, PARTITIONS)
+    for created in (topic, copy):
+        lab.create_topic(created, PARTITIONS)
     worker.rest.create(name, _config(lab, alias, topic, settings))
     worker.rest.await_states(name, "RUNNING", ["RUNNING"])
     found = _lags(lab, topic, copy, seconds)
