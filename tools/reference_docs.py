@@ -175,9 +175,9 @@ def transformations() -> str:
     plugins = bundled_plugins()
     for kind in ("transformation", "predicate", "converter"):
         parts.append(f"## {kind.capitalize()}s\n")
-        for plugin_desc in plugins.list(connectors_only=False):
-            if plugin_desc.type == kind and not plugin_desc.java_class.endswith("$Key"):
-                parts.append(_plugin_section(plugin_desc.java_class, plugin_desc.cls))
+        for plugin in plugins.list(connectors_only=False):
+            if plugin.type == kind and not plugin.java_class.endswith("$Key"):
+                parts.append(_plugin_section(plugin.java_class, plugin.cls))
     return "\n".join(parts)
 
 
