@@ -13,6 +13,8 @@ MAX_LINES = 400
 TEXT = {".py", ".md", ".sh", ".toml", ".properties", ".lock", ".json", ".txt", ""}
 DIALECT = re.compile(r"(?<![a-z])(?:anew|mends?|mended|vouch|vouches|whoever|hears|heard|told)(?![a-z])", re.IGNORECASE)
 BANNED_NAMES = {"utils", "common", "helpers", "base", "manager", "misc"}
+RIDDLES = {"one"}  # a variable is named after the thing that it stands for: run, partition, record
+PYTHON_FOLDERS = ("spark_connect_rt", "tests", "tools", "bench")
 
 
 def broken_house_rules(package: Path, max_lines: int = MAX_LINES) -> list[str]:
@@ -93,6 +95,38 @@ def test_the_package_uses_standard_words() -> None:
 def test_dialect_is_found_in_names_and_prose_but_not_within_other_words(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("told_paused = may_vouch()  # Whoever reads it anew\nrecommended = amended = 1\n")
     assert [line.rpartition(": ")[2] for line in dialect_lines(tmp_path)] == ["told", "vouch", "Whoever", "anew"]
+
+
+def riddles_in(source: str) -> list[tuple[int, str]]:
+    """Return line and name of each variable, parameter, function and class whose name says nothing."""
+    fields = ("id", "arg", "name", "asname", "rest")  # where the kinds of nodes have a name
+    named = ((node, getattr(node, field, None)) for node in ast.walk(ast.parse(source)) for field in fields)
+    return sorted((getattr(node, "lineno", 0), name) for node, name in named if name in RIDDLES)
+
+
+def test_variables_are_named_after_what_they_stand_for() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for folder in PYTHON_FOLDERS
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for line, name in riddles_in(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
+def test_a_riddle_is_found_wherever_a_name_is_bound() -> None:
+    bound = (
+        "one = 1",
+        "for one in (): ...",
+        "[one for one in ()]",
+        "lambda one: 0",
+        "def one(): ...",
+        "import a as one",
+    )
+    assert [source for source in bound if not riddles_in(source)] == []
+    matched = "match 1:\n case [one]: ...\n case [*one]: ...\n case {**one}: ..."
+    assert riddles_in(matched) == [(2, "one"), (3, "one"), (4, "one")]
+    assert riddles_in("row.one = 'one'  # one\none_line(onerous=1)") == []
 
 
 def test_no_folder_is_large() -> None:
