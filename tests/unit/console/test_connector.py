@@ -61,7 +61,7 @@ def test_a_stream_sends_only_new_points_and_changed_rows() -> None:
     assert (second["course"]["at_s"], second["tasks"], second["facts"]) == ([3.0], {"0": "b"}, None)
     assert (second["order"], second["state"]) == (["0"], "FAILED")
     assert (first["order"], third["order"]) == (["0", "1"], None)
-    assert [one["topics"] for one in (first, second)] == ["", "topics"]
+    assert [event["topics"] for event in (first, second)] == ["", "topics"]
 
 
 def test_the_table_beside_the_chart_has_a_row_a_minute_newest_first() -> None:

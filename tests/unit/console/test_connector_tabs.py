@@ -146,7 +146,7 @@ def test_a_letter_is_edited_looked_at_and_replayed(browser: Browser, group: Stan
     assert re.search(r"<th scope=\"row\">value</th><td><del[^>]*>[^<]*&#34;ten&#34;", asked)
     assert re.search(r"<ins[^>]*>[^<]*&#34;id&#34;: 2", asked)
     hidden = dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', asked))
-    answer = browser.post(SINK + "/dead-letters/replay", {name: html.unescape(one) for name, one in hidden.items()})
+    answer = browser.post(SINK + "/dead-letters/replay", {name: html.unescape(value) for name, value in hidden.items()})
     assert "Replay r1 of orders-sink started" in answer.text
     first, second = group.sent("POST", "/admin/dead-letters/replays")
     assert first == second | {"dry_run": True}

@@ -121,14 +121,14 @@ def test_kinds_stand_in_their_order_and_failures_of_workers_are_named() -> None:
 
 def test_connectors_are_found_by_words() -> None:
     lines = plugin_lines(content.plugins()["plugins"])
-    assert [plugin_line.short for plugin_line in matching(lines, "", "")] == [
+    assert [line.short for line in matching(lines, "", "")] == [
         "FileStreamSinkConnector",
         "FileStreamSourceConnector",
     ]
-    assert [plugin_line.short for plugin_line in matching(lines, "FILE sink", "")] == ["FileStreamSinkConnector"]
+    assert [line.short for line in matching(lines, "FILE sink", "")] == ["FileStreamSinkConnector"]
     assert matching(lines, "file sink", "source") == ()
     assert matching(lines, "json", "") == ()
-    assert [plugin_line.short for plugin_line in matching(lines, "writes", "")] == ["FileStreamSinkConnector"]
+    assert [line.short for line in matching(lines, "writes", "")] == ["FileStreamSinkConnector"]
     found = connector_line(lines, "FileStreamSink")
     assert found
     assert (found.kind, found.description) == ("sink", "Writes lines.")

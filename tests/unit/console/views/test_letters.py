@@ -63,15 +63,15 @@ def test_the_patch_of_two_values_makes_the_second_of_the_first(before: Any, afte
 
 def patched(value: Any, patch: list[dict[str, Any]]) -> Any:
     whole = {"": json.loads(json.dumps(value))}
-    for one in patch:
-        *path, last = [name.replace("~1", "/").replace("~0", "~") for name in one["path"].split("/")]
+    for operation in patch:
+        *path, last = [name.replace("~1", "/").replace("~0", "~") for name in operation["path"].split("/")]
         place: Any = whole
         for name in path:
             place = place[name]
-        if one["op"] == "remove":
+        if operation["op"] == "remove":
             del place[last]
         else:
-            place[last] = one["value"]
+            place[last] = operation["value"]
     return whole[""]
 
 
