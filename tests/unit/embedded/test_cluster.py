@@ -14,7 +14,7 @@ def test_node_1_is_the_controller_too() -> None:
     assert first["listeners"] == "PLAINTEXT://127.0.0.1:9001,CONTROLLER://127.0.0.1:9000"
     assert second["process.roles"] == "broker"
     assert second["listeners"] == second["advertised.listeners"] == "PLAINTEXT://127.0.0.1:9002"
-    assert {one["controller.quorum.voters"] for one in (first, second)} == {"1@127.0.0.1:9000"}
+    assert {properties["controller.quorum.voters"] for properties in (first, second)} == {"1@127.0.0.1:9000"}
 
 
 def test_internal_topics_have_as_many_copies_as_there_are_brokers_up_to_three() -> None:
