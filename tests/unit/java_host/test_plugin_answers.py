@@ -43,9 +43,9 @@ def answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Host],
 def in_folder(name: str, answers: DriverAnswers) -> list[JavaPluginDesc]:
     kinds = [("source", f"com.example.{name}{number}") for number in range(5)]
     return [
-        java_plugin_desc
-        for java_plugin_desc in described(kinds, Path("/plugins") / name, name, answers)
-        if isinstance(java_plugin_desc, JavaPluginDesc)
+        plugin
+        for plugin in described(kinds, Path("/plugins") / name, name, answers)
+        if isinstance(plugin, JavaPluginDesc)
     ]
 
 
@@ -57,8 +57,8 @@ def test_versions_that_cannot_be_had_are_asked_once_for_a_place(
     asks = answers(host)
     bad, good = in_folder("bad", asks), in_folder("good", asks)
     for _ in range(3):
-        assert {java_plugin_desc.version for java_plugin_desc in bad} == {None}
-        assert {java_plugin_desc.version for java_plugin_desc in good} == {"1.0"}
+        assert {plugin.version for plugin in bad} == {None}
+        assert {plugin.version for plugin in good} == {"1.0"}
     assert host.asked == {"bad": 1, "good": 1}
     monkeypatch.setattr(plugin_answers, "AGAIN_AFTER_S", 0.0)
     assert bad[0].version is None
@@ -67,5 +67,5 @@ def test_versions_that_cannot_be_had_are_asked_once_for_a_place(
 
 def test_without_a_java_it_is_asked_again_for_it_may_come_back(answers: Callable[[Host], DriverAnswers]) -> None:
     host = Host(ConnectError("no Java", code="CRT-1133"))
-    (java_plugin_desc, *_) = in_folder("bad", answers(host))
-    assert (java_plugin_desc.version, java_plugin_desc.version, host.asked["bad"]) == (None, None, 2)
+    (plugin, *_) = in_folder("bad", answers(host))
+    assert (plugin.version, plugin.version, host.asked["bad"]) == (None, None, 2)
