@@ -38,10 +38,10 @@ def sent(piece: Piece) -> bytes:
 
 def records(content: bytes) -> list[tuple[Any, ...]]:
     """Return (offset, key, value, timestamp) of what the library reads in a batch whose CRC is right."""
-    (one,) = list(_batches(content))
-    assert one.validate_crc()
-    assert (one.base_offset, one.producer_id, one.is_transactional) == (0, -1, False)
-    return [(record.offset, record.key, record.value, record.timestamp) for record in one]
+    (decoded,) = list(_batches(content))
+    assert decoded.validate_crc()
+    assert (decoded.base_offset, decoded.producer_id, decoded.is_transactional) == (0, -1, False)
+    return [(record.offset, record.key, record.value, record.timestamp) for record in decoded]
 
 
 def _batches(content: bytes) -> Any:
