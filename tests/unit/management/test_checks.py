@@ -55,7 +55,7 @@ class Clusters:
         return 3
 
     def topics(self, properties: Mapping[str, str], limit_s: float) -> Mapping[str, int]:
-        return {name: topic_rights.partitions for name, topic_rights in self.there.items()}
+        return {name: rights.partitions for name, rights in self.there.items()}
 
     def rights(
         self, properties: Mapping[str, str], topics: Sequence[str], limit_s: float
@@ -78,7 +78,7 @@ class Checking:
         return list(self.checks.check(CheckRequest(name, config)).lines)
 
     def line(self, check: str, config: Mapping[str, str] | None = None, name: str | None = None) -> CheckLine:
-        found = [check_line for check_line in self.lines(config, name) if check_line.check == check]
+        found = [line for line in self.lines(config, name) if line.check == check]
         assert len(found) == 1, found
         return found[0]
 
@@ -128,7 +128,7 @@ def test_a_date_pattern_that_is_surely_not_meant_is_a_warning(
         "transforms.at.format": "yyyy-MM-dd HH:mm:ss.SSSSSS",
     }
     found = [line for line in checking.lines(config, "new") if line.check == "validation"]
-    assert [(check_line.setting, check_line.level, check_line.ok) for check_line in found] == [
+    assert [(line.setting, line.level, line.ok) for line in found] == [
         ("", "ok", True),
         ("transforms.at.format", "warning", True),
     ]
@@ -138,9 +138,9 @@ def test_a_date_pattern_that_is_surely_not_meant_is_a_warning(
 
 def test_every_wrong_setting_is_a_line_and_what_can_be_looked_at_is_looked_at(checking: Checking) -> None:
     found = checking.lines(source(10) | {"tasks.max": "0", "errors.tolerance": "some"}, "new")
-    wrong = {check_line.setting for check_line in found if check_line.check == "validation"}
+    wrong = {line.setting for line in found if line.check == "validation"}
     assert wrong == {"tasks.max", "errors.tolerance"}
-    assert [check_line.level for check_line in found if check_line.check == "host"] == ["ok"]
+    assert [line.level for line in found if line.check == "host"] == ["ok"]
     (only,) = checking.lines({"connector.class": "Nothing"})
     assert (only.check, only.setting, only.ok) == ("validation", "connector.class", False)
 
@@ -245,7 +245,7 @@ def test_a_connectors_own_checks_come_last_and_no_line_holds_a_secret(checking: 
     config = source(1) | {"connector.class": "Probing", "producer.override.sasl.jaas.config": jaas}
     found = checking.lines(config, "new")
     assert found[-1].check == "moon"
-    assert "ValueError: odd" in [check_line.what for check_line in found if check_line.check == "credentials"]
+    assert "ValueError: odd" in [line.what for line in found if line.check == "credentials"]
     assert "s3cr3t-pass" not in repr(found)
     assert "[hidden]" in found[-1].what
 

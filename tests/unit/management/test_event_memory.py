@@ -14,7 +14,7 @@ def test_one_kind_does_not_push_out_another() -> None:
         memory("state", f"task {number} is RUNNING")
     kept = memory.events()
     assert len(kept) == EVENTS_PER_KIND + 1
-    assert [group_event.summary for group_event in kept if group_event.kind == "rebalance"] == ["generation 1"]
+    assert [event.summary for event in kept if event.kind == "rebalance"] == ["generation 1"]
     assert kept[-1].summary == f"task {EVENTS_PER_KIND + 499} is RUNNING"
 
 
@@ -60,9 +60,9 @@ def test_what_is_behind_a_number_comes_in_order_and_in_parts() -> None:
     for number in range(10):
         memory("state" if number % 2 else "worker", str(number))
     number, newest = memory.after(0, 4)
-    assert ([group_event.summary for group_event in newest], number) == (["6", "7", "8", "9"], 10)
+    assert ([event.summary for event in newest], number) == (["6", "7", "8", "9"], 10)
     number, rest = memory.after(3, 4)
-    assert ([group_event.summary for group_event in rest], number) == (["3", "4", "5", "6"], 7)
+    assert ([event.summary for event in rest], number) == (["3", "4", "5", "6"], 7)
     assert memory.after(10, 4) == (10, [])
 
 
@@ -79,7 +79,7 @@ def test_who_asked_is_known_before_the_event_or_after_it_and_is_news() -> None:
         ("config-9", None),
         ("config-8", "bob@h"),
     ]
-    assert [group_event.id for group_event in memory.after(number, 10)[1]] == ["config-8"]
+    assert [event.id for event in memory.after(number, 10)[1]] == ["config-8"]
     for unknown in range(10_000):
         memory.name_client(f"config-{unknown + 100}", "eve@h")
     assert len(memory.events()) == 3

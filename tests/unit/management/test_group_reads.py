@@ -51,14 +51,14 @@ def test_every_worker_answers_whichever_asks(workers: ManagedWorkers) -> None:
         assert (answers[0].worker.worker_id, answers[0].worker.this) == (f"{name}:8083", True)
         assert sum(answer.worker.leader for answer in answers) == 1
         only = reads.ask("which", limit_ms=10_000, only={"w2:8083"})
-        assert [worker_answer.worker.worker_id for worker_answer in only] == ["w2:8083"]
+        assert [answer.worker.worker_id for answer in only] == ["w2:8083"]
 
 
 def test_the_members_are_asked_of_the_leader_once_in_a_generation(workers: ManagedWorkers) -> None:
     reads = workers.reads[workers.named(leads=False)]
     for _ in range(5):
         reads.ask("which", limit_ms=10_000)
-    assert len([one for one in workers.peers.asked if one.endswith("/members")]) == 1
+    assert len([url for url in workers.peers.asked if url.endswith("/members")]) == 1
     workers.cluster.add_worker("w4")
     workers.cluster.until_stable()
     assert "w4:8083" in [worker.worker_id for worker in reads.workers()]

@@ -64,7 +64,7 @@ def test_any_worker_answers_and_lines_of_before_a_move_stand_before_those_after(
     workers.log("w2", ConnectorTaskId("ab", 0), 1, "another connector")
     for of in ("w1", "w2"):
         found = lines(workers, of, "a/tasks/0/logs")
-        assert [(one["message"], one["worker_id"]) for one in found] == [
+        assert [(line["message"], line["worker_id"]) for line in found] == [
             ("where it was", "w1:8083"),
             ("where it is", "w2:8083"),
         ]
@@ -85,7 +85,7 @@ def test_a_worker_that_is_gone_is_named(workers: LoggingWorkers) -> None:
     del workers.peers.apps["w2:8083"]
     answer = workers.ask("w1", "GET", "/admin/connectors/a/logs").json()
     assert [line["message"] for line in answer["lines"]] == ["here"]
-    assert [one["worker_id"] for one in answer["unanswered"]] == ["w2:8083"]
+    assert [worker["worker_id"] for worker in answer["unanswered"]] == ["w2:8083"]
 
 
 def test_a_connector_that_is_not_there_is_not_found_but_a_deleted_one_is_read_on(workers: LoggingWorkers) -> None:
@@ -105,11 +105,11 @@ def test_a_stream_has_each_line_once_and_goes_on_where_it_was(
     path = "/admin/connectors/a/tasks/0/logs/stream"
     workers.log("w1", A0, 1, "before")
     got = followed(workers.app("w1"), path, lambda: workers.log("w2", A0, 2, "one"))
-    assert [one["message"] for one in got] == ["one"]
+    assert [line["message"] for line in got] == ["one"]
     assert got[0]["sse"]["event"] == "line"
     workers.log("w1", A0, 3, "two")
     last = got[0]["sse"]["id"]
     got = followed(workers.app("w2"), path, lambda: workers.log("w2", A0, 4, "three"), last=last)
-    assert [one["message"] for one in got] == ["two", "three"]
+    assert [line["message"] for line in got] == ["two", "three"]
     got = followed(workers.app("w2"), path, lambda: None, query="tail=2&level=info")
-    assert [one["message"] for one in got] == ["two", "three"]
+    assert [line["message"] for line in got] == ["two", "three"]

@@ -41,10 +41,7 @@ class Looking:
 
     def points(self, name: str) -> list[tuple[int, object]]:
         found = self.keeper.read(name, 0, 10**18).points
-        return [
-            ((course_point.at_ms - START_MS) // MINUTE_MS, (course_point.offsets[0].offset or {})["at"])
-            for course_point in found
-        ]
+        return [((point.at_ms - START_MS) // MINUTE_MS, (point.offsets[0].offset or {})["at"]) for point in found]
 
 
 def test_only_what_moved_is_written() -> None:

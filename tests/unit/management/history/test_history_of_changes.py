@@ -22,15 +22,15 @@ def test_who_changed_what_is_the_same_whichever_worker_is_asked(group: HistoryWo
     group.ok("DELETE", "/connectors/a")
     found = group.changes("a")
     group.cluster.until(lambda: group.changes("a", worker=follower) == found)
-    assert [(one["kind"], one["action"]) for one in reversed(found)] == [
+    assert [(change["kind"], change["action"]) for change in reversed(found)] == [
         ("config", "create"),
         ("state", "pause"),
         ("config", "update"),
         ("state", "stop"),
         ("config", "delete"),
     ]
-    assert {one["who"] for one in found} == {"127.0.0.1"}  # forwarded or not: the client, not the worker
-    numbers = [one["number"] for one in found]
+    assert {change["who"] for change in found} == {"127.0.0.1"}  # forwarded or not: the client, not the worker
+    numbers = [change["number"] for change in found]
     assert numbers == sorted(set(numbers), reverse=True)
     create, pause, update = list(reversed(found))[:3]
     assert (create["before"], create["after"]["records"]) == (None, "5")
