@@ -17,7 +17,7 @@ def test_topics_tell_the_way_their_records_came() -> None:
     assert topics.heartbeat_topics() == HEARTBEATS
     assert topics.checkpoint_topics() == CHECKPOINTS
     assert topics.upstream_clusters() == {"A", "B", "C"}
-    assert [topics.replication_hops(one) for one in ("A", "B", "C", "D")] == [2, 1, 1, None]
+    assert [topics.replication_hops(alias) for alias in ("A", "B", "C", "D")] == [2, 1, 1, None]
     assert topics.remote_topics("B") == {"B.heartbeats", "B.A.heartbeats", "B.orders", "B.A.orders"}
     assert topics.remote_topics() == topics.remote_topics("B") | {"C.heartbeats"}
 

@@ -54,8 +54,6 @@ def test_a_sync_that_is_not_taken_in_time_is_replaced() -> None:
 def test_a_run_is_as_good_as_its_records_one_by_one(max_lag: int, runs: list[tuple[int, int, int]]) -> None:
     whole = [OffsetRun(*run) for run in runs]
     single = [
-        OffsetRun(offset_run.upstream_offset + n, offset_run.downstream_offset + n, 1)
-        for offset_run in whole
-        for n in range(offset_run.count)
+        OffsetRun(run.upstream_offset + n, run.downstream_offset + n, 1) for run in whole for n in range(run.count)
     ]
     assert fed(whole, max_lag) == fed(single, max_lag)

@@ -57,7 +57,7 @@ def test_a_group_is_told_what_failing_over_would_mean() -> None:
         "has no offset at the target for 1 partitions: auto.offset.reset decides there": group((None, None)),
         "is used at the target already": group((3, FailOver(2, 1, 9)), active=True),
     }
-    assert {group_report.verdict: group_report.is_safe for group_report in told.values()} == dict(
+    assert {report.verdict: report.is_safe for report in told.values()} == dict(
         zip(told, [True, True, False, False, True], strict=True)
     )
 
