@@ -78,9 +78,9 @@ def test_a_target_that_takes_nothing_is_not_the_records_fault() -> None:
 
 
 def test_refusals_are_counted_on_from_one_small_batch_to_the_next() -> None:
-    put_isolation = PutIsolation(records(1), FIRST, 2)
-    two = PutIsolation(records(1), FIRST, 2, put_isolation.in_a_row)
-    assert (put_isolation.in_a_row, two.in_a_row, two.refused[0].error) == (1, 2, FIRST)
+    isolation = PutIsolation(records(1), FIRST, 2)
+    two = PutIsolation(records(1), FIRST, 2, isolation.in_a_row)
+    assert (isolation.in_a_row, two.in_a_row, two.refused[0].error) == (1, 2, FIRST)
     with pytest.raises(ConnectError, match="3 records in a row"):
         PutIsolation(records(1), FIRST, 2, two.in_a_row)
 

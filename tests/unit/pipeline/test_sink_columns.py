@@ -217,14 +217,14 @@ def test_a_read_of_several_partitions_is_taken_apart_in_order() -> None:
     parts = by_partition(pa.RecordBatch.from_arrays(arrays, names=list(fields)))
     found = [pipeline("none").columns(part) for part in parts]
     assert [
-        (sink_converted.columns.topic, sink_converted.columns.partition, sink_converted.columns.values.to_pylist())
-        for sink_converted in found
+        (converted.columns.topic, converted.columns.partition, converted.columns.values.to_pylist())
+        for converted in found
     ] == [  # type: ignore[union-attr]
         ("t", 0, ["a", "c"]),
         ("t", 1, ["b"]),
         ("u", 0, ["d"]),
     ]
-    assert [sink_converted.next_offsets for sink_converted in found] == [  # type: ignore[union-attr]
+    assert [converted.next_offsets for converted in found] == [  # type: ignore[union-attr]
         {TopicPartition("t", 0): 7},
         {TopicPartition("t", 1): 8},
         {TopicPartition("u", 0): 2},

@@ -64,7 +64,7 @@ def exactly(value: Any) -> Any:
 
 def as_records(schema: Schema | None, column: pa.Array | None, count: int) -> list[Any]:
     """Return the elements of a column as records hold them."""
-    return [exactly(_connect(schema, one)) for one in ([None] * count if column is None else column.to_pylist())]
+    return [exactly(_connect(schema, value)) for value in ([None] * count if column is None else column.to_pylist())]
 
 
 def _connect(schema: Schema | None, value: Any) -> Any:

@@ -129,4 +129,4 @@ def test_texts_are_read_at_once_as_one_by_one() -> None:
         converter = StringConverter()
         converter.configure({"converter.encoding": encoding})
         schema, values = converter.values_to_connect_data("t", data) or (None, [])
-        assert [(schema, value) for value in values] == [tuple(converter.to_connect_data("t", one)) for one in data]
+        assert [(schema, value) for value in values] == [tuple(converter.to_connect_data("t", text)) for text in data]
