@@ -44,7 +44,7 @@ class FakeCatalog:
         return first.get(name) or (self.JAVA.get(name) if runtime != "python" else None)
 
     def unread(self, name: str, config: Sequence[str]) -> Sequence[str]:
-        return [one for one in config if one == "dialect.name"]
+        return [setting for setting in config if setting == "dialect.name"]
 
 
 def no_problem(client: str, name: str) -> str | None:
