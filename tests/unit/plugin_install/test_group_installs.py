@@ -86,10 +86,8 @@ def eventually(is_so: Callable[[], Any]) -> None:
 
 def states(worker: GroupInstalls) -> dict[str, dict[str, str]]:
     return {
-        f"{installed_info.name}-{installed_info.version}": {
-            name: state.state for name, state in installed_info.workers.items()
-        }
-        for installed_info in worker.installed()
+        f"{info.name}-{info.version}": {name: state.state for name, state in info.workers.items()}
+        for info in worker.installed()
     }
 
 

@@ -34,9 +34,7 @@ def test_one_that_fails_is_replaced_by_the_list_and_the_reason_is_said(error: Ex
 
 
 def test_all_words_must_be_in_it_in_any_case_and_order() -> None:
-    both = [found_plugin.coordinate for found_plugin in well_known("POSTGRESQL debezium")]
+    both = [plugin.coordinate for plugin in well_known("POSTGRESQL debezium")]
     assert both == ["io.debezium:debezium-connector-postgres"]
     assert well_known("postgresql iceberg") == []
-    assert {found_plugin.coordinate.count(":") for found_plugin in well_known("")} == {1}, (
-        "without versions: they would be old"
-    )
+    assert {plugin.coordinate.count(":") for plugin in well_known("")} == {1}, "without versions: they would be old"
