@@ -59,11 +59,7 @@ def searching(plugins: Plugins, runtime: SlowRuntime) -> threading.Thread:
 
 
 def java_names(plugins: Plugins) -> set[str]:
-    return {
-        java_plugin_desc.java_class
-        for java_plugin_desc in plugins.list()
-        if isinstance(java_plugin_desc, JavaPluginDesc)
-    }
+    return {plugin.java_class for plugin in plugins.list() if isinstance(plugin, JavaPluginDesc)}
 
 
 def test_a_list_waits_no_longer_than_its_limit_and_says_what_is_missing(

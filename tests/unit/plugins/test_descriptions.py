@@ -56,9 +56,7 @@ def test_a_plugin_of_a_folder_is_described_again_when_its_file_changes(tmp_path:
     module.write_text(f'{EXITS}class Orders:\n    """Reads orders."""\n')
     (folder / "bad.py").write_text("class Bad(:\n")
     found = {
-        plugin_desc.target: plugin_desc
-        for plugin_desc in plugins_in([str(tmp_path)]).everything()
-        if plugin_desc.location == str(folder)
+        plugin.target: plugin for plugin in plugins_in([str(tmp_path)]).everything() if plugin.location == str(folder)
     }
     assert [found[name].description for name in ("deep.orders:Orders", "bad:Bad", "gone:Gone")] == [
         "Reads orders.",

@@ -121,9 +121,7 @@ def test_two_of_one_name_and_version_are_named_in_the_log(tmp_path: Path, caplog
     plugins = registry(tmp_path, Runtime())
     found = plugins.find(ORDERS)
     assert found.location == str(tmp_path / "b")
-    assert [plugin_desc.location for plugin_desc in plugins.list() if plugin_desc.java_class == ORDERS] == [
-        found.location
-    ]
+    assert [plugin.location for plugin in plugins.list() if plugin.java_class == ORDERS] == [found.location]
     (twin,) = plugins.broken()
     assert (twin.location, twin.error) == (
         str(tmp_path / "a"),
@@ -195,7 +193,7 @@ def test_what_no_service_file_names_is_looked_for_when_a_name_is_unknown(tmp_pat
     assert runtime.asked == []
     assert plugins.find("com.example.Hidden").type == "sink"
     assert runtime.asked == ["scan orders.jar"]
-    assert [plugin_desc.java_class for plugin_desc in plugins.list() if plugin_desc.is_java] == [
+    assert [plugin.java_class for plugin in plugins.list() if plugin.is_java] == [
         "com.example.Hidden",
         ORDERS,
     ]

@@ -44,10 +44,10 @@ def test_every_spelling_finds_the_file_source(name: str) -> None:
 
 
 def test_every_bundled_plugin_is_what_its_description_says() -> None:
-    for plugin_desc in BUNDLED:
-        assert issubclass(plugin_desc.cls, TYPES[plugin_desc.type][0]), plugin_desc
-        first = next(other for other in BUNDLED if other.target == plugin_desc.target)  # a converter is of two kinds
-        assert bundled_plugins().find(plugin_desc.java_class) is first
+    for plugin in BUNDLED:
+        assert issubclass(plugin.cls, TYPES[plugin.type][0]), plugin
+        first = next(other for other in BUNDLED if other.target == plugin.target)  # a converter is of two kinds
+        assert bundled_plugins().find(plugin.java_class) is first
 
 
 def test_short_names_of_the_bundled_ones() -> None:
@@ -113,10 +113,10 @@ def test_an_alias_of_two_is_ambiguous_but_whole_names_are_not() -> None:
 
 def test_the_list_is_sinks_then_sources_by_name() -> None:
     plugins = bundled_plugins()
-    listed = [(plugin_desc.type, plugin_desc.java_class) for plugin_desc in plugins.list(connectors_only=True)]
+    listed = [(plugin.type, plugin.java_class) for plugin in plugins.list(connectors_only=True)]
     assert listed == sorted(listed)
     assert {kind for kind, _ in listed} == {"sink", "source"}
-    in_rest = [plugin_desc for plugin_desc in BUNDLED if plugin_desc.type in IN_REST and plugin_desc.listed]
+    in_rest = [plugin for plugin in BUNDLED if plugin.type in IN_REST and plugin.listed]
     assert len(plugins.list(connectors_only=False)) == len(in_rest)
     assert len(plugins.everything()) == len(BUNDLED)
     assert kind_of(int) is None
@@ -151,4 +151,4 @@ def test_a_refresh_waits_for_a_search_that_began_before_it() -> None:
     may_end.set()
     for thread in (first, refreshing):
         thread.join(5.0)
-    assert [plugin_desc.target for plugin_desc in plugins.everything()] == [f"{__name__}:OwnPredicate"]
+    assert [plugin.target for plugin in plugins.everything()] == [f"{__name__}:OwnPredicate"]
