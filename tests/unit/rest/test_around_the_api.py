@@ -173,7 +173,7 @@ def test_a_login_file_is_read_as_java_reads_it() -> None:
     Other { };
     """
     entries = parse_jaas(text)
-    assert [(login_module.name, login_module.flag) for login_module in entries["KafkaConnect"]] == [
+    assert [(login.name, login.flag) for login in entries["KafkaConnect"]] == [
         ("a.B", "required"),
         ("c.D", "optional"),
     ]

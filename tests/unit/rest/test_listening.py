@@ -108,7 +108,7 @@ def test_turns_come_in_order_and_a_few_in_each_round_of_the_loop() -> None:
         counting.cancel()
         in_order = [number for number, _ in order if number < 1_000]
         assert in_order == sorted(in_order)
-        return [sum(one == of for _, one in order) for of in range(rounds[0] + 1)]
+        return [sum(turn == of for _, turn in order) for of in range(rounds[0] + 1)]
 
     assert max(asyncio.run(run())) <= IN_A_ROUND
 
@@ -175,7 +175,7 @@ def test_an_answer_that_fails_fails_for_all_and_not_for_the_next() -> None:
             raise LookupError("gone")
 
         found = await asyncio.gather(*(shared.answer("a", fail) for _ in range(3)), return_exceptions=True)
-        assert [str(one) for one in found] == ["gone"] * 3
+        assert [str(error) for error in found] == ["gone"] * 3
         assert await shared.answer("a", lambda: b"there") == b"there"
 
     asyncio.run(run())

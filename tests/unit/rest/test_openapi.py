@@ -46,13 +46,13 @@ def document(rest: Asked) -> dict[str, Any]:
 
 def references(part: Any) -> Iterator[str]:
     if isinstance(part, list):
-        for one in part:
-            yield from references(one)
+        for member in part:
+            yield from references(member)
     elif isinstance(part, dict):
         if isinstance(part.get("$ref"), str):
             yield part["$ref"]
-        for one in part.values():
-            yield from references(one)
+        for member in part.values():
+            yield from references(member)
 
 
 def described(document: dict[str, Any]) -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:
