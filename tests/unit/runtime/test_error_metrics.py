@@ -101,7 +101,7 @@ class SpokenSourceTask(MemorySourceTask):
         ]
 
 
-PLUGINS = {one.__name__: one for one in (Picky, ReportingSink, GrowingSource, SpokenSource)}
+PLUGINS = {cls.__name__: cls for cls in (Picky, ReportingSink, GrowingSource, SpokenSource)}
 ERRORS = {
     "errors.tolerance": "all",
     "errors.log.enable": "true",

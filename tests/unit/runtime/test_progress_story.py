@@ -33,10 +33,8 @@ def cluster() -> Iterator[InProcessCluster]:
 
 
 def progress_of(cluster: InProcessCluster, task: str) -> TaskProgress | None:
-    everything = [
-        task_progress for worker in cluster.workers.values() for task_progress in worker.herder.views.progress().tasks
-    ]
-    return next((task_progress for task_progress in everything if str(task_progress.task) == task), None)
+    everything = [progress for worker in cluster.workers.values() for progress in worker.herder.views.progress().tasks]
+    return next((progress for progress in everything if str(progress.task) == task), None)
 
 
 def stalled(cluster: InProcessCluster, task: str) -> str:

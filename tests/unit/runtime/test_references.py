@@ -162,8 +162,8 @@ class Pairs:
         assert self.deps is not None
         resolve, views, clients = self.deps.resolve, self.worker.herder.views, self.worker.runner._clients
         launches = sorted(
-            {task_launch.task: task_launch for task_launch in self.launches.get(name, ())}.values(),
-            key=lambda task_launch: task_launch.task,
+            {launch.task: launch for launch in self.launches.get(name, ())}.values(),
+            key=lambda launch: launch.task,
         )
         offsets = self.worker.herder.submit(ReadOffsets(name)).result(10)
         topics = [where.topic for where in self.cluster.topics.partitions if name in where.topic]

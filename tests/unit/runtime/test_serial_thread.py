@@ -12,13 +12,13 @@ from spark_connect_rt.runtime.worker.serial_thread import SerialThread
 
 def test_calls_run_one_after_another_also_on_the_threads_that_follow() -> None:
     seen: list[int] = []
-    serial_thread = SerialThread("serial", MACHINE_THREADS, linger_s=0.01)
+    thread = SerialThread("serial", MACHINE_THREADS, linger_s=0.01)
     for number in range(40):
-        serial_thread.submit(partial(seen.append, number))
+        thread.submit(partial(seen.append, number))
         if number % 10 == 9:
             time.sleep(0.05)
-    serial_thread.close()
-    assert serial_thread.join(5)
+    thread.close()
+    assert thread.join(5)
     assert seen == list(range(40))
 
 
@@ -39,10 +39,10 @@ def test_a_thread_without_calls_ends() -> None:
 
 
 def test_a_closed_one_without_a_thread_runs_nothing_more() -> None:
-    serial_thread, ran = SerialThread("serial", MACHINE_THREADS, linger_s=0.01), list[int]()
-    serial_thread.submit(lambda: ran.append(1))
+    thread, ran = SerialThread("serial", MACHINE_THREADS, linger_s=0.01), list[int]()
+    thread.submit(lambda: ran.append(1))
     time.sleep(0.1)
-    serial_thread.close()
-    serial_thread.submit(lambda: ran.append(2))
+    thread.close()
+    thread.submit(lambda: ran.append(2))
     time.sleep(0.05)
     assert ran == [1]

@@ -15,7 +15,7 @@ from spark_connect_rt.testing.memory_connectors import delivered, faults
 from tests.unit.runtime.cluster_stories import create
 
 JAVA = "org.apache.kafka.connect.transforms"
-PLUGINS = {plugin_desc.java_class: plugin_desc.cls for plugin_desc in (*TRANSFORMATIONS, *PREDICATES)} | {
+PLUGINS = {plugin.java_class: plugin.cls for plugin in (*TRANSFORMATIONS, *PREDICATES)} | {
     "JsonConverter": JsonConverter
 }
 

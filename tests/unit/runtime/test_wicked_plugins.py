@@ -77,8 +77,8 @@ class WickedSourceTask(SourceTask):
 
     def poll(self) -> Sequence[SourceRecord]:
         self.sent += 1
-        source_record = SourceRecord({"p": "w"}, {"n": self.sent}, "wicked", value=f"w{self.sent}")
-        return at("poll", [source_record] if self.sent < 4 else [])  # type: ignore[no-any-return]
+        record = SourceRecord({"p": "w"}, {"n": self.sent}, "wicked", value=f"w{self.sent}")
+        return at("poll", [record] if self.sent < 4 else [])  # type: ignore[no-any-return]
 
     def idle_wait_ms(self) -> int:
         return at("idle_wait_ms", 10)  # type: ignore[no-any-return]
@@ -163,8 +163,8 @@ class WickedProvider(ConfigProvider):
 
 
 PLUGINS = {
-    one.__name__: one
-    for one in (WickedSource, WickedSink, WickedConverter, WickedTransformation, WickedPredicate, WickedProvider)
+    cls.__name__: cls
+    for cls in (WickedSource, WickedSink, WickedConverter, WickedTransformation, WickedPredicate, WickedProvider)
 }
 
 
