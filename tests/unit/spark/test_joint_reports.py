@@ -161,17 +161,17 @@ class Pair:
 @pytest.fixture
 def pair(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
     monkeypatch.setattr(joint_reports, "GATHER_S", 0.2)
-    one = Pair()
-    yield one
-    one.sent.go_on.set()
-    for lane in one.lanes:
+    made = Pair()
+    yield made
+    made.sent.go_on.set()
+    for lane in made.lanes:
         lane.end()
 
 
 def test_what_is_acknowledged_together_is_sent_together(pair: Pair) -> None:
     pair.acknowledge()
     wait_until(lambda: bool(pair.sent.pieces))
-    assert [[(one["op"], one["host"]) for one in piece] for piece in pair.sent.pieces] == [
+    assert [[(report["op"], report["host"]) for report in piece] for piece in pair.sent.pieces] == [
         [("durable", 1), ("durable", 2)]
     ]
     assert not pair.reports
@@ -196,7 +196,7 @@ def test_a_lane_that_is_at_work_looks_for_itself(pair: Pair) -> None:
     with first.lane._serving:
         pair.acknowledge()
         wait_until(lambda: bool(pair.sent.pieces))
-    assert [one["host"] for one in pair.sent.pieces[0]] == [2]
+    assert [report["host"] for report in pair.sent.pieces[0]] == [2]
     wait_until(lambda: first.ops() == ["durable"])
 
 
@@ -210,7 +210,7 @@ def test_an_offset_that_cannot_be_sent_fails_its_task_alone(pair: Pair) -> None:
     pair.acknowledge()
     wait_until(lambda: first.ops() == ["failed"])
     wait_until(lambda: len(pair.sent.pieces) == 2)
-    assert [(one["op"], one["host"]) for one in pair.sent.pieces[1]] == [("durable", 2)]
+    assert [(report["op"], report["host"]) for report in pair.sent.pieces[1]] == [("durable", 2)]
 
 
 @pytest.mark.parametrize("error", [RuntimeError("no more threads"), None])

@@ -106,9 +106,9 @@ class Laned:
 
 @pytest.fixture
 def laned() -> Iterator[Laned]:
-    one = Laned()
-    yield one
-    one.end()
+    made = Laned()
+    yield made
+    made.end()
 
 
 def test_no_batch_waits_behind_a_flush_of_another(monkeypatch: pytest.MonkeyPatch, laned: Laned) -> None:

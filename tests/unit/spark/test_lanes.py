@@ -75,7 +75,7 @@ class _Reports:
             self.all.append(message)
 
     def ops(self) -> list[str]:
-        return [one["op"] for one in self.all]
+        return [report["op"] for report in self.all]
 
 
 def test_rows_before_an_idle_hint_become_one_durable_batch() -> None:

@@ -36,10 +36,10 @@ def ask_through(
     """Let this process be an executor's, of a slice of a driver with these folders."""
     launcher = SparkSliceLauncher(None, "", SESSION_MS, shipped=shipped, java_jars=java_jars)  # type: ignore[arg-type]
     monkeypatch.setattr(launcher, "channel", lambda: channel)
-    spark_slice = SparkSlice(launcher, 1)
-    channel.expect(1, spark_slice)
-    ask_this_driver(SliceTicket(1, spark_slice.token, channel.address, SESSION_MS, "", channel.certificate))
-    return spark_slice
+    slice_ = SparkSlice(launcher, 1)
+    channel.expect(1, slice_)
+    ask_this_driver(SliceTicket(1, slice_.token, channel.address, SESSION_MS, "", channel.certificate))
+    return slice_
 
 
 def test_what_is_missing_is_fetched_once(
@@ -93,17 +93,17 @@ def test_without_a_driver_elsewhere_or_with_a_lost_one_nothing_happens(
     ask_this_driver(SliceTicket(1, "x", "unix:/nowhere", 1, ""))
     assert not fetch_late_plugins(tmp_path)
     monkeypatch.setattr(late_plugins, "_ANSWER_LIMIT_S", 0.5)
-    spark_slice = ask_through(channel, [], monkeypatch)
-    ask_this_driver(SliceTicket(1, spark_slice.token + "wrong", channel.address, SESSION_MS, "", channel.certificate))
+    slice_ = ask_through(channel, [], monkeypatch)
+    ask_this_driver(SliceTicket(1, slice_.token + "wrong", channel.address, SESSION_MS, "", channel.certificate))
     assert not fetch_late_plugins(tmp_path)
 
 
 def test_a_half_that_asks_beside_changes_nothing_of_the_slice(
     tmp_path: Path, channel: ControlChannel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spark_slice = ask_through(channel, [], monkeypatch)
+    slice_ = ask_through(channel, [], monkeypatch)
     aborted: list[str] = []
-    monkeypatch.setattr(spark_slice, "abort", lambda: aborted.append("abort"))
+    monkeypatch.setattr(slice_, "abort", lambda: aborted.append("abort"))
     assert not fetch_late_plugins(tmp_path)
     assert aborted == []
 

@@ -171,9 +171,9 @@ def lanes() -> Iterator[Any]:
         return made[-1]
 
     yield lane
-    for one in made:
-        if one.lane.is_alive():
-            one.end()
+    for started in made:
+        if started.lane.is_alive():
+            started.end()
 
 
 def test_what_waits_comes_as_one_lot_of_one_partition_in_order(lanes: Any) -> None:

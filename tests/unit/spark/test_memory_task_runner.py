@@ -356,8 +356,8 @@ def test_a_record_that_kafka_refuses_is_skipped_where_errors_are_tolerated(
     assert worker.end(launch).records == 5
     durable = worker.of(launch, BatchDurable)
     assert (
-        sum(batch_durable.records for batch_durable in durable),
-        sum(batch_durable.skipped for batch_durable in durable),
+        sum(report.records for report in durable),
+        sum(report.skipped for report in durable),
     ) == (5, 1)
     assert "stage KAFKA_PRODUCE" in caplog.text
     assert not worker.of(launch, TaskFailed)

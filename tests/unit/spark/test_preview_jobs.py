@@ -111,7 +111,7 @@ def test_records_come_one_by_one_and_the_end_says_why() -> None:
     found = run(world)
     assert [record[0]["record"] for record in found.records] == [0, 1]
     assert (found.ended, found.error) == (Ended.NOTHING_MORE, None)
-    assert [one["op"] for one in world.said] == ["preview"]
+    assert [request["op"] for request in world.said] == ["preview"]
     assert world.cancelled == []
 
 

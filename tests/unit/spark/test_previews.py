@@ -218,7 +218,9 @@ def test_a_connector_without_work_says_so() -> None:
 
 def topics(count: int = 5) -> MemoryTopics:
     there = MemoryTopics()
-    there.append([{"topic": "in", "key": b"k", "value": b'{"id":%d}' % one, "headers": None} for one in range(count)])
+    there.append(
+        [{"topic": "in", "key": b"k", "value": b'{"id":%d}' % number, "headers": None} for number in range(count)]
+    )
     return there
 
 

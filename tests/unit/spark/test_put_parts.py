@@ -96,8 +96,12 @@ def _run(script: Sequence[Step], records: int) -> tuple[list[str], int, int]:
     lane.join(30)
     assert not lane.is_alive()
     durable = [report for report in reports if report["op"] == "durable"]
-    offsets = [offset for one in durable for offset in decode_offsets(one["sink_offsets"]).values()]  # type: ignore[arg-type]
-    return [str(report["op"]) for report in reports], max(offsets, default=0), sum(int(one["n"]) for one in durable)  # type: ignore[call-overload]
+    offsets = [offset for report in durable for offset in decode_offsets(report["sink_offsets"]).values()]  # type: ignore[arg-type]
+    return (
+        [str(report["op"]) for report in reports],
+        max(offsets, default=0),
+        sum(int(report["n"]) for report in durable),
+    )  # type: ignore[call-overload]
 
 
 @given(

@@ -38,9 +38,9 @@ def slice_(launcher: Launcher) -> SparkSlice:
     return SparkSlice(cast(SparkSliceLauncher, launcher), 1)
 
 
-def half(spark_slice: SparkSlice, launcher: Launcher, role: str) -> Connection:
+def half(owner: SparkSlice, launcher: Launcher, role: str) -> Connection:
     connection = cast(Connection, SimpleNamespace(role=role))
-    if not spark_slice.on_hello(connection, {"op": "hello"}):  # the channel drops it then
+    if not owner.on_hello(connection, {"op": "hello"}):  # the channel drops it then
         launcher.refused.append(connection)
     return connection
 
