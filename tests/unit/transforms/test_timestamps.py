@@ -12,9 +12,9 @@ from spark_connect_rt.transforms.timestamp_converter import TimestampConverterVa
 
 
 def converted(value: object, today: dt.date = dt.date(2026, 6, 1), **config: str) -> object:
-    timestamp_converter_value = TimestampConverterValue(today=lambda: today)
-    timestamp_converter_value.configure({name.replace("_", "."): text for name, text in config.items()})
-    changed = timestamp_converter_value.apply(SourceRecord({}, {}, "t", value))
+    transformation = TimestampConverterValue(today=lambda: today)
+    transformation.configure({name.replace("_", "."): text for name, text in config.items()})
+    changed = transformation.apply(SourceRecord({}, {}, "t", value))
     assert changed is not None
     return changed.value
 
