@@ -98,7 +98,9 @@ def dump(found: Mapping[tuple[str, str], Outcome]) -> str:
 def load(text: str) -> dict[tuple[str, str], Outcome]:
     """Return the outcomes that ``dump`` wrote."""
     whole = json.loads(text)
-    return {(name, method): Outcome(**one) for name, methods in whole.items() for method, one in methods.items()}
+    return {
+        (name, method): Outcome(**outcome) for name, methods in whole.items() for method, outcome in methods.items()
+    }
 
 
 def summary(found: Mapping[tuple[str, str], Outcome], seconds: float) -> str:
