@@ -536,12 +536,9 @@ class TaskRunnerContract:
         launch = worker.start_sink("s", fail="hang")
         worker.runner.do(Assign(launch.task, {zero: 0}))
         worker.until(
-            lambda: any(
-                task_measured.call == "put" and task_measured.call_ms >= 1_000
-                for task_measured in worker.of(launch, TaskMeasured)
-            )
+            lambda: any(report.call == "put" and report.call_ms >= 1_000 for report in worker.of(launch, TaskMeasured))
         )
-        told = [task_measured for task_measured in worker.of(launch, TaskMeasured) if task_measured.half == "reader"]
+        told = [report for report in worker.of(launch, TaskMeasured) if report.half == "reader"]
         assert (told[-1].totals["read.records"], dict(told[-1].positions)) == (3, {zero: 3})
         assert not worker.end(launch, timeout_ms=100).drained
 

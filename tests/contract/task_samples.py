@@ -110,8 +110,11 @@ class ToldSource(CountingSource):
     """Notes where its records went."""
 
     def commit_offsets(self, delivered: Sequence[Delivered]) -> None:
-        for one in delivered:
-            note(self.folder, f"at {one.topic}-{one.partition}: {one.offset} and {one.records} in all")
+        for delivery in delivered:
+            note(
+                self.folder,
+                f"at {delivery.topic}-{delivery.partition}: {delivery.offset} and {delivery.records} in all",
+            )
 
 
 class CollectingSink(SinkTask):

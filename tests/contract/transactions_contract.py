@@ -136,9 +136,9 @@ class TransactionsContract:
         assert self.read(topic, "last") == ["before", "after", "last"]
 
     def test_ids_do_not_disturb_each_other(self, topic: str) -> None:
-        transactional_producer, other = self.claimed(f"{topic}-1"), self.claimed(f"{topic}-2")
-        self.written(transactional_producer, topic, "one")
+        producer, other = self.claimed(f"{topic}-1"), self.claimed(f"{topic}-2")
+        self.written(producer, topic, "one")
         self.written(other, topic, "other")
-        transactional_producer.close()
+        producer.close()
         other.close()
         assert self.read(topic, "other") == ["one", "other"]
