@@ -31,7 +31,9 @@ def java_plugin_path(folder: Path) -> Path:
 def task_jvms(worker: WorkerProcess) -> list[psutil.Process]:
     """Return the JVMs that host tasks of connectors with the settings ON_JAVA."""
     below = psutil.Process(worker.pid).children(recursive=True)
-    return [one for one in below if {HOST, f"-Xmx{ON_JAVA['connectrt.java.heap']}"} <= set(_command_of(one))]
+    return [
+        process for process in below if {HOST, f"-Xmx{ON_JAVA['connectrt.java.heap']}"} <= set(_command_of(process))
+    ]
 
 
 def _command_of(process: psutil.Process) -> list[str]:

@@ -61,11 +61,7 @@ class Pair:
         assert numbers == list(range(len(numbers)))
 
     def logs(self) -> str:
-        files = [
-            spark_worker_process.log_file
-            for spark_worker_process in (self.spark, self.plain)
-            if spark_worker_process.log_file.exists()
-        ]
+        files = [worker.log_file for worker in (self.spark, self.plain) if worker.log_file.exists()]
         return "\n".join(file.read_text(errors="replace")[-2500:] for file in files)
 
     def close(self) -> None:

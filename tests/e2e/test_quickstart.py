@@ -68,7 +68,7 @@ def kept_until_interrupted(folder: Path, port: int) -> str:
         assert kept.poll() is None
         listed = get_json(f"http://127.0.0.1:{port}/connectors?expand=status")
         assert isinstance(listed, dict)
-        states = [one["status"]["connector"]["state"] for one in listed.values()]
+        states = [connector["status"]["connector"]["state"] for connector in listed.values()]
         assert states == ["RUNNING", "RUNNING"]
         kept.send_signal(signal.SIGINT)
         assert kept.wait(60) == 0, log.read_text()

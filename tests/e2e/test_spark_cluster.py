@@ -93,7 +93,7 @@ class Clustered(LineFlow):
     def executor(self, number: int) -> psutil.Process:
         """Return the executor whose Python process reads a file."""
         above = {parent.pid for parent in self.reader(number).parents()}
-        return next(one for one in self.cluster.executors() if one.pid in above)
+        return next(executor for executor in self.cluster.executors() if executor.pid in above)
 
     def check(self) -> None:
         """What must hold after every story: no line lost, no offset back, no source read by two processes at once."""
@@ -228,7 +228,7 @@ def test_a_java_plugin_that_is_installed_meanwhile_runs_on_an_executor(flow: Clu
     So does the plug-in itself where its folder is not at the same place; here it is.
     """
     archive, lines = tmp_path / "connect-file-1.zip", tmp_path / "lines.txt"
-    jar = next(one for one in resolve_jars(COORDINATES) if one.name.startswith("connect-file-"))
+    jar = next(path for path in resolve_jars(COORDINATES) if path.name.startswith("connect-file-"))
     with zipfile.ZipFile(archive, "w") as made:
         made.write(jar, f"connect-file/{jar.name}")
     lines.write_text("one\ntwo\nthree\n")

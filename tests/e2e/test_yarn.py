@@ -55,7 +55,7 @@ class OnYarn(LineFlow):
         reader = self.holders.holder(0)
         assert reader is not None, self.stories()
         above = {parent.pid for parent in psutil.Process(reader).parents()}
-        return next(one for one in self._yarn.executors() if one.pid in above)
+        return next(executor for executor in self._yarn.executors() if executor.pid in above)
 
     def check(self) -> None:
         """No line is lost, no offset went back, no file was read by two processes at once."""
@@ -74,12 +74,12 @@ class OnYarn(LineFlow):
 
 @pytest.fixture(scope="module")
 def yarn(tmp_path_factory: pytest.TempPathFactory, java: Java) -> Iterator[YarnCluster]:
-    yarn_cluster = YarnCluster(tmp_path_factory.mktemp("yarn"), java)
+    cluster = YarnCluster(tmp_path_factory.mktemp("yarn"), java)
     try:
-        yarn_cluster.launch()
-        yield yarn_cluster
+        cluster.launch()
+        yield cluster
     finally:
-        yarn_cluster.kill()
+        cluster.kill()
 
 
 @pytest.fixture(scope="module")
