@@ -108,7 +108,7 @@ def test_a_refused_record_is_dead_lettered_and_the_others_are_taken(batch: int) 
             sink.send("t", {"n": number})
         assert sink.deliver()
         taken = [record for asked in service.asked if b'"n":7' not in asked.body for record in _records(asked)]
-        assert sorted(one["n"] for one in taken) == [0, 1, 2, 3, 4, 5, 6, 8, 9]
+        assert sorted(record["n"] for record in taken) == [0, 1, 2, 3, 4, 5, 6, 8, 9]
         (letter,) = sink.dead_letters()
         assert json.loads(letter["value"]) == {"n": 7}
         sink.stop()

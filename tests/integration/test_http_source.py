@@ -46,7 +46,7 @@ def ids(records: list[ProducedRecord]) -> list[int]:
 
 
 def since(asked: Asked) -> Response:
-    return JSONResponse({"items": [one for one in ITEMS if one["at"] > asked.query.get("since", "")][:3]})
+    return JSONResponse({"items": [item for item in ITEMS if item["at"] > asked.query.get("since", "")][:3]})
 
 
 SINCE = {

@@ -85,7 +85,7 @@ class Worker:
     def listed(self) -> list[str]:
         answer = self._client.get("/connector-plugins")
         assert answer.status_code == 200
-        return [one["class"] for one in answer.json()]
+        return [plugin["class"] for plugin in answer.json()]
 
 
 @contextmanager
@@ -210,7 +210,7 @@ def test_places_that_cannot_be_used_are_named_and_the_others_are_used(
         assert f"{why}" in caplog.text
     listed = worker.listed()
     assert listed.count(OBEDIENT_SOURCE) == 1
-    assert any("FileStreamSource" in one for one in listed)
+    assert any("FileStreamSource" in plugin for plugin in listed)
     assert not {SINK, OBEDIENT_SINK} & set(listed)
 
 

@@ -92,8 +92,8 @@ def started(plugins: Plugins) -> Iterator[Callable[..., Any]]:
         return connector
 
     yield start
-    for one in made:
-        one.stop()
+    for opened in made:
+        opened.stop()
 
 
 def until(fact: Callable[[], Any]) -> None:
@@ -271,7 +271,7 @@ def test_one_that_ends_the_jvm_in_which_plug_ins_are_looked_for_ends_no_connecto
     searches = driver_host(JvmSettings("64m"), LIMITS)
     answers = DriverAnswers(host, "hybrid_warn", searches)
     plugins = Plugins((), lambda: discover([str(tmp_path)], with_environment=False, java=answers))
-    assert [plugin_desc.version for plugin_desc in plugins.list()] == [None]
+    assert [plugin.version for plugin in plugins.list()] == [None]
     (place,) = plugins.broken()
     assert place.error.startswith("only its service files could be read")
     for words in (place.error, caplog.text):

@@ -92,11 +92,7 @@ def test_every_line_of_a_sink_whose_jvm_is_killed_is_there(
     killed = hosts()
     for jvm in killed:
         os.kill(jvm.pid, signal.SIGKILL)
-    worker.until(
-        lambda: any(
-            (partition, COUNT) in batch_durable.sink_offsets for batch_durable in worker.of(launch, BatchDurable)
-        )
-    )
+    worker.until(lambda: any((partition, COUNT) in report.sink_offsets for report in worker.of(launch, BatchDurable)))
     assert not worker.of(launch, TaskFailed)
     assert {host.pid for host in hosts()} - {jvm.pid for jvm in killed}
     assert worker.end(launch).drained

@@ -124,7 +124,7 @@ class Sources:
             "connector.class": SOURCE,
             "topic": name,
             "misbehave": deeds,
-            **{one.replace("_", "."): value for one, value in config.items()},
+            **{setting.replace("_", "."): value for setting, value in config.items()},
         }
         return self.start(self.launch(java_code(java_plugin_path() / "misbehaving"), SOURCE_TASK, connector, name))
 
@@ -234,13 +234,13 @@ def again_one_batch(values: Sequence[str], count: int, batch: int = 100) -> None
 
 
 def test_a_killed_jvm_is_the_loss_of_its_tasks_which_go_on_from_what_is_committed(sources: Sources) -> None:
-    task_launch = sources.misbehaving("", "one", records="3000", batch="10", pause_ms="1")
+    start = sources.misbehaving("", "one", records="3000", batch="10", pause_ms="1")
     two = sources.misbehaving("", "two", records="3000", batch="10", pause_ms="1")
     worker = sources.worker
     worker.until(lambda: len(sources.values("one")) > 300 and len(sources.values("two")) > 300)
     for pid in pids():
         os.kill(pid, signal.SIGKILL)
-    for launch in (task_launch, two):
+    for launch in (start, two):
         name = launch.task.connector
         worker.until(lambda name=name: "0:2999" in sources.values(name))  # type: ignore[misc]
         assert not worker.of(launch, TaskFailed)
@@ -360,7 +360,7 @@ def test_errant_records_are_tolerated_as_in_java_and_become_dead_letters(sources
     assert (headers["stage"], headers["class.name"]) == ("VALUE_CONVERTER", JSON)
     assert headers["exception.class.name"] == "org.apache.kafka.connect.errors.DataException"
     assert (headers["topic"], headers["value.encoding"], headers["source.offset"]) == ("t", "json", '{"n":1}')
-    assert sum(batch_durable.skipped for batch_durable in sources.worker.of(launch, BatchDurable)) == 2
+    assert sum(report.skipped for report in sources.worker.of(launch, BatchDurable)) == 2
     assert sources.worker.offsets["s", '{"name":"s"}'] == {"n": 1}  # as in Java: a dropped record's is not stored
     assert "b nowhere" in sources.notes()
 
@@ -381,7 +381,7 @@ def test_a_chain_with_a_part_in_python_crosses_once(sources: Sources) -> None:
         key_converter_schemas_enable="false",
         value_converter="spark_connect_rt.converters.json:JsonConverter",
     )
-    sources.has(*[SCHEMA % one for one in "ac"], topic="w")
+    sources.has(*[SCHEMA % letter for letter in "ac"], topic="w")
     assert sources.worker.end(launch).drained
     assert sources.topics.read(TopicPartition("w", 0), 0, 9)[1]["key"] == b'{"f":"c"}'
     assert sources.values("u") == [SCHEMA % "b"]
@@ -419,7 +419,7 @@ def test_a_connector_s_own_transactions_commit_and_abort(sources: Sources) -> No
         assert line in notes
     assert "open" not in " ".join(notes)
     stored = sources.topics.read(TopicPartition("offsets", 0), 0, 99)
-    assert [orjson.loads(one["value"]) for one in stored][-1] == {"n": 6}
+    assert [orjson.loads(record["value"]) for record in stored][-1] == {"n": 6}
     assert orjson.loads(stored[0]["key"]) == ["s", {"name": "s"}]
 
 
@@ -432,7 +432,7 @@ def test_transactions_of_polls_and_of_time(sources: Sources, boundary: str) -> N
     assert sources.notes()[0] == "start 0 false"
     assert sources.worker.end(launch).records == 3
     stored = sources.topics.read(TopicPartition("offsets", 0), 0, 99)
-    assert [orjson.loads(one["value"]) for one in stored][-1] == {"n": 2}
+    assert [orjson.loads(record["value"]) for record in stored][-1] == {"n": 2}
 
 
 def test_a_lost_jvm_leaves_no_part_of_a_transaction(sources: Sources) -> None:

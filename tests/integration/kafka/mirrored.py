@@ -78,12 +78,12 @@ class Cluster:
             consumer.assign([TopicPartition(topic, number, 0) for number in range(left)])
             received_s = time.monotonic()
             while left and time.monotonic() - received_s < SILENCE_S:
-                for one in consumed(consumer, 1_000, 0.2):
+                for message in consumed(consumer, 1_000, 0.2):
                     received_s = time.monotonic()
-                    if one.error() is None:
-                        found.append(one)
+                    if message.error() is None:
+                        found.append(message)
                     else:
-                        left -= one.error().code() == KafkaError._PARTITION_EOF
+                        left -= message.error().code() == KafkaError._PARTITION_EOF
             return None if left else found
         finally:
             consumer.close()
@@ -155,7 +155,7 @@ class Flow:
             "tasks.max": str(tasks),
             **{f"{side}.converter": BYTES for side in ("key", "value", "header")},
             **factors,
-            **{f"{one}.interval.seconds": "1" for one in (*rounds, "sync.group.offsets")},
+            **{f"{setting}.interval.seconds": "1" for setting in (*rounds, "sync.group.offsets")},
             **more,
         }
         answer = self.rest.settled("PUT", f"/connectors/{name}/config", config, LIMIT_S)

@@ -131,7 +131,7 @@ class MirroredClusters:
             begin = max(0, self.committed(alias, topic))
             consumer.assign([TopicPartition(topic, 0, begin)])
             while len(values) < count:
-                values += [(one.value() or b"").decode() for one in consumer.consume(count - len(values), 1.0)]
+                values += [(message.value() or b"").decode() for message in consumer.consume(count - len(values), 1.0)]
             consumer.commit(offsets=[TopicPartition(topic, 0, begin + count)], asynchronous=False)
         finally:
             consumer.close()

@@ -132,9 +132,9 @@ class TestColumnProducer(KafkaClients):
         librdkafka.flush(LIMIT_MS)
         librdkafka.close()
         placed = []
-        for one in (topic, other):
+        for name in (topic, other):
             consumer = self.new_consumer()
-            consumer.assign({TopicPartition(one, number): 0 for number in range(2)})
+            consumer.assign({TopicPartition(name, number): 0 for number in range(2)})
             placed.append({row["key"]: row["partition"] for row in self.read(consumer, 50)})
             consumer.close()
         assert placed[0] == placed[1]

@@ -128,11 +128,11 @@ class TestKafkaCompactedLog(CompactedLogContract):
 
         def spied(*arguments: Any) -> Any:
             consumer = made(*arguments)
-            magic_mock = MagicMock(wraps=consumer)
-            magic_mock.assign = lambda places: (
+            mock = MagicMock(wraps=consumer)
+            mock.assign = lambda places: (
                 assigned.append({place.partition for place in places}) or consumer.assign(places)
             )
-            return magic_mock
+            return mock
 
         monkeypatch.setattr(compacted_log, "make_consumer", spied)
         log, seen = self.started(topic, partitions=4)

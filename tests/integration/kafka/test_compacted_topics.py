@@ -163,7 +163,7 @@ def test_an_offset_topic_that_a_worker_creates_has_a_short_head(broker: Embedded
             until(lambda name=spec.name: admin.partition_count(name) is not None)  # type: ignore[misc]
             found[kind] = admin.topic_settings(spec.name) or {}
     admin.close()
-    assert {one["cleanup.policy"] for one in found.values()} == {"compact"}
+    assert {config["cleanup.policy"] for config in found.values()} == {"compact"}
     wanted = {**SHORT_HEAD, "min.cleanable.dirty.ratio": "0.3"}
     assert {name: found["offsets"][name] for name in wanted} == wanted
     assert found["configs"]["retention.ms"] == "1000"

@@ -155,7 +155,7 @@ def test_any_worker_tells_who_what_and_how_long_and_ends_what_a_killed_one_began
     assert states[:2] == ["connector one: start requested", "connector one: stop requested"], states
     until("both tell the same", lambda: group.tell_alike(leader, other))
     [gone] = told(other, lost)
-    assert {one["from"] for one in gone["details"]["moved"]} <= {group.id(dying), None, ""}
+    assert {move["from"] for move in gone["details"]["moved"]} <= {group.id(dying), None, ""}
 
 
 def moved_to(group: Group, worker: str) -> set[str]:

@@ -104,12 +104,10 @@ def test_columns_without_headers_carry_the_same_and_partitions_are_kept_where_wa
     for number in range(6):
         there.write(b"%d" % number, number % 2, key=ODD, at_ms=2_000 + number)
     plain = polled(source(topic_format="copy"), 6)
-    by_value = sorted(plain, key=lambda produced_record: produced_record.value or b"")
+    by_value = sorted(plain, key=lambda record: record.value or b"")
     assert by_value == [ProducedRecord("copy", b"%d" % n, ODD, None, 2_000 + n) for n in range(6)]
     kept = polled(source(topic_format="copy", partition_keep="true"), 6)
-    assert {produced_record.value: produced_record.partition for produced_record in kept} == {
-        b"%d" % n: n % 2 for n in range(6)
-    }
+    assert {record.value: record.partition for record in kept} == {b"%d" % n: n % 2 for n in range(6)}
 
 
 def test_offsets_are_of_the_last_record_and_a_restart_goes_on_behind_it(
@@ -121,7 +119,11 @@ def test_offsets_are_of_the_last_record_and_a_restart_goes_on_behind_it(
     harness = source(source_cluster_alias="east")
     polled(harness, 3)
     place = {"cluster": "east", "topic": there.topic}
-    offsets = {one["partition"]: offset for one, offset in harness.offsets.all() if one.items() >= place.items()}
+    offsets = {
+        partition["partition"]: offset
+        for partition, offset in harness.offsets.all()
+        if partition.items() >= place.items()
+    }
     topic_id = offsets[0].pop("topicId")
     assert offsets == {0: {"offset": 1}, 1: {"offset": 0, "topicId": topic_id}}
     there.write(b"d")

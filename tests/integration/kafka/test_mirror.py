@@ -84,7 +84,7 @@ def test_every_byte_arrives_in_its_partition_with_the_topics_settings(eastward: 
     def counted(name: str) -> float:
         lines = eastward.rest.request("GET", "/admin/metrics").body.decode().splitlines()
         of_topic = [line for line in lines if line.startswith(f"{METRIC}_{name}{{") and f'topic="{copy}"' in line]
-        return sum(float(one.rpartition(" ")[2]) for one in of_topic)
+        return sum(float(line.rpartition(" ")[2]) for line in of_topic)
 
     def counts() -> tuple[float, float]:
         return counted("record_count"), counted("replication_latency_ms_max")
@@ -114,11 +114,7 @@ def test_every_byte_arrives_in_its_partition_with_the_topics_settings(eastward: 
             for message in source.messages("mm2-offset-syncs.B.internal")
         ]
         wanted = TopicPartition(topic, 0)
-        return [
-            (offset_sync.upstream_offset, offset_sync.downstream_offset)
-            for offset_sync in decoded
-            if offset_sync.partition == wanted
-        ]
+        return [(sync.upstream_offset, sync.downstream_offset) for sync in decoded if sync.partition == wanted]
 
     # At the source "yes" has an aborted record and a marker before it.
     until(lambda: synced()[-1:] == [(5, 3)], "the last offsets are synced", lambda: (synced(), eastward.logs()))
@@ -185,8 +181,8 @@ def test_a_group_goes_on_at_the_other_cluster_without_a_gap(eastward: Flow) -> N
     target.write(copy, [b"older"] * 7)  # so that offsets differ
     source.write(topic, [b"%03d" % number for number in range(500)])
     active = f"a-{group}"  # first in every round
-    for one in (group, active):
-        source.commit(one, topic, {0: 400})
+    for name in (group, active):
+        source.commit(name, topic, {0: 400})
     member = target.consumer(active)
     member.subscribe([copy])
     until(lambda: member.poll(0.1) is not None and bool(member.assignment()), "a member reads at the target")
@@ -240,7 +236,7 @@ def test_offset_syncs_at_the_target_translate_as_well(eastward: Flow) -> None:
     synced = [
         OffsetSync.decode(message.key(), message.value()) for message in target.messages("mm2-offset-syncs.A.internal")
     ]
-    assert TopicPartition(topic, 0) in {offset_sync.partition for offset_sync in synced}
+    assert TopicPartition(topic, 0) in {sync.partition for sync in synced}
 
 
 def test_topics_deleted_and_created_again_are_copied_from_their_beginning(eastward: Flow) -> None:
@@ -296,7 +292,7 @@ def test_acls_are_copied_and_a_cluster_without_an_authorizer_does_not_mind(
     )
 
     def copied() -> list[str]:
-        return [one.operation.name for one in here.admin.describe_acls(wanted).result(10)]
+        return [acl.operation.name for acl in here.admin.describe_acls(wanted).result(10)]
 
     until(lambda: copied() == ["READ"], "who may read is copied", lambda: (copied(), westward.logs()))
 

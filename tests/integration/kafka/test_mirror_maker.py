@@ -58,8 +58,10 @@ def test_records_go_both_ways_and_on_without_a_loop(mirrored: MirroredClusters) 
     await_copies(mirrored, "C", f"B.{BACK}", 1)
     await_copies(mirrored, "C", f"B.A.{ORDERS}", COUNT)
     original, copy = (read_records(mirrored.addresses[a], t, COUNT) for a, t in (("A", ORDERS), ("B", f"A.{ORDERS}")))
-    assert [(one.key(), one.value(), one.headers(), one.timestamp(), one.partition()) for one in copy] == [
-        (one.key(), one.value(), one.headers(), one.timestamp(), one.partition()) for one in original
+    assert [
+        (record.key(), record.value(), record.headers(), record.timestamp(), record.partition()) for record in copy
+    ] == [
+        (record.key(), record.value(), record.headers(), record.timestamp(), record.partition()) for record in original
     ]
     assert not {f"B.A.{FEED}", f"B.A.{ORDERS}"} & mirrored.topics("A")
     assert f"A.B.{BACK}" not in mirrored.topics("B")

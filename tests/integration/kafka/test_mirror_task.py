@@ -46,8 +46,8 @@ class MirrorWorker(Worker):
 @pytest.fixture
 def topic(broker: EmbeddedKafka) -> str:
     name = fresh_name("mirrored")
-    for one in (name, f"A.{name}"):
-        KafkaAdmin({"bootstrap.servers": broker.bootstrap_servers}).create_topic(TopicSpec(one, 1, 1))
+    for topic_name in (name, f"A.{name}"):
+        KafkaAdmin({"bootstrap.servers": broker.bootstrap_servers}).create_topic(TopicSpec(topic_name, 1, 1))
     return name
 
 
@@ -165,4 +165,4 @@ def test_what_others_did_to_the_topics_is_said_and_nothing_that_is_there_is_pass
 
 
 def _copied(worker: Worker, started: TaskLaunch) -> int:
-    return sum(batch_durable.records for batch_durable in worker.of(started, BatchDurable))
+    return sum(report.records for report in worker.of(started, BatchDurable))

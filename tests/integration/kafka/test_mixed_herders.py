@@ -128,7 +128,7 @@ def the_group_is_shown(rest: ConnectRest, java_worker: JavaConnect, ours: OurWor
     assert java["version"] == java_worker.rest.request("GET", "/").json()["version"]
     assert len(java["tasks"]) == len(workers[mine]["tasks"]) == 2
     page = rest.request("GET", "/admin/overview").json()
-    assert [one["worker_id"] for one in page["unanswered"]] == [java["worker_id"]]
+    assert [worker["worker_id"] for worker in page["unanswered"]] == [java["worker_id"]]
     assert (page["total"], page["counts"]) == (4, {"RUNNING": 4, "abnormal": 0})
     known = [row["records_per_second"] is not None for row in page["connectors"]]
     assert known.count(True) == 2  # what runs on the Java worker is not known, and not 0

@@ -52,13 +52,17 @@ def installed(worker: ThreadsWorkerProcess) -> dict[str, dict[str, str]]:
     """Return folder -> worker -> state, as one worker knows it."""
     found = worker.rest.request("GET", "/admin/plugins").json()["installed"]
     return {
-        f"{one['name']}-{one['version']}": {name: state["state"] for name, state in one["workers"].items()}
-        for one in found
+        f"{plugin['name']}-{plugin['version']}": {name: state["state"] for name, state in plugin["workers"].items()}
+        for plugin in found
     }
 
 
 def listed(worker: ThreadsWorkerProcess, name: str) -> list[str]:
-    return [one["version"] for one in worker.rest.request("GET", "/connector-plugins").json() if one["class"] == name]
+    return [
+        plugin["version"]
+        for plugin in worker.rest.request("GET", "/connector-plugins").json()
+        if plugin["class"] == name
+    ]
 
 
 @pytest.mark.timeout(300)
@@ -82,12 +86,7 @@ def test_installed_into_a_group_while_a_connector_runs(
     assert (done.status, done.json()["name"], done.json()["version"]) == (201, "new-orders", "1.0")
     both = {f"127.0.0.1:{worker.rest_port}": "installed" for worker in workers}
     for worker in workers:
-        worker.rest.until(
-            lambda threads_worker_process=threads_worker_process: installed(threads_worker_process),
-            {"new-orders-1.0": both},
-            30.0,
-            "both have it",
-        )
+        worker.rest.until(lambda bound=worker: installed(bound), {"new-orders-1.0": both}, 30.0, "both have it")
         assert listed(worker, "com.example.Orders") == ["1.0"]
 
     # Used at once, by the tasks of whichever worker gets it; nothing was restarted.
@@ -103,7 +102,7 @@ def test_installed_into_a_group_while_a_connector_runs(
     config = {"connector.class": "com.example.Orders", "connector.plugin.version": "2.0", "topic": "orders-2"}
     b.rest.create("orders-2", config)
     b.rest.until(lambda: count_records(broker.bootstrap_servers, "orders-2"), 1, 60.0, "a record of version 2.0")
-    assert {one["name"] for one in a.rest.request("GET", "/connector-plugins/com.example.Orders/config").json()} >= {
+    assert {key["name"] for key in a.rest.request("GET", "/connector-plugins/com.example.Orders/config").json()} >= {
         "topic"
     }
 
@@ -116,10 +115,7 @@ def test_installed_into_a_group_while_a_connector_runs(
     assert a.rest.request("DELETE", "/admin/plugins/new-orders/1.0").status == 404
     for worker in workers:
         worker.rest.until(
-            lambda threads_worker_process=threads_worker_process: listed(threads_worker_process, "com.example.Orders"),
-            ["2.0"],
-            30.0,
-            "the removed one is gone",
+            lambda bound=worker: listed(bound, "com.example.Orders"), ["2.0"], 30.0, "the removed one is gone"
         )
     a.rest.await_states("lines", "RUNNING", ["RUNNING"])
 
@@ -134,20 +130,18 @@ def test_either_worker_shows_the_whole_group_and_a_change_reaches_who_follows(
     workers[0].rest.create("shown-in", {**reading, **secret})
     writing = {"connector.class": "FileStreamSink", "file": str(tmp_path / "out.txt"), "topics": "shown-lines"}
     workers[0].rest.create("shown-out", {**writing, "tasks.max": "2"})
-    for threads_worker_process in workers:
-        threads_worker_process.rest.await_states("shown-out", "RUNNING", ["RUNNING", "RUNNING"])
-        counted = lambda threads_worker_process=threads_worker_process: [
-            shown(threads_worker_process, name) for name in ("shown-in", "shown-out")
-        ]  # noqa: E731
-        threads_worker_process.rest.until(
+    for member in workers:
+        member.rest.await_states("shown-out", "RUNNING", ["RUNNING", "RUNNING"])
+        counted = lambda bound=member: [shown(bound, name) for name in ("shown-in", "shown-out")]  # noqa: E731
+        member.rest.until(
             counted, [("source", None, 500, True), ("sink", 0, 500, True)], 60.0, "lag and records of both"
         )
-        group = threads_worker_process.rest.request("GET", "/admin/group").json()
+        group = member.rest.request("GET", "/admin/group").json()
         assert [worker["reachable"] for worker in group["workers"]] == [True, True], group
         assert sum(worker["leader"] for worker in group["workers"]) == 1
         names = [task for worker in group["workers"] for task in worker["tasks"]]
         assert {"shown-in-0", "shown-out-0", "shown-out-1"} <= set(names)
-        detail = threads_worker_process.rest.request("GET", "/admin/connectors/shown-in").json()
+        detail = member.rest.request("GET", "/admin/connectors/shown-in").json()
         assert detail["config"]["some.password"] == "[hidden]"
         assert detail["config"]["some.token"] == "${file:/x:y}"
 
@@ -193,21 +187,11 @@ def test_a_jar_that_is_dropped_into_plugin_path_is_used_by_both_at_once(
     a.rest.until(lambda: count_records(broker.bootstrap_servers, "plugin-dropped"), 1, 120.0, "a line, read in Java")
     java = "org.apache.kafka.connect.file.FileStreamSourceConnector"
     for worker in workers:
-        worker.rest.until(
-            lambda threads_worker_process=threads_worker_process: KAFKA_VERSION in listed(threads_worker_process, java),
-            True,
-            60.0,
-            "it is listed",
-        )
+        worker.rest.until(lambda bound=worker: KAFKA_VERSION in listed(bound, java), True, 60.0, "it is listed")
     a.rest.delete("dropped")
     shutil.rmtree(place)
     for worker in workers:
-        worker.rest.until(
-            lambda threads_worker_process=threads_worker_process: KAFKA_VERSION in listed(threads_worker_process, java),
-            False,
-            60.0,
-            "it is gone",
-        )
+        worker.rest.until(lambda bound=worker: KAFKA_VERSION in listed(bound, java), False, 60.0, "it is gone")
 
 
 @pytest.mark.timeout(300)

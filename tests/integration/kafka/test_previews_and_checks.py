@@ -147,7 +147,7 @@ def test_the_command_line_leads_a_connector_by_a_context_with_a_login_and_certif
     assert f"user {NAME}" in connectrt("config", "get-contexts").out
     lead_through_its_life(connectrt, tmp_path, java=False)
     history = json.loads(connectrt("history", LED, "-o", "json").out)
-    assert {one["who"].partition("@")[0] for one in history} == {NAME}
+    assert {change["who"].partition("@")[0] for change in history} == {NAME}
 
 
 def test_a_preview_goes_on_from_where_the_connector_is(
@@ -159,7 +159,7 @@ def test_a_preview_goes_on_from_where_the_connector_is(
     rest.create("lines", config)
 
     def offset() -> Any:
-        return [one["offset"] for one in rest.request("GET", "/connectors/lines/offsets").json()["offsets"]]
+        return [entry["offset"] for entry in rest.request("GET", "/connectors/lines/offsets").json()["offsets"]]
 
     until(lambda: offset() == [{"position": 8}], 30, "the offset is stored", offset)
     with (tmp_path / "in").open("a") as file:
@@ -170,10 +170,12 @@ def test_a_preview_goes_on_from_where_the_connector_is(
     assert [record["stages"][0]["record"]["value"] for record in begun["records"]] == ["one"]
     found = asked(worker, "check", name="lines")
     assert found["ok"], found
-    (line,) = [one for one in found["lines"] if one["check"] == "offsets"]
+    (line,) = [check for check in found["lines"] if check["check"] == "offsets"]
     assert "goes on from its stored offsets" in line["what"]
     rest.delete("lines")
-    (line,) = [one for one in asked(worker, "check", config=config, name="lines")["lines"] if one["check"] == "offsets"]
+    (line,) = [
+        check for check in asked(worker, "check", config=config, name="lines")["lines"] if check["check"] == "offsets"
+    ]
     assert line["level"] == "warning"
     assert "this name has old offsets: it would resume at" in line["what"]
 

@@ -28,8 +28,8 @@ def run(folder: Path) -> None:
     with source:
         while True:
             over = not any(task.has_more() for task in source.tasks)
-            for produced_record in source.poll():
-                print(produced_record.topic, json.loads(produced_record.key or b"{}").get("id"), file=produced)
+            for record in source.poll():
+                print(record.topic, json.loads(record.key or b"{}").get("id"), file=produced)
             produced.flush()
             beside = folder / "offsets.new"
             beside.write_text(json.dumps(source.offsets.all()))

@@ -267,8 +267,8 @@ def test_health_is_answered_though_no_file_is_left_and_a_line_a_minute_says_so(t
             client.request("GET", "/health")
             assert client.getresponse().status == 200
             client.close()
-        for one in idle:
-            one.close()
+        for connection in idle:
+            connection.close()
         process.communicate(timeout=60)
     said = (tmp_path / "log").read_text()
     assert said.count("cannot accept connections: Too many open files") == 1

@@ -121,7 +121,7 @@ def as_mapping(value: Any) -> Any:
 @settings(deadline=None, max_examples=25)
 @given(
     st.lists(flat_values, max_size=4),
-    st.sampled_from([None, *(one.name for one in FLAT_SCHEMA.fields)]),
+    st.sampled_from([None, *(member.name for member in FLAT_SCHEMA.fields)]),
     st.booleans(),
     st.booleans(),
 )

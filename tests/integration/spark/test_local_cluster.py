@@ -31,7 +31,7 @@ def session() -> Iterator[SparkSession]:
 
 def executor_jvms() -> list[psutil.Process]:
     family = psutil.Process().children(recursive=True)
-    return [one for one in family if "CoarseGrainedExecutorBackend" in " ".join(_command(one))]
+    return [process for process in family if "CoarseGrainedExecutorBackend" in " ".join(_command(process))]
 
 
 def _command(process: psutil.Process) -> list[str]:
@@ -51,7 +51,9 @@ def test_tasks_run_on_executors_and_survive_the_loss_of_one(session: SparkSessio
     worker.wait_sent("a", 10)
     worker.until(lambda: worker.of(sink, BatchDurable))
     (pid,) = pids(worker, "a")
-    (jvm,) = [one for one in executor_jvms() if pid in {child.pid for child in one.children(recursive=True)}]
+    (jvm,) = [
+        executor for executor in executor_jvms() if pid in {child.pid for child in executor.children(recursive=True)}
+    ]
     os.kill(jvm.pid, signal.SIGKILL)
     worker.until(lambda: len(pids(worker, "a")) == 2)
     next_offset = worker.offsets["a", "a"]["next"]
