@@ -74,7 +74,7 @@ def test_boundaries_that_debezium_cannot_set_are_refused_as_java_refuses_them(
         answer = both.worker(side).rest.request(
             "PUT", "/connector-plugins/io.debezium.connector.postgresql.PostgresConnector/config/validate", config
         )
-        values = (one["value"] for one in answer.json()["configs"])
+        values = (entry["value"] for entry in answer.json()["configs"])
         said[side] = {value["name"]: value["errors"] for value in values if value["errors"]}
     assert said["ours"] == said["java"]
     assert list(said["java"]) == ["transaction.boundary"]

@@ -84,7 +84,7 @@ class OnExecutors:
     def executor(self, heap: str) -> psutil.Process:
         """Return the executor whose Python process has that JVM."""
         above = {parent.pid for parent in self.host(heap).parents()}
-        return next(one for one in self.cluster.executors() if one.pid in above)
+        return next(executor for executor in self.cluster.executors() if executor.pid in above)
 
     def await_flow(self) -> None:
         """Wait until lines that are written from now on have arrived from both files."""
