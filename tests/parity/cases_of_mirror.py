@@ -28,7 +28,7 @@ from spark_connect_rt.protocol.ids import TopicPartition
 
 Case = dict[str, Any]
 P = TopicPartition("t", 0)
-CONNECTORS = {one.__name__: one for one in (MirrorSourceConnector, MirrorCheckpointConnector, MirrorHeartbeatConnector)}
+CONNECTORS = {cls.__name__: cls for cls in (MirrorSourceConnector, MirrorCheckpointConnector, MirrorHeartbeatConnector)}
 TOPICS = [
     *("t", "A.t", "B.t", "B.A.t", "A.B.t", "C.B.t", "x.y.z", "", ".", "..", "a.", ".a", "a..b", "__x", "_x"),
     *("heartbeats", "A.heartbeats", "B.heartbeats", "C.A.heartbeats", "myheartbeats", "A-heartbeats"),
@@ -127,7 +127,7 @@ def _offsets() -> list[Any]:
     bad = [{key: value for key, value in place.items() if key != gone} for gone in place]
     bad += [{**place, "partition": number} for number in (-1, 2**31, "0")]
     bad += [{**place, key: 1} for key in ("cluster", "topic", "group", "sourceClusterAlias")]
-    pairs: list[Any] = [[one, {"offset": 0}] for one in (place, *bad)]
+    pairs: list[Any] = [[partition, {"offset": 0}] for partition in (place, *bad)]
     pairs += [[place, offset] for offset in ({"offset": 5}, {"offset": -1}, {"offset": "0"}, {"x": 0}, None)]
     return [*pairs, [{}, None]]
 
@@ -194,7 +194,7 @@ def records(case: Case) -> Any:
         Checkpoint(text, place, first, second, text),
         Heartbeat(text, place.topic, first),
     )
-    return [data.hex() for one in made for data in (one.key(), one.value())]
+    return [data.hex() for record in made for data in (record.key(), record.value())]
 
 
 def store(case: Case) -> Any:
@@ -241,15 +241,16 @@ def clients(case: Case) -> Any:
 def alter(case: Case) -> Any:
     """Return which changes of offsets are refused."""
 
-    def one(pair: Any) -> Any:
+    def answer(pair: Any) -> Any:
         try:
             return CONNECTORS[case["class"]]().alter_offsets({}, [tuple(pair)])
         except ConnectError:
             return "refused"
 
-    return list(map(one, case["offsets"]))
+    return list(map(answer, case["offsets"]))
 
 
 OURS: dict[str, Callable[[Case], Any]] = {
-    one.__name__: one for one in (settings, policy, filters, records, store, syncs, shares, clients, alter)
+    function.__name__: function
+    for function in (settings, policy, filters, records, store, syncs, shares, clients, alter)
 }

@@ -90,7 +90,7 @@ def _error_difference(error: Exception, java: Node) -> str | None:
     if not isinstance(error, wanted):
         return f"ours is a {type(error).__name__}, Java's a {kind}"
     said = said_of(error)
-    if any(kind in _SPEECHLESS or same_words(one, message or "") for one in said):
+    if any(kind in _SPEECHLESS or same_words(sentence, message or "") for sentence in said):
         return None
     return f"ours says {said!r}, Java ({kind}) {words(message)!r}"
 
@@ -294,7 +294,7 @@ def _validate(case: Node) -> list[dict[str, Any]]:
 
 
 def _same_validation(_: Node, ours: Any, java: Node) -> str | None:
-    mine, theirs = {one["name"]: one for one in ours}, {one["name"]: one for one in java}
+    mine, theirs = {value["name"]: value for value in ours}, {value["name"]: value for value in java}
     if mine.keys() != theirs.keys():
         return f"ours lists {sorted(mine)}, Java {sorted(theirs)}"
     facts = ("type", "importance", "required", "group", "order", "width", "display_name")

@@ -31,7 +31,7 @@ def connector_settings(java: JavaConnect, plugin: str) -> dict[str, dict[str, An
     """Return setting -> facts, as the validation of an otherwise empty configuration shows them."""
     answer = java.rest.request("PUT", f"/connector-plugins/{plugin}/config/validate", {"connector.class": plugin})
     found = [config["definition"] for config in answer.json()["configs"]]
-    return {one["name"]: {fact: one[fact] for fact in KEPT} for one in found}
+    return {definition["name"]: {fact: definition[fact] for fact in KEPT} for definition in found}
 
 
 def worker_settings() -> dict[str, dict[str, str]]:

@@ -32,7 +32,7 @@ def dump(bootstrap_servers: str, topic: str, isolation: str = "read_uncommitted"
         consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in partitions])
         return sorted(
             _read(consumer, len(partitions)),
-            key=lambda dumped_record: (dumped_record["partition"], dumped_record["offset"]),
+            key=lambda record: (record["partition"], record["offset"]),
         )
     finally:
         consumer.close()

@@ -32,10 +32,7 @@ def records(store: str) -> list[tuple[int, bytes, bytes | None]]:
     found: list[DumpedRecord] = []
     for name in ("topics", "topics-exactly-once"):
         found += recording(name)[store]
-    return [
-        (dumped_record["offset"], _bytes(dumped_record["key"]) or b"", _bytes(dumped_record["value"]))
-        for dumped_record in found
-    ]
+    return [(record["offset"], _bytes(record["key"]) or b"", _bytes(record["value"])) for record in found]
 
 
 def _bytes(text: str | None) -> bytes | None:

@@ -20,7 +20,7 @@ def test_ours_answer_as_javas_classes_do(what: str) -> None:
         ours, java = OURS[what](pair["case"]), pair["java"]
         if what == "settings":  # those of TLS and SASL in an order of their own
             ours, java = _in_order(ours), _in_order(java)
-            ours = [one for one in ours if not one[0].startswith(("connectrt.", "on."))]
+            ours = [setting for setting in ours if not setting[0].startswith(("connectrt.", "on."))]
         assert ours == java, pair["case"]
 
 

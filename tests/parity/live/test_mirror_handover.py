@@ -48,7 +48,7 @@ def test_a_connector_moves_to_java_and_back(tmp_path: Path, west: Cluster, broke
     stored = [message for message in east.messages(f"{group}-offsets") if message.key() is not None]
     place = '"cluster":"A","partition":{},"topic":"{}"'
     expected = {f'["{name}",{{{place.format(number, topic)}}}]'.encode() for number in (0, 1)}
-    assert {one.key() for one in stored} == expected  # Java's and ours: the very same bytes
+    assert {record.key() for record in stored} == expected  # Java's and ours: the very same bytes
     tasks = [message for message in east.messages(f"{group}-configs") if message.key() == f"task-{name}-0".encode()]
     assert {task.value() for task in tasks} == {tasks[0].value()}
     (assigned,) = {orjson.loads(task.value())["properties"]["task.assigned.partitions"] for task in tasks}
