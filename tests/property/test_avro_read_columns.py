@@ -71,7 +71,7 @@ def payload(plan: Reading, row: dict[str, Any]) -> bytes:
 
 def one_by_one(plan: Reading, data: list[bytes]) -> list[Any]:
     assert plan.convert is not None
-    return [plan.convert(read_datum(one, len(FRAME), plan)) for one in data]
+    return [plan.convert(read_datum(datum, len(FRAME), plan)) for datum in data]
 
 
 @settings(deadline=None, max_examples=25)
@@ -91,7 +91,7 @@ def test_column_and_structs_are_those_of_the_records(given: tuple[dict[str, Any]
         assert found is None
         return
     assert found is not None
-    assert [list(row.values()) for row in found.to_pylist()] == [list(one.values()) for one in expected]
+    assert [list(row.values()) for row in found.to_pylist()] == [list(struct.values()) for struct in expected]
 
 
 @settings(deadline=None, max_examples=50)

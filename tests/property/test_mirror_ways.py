@@ -62,7 +62,7 @@ def seen(rows: pa.RecordBatch) -> Seen:
     def column(name: str) -> list[Any]:
         return rows.column(name).to_pylist() if name in rows.schema.names else [None] * rows.num_rows
 
-    headers = [[(one["key"], one["value"]) for one in some or ()] for some in column("headers")]
+    headers = [[(header["key"], header["value"]) for header in some or ()] for some in column("headers")]
     return list(zip(column("offset"), column("timestamp"), column("key"), column("value"), headers, strict=True))
 
 

@@ -103,7 +103,7 @@ def rows_of(batch: SourceBatch) -> list[SourceRecord]:
         SourceRecord(
             {}, {}, batch.topic, value, batch.value_schema, key, batch.key_schema, batch.partition, time,
             (
-                *(Header(one["key"], one["value"], BYTES) for one in own[at] or ()),
+                *(Header(header["key"], header["value"], BYTES) for header in own[at] or ()),
                 *(Header(header.key, part[at], header.schema) for header, part in zip(batch.more_headers, more, strict=True)),
             ),
         )

@@ -141,7 +141,7 @@ def test_an_avro_union_read_with_a_later_schema_keeps_its_branch() -> None:
     names = [None, "string", "Enum", "Rec"]
     for at, field in ((1, "string"), (2, "Enum"), (3, "Rec")):
         value = convert(read_datum(written(earlier, names, at), 0, plan))
-        assert [one.name for one in schema.fields if value.get(one.name) is not None] == [field]
+        assert [member.name for member in schema.fields if value.get(member.name) is not None] == [field]
 
 
 VALUES = JsonSettings(union_name=ONE_OF, map_entries=True)
