@@ -43,11 +43,15 @@ class StandInCluster(httpx.BaseTransport):
             {"id": index, "state": words[task], "worker_id": f"w{index % 2 + 1}:8083"}
             for index, task in enumerate(tasks)
         ]
-        for one in states:
-            if one["state"] == "FAILED" and kind == "sink":
-                one["trace"] = 'Traceback (most recent call last):\n  File "x.py", line 1\nx.DataError: no such table\n'
-            elif one["state"] == "FAILED":
-                one["trace"] = "org.apache.kafka.connect.errors.ConnectException: no route to host\n\tat x.y(Z.java:1)"
+        for status in states:
+            if status["state"] == "FAILED" and kind == "sink":
+                status["trace"] = (
+                    'Traceback (most recent call last):\n  File "x.py", line 1\nx.DataError: no such table\n'
+                )
+            elif status["state"] == "FAILED":
+                status["trace"] = (
+                    "org.apache.kafka.connect.errors.ConnectException: no route to host\n\tat x.y(Z.java:1)"
+                )
         self.connectors[name] = {
             "config": {
                 "connector.class": CLASS,
@@ -71,7 +75,7 @@ class StandInCluster(httpx.BaseTransport):
         self.bodies.append(body)
         self.headers.append(request.headers)
         self.before_answer(line)
-        answer = self._answer(request.method, path, {key: one[-1] for key, one in parse_qs(query).items()}, body)
+        answer = self._answer(request.method, path, {key: values[-1] for key, values in parse_qs(query).items()}, body)
         if isinstance(answer, httpx.Response):
             return answer
         status, value = answer

@@ -173,12 +173,12 @@ def _sha256(content: Content) -> bytes:
 
 
 def differences(
-    one: Iterable[Content],
+    first: Iterable[Content],
     other: Iterable[Content],
     form: Callable[[Content], Content] = normalised,
     most: int = 3,
 ) -> list[str]:
     """Return what to show of two topics that differ: the first keys, with what each side holds."""
-    left, right = by_key(map(form, one)), by_key(map(form, other))
+    left, right = by_key(map(form, first)), by_key(map(form, other))
     wrong = [key for key in [*left, *(key for key in right if key not in left)] if left.get(key) != right.get(key)]
     return [f"{key!r}:\n  {left.get(key)}\n  {right.get(key)}" for key in wrong[:most]]

@@ -44,23 +44,23 @@ class GroundTruth:
         self.commits = 0
         self.starts = 0
 
-    def began(self, live_task: LiveTask) -> None:
+    def began(self, task: LiveTask) -> None:
         """S1: no task is active on two workers, nor twice on one."""
-        others = self.alive[live_task.task]
+        others = self.alive[task.task]
         if others:
             where = ", ".join(f"{other.worker} (generation {other.generation})" for other in others)
             raise InvariantViolation(
                 "S1",
-                f"{live_task.task} starts on {live_task.worker} (generation {live_task.generation}), lives on {where}",
+                f"{task.task} starts on {task.worker} (generation {task.generation}), lives on {where}",
             )
-        others.append(live_task)
-        self.history.append(("starts", live_task.worker, str(live_task.task)))
+        others.append(task)
+        self.history.append(("starts", task.worker, str(task.task)))
         self.starts += 1
 
-    def ended(self, live_task: LiveTask) -> None:
+    def ended(self, task: LiveTask) -> None:
         """An instance is gone."""
-        self.alive[live_task.task].remove(live_task)
-        self.history.append(("ends", live_task.worker, str(live_task.task)))
+        self.alive[task.task].remove(task)
+        self.history.append(("ends", task.worker, str(task.task)))
 
     def wrote(self, task: ConnectorTaskId, first: int, last: int) -> None:
         """Records ``first`` to ``last - 1`` of a task's source partition are in Kafka, acknowledged."""

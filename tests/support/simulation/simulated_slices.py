@@ -64,9 +64,9 @@ class SimulatedSliceLauncher:
 
     def launch(self, slice_id: int) -> SimulatedSlice:
         """See SliceLauncher."""
-        simulated_slice = SimulatedSlice(self, slice_id)
-        self.slices.append(simulated_slice)
-        return simulated_slice
+        slice_ = SimulatedSlice(self, slice_id)
+        self.slices.append(slice_)
+        return slice_
 
     def close(self) -> None:
         """See SliceLauncher."""
@@ -76,7 +76,7 @@ class SimulatedSliceLauncher:
     def lose_slices(self) -> int:
         """Let every executor of this worker die; return how many tasks lived there."""
         lost = [slice_ for slice_ in self.slices if slice_.up]
-        count = sum(len(simulated_slice.living()) for simulated_slice in lost)
+        count = sum(len(slice_.living()) for slice_ in lost)
         for simulated_slice in lost:
             simulated_slice.lose("executor lost")
         return count
