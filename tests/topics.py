@@ -50,7 +50,7 @@ def read_records(bootstrap_servers: str, topic: str, count: int, limit_s: float 
         partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
         consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
         while len(records) < count and time.monotonic() < deadline:
-            records += [one for one in consumed(consumer, 1000, 0.5) if one.error() is None]
+            records += [message for message in consumed(consumer, 1000, 0.5) if message.error() is None]
     finally:
         consumer.close()
     return records
