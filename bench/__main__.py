@@ -47,7 +47,7 @@ OF_GROUPS = ("failover", "format", "groups", "live_group", "lag", "lag_stages")
 ALONE = ("profile", "command")  # no Java worker to compare with
 # ``java``: connectors in Java, unmodified, in the Java host beside Java Connect.
 HOSTED = tuple(
-    f"hosted.{one}" for one in ("lines", "lines_json", "sink", "snapshot", "changes", "jdbc", "start", "idle", "many")
+    f"hosted.{kind}" for kind in ("lines", "lines_json", "sink", "snapshot", "changes", "jdbc", "start", "idle", "many")
 )
 
 KNOWN = (*NAMES, *OF_GROUPS, *ALONE, *HOSTED)
@@ -63,7 +63,7 @@ def main() -> int:
     parser.add_argument("--java-only", action="store_true", help="leave ours out (checks the oracle alone)")
     parser.add_argument("--results", type=Path, default=RESULTS)
     arguments = parser.parse_args()
-    names = [one for name in arguments.names for one in (HOSTED if name == "java" else (name,))]
+    names = [benchmark for name in arguments.names for benchmark in (HOSTED if name == "java" else (name,))]
     if arguments.short:
         with _lab(arguments.java_only, names, shared=True) as lab:
             for name in names:

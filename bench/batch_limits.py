@@ -49,7 +49,7 @@ def socket_cost(moved_bytes: int = MOVED_BYTES) -> dict[str, float]:
                 left -= there.recv_into(room[:left], 0, socket.MSG_WAITALL)
             used_s["receiving_s_per_gb"] = time.thread_time() - begun
         sender.join()
-    return {what: round(one / (moved_bytes / 1e9), 3) for what, one in used_s.items()}
+    return {what: round(seconds / (moved_bytes / 1e9), 3) for what, seconds in used_s.items()}
 
 
 def _send(port: int, left: int, used_s: dict[str, float]) -> None:

@@ -96,12 +96,12 @@ def _conclude(result: Result) -> None:
             result.notes.append(_bound(result, name, shape))
     starts = [result.median(f"{who} (start)", "cpu_s") for who in ("ours", "java")]
     result.notes.append(f"a start alone, CPU s (in each figure above): ours {starts[0]}, Java {starts[1]}")
-    lags = {one.who: one.figures for one in result.runs if one.who.endswith("(lag)")}
+    lags = {turn.who: turn.figures for turn in result.runs if turn.who.endswith("(lag)")}
     result.notes += [f"{who}: p50 {f.get('p50_ms')} ms, p99 {f.get('p99_ms')} ms" for who, f in lags.items()]
-    copies = Result("", "", "", True, "", runs=[one for one in result.runs if "exact" in one.figures])
+    copies = Result("", "", "", True, "", runs=[turn for turn in result.runs if "exact" in turn.figures])
     if not all_exact(copies):
         result.notes.append("NOT EXACT: what arrived was not what was given (see the runs)")
-    cpu = [one.figures["cpu_s_per_gb"] for one in result.runs if one.who == "ours (1 KB)"]
+    cpu = [turn.figures["cpu_s_per_gb"] for turn in result.runs if turn.who == "ours (1 KB)"]
     p99_ms = lags.get("ours (lag)", {}).get("p99_ms")
     result.notes.append(f"wanted: CPU s per GB <= {TARGET_CPU} (1 KB: {cpu}), lag p99 < {TARGET_P99_MS:.0f} ms")
     fast = (result.ratio or 0) >= TARGET and bool(cpu) and min(cpu) <= TARGET_CPU

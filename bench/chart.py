@@ -61,7 +61,7 @@ def bars(results: Path) -> list[Bar]:
 
 def _median(result: Mapping[str, Any], who: str) -> float:
     figures = [run["figures"] for run in result["runs"] if run["who"] == who]
-    return statistics.median(one[result["figure"]] for one in figures if one.get(result["figure"]) is not None)
+    return statistics.median(figure[result["figure"]] for figure in figures if figure.get(result["figure"]) is not None)
 
 
 def drawn(results: Path) -> str:

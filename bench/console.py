@@ -81,10 +81,11 @@ def _group(connectors: int) -> Iterator[tuple[Wanted, psutil.Process, str]]:
     """Start two workers; yield what they are, the process of the one that is asked, its URL."""
     ports = sorted(free_ports(2))
     members = [
-        Wanted(port, [one for one in ports if one != port], connectors, 5, 0.5, port == ports[0]) for port in ports
+        Wanted(port, [other for other in ports if other != port], connectors, 5, 0.5, port == ports[0])
+        for port in ports
     ]
     with contextlib.ExitStack() as ending:
-        started = [ending.enter_context(_worker(one)) for one in members]
+        started = [ending.enter_context(_worker(member)) for member in members]
         for process in started:
             _await_ready(process)
         # The one that does not lead: it has the longer way.
@@ -169,7 +170,7 @@ def _streams(url: str, path: str, settle_s: float) -> Iterator[list[int]]:
     """Keep ten streams open; yield, after a moment, how many bytes each has brought so far."""
     received, ended = [0] * OPEN, threading.Event()
 
-    def follow(one: int) -> None:
+    def follow(number: int) -> None:
         headers = {"Accept": "text/event-stream"}
         with (
             contextlib.suppress(httpx.HTTPError),
@@ -177,11 +178,11 @@ def _streams(url: str, path: str, settle_s: float) -> Iterator[list[int]]:
             client.stream("GET", url + path, headers=headers) as answer,
         ):
             for chunk in answer.iter_raw():
-                received[one] += len(chunk)
+                received[number] += len(chunk)
                 if ended.is_set():
                     return
 
-    threads = [threading.Thread(target=follow, args=(one,), daemon=True) for one in range(OPEN)]
+    threads = [threading.Thread(target=follow, args=(number,), daemon=True) for number in range(OPEN)]
     for thread in threads:
         thread.start()
     time.sleep(settle_s)

@@ -156,7 +156,7 @@ class ConsoleWorker:
         from spark_connect_rt.protocol.subprotocol import ConnectProtocol
         from spark_connect_rt.runtime.herder.group_state import GroupView
 
-        members = tuple(f"http://{one}/" for one in self._wanted.members)
+        members = tuple(f"http://{member}/" for member in self._wanted.members)
         view = GroupView(
             is_leader=self._wanted.leads,
             leader_url=members[0] if not self._wanted.leads else f"http://127.0.0.1:{self._wanted.port}/",
@@ -179,10 +179,10 @@ class ConsoleWorker:
                 launch = TaskLaunch(
                     ConnectorTaskId(name_of(number), task), 1, 1, TaskKind.SOURCE, "bench:Task", {}, {}, {}
                 )
-                one = found[launch.task] = WorkerTask(launch, None, services)
-                one.on_event(TaskRunning(launch.task, 1))
+                worker_task = found[launch.task] = WorkerTask(launch, None, services)
+                worker_task.on_event(TaskRunning(launch.task, 1))
                 if self._wanted.moves(number) and not self._wanted.has_failed(number, task):
-                    self._moving.append(one)
+                    self._moving.append(worker_task)
         self._herder._loop.worker._tasks = found
 
     def _move(self) -> None:

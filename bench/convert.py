@@ -109,13 +109,13 @@ def _run(who: str, rows: int, warm: int, timed: int) -> Run:
 def _compare(result: Result) -> None:
     """Hold what was written beside Java's, then leave the digests out of the table."""
     wanted = {name: result.runs[0].figures[name] for name in ("written", "transformed")}
-    for one in result.runs:
-        found = {name: one.figures.pop(name, wanted[name]) for name in wanted}
-        one.figures["exact"] = found == wanted
+    for turn in result.runs:
+        found = {name: turn.figures.pop(name, wanted[name]) for name in wanted}
+        turn.figures["exact"] = found == wanted
 
 
 def _all_exact(result: Result) -> bool:
-    return all(one.figures["exact"] for one in result.runs)
+    return all(turn.figures["exact"] for turn in result.runs)
 
 
 def _java_command() -> list[str]:
@@ -164,19 +164,21 @@ def ours(rows: int, warm: int, timed: int) -> dict[str, Any]:
         "chain": _rate(lambda: chain.apply_batch(batch), rows, warm, timed),
     }
     structs = [Struct(SCHEMA, row) for row in values(rows)]
-    records = [SourceRecord({"file": "f"}, {"position": at}, TOPIC, one, SCHEMA) for at, one in enumerate(structs)]
+    records = [
+        SourceRecord({"file": "f"}, {"position": at}, TOPIC, struct, SCHEMA) for at, struct in enumerate(structs)
+    ]
     few = max(1, timed // 8)  # one at a time is slow, and needs no warming
     write, load = one_by_one.from_connect_data, one_by_one.to_connect_data
     figures |= {
-        "rows_write": _rate(lambda: [write(TOPIC, SCHEMA, one) for one in structs], rows, 1, few),
-        "rows_read": _rate(lambda: [load(TOPIC, one) for one in written], rows, 1, few),
-        "rows_chain": _rate(lambda: [chain.apply(one) for one in records], rows, 1, few),
+        "rows_write": _rate(lambda: [write(TOPIC, SCHEMA, struct) for struct in structs], rows, 1, few),
+        "rows_read": _rate(lambda: [load(TOPIC, payload) for payload in written], rows, 1, few),
+        "rows_chain": _rate(lambda: [chain.apply(record) for record in records], rows, 1, few),
     }
     found = converter.values_to_connect_data(TOPIC, written)
     assert found is not None, "the records went one by one"
-    assert list(found[1]) == structs == [load(TOPIC, one).value for one in written]
+    assert list(found[1]) == structs == [load(TOPIC, payload).value for payload in written]
     assert first.value == structs[0]
-    assert written == [write(TOPIC, SCHEMA, one) for one in structs]
+    assert written == [write(TOPIC, SCHEMA, struct) for struct in structs]
     changed = chain.apply_batch(batch)
     assert changed is not None, "the batch went row by row"
     topic = changed.topic.encode()
@@ -184,7 +186,7 @@ def ours(rows: int, warm: int, timed: int) -> dict[str, Any]:
     return {
         **figures,
         "written": hashlib.sha256(b"".join(written)).hexdigest(),
-        "transformed": hashlib.sha256(b"".join(topic + one for one in transformed)).hexdigest(),
+        "transformed": hashlib.sha256(b"".join(topic + payload for payload in transformed)).hexdigest(),
     }
 
 
@@ -198,10 +200,10 @@ def _bytes_of(converter: JsonConverter, batch: SourceBatch) -> list[bytes]:
 def limit(rows: int, warm: int, timed: int) -> dict[str, Any]:
     """Return what orjson alone does with the payloads: neither schema, nor envelope, nor Struct."""
     trees = values(rows)
-    written = [orjson.dumps(one) for one in trees]
+    written = [orjson.dumps(tree) for tree in trees]
     return {
-        "write": _rate(lambda: [orjson.dumps(one) for one in trees], rows, warm, timed),
-        "read": _rate(lambda: [orjson.loads(one) for one in written], rows, warm, timed),
+        "write": _rate(lambda: [orjson.dumps(tree) for tree in trees], rows, warm, timed),
+        "read": _rate(lambda: [orjson.loads(payload) for payload in written], rows, warm, timed),
     }
 
 

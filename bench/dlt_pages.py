@@ -45,9 +45,9 @@ def rows(first: int, count: int) -> list[dict[str, Any]]:
 def pages(kind: str, count: int) -> Iterator[Any]:
     """Yield pages that are made before the clock starts: what a source costs is not asked here."""
     page = rows(0, PAGE)
-    one = pa.Table.from_pylist(page) if kind == "arrow" else page
+    piece = pa.Table.from_pylist(page) if kind == "arrow" else page
     for _ in range(count // PAGE):
-        yield one
+        yield piece
 
 
 def _resources() -> dict[str, Any]:

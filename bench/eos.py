@@ -50,7 +50,7 @@ def run(lab: Lab, short: bool) -> Result:
     for _, started in transactional:
         started.stop()
     result.conclude()
-    exact = all(one.figures["exact"] for one in result.runs)
+    exact = all(turn.figures["exact"] for turn in result.runs)
     result.met = exact and result.ratio is not None and result.ratio >= TARGET
     _note(result, exact, lab)
     return result
@@ -68,9 +68,9 @@ def _note(result: Result, exact: bool, lab: Lab) -> None:
         if soon and late:
             result.notes.append(f"and {late - soon:.2f} s until the first record")
     for words, figure in (("records a second", "records_per_s"), ("CPU seconds", "cpu_s")):
-        one, other = result.median("limit", figure), result.median(CONTROL, figure)
-        if one and other:
-            result.notes.append(f"A/A, ours at least once beside itself, {words}: ratio {other / one:.2f}")
+        median, other = result.median("limit", figure), result.median(CONTROL, figure)
+        if median and other:
+            result.notes.append(f"A/A, ours at least once beside itself, {words}: ratio {other / median:.2f}")
     if not exact:
         result.notes.append("NOT EXACT: readers of committed data did not get the file (see the runs)")
     result.notes += lab.complaints
@@ -109,7 +109,7 @@ def _committed(bootstrap_servers: str, topic: str, lines: int, limit_s: float = 
     deadline = time.monotonic() + limit_s
     quiet = False
     while not (count >= lines and quiet) and time.monotonic() < deadline:
-        values = [one.value() for one in consumer.consume(10_000, timeout=0.5) if one.error() is None]
+        values = [message.value() for message in consumer.consume(10_000, timeout=0.5) if message.error() is None]
         quiet = not values  # nothing came behind the last line
         count += len(values)
         digest.update(b"".join(value + b"\n" for value in values))

@@ -131,11 +131,11 @@ class _Group:
 
     def repeated(self) -> int:
         """Return how many records are in the topics more than once."""
-        return sum(duplicates(one.numbers) for one in self.topics.refresh().values())
+        return sum(duplicates(arrivals.numbers) for arrivals in self.topics.refresh().values())
 
     def topics_of(self, worker: WorkerProcess) -> list[str]:
         """Return the topics that a worker's tasks write, as another worker says."""
-        other = next(one for one in self.workers if one is not worker and not one.ended())
+        other = next(process for process in self.workers if process is not worker and not process.ended())
         return [name for name, owner in self.owners(other).items() if owner == f"127.0.0.1:{worker.rest_port}"]
 
 

@@ -26,7 +26,7 @@ def run(lab: Lab, short: bool) -> Result:
     """One start each that creates the connector, uncounted; a control of Java; then three each in turn."""
     times = 1 if short else 3
     result = Result("first", "s from process start to the first record", "first_s", False, f"<={TARGET}")
-    sides = {who: one for who in ("java", "ours") if (one := _Returning.created(lab, who))}
+    sides = {who: returning for who in ("java", "ours") if (returning := _Returning.created(lab, who))}
     for _ in range(0 if short else 2):
         result.runs.append(Run("java (control)", sides["java"].once()))
     for _ in range(times):

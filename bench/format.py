@@ -79,7 +79,7 @@ def run(lab: Lab, short: bool) -> Result:
     result.conclude()
     _note(result)
     result.notes += lab.complaints
-    exact, streams = all(one.figures["exact"] for one in result.runs), result.ratio_of("stream_per_s")
+    exact, streams = all(turn.figures["exact"] for turn in result.runs), result.ratio_of("stream_per_s")
     result.met = exact and all(ratio is not None and ratio >= TARGET for ratio in (result.ratio, streams))
     return result
 
@@ -174,7 +174,7 @@ def _run(who: str, python: Path, lab: Lab, topics: Sequence[Filled], jars: str) 
     words = [
         "java" if who == "java" else "ours",
         lab.bootstrap_servers,
-        *(one.name for one in topics),
+        *(topic.name for topic in topics),
         str(BATCH_ROWS),
         *([jars] if who == "java" else []),
     ]
@@ -187,7 +187,7 @@ def _run(who: str, python: Path, lab: Lab, topics: Sequence[Filled], jars: str) 
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     read = {name: long if name.startswith("long_") else large for name in found}
     exact = all(
-        (way["records"], way["checksum"]) == (read[one].records, read[one].checksum) for one, way in found.items()
+        (way["records"], way["checksum"]) == (read[name].records, read[name].checksum) for name, way in found.items()
     )
     rates = {f"{name}_per_s": round(read[name].records / way["seconds"]) for name, way in found.items()}
     costs = {f"{name}_per_cpu_s": round(read[name].records / way["cpu_s"]) for name, way in found.items()}

@@ -81,7 +81,7 @@ class Alone:
         self.send(ToJava.ROOM, AHEAD)
         while records > 0:
             head = self.wait(FromJava.BATCH).head
-            records -= sum(one["rows"] for one in head["sections"])
+            records -= sum(section["rows"] for section in head["sections"])
             self.send(ToJava.ROOM, int(head["poll_ends"]))
         self.send(ToJava.STOP, {"last": True})
         self.wait(FromJava.ENDED)

@@ -34,7 +34,9 @@ def run(lab: Lab, short: bool) -> Result:
     if not short:
         result.runs += [Run("java (control)", _measured(lab, sides[0][1], seconds, {})) for _ in range(2)]
     result.conclude()
-    p99s = {who: [one.figures.get("p99_ms", 1e9) for one in result.runs if one.who == who] for who in ("ours", "java")}
+    p99s = {
+        who: [side.figures.get("p99_ms", 1e9) for side in result.runs if side.who == who] for who in ("ours", "java")
+    }
     result.notes += [f"p99 of {who}: {found} ms" for who, found in p99s.items()]
     result.notes.append(f"wanted by batches: p99 < {BATCHES_P99_MS:.0f} ms; worthless where the limit is not near 0")
     result.met = result.ours is not None and result.ours <= P50_MS and max(p99s["ours"], default=1e9) <= P99_MS

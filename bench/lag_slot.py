@@ -69,8 +69,8 @@ def watch(records: bool, put: Put = setattr) -> None:
     async def take(self: Fetcher, answer: Any, asked: Any) -> None:
         before = len(self.answers)
         await taken(self, answer, asked)
-        for one in list(self.answers)[before:]:
-            _note(FETCHED, one.partition.partition, one.reading.fetch_at or 0)
+        for partition_answer in list(self.answers)[before:]:
+            _note(FETCHED, partition_answer.partition.partition, partition_answer.reading.fetch_at or 0)
 
     put(Fetcher, "_take", take)
 

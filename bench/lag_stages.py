@@ -36,15 +36,15 @@ def run(lab: Lab, short: bool) -> Result:
         seen, log = _traced(lab, way, 1.0 if short else TURN_S)
         result.runs.append(Run(way.lower(), _table(seen, log)))
     result.conclude()
-    result.met = all(len(one.figures) > 1 for one in result.runs)
+    result.met = all(len(turn.figures) > 1 for turn in result.runs)
     return result
 
 
 def _traced(lab: Lab, way: str, seconds: float) -> tuple[list[Seen], dict[str, dict[int, list[list[int]]]]]:
     alias, topic = lab.fresh("s"), lab.fresh("steady")
     copy, file = f"{alias}.{topic}", Path(lab.folder) / f"{alias}.json"
-    for one in (topic, copy):
-        lab.create_topic(one, PARTITIONS)
+    for name in (topic, copy):
+        lab.create_topic(name, PARTITIONS)
     command = [sys.executable, "-m", "bench.lag_slot", lab.bootstrap_servers, topic, alias, str(PARTITIONS), str(file)]
     slot = subprocess.Popen([*command, way], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     stop = threading.Event()
@@ -58,8 +58,8 @@ def _traced(lab: Lab, way: str, seconds: float) -> tuple[list[Seen], dict[str, d
         file.with_suffix(".end").touch()
         slot.wait(START_LIMIT_S)
     log = {stage: {int(n): passed for n, passed in of.items()} for stage, of in json.loads(file.read_text()).items()}
-    for one in (topic, copy):
-        lab.delete_topic(one)
+    for name in (topic, copy):
+        lab.delete_topic(name)
     return seen, log
 
 
@@ -87,9 +87,9 @@ def _seen(servers: str, copy: str, seconds: float) -> list[Seen]:
         messages, now_ns = consumer.consume(500, 0.001), time.monotonic_ns()
         if now >= begin:
             seen += [
-                (one.partition(), one.offset(), *_STAMP.unpack_from(one.value()), now_ns)
-                for one in messages
-                if one.error() is None
+                (message.partition(), message.offset(), *_STAMP.unpack_from(message.value()), now_ns)
+                for message in messages
+                if message.error() is None
             ]
     consumer.close()
     return seen
@@ -99,7 +99,7 @@ def _table(seen: list[Seen], log: dict[str, dict[int, list[list[int]]]]) -> dict
     spans: dict[str, list[int]] = {}
     for partition, offset, produced, end in seen:
         before = acknowledged = produced
-        for stage in [one for one in STAGES if one in log]:
+        for stage in [known for known in STAGES if known in log]:
             if (at := _passed(log, stage, partition, offset)) is None:
                 break
             spans.setdefault(stage, []).append(at - before)

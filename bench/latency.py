@@ -32,7 +32,7 @@ def run(lab: Lab, short: bool) -> Result:
     for _ in range(blocks):
         for who, probe in probes:
             found = [probe.once(pause_s * chance.uniform(0.5, 1.5)) for _ in range(lines)]
-            result.runs.append(Run(who, {**_percentiles(found), "all_ms": [round(one, 1) for one in found]}))
+            result.runs.append(Run(who, {**_percentiles(found), "all_ms": [round(took_ms, 1) for took_ms in found]}))
     for _, probe in probes:
         probe.close()
     result.conclude()

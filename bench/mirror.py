@@ -138,7 +138,10 @@ class _Ends:
     def end(self) -> int:
         """Return the sum of the partitions' ends: nothing was ever deleted; 0 while the new topic has no leaders."""
         try:
-            ends = [self._consumer.get_watermark_offsets(one, timeout=20, cached=False) for one in self._partitions]
+            ends = [
+                self._consumer.get_watermark_offsets(partition, timeout=20, cached=False)
+                for partition in self._partitions
+            ]
         except KafkaException:
             return 0
         return sum(high for _, high in ends)
@@ -164,7 +167,7 @@ def _digests(lab: Lab, topic: str, records: int) -> tuple[str, ...]:
                 digests[message.partition()].update(b"%b\n%b\n" % (message.key(), message.value()))
                 seen += 1
     consumer.close()
-    return tuple(one.hexdigest() for one in digests)
+    return tuple(digest.hexdigest() for digest in digests)
 
 
 def bare_copied(lab: Lab, given: Given) -> Run:
@@ -200,8 +203,8 @@ def lag(lab: Lab, worker: WorkerProcess, seconds: float, **settings: str) -> dic
     """Return p50 and p99 of (now - timestamp), ms, of records that arrive in the copy while a producer writes on."""
     alias, topic = lab.fresh("s"), lab.fresh("steady")
     name, copy = f"mirror-{alias}", f"{alias}.{topic}"
-    for one in (topic, copy):
-        lab.create_topic(one, PARTITIONS)
+    for created in (topic, copy):
+        lab.create_topic(created, PARTITIONS)
     worker.rest.create(name, _config(lab, alias, topic, settings))
     worker.rest.await_states(name, "RUNNING", ["RUNNING"])
     found = _lags(lab, topic, copy, seconds)
@@ -229,7 +232,7 @@ def _lags(lab: Lab, topic: str, copy: str, seconds: float) -> dict[str, float | 
     while time.monotonic() < end:
         messages = consumer.consume(500, LOOK_S)
         now_ms = time.time() * 1000
-        lags += [now_ms - one.timestamp()[1] for one in messages if one.error() is None]
+        lags += [now_ms - message.timestamp()[1] for message in messages if message.error() is None]
     stop.set()
     writer.join()
     consumer.close()

@@ -39,8 +39,8 @@ class CpuMeter:
     def used_s_by_kind(self) -> dict[str, float]:
         """Return the same by process: the first one is ``own``, the others ``jvm`` or ``python``."""
         found: dict[str, float] = {}
-        for one, last in self._last.items():
-            found[self._kinds[one]] = found.get(self._kinds[one], 0.0) + last - self._first[one]
+        for key, last in self._last.items():
+            found[self._kinds[key]] = found.get(self._kinds[key], 0.0) + last - self._first[key]
         return found
 
     def __enter__(self) -> Self:
@@ -60,12 +60,12 @@ class CpuMeter:
     def _look(self, born_before: bool = False) -> None:
         for number, process in enumerate(self._processes()):
             with contextlib.suppress(psutil.NoSuchProcess):
-                one = (process.pid, process.create_time())
-                if one not in self._kinds:
-                    self._kinds[one] = _kind(process) if number else "own"
+                key = (process.pid, process.create_time())
+                if key not in self._kinds:
+                    self._kinds[key] = _kind(process) if number else "own"
                 times = process.cpu_times()
-                self._last[one] = times.user + times.system
-                self._first.setdefault(one, self._last[one] if born_before else 0.0)
+                self._last[key] = times.user + times.system
+                self._first.setdefault(key, self._last[key] if born_before else 0.0)
 
 
 def memory_mib(processes: Sequence[psutil.Process]) -> dict[str, float]:

@@ -114,7 +114,9 @@ def _sink(batches: list[tuple[bytes, int]], file: Path) -> Costs:
     task.start({"file": str(file)})
     pipeline = SinkPipeline.from_config(CONFIG, CONFIG, bundled_plugins().class_of)
     for batch in costs.counted(batches):
-        fetched = costs.step("take batches apart, CRC", lambda one: list(fetched_rows(PLACE, 0, one, None)), batch)
+        fetched = costs.step(
+            "take batches apart, CRC", lambda content: list(fetched_rows(PLACE, 0, content, None)), batch
+        )
         for consumed, _ in fetched:
             data = costs.step("make an Arrow stream", encode_records, consumed)
             rows = costs.step("read the Arrow stream", decode_records, data)
@@ -130,7 +132,7 @@ def _mirror(batches: list[tuple[bytes, int]]) -> Costs:
     costs = Costs()
     for batch in costs.counted(batches):
         content = bytearray(batch)
-        (head,) = costs.step("find the batches", lambda one: list(whole_batches(one)), batch)
+        (head,) = costs.step("find the batches", lambda data: list(whole_batches(data)), batch)
         assert costs.step("check the CRC", crc32c, memoryview(content)[21:]) == head.crc
         costs.step("rewrite the heads", ready_to_send, content, head)
     return costs

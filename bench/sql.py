@@ -65,7 +65,7 @@ def run(lab: Lab, short: bool) -> Result:
         if ours and limit:
             result.notes.append(f"upsert, {keys}: {ours:,.0f} rows/s, {ours / limit:.2f} of a bare {bare}")
     result.notes += lab.complaints
-    result.met = worker is not None and all(one.figures.get("exact", True) for one in result.runs)
+    result.met = worker is not None and all(turn.figures.get("exact", True) for turn in result.runs)
     return result
 
 

@@ -25,7 +25,7 @@ def take_turns(
 
 def all_exact(result: Result) -> bool:
     """Tell whether every run moved what it was given."""
-    return all(one.figures["exact"] for one in result.runs)
+    return all(run.figures["exact"] for run in result.runs)
 
 
 def note_speed(result: Result, lab: Lab) -> None:

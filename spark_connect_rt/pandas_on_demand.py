@@ -35,7 +35,7 @@ def import_without_pandas(name: str) -> None:
 
     Raises ImportError.
     """
-    watch = next((one for one in sys.meta_path if isinstance(one, _Watch)), None)
+    watch = next((finder for finder in sys.meta_path if isinstance(finder, _Watch)), None)
     with watch.hiding() if watch is not None else nullcontext():
         importlib.import_module(name)
 
@@ -71,8 +71,10 @@ class _Watch:
         return spec
 
     def _found_by_others(self, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
-        others = (one for one in tuple(sys.meta_path) if not isinstance(one, _Watch) and hasattr(one, "find_spec"))
-        return next((spec for one in others if (spec := one.find_spec(_PANDAS, path, target)) is not None), None)
+        others = (
+            finder for finder in tuple(sys.meta_path) if not isinstance(finder, _Watch) and hasattr(finder, "find_spec")
+        )
+        return next((spec for other in others if (spec := other.find_spec(_PANDAS, path, target)) is not None), None)
 
 
 def _tell_after(spec: ModuleSpec) -> None:
@@ -84,7 +86,7 @@ def _tell_after(spec: ModuleSpec) -> None:
 
     def run_and_tell(module: ModuleType) -> None:
         run(module)
-        sys.meta_path = [one for one in sys.meta_path if not isinstance(one, _Watch)]
+        sys.meta_path = [finder for finder in sys.meta_path if not isinstance(finder, _Watch)]
         _ = _pandas_api.pd  # looks for pandas again
 
     loader.exec_module = run_and_tell  # type: ignore[method-assign]

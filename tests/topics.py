@@ -34,7 +34,7 @@ def partition_count(bootstrap_servers: str, topic: str) -> int:
 
 def read_values(bootstrap_servers: str, topic: str, count: int, limit_s: float = 30.0) -> list[bytes | None]:
     """Return the values of the first ``count`` records of a topic, partition by partition."""
-    return [one.value() for one in read_records(bootstrap_servers, topic, count, limit_s)]
+    return [record.value() for record in read_records(bootstrap_servers, topic, count, limit_s)]
 
 
 def read_records(bootstrap_servers: str, topic: str, count: int, limit_s: float = 30.0) -> list[Message]:
@@ -50,7 +50,7 @@ def read_records(bootstrap_servers: str, topic: str, count: int, limit_s: float 
         partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
         consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
         while len(records) < count and time.monotonic() < deadline:
-            records += [one for one in consumed(consumer, 1000, 0.5) if one.error() is None]
+            records += [message for message in consumed(consumer, 1000, 0.5) if message.error() is None]
     finally:
         consumer.close()
     return records
@@ -87,8 +87,10 @@ class CommittedReader:
     def _take(self) -> bool:
         """Read on; return whether the end was met, which is told only where nothing more comes."""
         messages = consumed(self._consumer, 1_000, 0.2)
-        self.records += [(one.key() or b"", one.value() or b"") for one in messages if one.error() is None]
-        return any(one.error() is not None for one in messages)
+        self.records += [
+            (message.key() or b"", message.value() or b"") for message in messages if message.error() is None
+        ]
+        return any(message.error() is not None for message in messages)
 
     def close(self) -> None:
         """Close the consumer."""

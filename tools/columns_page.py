@@ -92,7 +92,7 @@ def columns_page(made_by: str) -> str:
 
 
 def _classes(kind: str) -> list[tuple[str, type[Any]]]:
-    found = {one.java_class.rpartition(".")[2]: one.cls for one in BUNDLED if one.type == kind}
+    found = {plugin.java_class.rpartition(".")[2]: plugin.cls for plugin in BUNDLED if plugin.type == kind}
     return sorted(found.items())
 
 
@@ -126,7 +126,7 @@ def _converters() -> list[tuple[str, ...]]:
         }
         missing = [(name, way) for way, has in ways.items() if not has]
         without += missing
-        reasons = dict.fromkeys(_CONVERTERS.get(one, "") for one in missing)
+        reasons = dict.fromkeys(_CONVERTERS.get(converter, "") for converter in missing)
         rows.append((name, *(_COLUMNS if has else _ROWS for has in ways.values()), "; ".join(reasons)))
     _check("converter", without, _CONVERTERS)
     return rows
@@ -134,8 +134,8 @@ def _converters() -> list[tuple[str, ...]]:
 
 def _transformations() -> list[tuple[str, ...]]:
     has = {name.partition("$")[0]: has_column_form(cls) for name, cls in _classes("transformation")}
-    _check("transformation", [name for name, one in has.items() if not one], _TRANSFORMATIONS)
-    return [(name, _COLUMNS if one else _ROWS, _TRANSFORMATIONS.get(name, "")) for name, one in has.items()]
+    _check("transformation", [name for name, columnar in has.items() if not columnar], _TRANSFORMATIONS)
+    return [(name, _COLUMNS if columnar else _ROWS, _TRANSFORMATIONS.get(name, "")) for name, columnar in has.items()]
 
 
 def _check(kind: str, without: list[Any], reasons: dict[Any, Any]) -> None:

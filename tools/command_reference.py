@@ -21,10 +21,10 @@ def command_line() -> str:
         "`connectrt WORD --help` says the same. Words that speak to a cluster take `--context NAME` and `--url URL`,\n"
         "too ([how to](../howto/cli.md)); their exit codes are among [these](exit_codes.md).\n",
         "| word | what it does |\n|---|---|\n"
-        + "\n".join(f"| [{_title(path)}](#{_anchor(path)}) | {_cell(_first(one))} |" for path, one in commands)
+        + "\n".join(f"| [{_title(path)}](#{_anchor(path)}) | {_cell(_first(command))} |" for path, command in commands)
         + "\n",
     ]
-    return "\n".join([*parts, *(_section(path, one) for path, one in commands)])
+    return "\n".join([*parts, *(_section(path, command) for path, command in commands)])
 
 
 def _commands(group: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -36,36 +36,38 @@ def _commands(group: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ..
 
 
 def _section(path: tuple[str, ...], command: Any) -> str:
-    shown = [one for one in command.params if not getattr(one, "hidden", False)]
-    arguments = [one for one in shown if one.param_type_name == "argument"]
-    options = [one for one in shown if one.param_type_name == "option"]
-    own = [one for one in options if _on_cluster(options) is False or one.opts[0] not in _EVERYWHERE]
+    shown = [param for param in command.params if not getattr(param, "hidden", False)]
+    arguments = [param for param in shown if param.param_type_name == "argument"]
+    options = [param for param in shown if param.param_type_name == "option"]
+    own = [option for option in options if _on_cluster(options) is False or option.opts[0] not in _EVERYWHERE]
     usage = " ".join(["connectrt", *path, *(["[OPTIONS]"] if options else []), *map(_argument, arguments)])
-    rows = [f"| `{_argument(one)}` | {_cell(one.help or '')} | |" for one in arguments]
+    rows = [f"| `{_argument(argument)}` | {_cell(argument.help or '')} | |" for argument in arguments]
     rows += [
-        f"| {_names(one)} | {_cell(one.help or '')} | {_default(one)} |" for one in own if "--help" not in one.opts
+        f"| {_names(param)} | {_cell(param.help or '')} | {_default(param)} |"
+        for param in own
+        if "--help" not in param.opts
     ]
     table = ["", "| | | default |", "|---|---|---|", *rows] if rows else []
     return "\n".join([f"## {_title(path)}\n", f"`{usage}`\n", _paragraph(command.help or ""), *table]) + "\n"
 
 
 def _on_cluster(options: list[Any]) -> bool:
-    return any("--context" in one.opts for one in options)
+    return any("--context" in option.opts for option in options)
 
 
-def _argument(one: Any) -> str:
-    name = one.metavar or one.name.upper()
-    if one.required or name.startswith("["):
+def _argument(param: Any) -> str:
+    name = param.metavar or param.name.upper()
+    if param.required or name.startswith("["):
         return str(name)
-    return f"[{name}{'...' if one.nargs == -1 else ''}]"
+    return f"[{name}{'...' if param.nargs == -1 else ''}]"
 
 
-def _names(one: Any) -> str:
-    return ", ".join(f"`{name}`" for name in (*one.opts, *one.secondary_opts))
+def _names(param: Any) -> str:
+    return ", ".join(f"`{name}`" for name in (*param.opts, *param.secondary_opts))
 
 
-def _default(one: Any) -> str:
-    default = one.default
+def _default(param: Any) -> str:
+    default = param.default
     if default is None or default is False or default == "" or default == () or callable(default):
         return " "
     return f"`{default.value if isinstance(default, Enum) else default}`"

@@ -176,9 +176,9 @@ def transformations() -> str:
     plugins = bundled_plugins()
     for kind in ("transformation", "predicate", "converter"):
         parts.append(f"## {kind.capitalize()}s\n")
-        for one in plugins.list(connectors_only=False):
-            if one.type == kind and not one.java_class.endswith("$Key"):
-                parts.append(_plugin_section(one.java_class, one.cls))
+        for plugin in plugins.list(connectors_only=False):
+            if plugin.type == kind and not plugin.java_class.endswith("$Key"):
+                parts.append(_plugin_section(plugin.java_class, plugin.cls))
     return "\n".join(parts)
 
 
@@ -211,8 +211,8 @@ def exit_codes() -> str:
 def metrics() -> str:
     """Return the page of everything ``/admin/metrics`` may say."""
     rows = [
-        f"| `{prometheus_name(one.group, one.name)}` | {', '.join(one.tags) or ' '} | {_cell(one.doc)} |"
-        for one in METRICS.values()
+        f"| `{prometheus_name(metric.group, metric.name)}` | {', '.join(metric.tags) or ' '} | {_cell(metric.doc)} |"
+        for metric in METRICS.values()
     ]
     return (
         f"# Metrics\n\n{_MADE_BY}\n\n"

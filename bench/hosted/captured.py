@@ -89,8 +89,8 @@ class Capture:
 
     def _digest(self) -> str:
         reader, digest = TopicReader(self._lab.bootstrap_servers), hashlib.sha256()
-        for one in reader.read(self.topic):
-            digest.update((one.key or b"") + b"\n" + placeless(one.value or b"", self.database.name) + b"\n")
+        for content in reader.read(self.topic):
+            digest.update((content.key or b"") + b"\n" + placeless(content.value or b"", self.database.name) + b"\n")
         reader.close()
         return digest.hexdigest()
 

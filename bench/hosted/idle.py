@@ -46,7 +46,7 @@ def run(lab: Lab, short: bool) -> Result:
 
 def _hosts(processes: list[psutil.Process]) -> list[psutil.Process]:
     """Return the JVMs that host Java tasks: those of our own main class."""
-    return [one for one in processes if "org.sparkconnectrt.host.Host" in _command(one)]
+    return [process for process in processes if "org.sparkconnectrt.host.Host" in _command(process)]
 
 
 def _command(process: psutil.Process) -> list[str]:

@@ -56,7 +56,7 @@ def _captured(lab: Lab, who: str, worker: WorkerProcess, server: PostgresServer)
     capture.database.fill(1)
     found = capture.measure(who, 1, "create")
     found.figures.pop("sha256")
-    if born_s := [born for one in worker.processes() if (born := _born_s(one))]:
+    if born_s := [born for process in worker.processes() if (born := _born_s(process))]:
         found.figures["host_s"] = round(capture.first_at_s() - max(born_s), 2)
     capture.end()
     return found

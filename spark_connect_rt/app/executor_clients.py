@@ -76,7 +76,7 @@ class KafkaExecutorClients:
         from spark_connect_rt.plugins.bundled_plugins import BUNDLED
 
         target = f"{plugin.__module__}:{plugin.__qualname__}"
-        return next((one.java_class for one in BUNDLED if one.target == target), public_name(plugin))
+        return next((desc.java_class for desc in BUNDLED if desc.target == target), public_name(plugin))
 
     def plugin(self, name: str) -> type[Any]:
         """Return a plug-in's class."""
@@ -99,7 +99,7 @@ class KafkaExecutorClients:
             from spark_connect_rt.spark.executor.late_plugins import fetch_late_plugins
 
             fetched = fetch_late_plugins(self._copies)
-        make_importable(find_locations([one for one in self._folders if Path(one).exists()]))
+        make_importable(find_locations([folder for folder in self._folders if Path(folder).exists()]))
         return fetched
 
     def plugin_location(self, path: str) -> str:

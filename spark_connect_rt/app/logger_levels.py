@@ -76,4 +76,4 @@ def _is_at_or_below(name: str, namespace: str) -> bool:
 
 def _name_of(number: int) -> str:
     """Return the coarsest name that still lets through what ``number`` does."""
-    return next((name for name, least in sorted(NUMBERS.items(), key=lambda one: one[1]) if number <= least), "OFF")
+    return next((name for name, least in sorted(NUMBERS.items(), key=lambda item: item[1]) if number <= least), "OFF")

@@ -36,14 +36,18 @@ def refuse_unlisted(settings: PluginSettings, plugins: Plugins) -> None:
     if settings.plugin_discovery.lower() != HYBRID_FAIL:
         return
     plugins.everything(patient=True)
-    unlisted = [f"{one.location}: {one.error}" for one in plugins.broken() if HYBRID_FAIL in one.error]
+    unlisted = [
+        f"{broken_plugin.location}: {broken_plugin.error}"
+        for broken_plugin in plugins.broken()
+        if HYBRID_FAIL in broken_plugin.error
+    ]
     if unlisted:
         raise BadConfigError({"plugin.discovery": unlisted})
 
 
 def refuse_test_jars(rest: RestSettings) -> None:
     """Raise BadConfigError when test jars, which replace Connect's classes, are set for a worker others can reach."""
-    reachable = [one for one in rest.listeners if parse_listeners([one])[0].host not in LOOPBACK]
+    reachable = [listener for listener in rest.listeners if parse_listeners([listener])[0].host not in LOOPBACK]
     if jars_of_tests() and reachable:
         why = f"{TEST_JARS} is set, which only a worker under test may have: listen on localhost only, or unset it"
         raise BadConfigError({"listeners": [why]})
@@ -64,23 +68,26 @@ def plugin_report(plugins: Plugins) -> Report:
         }
         for plugin in plugins.everything()
     ]
-    broken = [{"name": one.name, "location": one.location, "error": one.error} for one in plugins.broken()]
+    broken = [
+        {"name": broken_plugin.name, "location": broken_plugin.location, "error": broken_plugin.error}
+        for broken_plugin in plugins.broken()
+    ]
     return {"plugins": found, "broken": broken}
 
 
 def import_all(plugins: Plugins) -> None:
     """Import every plug-in that is not bundled, so that ``plugin_report`` knows which of them cannot be."""
-    for one in plugins.everything():
-        if one.location != "bundled":
+    for plugin in plugins.everything():
+        if plugin.location != "bundled":
             try:
-                plugins.check(one)
+                plugins.check(plugin)
             except NotFoundError:
                 continue  # remembered by the registry
 
 
 def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield the report as text, one plug-in a line, the broken ones last."""
-    for one in report["plugins"]:
-        yield f"{one['type']:17} {one['class']}  {one['version'] or '-'}  {one['location']}"
-    for one in report["broken"]:
-        yield f"{'BROKEN':17} {one['name']}  {one['location']}: {one['error']}"
+    for plugin in report["plugins"]:
+        yield f"{plugin['type']:17} {plugin['class']}  {plugin['version'] or '-'}  {plugin['location']}"
+    for broken in report["broken"]:
+        yield f"{'BROKEN':17} {broken['name']}  {broken['location']}: {broken['error']}"

@@ -102,7 +102,7 @@ class RestApi:
         most = connections_max(wanted, descriptors, len(listeners) + len(of_admin))
         servers = servers_of(app, listeners, texts, LISTENERS, report, most, ports)
         if of_admin:
-            if rights is not None and all(is_loopback(one.host) for one in of_admin):
+            if rights is not None and all(is_loopback(listener.host) for listener in of_admin):
                 rights = replace(rights, is_private=True)
             aside: Asgi = create_admin_app(herder, broken, rights, peers=peers, management=management)
             if self._console:
@@ -206,12 +206,14 @@ def servers_of(
         ports: hold the sockets of those that were bound already.
     """
     tls: ssl.SSLContext | None = None
-    if any(one.scheme == "https" for one in listeners):
+    if any(listener.scheme == "https" for listener in listeners):
         tls = server_tls(raw, prefix)
     setting = prefix.removesuffix(".https.")
     return [
-        RestServer(app, one.host, one.port, tls if one.scheme == "https" else None, setting, report, most, ports)
-        for one in listeners
+        RestServer(
+            app, listener.host, listener.port, tls if listener.scheme == "https" else None, setting, report, most, ports
+        )
+        for listener in listeners
     ]
 
 
@@ -268,4 +270,4 @@ def _endpoint(handler: Asgi) -> Any:
 
 
 def _parts(text: str) -> list[str]:
-    return [one.strip() for one in text.split(",") if one.strip()]
+    return [part.strip() for part in text.split(",") if part.strip()]

@@ -62,7 +62,7 @@ def _load(context: ssl.SSLContext, values: Mapping[str, str]) -> dict[str, str]:
     try:
         _limit_versions(context, values.get("ssl.enabled.protocols", "TLSv1.2,TLSv1.3"))
         if suites := values.get("ssl.cipher.suites"):
-            context.set_ciphers(":".join(one.strip() for one in suites.split(",")))
+            context.set_ciphers(":".join(part.strip() for part in suites.split(",")))
         if authorities := settings.get("ssl.ca.pem"):
             context.load_verify_locations(cadata=authorities)
         if key := settings.get("ssl.key.pem"):
@@ -74,10 +74,10 @@ def _load(context: ssl.SSLContext, values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _limit_versions(context: ssl.SSLContext, text: str) -> None:
-    named = [one.strip() for one in text.split(",") if one.strip()]
-    unknown = [one for one in named if one not in _VERSIONS]
+    named = [part.strip() for part in text.split(",") if part.strip()]
+    unknown = [version for version in named if version not in _VERSIONS]
     if unknown:
-        raise BadConfigError({"ssl.enabled.protocols": [f"{one} is not available here" for one in unknown]})
-    versions = [_VERSIONS[one] for one in named]
+        raise BadConfigError({"ssl.enabled.protocols": [f"{version} is not available here" for version in unknown]})
+    versions = [_VERSIONS[version] for version in named]
     if versions:
         context.minimum_version, context.maximum_version = min(versions), max(versions)

@@ -224,7 +224,7 @@ def java_trouble(config: WorkerConfig) -> Callable[[], str]:
 
 def java_jars(folders: Sequence[str]) -> Sequence[Path]:
     """Return the jars that host Java plug-ins, for executors on other machines; none: the folders hold no such."""
-    if not any(one.java for one in find_locations([one for one in folders if Path(one).exists()])):
+    if not any(location.java for location in find_locations([folder for folder in folders if Path(folder).exists()])):
         return ()
     from spark_connect_rt.java_host.jar import program_jars
 

@@ -71,7 +71,9 @@ def install_directory(raw: Mapping[str, str]) -> Path:
     if directory:
         return Path(directory)
     folders = map(Path, PluginSettings.of(raw).folders)
-    writable = (one for one in folders if one.is_dir() and os.access(one, os.W_OK) and not in_checkout(one))
+    writable = (
+        folder for folder in folders if folder.is_dir() and os.access(folder, os.W_OK) and not in_checkout(folder)
+    )
     return next(writable, None) or cache_directory() / "plugins" / _cluster_folder(raw)
 
 
@@ -129,7 +131,7 @@ def import_plugins_when_named(raw: Mapping[str, str]) -> None:
     """Have modules of the plug-ins' folders be importable by name in this process; looked for when one is named."""
     make_importable(())
     look_when_missing(
-        lambda: make_importable(find_locations([one for one in plugin_folders(raw) if Path(one).is_dir()]))
+        lambda: make_importable(find_locations([folder for folder in plugin_folders(raw) if Path(folder).is_dir()]))
     )
 
 
@@ -147,7 +149,7 @@ def distributed_config(raw: Mapping[str, str]) -> WorkerConfig:
 def _registry(folders: Sequence[str], allowed: frozenset[str], trusted: frozenset[str], java: _JavaSettings) -> Plugins:
     def may_import(name: str, module: str) -> bool:
         parents = (module.rsplit(".", up)[0] for up in range(module.count(".") + 1))
-        return name in trusted or "*" in allowed or any(one in allowed for one in parents)
+        return name in trusted or "*" in allowed or any(parent in allowed for parent in parents)
 
     return _kept(Plugins(BUNDLED, lambda: _found(folders, _java(java), _CHANGES[0]), may_import))
 
@@ -187,4 +189,4 @@ def _kept(plugins: Plugins) -> Plugins:
 @cache
 def _found(folders: Sequence[str], java: Any, _: int) -> Discovered:
     """Search these folders, once for each change; one that the first installed plug-in will make is left out."""
-    return discover([one for one in folders if one not in _MADE_LATER or Path(one).is_dir()], java=java)
+    return discover([folder for folder in folders if folder not in _MADE_LATER or Path(folder).is_dir()], java=java)

@@ -60,7 +60,7 @@ def query_of(**parameters: Any) -> tuple[tuple[str, str], ...]:
         if isinstance(value, bool):
             text = "true" if value else "false"
         elif isinstance(value, (list, tuple, set, frozenset)):
-            text = ",".join(str(one) for one in value)
+            text = ",".join(str(item) for item in value)
         else:
             text = str(value)
         pairs.append((name.rstrip("_"), text))

@@ -87,10 +87,12 @@ class Connection:
 
 def connection_to(url: str) -> Connection:
     """Return a connection to addresses in one text, separated by commas; credentials in one of them count for all."""
-    urls = tuple(one if "://" in one else f"http://{one}" for part in url.split(",") if (one := part.strip()))
-    for one in urls:
+    urls = tuple(
+        address if "://" in address else f"http://{address}" for part in url.split(",") if (address := part.strip())
+    )
+    for address in urls:
         try:
-            parts = urlsplit(one)
+            parts = urlsplit(address)
         except ValueError:
             continue  # the connection's own check names it
         if parts.username is not None:

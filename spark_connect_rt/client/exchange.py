@@ -177,7 +177,9 @@ def _kind_of(status: int, message: str) -> type[RefusedError]:
 
 
 def _lists(problems: dict[str, Any]) -> dict[str, list[str]]:
-    return {key: [str(one) for one in why] if isinstance(why, list) else [str(why)] for key, why in problems.items()}
+    return {
+        key: [str(reason) for reason in why] if isinstance(why, list) else [str(why)] for key, why in problems.items()
+    }
 
 
 _NO_JSON = object()

@@ -32,11 +32,11 @@ def heap_complaint(text: str) -> str | None:
 
 def options_complaint(options: Sequence[str]) -> str | None:
     """Return what is wrong with the JVM's options, None when nothing is that can be seen without starting it."""
-    for one in options:
-        if not one.startswith("-"):
-            return f"{one!r} is no option of a JVM: each begins with -"
-        if one.partition("=")[0] in _OURS:
-            return f"{one} is the host's own: it cannot be set"
+    for option in options:
+        if not option.startswith("-"):
+            return f"{option!r} is no option of a JVM: each begins with -"
+        if option.partition("=")[0] in _OURS:
+            return f"{option} is the host's own: it cannot be set"
     return None
 
 

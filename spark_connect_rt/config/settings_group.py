@@ -36,7 +36,7 @@ class SettingsGroup:
     @classmethod
     def settings(cls) -> tuple[str, ...]:
         """Return the settings' names."""
-        return tuple(one.name.replace("_", ".") for one in fields(cls))  # type: ignore[arg-type]
+        return tuple(field.name.replace("_", ".") for field in fields(cls))  # type: ignore[arg-type]
 
     def overridden(self, texts: Mapping[str, str]) -> Self:
         """Return the group with what ``texts`` say instead, as a connector's do of its worker's settings.

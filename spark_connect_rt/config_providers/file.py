@@ -16,7 +16,7 @@ ALLOWED_PATHS = "allowed.paths"
 def allowed_folders(config: Mapping[str, str]) -> tuple[Path, ...] | None:
     """Return the folders that ``allowed.paths`` names; None: everything may be read."""
     given = parse_value(Type.LIST, config.get(ALLOWED_PATHS) or "")
-    return tuple(Path(one).resolve() for one in given) or None
+    return tuple(Path(folder).resolve() for folder in given) or None
 
 
 def is_allowed(path: Path, folders: tuple[Path, ...] | None) -> bool:

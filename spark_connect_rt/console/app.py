@@ -138,7 +138,11 @@ def _alive(frame: Frame, protection: Protection) -> Any:
         workers = frame.neighbours(request, await frame.group(request))
         from spark_connect_rt.rest.context import JsonResponse
 
-        listed = [{"worker_id": one.worker_id, "url": one.url} for one in workers if not one.this and one.reachable]
+        listed = [
+            {"worker_id": worker.worker_id, "url": worker.url}
+            for worker in workers
+            if not worker.this and worker.reachable
+        ]
         return JsonResponse({"workers": listed, "token": protection.token(request)})
 
     return alive

@@ -23,10 +23,10 @@ def files() -> dict[str, tuple[bytes, str]]:
     found: dict[str, tuple[bytes, str]] = {}
     folder = resources.files("spark_connect_rt.console") / "static"
     for prefix, place in (("", folder), ("vendor/", folder / "vendor")):
-        for one in place.iterdir():
-            if one.is_file():
-                content = one.read_bytes()
-                found[prefix + one.name] = (content, hashlib.sha256(content).hexdigest()[:12])
+        for path in place.iterdir():
+            if path.is_file():
+                content = path.read_bytes()
+                found[prefix + path.name] = (content, hashlib.sha256(content).hexdigest()[:12])
     return found
 
 

@@ -46,9 +46,9 @@ def secrets_of(validation: Mapping[str, Any], shown: Mapping[str, Any]) -> froze
         shown: a configuration as the worker shows it.
     """
     declared = {
-        str((one.get("definition") or {}).get("name"))
-        for one in validation.get("configs") or ()
-        if (one.get("definition") or {}).get("type") == "PASSWORD"
+        str((config.get("definition") or {}).get("name"))
+        for config in validation.get("configs") or ()
+        if (config.get("definition") or {}).get("type") == "PASSWORD"
     }
     return frozenset(declared | {name for name, value in shown.items() if value == HIDDEN})
 

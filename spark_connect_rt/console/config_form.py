@@ -229,7 +229,7 @@ def _field(name: str, declared: Mapping[str, Any], found: Mapping[str, Any], giv
         importance=str(declared.get("importance") or "LOW"),
         documentation=str(declared.get("documentation") or ""),
         recommended=recommended,
-        errors=tuple(str(one) for one in found.get("errors") or ()),
+        errors=tuple(str(error) for error in found.get("errors") or ()),
     )
 
 

@@ -97,7 +97,7 @@ class Frame:
         group = await self.group(request)
         workers = self.neighbours(request, group)
         text = self._text(request, template, {"group": group, "workers": workers, **values})
-        policy = content_policy(origin_of(one.url) for one in workers)
+        policy = content_policy(origin_of(worker.url) for worker in workers)
         return HTMLResponse(text, status, headers={"Content-Security-Policy": policy})
 
     def fragment(self, request: Request, template: str, status: int = 200, /, **values: Any) -> Response:
@@ -211,8 +211,8 @@ class Frame:
             self._loop.call_soon_threadsafe(self._end_streams)
 
     def _end_streams(self) -> None:
-        for one in list(self._closing):
-            one.set()
+        for event in list(self._closing):
+            event.set()
 
     def _text(self, request: Request, template: str, values: Mapping[str, Any]) -> str:
         return _in_utf_8(self.templates.get_template(template).render({**self._surroundings(request), **values}))
@@ -240,14 +240,16 @@ def neighbours(group: Mapping[str, Any], aside: str = "") -> list[Neighbour]:
     port, as a group's workers are set up alike, for what they advertise is the listener without the console.
     """
     found = []
-    for one in group.get("workers") or ():
-        url = str(one.get("url") or "").rstrip("/")
+    for worker in group.get("workers") or ():
+        url = str(worker.get("url") or "").rstrip("/")
         if aside and (origin := origin_of(url)):
             here, host = urlsplit(aside), re.sub(r":\d+$", "", urlsplit(origin).netloc)
             url = f"{here.scheme}://{host}{':' + str(here.port) if here.port else ''}"
-        if one.get("runtime") != "java" and origin_of(url):
+        if worker.get("runtime") != "java" and origin_of(url):
             found.append(
-                Neighbour(str(one.get("worker_id")), url, bool(one.get("this")), one.get("reachable") is not False)
+                Neighbour(
+                    str(worker.get("worker_id")), url, bool(worker.get("this")), worker.get("reachable") is not False
+                )
             )
     return found
 

@@ -35,7 +35,7 @@ def content_policy(others: Iterable[str] = ()) -> str:
         others: origins of the other workers, which a page asks for a sign of life when its own worker has none; what
             is no plain origin is left out, for they come from other members of the group.
     """
-    sources = " ".join(["'self'", *sorted({one for one in others if _SOURCE.fullmatch(one)})])
+    sources = " ".join(["'self'", *sorted({other for other in others if _SOURCE.fullmatch(other)})])
     return (
         "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; object-src 'none'; "
         f"connect-src {sources}; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"

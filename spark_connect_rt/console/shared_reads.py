@@ -25,7 +25,7 @@ def who_asks(request: Request) -> Hashable:
 
     Whatever an extension may decide by is in it; what only tells one browser from another is not.
     """
-    cookies = tuple(sorted(one for one in request.cookies.items() if one[0] not in _OWN_COOKIES))
+    cookies = tuple(sorted(cookie for cookie in request.cookies.items() if cookie[0] not in _OWN_COOKIES))
     headers = tuple(
         (name, value)
         for name, value in request.scope["headers"]
@@ -44,23 +44,23 @@ class SharedReads(Generic[T]):
 
     async def follow(self, key: Hashable, read: Callable[[], Awaitable[T]]) -> AsyncIterator[T]:
         """Yield values until the reader fails, which is raised here; ``read`` of the first follower serves the rest."""
-        one = self._followed.get(key)
-        if one is None:
-            one = self._followed[key] = _Followed(read, self._every_s)
-        one.followers += 1
+        reader = self._followed.get(key)
+        if reader is None:
+            reader = self._followed[key] = _Followed(read, self._every_s)
+        reader.followers += 1
         seen = 0
         try:
             while True:
-                await one.newer_than(seen)
-                if one.error is not None:
-                    raise one.error
-                seen = one.number
-                yield one.value
+                await reader.newer_than(seen)
+                if reader.error is not None:
+                    raise reader.error
+                seen = reader.number
+                yield reader.value
         finally:
-            one.followers -= 1
-            if one.followers == 0 or one.error is not None:
-                one.task.cancel()
-                if self._followed.get(key) is one:
+            reader.followers -= 1
+            if reader.followers == 0 or reader.error is not None:
+                reader.task.cancel()
+                if self._followed.get(key) is reader:
                     del self._followed[key]
 
 

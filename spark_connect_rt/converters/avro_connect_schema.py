@@ -113,13 +113,13 @@ class _Reading:
         return self._named[found], split_name(found)[0]
 
     def _union(self, members: list[AvroTree], around: str | None, optional: bool) -> Schema:
-        others = [one for one in members if one != "null"]
+        others = [member for member in members if member != "null"]
         if len(others) == 1 and len(members) == 2:
             return self.schema(others[0], around, optional=True)
         fields: list[Field] = []
-        for at, one in enumerate(others):
-            schema = self.schema(one, around, optional=True)
-            name = self.member_name(one, around)
+        for at, other in enumerate(others):
+            schema = self.schema(other, around, optional=True)
+            name = self.member_name(other, around)
             if any(name == field.name for field in fields):
                 raise DataError(
                     f"a union has two members that are called {name} in Connect: give them different names, or set "
@@ -183,13 +183,13 @@ class _Reading:
         fields: list[Field] = []
         if self._settings.meta_data and tree.get("doc") is not None:
             parameters[RECORD_DOC] = tree["doc"]
-        for at, one in enumerate(tree["fields"]):
-            if self._settings.meta_data and one.get("doc") is not None:
-                parameters[FIELD_DOC + one["name"]] = one["doc"]
-            default = one.get("default")
-            with in_place(f"field {one['name']}"):
-                schema = self.schema(one["type"], namespace, default=_NONE if default is None else default)
-            fields.append(Field(one["name"], at, schema))
+        for at, field in enumerate(tree["fields"]):
+            if self._settings.meta_data and field.get("doc") is not None:
+                parameters[FIELD_DOC + field["name"]] = field["doc"]
+            default = field.get("default")
+            with in_place(f"field {field['name']}"):
+                schema = self.schema(field["type"], namespace, default=_NONE if default is None else default)
+            fields.append(Field(field["name"], at, schema))
         return Schema(Type.STRUCT, fields=tuple(fields), parameters=tuple(parameters.items()))
 
     def _enum(self, tree: dict[str, Any], name: str) -> Schema:
@@ -210,7 +210,7 @@ class _Reading:
         if not isinstance(entry, dict) or not _is_map_entry(entry, inside):
             return Schema(Type.ARRAY, value_schema=self.schema(items, around))
         self._named[full_name(entry, inside)] = entry
-        parts = {one["name"]: one["type"] for one in entry["fields"]}
+        parts = {field["name"]: field["type"] for field in entry["fields"]}
         if parts.keys() != {KEY, VALUE}:
             raise DataError("a map written as an array of entries must have entries of key and value")
         namespace = split_name(full_name(entry, inside))[0]
@@ -318,10 +318,10 @@ def _default(schema: Schema, tree: Any, settings: AvroSettings) -> Any:
     if schema.type is Type.ARRAY and schema.value_schema:
         return [default_value(schema.value_schema, part, settings) for part in tree]
     if schema.type is Type.MAP and schema.key_schema and schema.value_schema:
-        pairs = tree.items() if isinstance(tree, dict) else [(one[KEY], one[VALUE]) for one in tree]
+        pairs = tree.items() if isinstance(tree, dict) else [(entry[KEY], entry[VALUE]) for entry in tree]
         keys, values = schema.key_schema, schema.value_schema
         return {default_value(keys, key, settings): default_value(values, part, settings) for key, part in pairs}
     if schema.type is Type.STRUCT:
-        parts = {one.name: default_value(one.schema, tree[one.name], settings) for one in schema.fields}
+        parts = {field.name: default_value(field.schema, tree[field.name], settings) for field in schema.fields}
         return Struct(schema, parts)
     return logical.from_primitive(schema, tree)

@@ -80,7 +80,7 @@ class _Writing:
     def tree(self, schema: Schema, around: str | None, *, in_union: bool = False) -> AvroTree:
         """Return the tree; ``around`` is the namespace of the type that it is in."""
         if schema.type is Type.STRUCT and schema.name == UNION:
-            members = [self.tree(one.schema.as_optional(False), around, in_union=True) for one in schema.fields]
+            members = [self.tree(field.schema.as_optional(False), around, in_union=True) for field in schema.fields]
             return ["null", *members] if schema.optional else members
         plain = self._plain(schema, around)
         if not schema.optional or in_union:
@@ -140,7 +140,9 @@ class _Writing:
         def make(head: dict[str, Any], namespace: str | None) -> dict[str, Any]:
             doc = schema.parameter(RECORD_DOC)
             described = {} if doc is None else {"doc": doc}
-            fields = [self._field(one, schema.parameter(FIELD_DOC + one.name), namespace) for one in schema.fields]
+            fields = [
+                self._field(field, schema.parameter(FIELD_DOC + field.name), namespace) for field in schema.fields
+            ]
             return {"type": "record", **head, **described, "fields": fields}
 
         return self._define(schema.name, schema.as_optional(False), around, make)
@@ -232,7 +234,8 @@ def default_tree(schema: Schema, value: Any, settings: AvroSettings) -> Any:
     if schema.type is Type.STRUCT:
         read = value.get if isinstance(value, Struct) else dict(value).get
         return {
-            avro_name(one.name, settings): default_tree(one.schema, read(one.name), settings) for one in schema.fields
+            avro_name(field.name, settings): default_tree(field.schema, read(field.name), settings)
+            for field in schema.fields
         }
     return value
 

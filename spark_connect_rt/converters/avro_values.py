@@ -33,7 +33,7 @@ def wire_schema(tree: AvroTree, branches: Iterator[int] | None = None) -> AvroTr
     learns which branch was written. The records' names are numbered by ``branches``.
     """
     if isinstance(tree, list):
-        members = [wire_schema(one, branches) for one in tree]
+        members = [wire_schema(member, branches) for member in tree]
         return members if branches is None or is_nullable(tree) else _marked(members, branches)
     if not isinstance(tree, dict):
         return tree
@@ -43,7 +43,7 @@ def wire_schema(tree: AvroTree, branches: Iterator[int] | None = None) -> AvroTr
     if shape.keys() == {"type"}:
         return shape["type"]
     if "fields" in shape:
-        shape["fields"] = [_wire_field(one, branches) for one in tree["fields"]]
+        shape["fields"] = [_wire_field(field, branches) for field in tree["fields"]]
     for part in ("items", "values"):
         if part in shape:
             shape[part] = wire_schema(tree[part], branches)
@@ -58,14 +58,14 @@ def is_nullable(tree: AvroTree) -> bool:
 def _marked(members: list[AvroTree], branches: Iterator[int]) -> list[AvroTree]:
     places = itertools.count()
     return [
-        one
-        if one == "null"
+        member
+        if member == "null"
         else {
             "type": "record",
             "name": f"connectrt_branch_{next(branches)}",  # no namespace: names inside keep theirs
-            "fields": [{"name": f"{_BRANCH}{next(places)}", "type": one}],
+            "fields": [{"name": f"{_BRANCH}{next(places)}", "type": member}],
         }
-        for one in members
+        for member in members
     ]
 
 
@@ -125,7 +125,7 @@ class _Writers:
     def writer(self, schema: Schema, tree: AvroTree, around: str | None) -> Convert | None:
         if schema.type is Type.STRUCT and schema.name == UNION:
             return self._union(schema, tree, around)
-        plain = tree if not isinstance(tree, list) else next(one for one in tree if one != "null")
+        plain = tree if not isinstance(tree, list) else next(branch for branch in tree if branch != "null")
         convert = self._plain(schema, self._resolved(plain, around), around)
         if plain is tree or (schema.type in _PLAIN and not is_enum(schema)):
             return convert
@@ -159,17 +159,17 @@ class _Writers:
             raise DataError("a map without schemas of its keys and values has no Avro form")
         if has_text_keys(schema, self._settings):
             part = self._part(values, tree["values"], around)
-            return None if part is None else lambda value: {key: part(one) for key, one in value.items()}
+            return None if part is None else lambda value: {key: part(item) for key, item in value.items()}
         entry = self._resolved(tree["items"], around)
-        parts = {one["name"]: one["type"] for one in entry["fields"]}
+        parts = {field["name"]: field["type"] for field in entry["fields"]}
         inside = entry.get("namespace") or None
         key_of = self._part(keys, parts[KEY], inside) or _same
         value_of = self._part(values, parts[VALUE], inside) or _same
-        return lambda value: [{KEY: key_of(key), VALUE: value_of(one)} for key, one in value.items()]
+        return lambda value: [{KEY: key_of(key), VALUE: value_of(item)} for key, item in value.items()]
 
     def _struct(self, schema: Schema, tree: AvroTree) -> Convert:
-        names = [avro_name(one.name, self._settings) for one in schema.fields]
-        types = {one["name"]: one["type"] for one in tree["fields"]}
+        names = [avro_name(field.name, self._settings) for field in schema.fields]
+        types = {field["name"]: field["type"] for field in tree["fields"]}
         inside = tree.get("namespace") or None
         converts = []
         for at, (name, member) in enumerate(zip(names, schema.fields, strict=True)):
@@ -193,7 +193,7 @@ class _Writers:
         return write
 
     def _union(self, schema: Schema, tree: AvroTree, around: str | None) -> Convert:
-        branches = [one for one in tree if one != "null"]
+        branches = [alternative for alternative in tree if alternative != "null"]
         members = []
         for member, branch in zip(schema.fields, branches, strict=True):
             resolved = self._resolved(branch, around)
@@ -252,14 +252,14 @@ def _of_anything(datum: Mapping[str, Any]) -> Any:
         if field == "array":
             return [_of_anything(part) for part in value]
         if field == "map":
-            return {_of_anything(one[KEY]): _of_anything(one[VALUE]) for one in value}
+            return {_of_anything(entry[KEY]): _of_anything(entry[VALUE]) for entry in value}
         return value
     return None
 
 
 def _struct_reader(schema: Schema, settings: AvroSettings) -> Convert:
-    names = [one.name for one in schema.fields]
-    readers = [(one.index, value_reader(one.schema, settings)) for one in schema.fields]
+    names = [field.name for field in schema.fields]
+    readers = [(field.index, value_reader(field.schema, settings)) for field in schema.fields]
     converts = [(at, convert) for at, convert in readers if convert is not None]
 
     def read(datum: Mapping[str, Any]) -> Struct:
@@ -278,13 +278,13 @@ def _map_reader(schema: Schema, settings: AvroSettings) -> Convert | None:
         return None
     value_of = _nullable(value_reader(values, settings))
     if keys.type is Type.STRING and not keys.optional:
-        return None if value_of is None else lambda datum: {key: value_of(one) for key, one in datum.items()}
-    key_of, one_of = _nullable(value_reader(keys, settings)) or _same, value_of or _same
-    return lambda datum: {key_of(one[KEY]): one_of(one[VALUE]) for one in datum}
+        return None if value_of is None else lambda datum: {key: value_of(value) for key, value in datum.items()}
+    key_of, item_of = _nullable(value_reader(keys, settings)) or _same, value_of or _same
+    return lambda datum: {key_of(entry[KEY]): item_of(entry[VALUE]) for entry in datum}
 
 
 def _union_reader(schema: Schema, settings: AvroSettings) -> Convert:
-    readers = [value_reader(one.schema, settings) for one in schema.fields]
+    readers = [value_reader(field.schema, settings) for field in schema.fields]
 
     def read(datum: Mapping[str, Any]) -> Struct:
         ((branch, value),) = datum.items()

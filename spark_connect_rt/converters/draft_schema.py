@@ -45,7 +45,9 @@ def draft_schema(
     ``index`` is the field's place; ``bare`` leaves null out, for a member of a union.
     """
     if schema.type is Type.STRUCT and schema.name == ONE_OF:
-        members = [draft_schema(one.schema.as_optional(False), settings, one.index, True) for one in schema.fields]
+        members = [
+            draft_schema(field.schema.as_optional(False), settings, field.index, True) for field in schema.fields
+        ]
         return {"oneOf": [{"type": "null"}, *members] if schema.optional else members} | _at(index)
     tree = _shape(schema, settings) | _described(schema, settings)
     if schema.optional and not bare:
@@ -65,9 +67,9 @@ def _shape(schema: Schema, settings: DraftSettings) -> dict[str, Any]:
         return {"type": "number" if schema.name == logical.DECIMAL else "string", "connect.type": "bytes"}
     if schema.type is Type.STRING and schema.parameter(ENUM) is not None:
         symbols = [symbol for symbol, _ in enum_members(schema, ENUM)]
-        return {"enum": [None if one == _NULL_SYMBOL else one for one in symbols]}
+        return {"enum": [None if symbol == _NULL_SYMBOL else symbol for symbol in symbols]}
     if schema.type is Type.STRUCT:
-        fields = {one.name: draft_schema(one.schema, settings, one.index) for one in schema.fields}
+        fields = {field.name: draft_schema(field.schema, settings, field.index) for field in schema.fields}
         closed = {} if settings.additional_properties else {"additionalProperties": False}
         return {"type": "object", "properties": fields, **closed}
     if schema.value_schema is None:
@@ -120,7 +122,7 @@ class _Reading:
             return self._referred(tree["$ref"], version, optional)
         choice = tree.get("oneOf", tree.get("anyOf"))
         if choice is None and isinstance(tree.get("type"), list):
-            choice = [{**tree, "type": one} for one in tree["type"]]
+            choice = [{**tree, "type": kind} for kind in tree["type"]]
         if choice is not None:
             return self._choice(tree, choice, version, optional)
         return self._described(self._shape(tree), tree, version, optional)
@@ -142,13 +144,13 @@ class _Reading:
             self._open.pop()
 
     def _choice(self, tree: Mapping[str, Any], members: list[Any], version: int | None, optional: bool) -> Schema:
-        others = [one for one in members if not (isinstance(one, dict) and one.get("type") == "null")]
+        others = [member for member in members if not (isinstance(member, dict) and member.get("type") == "null")]
         if len(others) == 1:
             return self.schema(others[0], version, optional or len(members) > 1)
         fields = []
-        for at, one in enumerate(others):
+        for at, other in enumerate(others):
             with in_place(f"choice {at + 1}"):
-                fields.append(Field(f"{ONE_OF}.field.{at}", at, self.schema(one, None, True)))
+                fields.append(Field(f"{ONE_OF}.field.{at}", at, self.schema(other, None, True)))
         may_be_null = optional or len(others) < len(members)
         union = Schema(Type.STRUCT, optional=may_be_null, name=ONE_OF, fields=tuple(fields))
         return union if version is None else replace(union, version=tree.get("connect.version", version))
@@ -156,8 +158,8 @@ class _Reading:
     def _shape(self, tree: Mapping[str, Any]) -> Schema:
         kind = tree.get("type")
         if "enum" in tree and kind in (None, "string"):
-            symbols = [_NULL_SYMBOL if one is None else str(one) for one in tree["enum"]]
-            return Schema(Type.STRING, parameters=((ENUM, ""), *((f"{ENUM}.{one}", one) for one in symbols)))
+            symbols = [_NULL_SYMBOL if symbol is None else str(symbol) for symbol in tree["enum"]]
+            return Schema(Type.STRING, parameters=((ENUM, ""), *((f"{ENUM}.{symbol}", symbol) for symbol in symbols)))
         if kind in ("integer", "number"):
             word = tree.get("connect.type", "int64" if kind == "integer" else "float64")
             if word not in _NUMBERS:
@@ -188,7 +190,7 @@ class _Reading:
             return Schema(Type.MAP, key_schema=Schema(Type.STRING), value_schema=values)
         properties, required = tree.get("properties", {}), tree.get("required", ())
         placed = sorted(
-            enumerate(properties.items()), key=lambda one: (_index(one[1][1], one[0]), one[0])
+            enumerate(properties.items()), key=lambda entry: (_index(entry[1][1], entry[0]), entry[0])
         )  # in Connect's order where it is given
         fields = []
         for at, (_, (name, member)) in enumerate(placed):

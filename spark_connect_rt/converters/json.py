@@ -186,7 +186,7 @@ class JsonConverter(HeaderAndValueConverter):
         """Return the one schema and the JSON trees of texts, None: some of them need a closer look."""
         try:
             if not self._schemas_enabled:
-                return None, [None if one is None else orjson.loads(one) for one in data]
+                return None, [None if text is None else orjson.loads(text) for text in data]
             first = next(iter(data), None)
             if first is not None and not (self._last_read and first.startswith(self._last_read[0])):
                 self._open_envelope(first)
@@ -200,12 +200,12 @@ class JsonConverter(HeaderAndValueConverter):
         start = len(opening)
         if schema is None or _has_decimals(schema):
             return None
-        present = [one for one in data if one is not None]
+        present = [text for text in data if text is not None]
         begins, ends = map(bytes.startswith, present, repeat(opening)), map(bytes.endswith, present, repeat(b"}"))
         if len(present) < len(data) or not all(begins) or not all(ends):
             return None
         try:  # each by itself: two broken ones could make a whole one together
-            return schema, [orjson.loads(one[start:-1]) for one in present]
+            return schema, [orjson.loads(text[start:-1]) for text in present]
         except orjson.JSONDecodeError:
             return None
 

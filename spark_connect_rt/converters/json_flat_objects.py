@@ -54,7 +54,7 @@ class _Shape:
         parts, fields = list[str](), list[pa.Field]()
         for member in column.type:
             kind = pa.float64() if pa.types.is_union(member.type) else member.type  # numbers, whole and others
-            pattern = next((one for known, one in _PATTERNS if known == kind), None)
+            pattern = next((expression for known, expression in _PATTERNS if known == kind), None)
             if pattern is None or not _PLAIN_NAME.fullmatch(member.name):
                 return None
             fields.append(pa.field(member.name, kind))
@@ -94,7 +94,7 @@ def _read(shape: _Shape, data: pa.Array) -> pa.Array | None:
     found = _cut(shape, texts) or _parsed(shape, texts)
     if found is None:
         return None
-    columns = [_exact(name, one, texts) for name, one in zip(shape.schema.names, found, strict=True)]
+    columns = [_exact(name, column, texts) for name, column in zip(shape.schema.names, found, strict=True)]
     if any(column is None for column in columns):
         return None
     return pa.StructArray.from_arrays(columns, shape.schema.names)
@@ -118,7 +118,7 @@ def _parsed(shape: _Shape, texts: pa.Array) -> list[pa.Array] | None:
     )
     if len(table) != len(texts) or table.column_names != shape.schema.names:
         return None
-    return [one.combine_chunks() for one in table.columns]
+    return [column.combine_chunks() for column in table.columns]
 
 
 def _exact(name: str, column: pa.Array, texts: pa.Array) -> pa.Array | None:

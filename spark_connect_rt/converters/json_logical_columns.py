@@ -65,5 +65,5 @@ def _base64(little_endian: bytes | memoryview) -> str:
 
 def bytes_text(values: pa.Array) -> pa.Array:
     """Return base64 of each element."""
-    texts = [None if one is None else f'"{b64encode(one).decode()}"' for one in values.to_pylist()]
+    texts = [None if value is None else f'"{b64encode(value).decode()}"' for value in values.to_pylist()]
     return pa.array(texts, pa.string())

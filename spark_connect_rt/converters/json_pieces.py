@@ -53,11 +53,11 @@ def joined_texts(pieces: Sequence[Piece]) -> pa.Array:
     """Return what the pieces say of each row, one behind the other; at least one of them is of a column."""
     made = list[Piece]()
     for piece in pieces:
-        one = _as_one(made[-1], piece) if made else None
-        if one is None:
+        joined = _as_one(made[-1], piece) if made else None
+        if joined is None:
             made.append(piece)
         else:
-            made[-1] = one
+            made[-1] = joined
     return pc.binary_join_element_wise(*map(_texts_of, made), "")
 
 

@@ -30,9 +30,11 @@ def tree_maker(schema: Schema, settings: JsonSettings) -> Callable[[Struct], dic
     """
     if schema.type is not Type.STRUCT:
         return None
-    names = [one.name for one in schema.fields]
-    converts = [(one.index, _writer(one.schema, settings)) for one in schema.fields if not _goes_as_it_is(one.schema)]
-    strict = [one.index for one in schema.fields if not one.schema.optional or one.schema.default is not None]
+    names = [field.name for field in schema.fields]
+    converts = [
+        (field.index, _writer(field.schema, settings)) for field in schema.fields if not _goes_as_it_is(field.schema)
+    ]
+    strict = [field.index for field in schema.fields if not field.schema.optional or field.schema.default is not None]
 
     def make(struct: Struct) -> dict[str, Any] | None:
         values = list(struct.values(with_defaults=False))
@@ -63,7 +65,7 @@ def structs_of(schema: Schema, trees: Sequence[Any], settings: JsonSettings) -> 
     if schema.type is not Type.STRUCT or len(schema.fields) < _LEAST_FIELDS or not trees:
         return None
     try:
-        rows = list(map(list, map(itemgetter(*(one.name for one in schema.fields)), trees)))
+        rows = list(map(list, map(itemgetter(*(field.name for field in schema.fields)), trees)))
     except (KeyError, TypeError):  # a field is missing, or that is no object
         return None
     for member, values in zip(schema.fields, zip(*rows, strict=True), strict=True):
@@ -89,9 +91,9 @@ def checked_column(schema: Schema, values: Sequence[Any], settings: JsonSettings
         if kinds <= {_KINDS.get(schema.type)}:
             return values if schema.type is not Type.FLOAT32 else _singles(values)
         if schema.type is Type.FLOAT64 and kinds <= {int, float}:
-            return [None if one is None else float(one) for one in values]
+            return [None if value is None else float(value) for value in values]
     try:
-        return [from_tree(schema, one, settings) for one in values]
+        return [from_tree(schema, value, settings) for value in values]
     except DataError:
         return None
 
@@ -101,12 +103,12 @@ def _singles(values: Sequence[float | None]) -> Sequence[float | None]:
     try:
         return struct.unpack(form, struct.pack(form, *values))
     except (OverflowError, struct.error):  # one is too large, or null
-        return [None if one is None else to_single(one) for one in values]
+        return [None if value is None else to_single(value) for value in values]
 
 
 def _integers_fit(kind: Type, kinds: set[type[Any]], values: Sequence[Any]) -> bool:
     if not kinds:
         return True
     limit = 1 << _BITS[kind] - 1
-    given = values if None not in values else [one for one in values if one is not None]
+    given = values if None not in values else [value for value in values if value is not None]
     return kinds == {int} and -limit <= min(given) and max(given) < limit

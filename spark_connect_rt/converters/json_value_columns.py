@@ -43,7 +43,7 @@ def value_column(schema: Schema | None, trees: Sequence[Any], settings: JsonSett
 
 
 def _structs(schema: Schema, trees: Sequence[Any], settings: JsonSettings) -> pa.Array | None:
-    names = [one.name for one in schema.fields]
+    names = [field.name for field in schema.fields]
     columns = []
     for member in schema.fields:
         # Raises what is no object, or lacks the field: Connect has defaults for that.

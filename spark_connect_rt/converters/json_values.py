@@ -120,7 +120,7 @@ def _is_object(keys: Schema | None, settings: JsonSettings) -> bool:
 
 def _write_struct(schema: Schema, value: Any, settings: JsonSettings) -> Any:
     if schema.name is not None and schema.name == settings.union_name and isinstance(value, Struct):
-        chosen = next((one for one in schema.fields if value.get_without_default(one.name) is not None), None)
+        chosen = next((field for field in schema.fields if value.get_without_default(field.name) is not None), None)
         return None if chosen is None else to_tree(chosen.schema, value.get(chosen.name), settings)
     if isinstance(value, Struct):
         if value.schema is not schema and value.schema.fields != schema.fields:
@@ -239,7 +239,7 @@ def _read_struct(schema: Schema, tree: Any, settings: JsonSettings) -> Struct:
         raise _mismatch(schema, tree)
     read = tree.get
     # from_tree gives only what fits
-    return Struct.of_checked(schema, [from_tree(one.schema, read(one.name), settings) for one in schema.fields])
+    return Struct.of_checked(schema, [from_tree(field.schema, read(field.name), settings) for field in schema.fields])
 
 
 _READERS: dict[Type, Callable[[Schema, Any, JsonSettings], Any]] = {

@@ -58,7 +58,7 @@ class StringConverter(HeaderAndValueConverter):
     ) -> tuple[Schema | None, Sequence[Any]] | None:
         """Return the decoded texts."""
         encoding = self._encoding
-        return OPTIONAL_STRING, [None if one is None else one.decode(encoding, "replace") for one in data]
+        return OPTIONAL_STRING, [None if value is None else value.decode(encoding, "replace") for value in data]
 
     def column_to_connect_data(self, topic: str, data: pa.Array) -> tuple[Schema | None, pa.Array] | None:
         """Return the texts, None where U+FFFD would have to stand for something."""

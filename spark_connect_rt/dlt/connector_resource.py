@@ -68,7 +68,11 @@ def checked(connector: type[SourceConnector], config: Mapping[str, str]) -> None
     if not (isinstance(connector, type) and issubclass(connector, SourceConnector)):
         raise ConnectError(f"{connector} is not a source connector")
     made = connector()
-    found = {one.name: list(one.errors) for one in made.config_def().validate(config) if one.errors}
+    found = {
+        config_value.name: list(config_value.errors)
+        for config_value in made.config_def().validate(config)
+        if config_value.errors
+    }
     for setting, problems in made.validate(config).items():
         found.setdefault(setting, []).extend(problems)
     if config.get("transforms"):

@@ -43,8 +43,8 @@ def items_of(polled: Sequence[Polled]) -> Iterator[Item]:
 
 def _of_records(records: Sequence[SourceRecord]) -> Iterator[Item]:
     if records:
-        rows = [row_of(one.key, one.value) for one in records]
-        places = [(one.source_partition, one.source_offset) for one in records]
+        rows = [row_of(record.key, record.value) for record in records]
+        places = [(record.source_partition, record.source_offset) for record in records]
         yield Item(records[0].topic, rows, places)
 
 

@@ -77,7 +77,7 @@ def _try_out(java: Path, jars: Sequence[Path], archive: Path) -> None:
 
 
 def _forget_others(path: Path) -> None:
-    archives = sorted(path.parent.glob("classes-*.jsa"), key=lambda one: one.stat().st_mtime)
+    archives = sorted(path.parent.glob("classes-*.jsa"), key=lambda archive: archive.stat().st_mtime)
     for old in archives[:-_KEPT]:
         old.unlink(missing_ok=True)  # a JVM that maps it keeps it
     forget_drafts(path.parent)

@@ -72,9 +72,9 @@ def archive_options(program: HostProgram) -> list[str]:
 
     Empty: there is none of them, or it cannot be known.
     """
-    for one in (program, replace(program, plugins=program.plugins[:1]), replace(program, plugins=())):
+    for variant in (program, replace(program, plugins=program.plugins[:1]), replace(program, plugins=())):
         with contextlib.suppress(OSError):
-            path = archive_path(one)
+            path = archive_path(variant)
             if path.is_file():
                 return mapping(path)
     return []

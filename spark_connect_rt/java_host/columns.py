@@ -118,4 +118,7 @@ def _parts(column: pa.Array) -> list[pa.Buffer]:
         column = column.take(pa.array(range(len(column)), pa.int64()))
     validity, *others = column.buffers()[: 2 if pa.types.is_list(column.type) else 3]
     nothing = pa.py_buffer(b"")
-    return [validity if column.null_count and validity is not None else nothing, *(one or nothing for one in others)]
+    return [
+        validity if column.null_count and validity is not None else nothing,
+        *(other or nothing for other in others),
+    ]

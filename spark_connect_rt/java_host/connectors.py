@@ -89,7 +89,11 @@ class HostedConnector(JavaConnector):
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
         """Return the complaints of the connector's own validation."""
-        return {one.name: list(one.errors) for one in self.config_values(config) if one.errors}
+        return {
+            config_value.name: list(config_value.errors)
+            for config_value in self.config_values(config)
+            if config_value.errors
+        }
 
     def preview_obstacle(self, config: Mapping[str, str]) -> str | None:
         """Refuse MirrorMaker's: what they do beside their records cannot be taken back."""
@@ -118,7 +122,7 @@ class HostedConnector(JavaConnector):
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         """Split the work. Raises JavaError, JavaHostGoneError: its JVM was lost, and it is asked again in another."""
         answer = self.host.ask("task_configs", {"tasks_max": max_tasks}, instance=self._instance)
-        return [{name: value for name, value in one.items() if name != "task.class"} for one in answer]
+        return [{name: value for name, value in config.items() if name != "task.class"} for config in answer]
 
     # What follows are the calls of DriverHost (driver_host.Running).
 
@@ -144,7 +148,7 @@ class HostedConnector(JavaConnector):
 
     def measured(self, beans: Sequence[Mapping[str, Any]]) -> None:
         """Hand them on."""
-        self.context.measured({bean_key(one): one["value"] for one in beans})
+        self.context.measured({bean_key(bean): bean["value"] for bean in beans})
 
     def stored_offsets(self, partitions: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any] | None]:
         """Return what the worker has stored for this source."""
@@ -185,7 +189,7 @@ class JavaSinkConnector(HostedConnector, SinkConnector):
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
         """See SinkConnector."""
-        triples = [[one.topic, one.partition, offset] for one, offset in offsets.items()]
+        triples = [[partition.topic, partition.partition, offset] for partition, offset in offsets.items()]
         return bool(_altered(lambda: self._ask("alter_offsets", config, offsets=triples)))
 
 

@@ -27,22 +27,24 @@ def declared(keys: Iterable[Mapping[str, Any]], complaint: Complaint | None = No
 
     ``complaint``: asks Java's own checks; None: they are asked otherwise (a connector's validation), or not at all.
     """
-    return ConfigDef(_key(one, complaint) for one in keys)
+    return ConfigDef(_key(key, complaint) for key in keys)
 
 
-def _key(one: Mapping[str, Any], complaint: Complaint | None) -> ConfigKey:
+def _key(declaration: Mapping[str, Any], complaint: Complaint | None) -> ConfigKey:
     return ConfigKey(
-        name=one["name"],
-        type=Type(one["type"]),
-        default=REQUIRED if one["required"] else one["default_value"],
-        importance=Importance(one["importance"]),
-        doc=one["documentation"],
-        group=one["group"],
-        order=one["order"],
-        width=one["width"],
-        display_name=one["display_name"],
-        dependents=tuple(one["dependents"]),
-        check=anything if complaint is None or not one.get("checked") else _JavaCheck(one["name"], complaint),
+        name=declaration["name"],
+        type=Type(declaration["type"]),
+        default=REQUIRED if declaration["required"] else declaration["default_value"],
+        importance=Importance(declaration["importance"]),
+        doc=declaration["documentation"],
+        group=declaration["group"],
+        order=declaration["order"],
+        width=declaration["width"],
+        display_name=declaration["display_name"],
+        dependents=tuple(declaration["dependents"]),
+        check=anything
+        if complaint is None or not declaration.get("checked")
+        else _JavaCheck(declaration["name"], complaint),
     )
 
 
@@ -62,7 +64,11 @@ def found(values: Iterable[Mapping[str, Any]]) -> list[ConfigValue]:
     """Return what a validation found, from the fields of Java's ``ConfigValueInfo``; values are Java's text."""
     return [
         ConfigValue(
-            one["name"], one["value"], tuple(one["errors"]), tuple(one["recommended_values"]), bool(one["visible"])
+            value["name"],
+            value["value"],
+            tuple(value["errors"]),
+            tuple(value["recommended_values"]),
+            bool(value["visible"]),
         )
-        for one in values
+        for value in values
     ]

@@ -218,9 +218,9 @@ class DriverHost:
                 _hand_on(running, frame.head)
         elif frame.kind is FromJava.STACKS:
             self._alive_s = time.monotonic()
-            for one in frame.head:
-                if (stack := self._stacks.pop(one["thread"], None)) is not None:
-                    stack.set_result(one["stack"])
+            for entry in frame.head:
+                if (stack := self._stacks.pop(entry["thread"], None)) is not None:
+                    stack.set_result(entry["stack"])
 
     def _answer_offsets(self, running: Running, head: Mapping[str, Any]) -> None:
         asked = head["detail"]
@@ -302,10 +302,10 @@ class DriverHost:
                 self._fail_all(running, error)
                 return
             time.sleep(judged.delay_ms / 1000)
-            left = {name: one for name, one in running.items() if self._running.get(name) is one}
+            left = {name: connector for name, connector in running.items() if self._running.get(name) is connector}
             began_s = self._began_s
             try:
-                answers = {name: self._ask("start", name, one.question()) for name, one in left.items()}
+                answers = {name: self._ask("start", name, connector.question()) for name, connector in left.items()}
                 break
             except JavaHostGoneError as wrong:
                 if self._began_s != began_s:

@@ -62,5 +62,7 @@ def jvm_options(heap: str, options: Sequence[str] = ()) -> list[str]:
 def for_records(heap: str, options: Sequence[str] = ()) -> list[str]:
     """Return options of a JVM that moves records, to stand before the user's; a larger young part if it has room."""
     young = _YOUNG if (heap_bytes(heap) or 0) >= _YOUNG_FITS_BYTES else ()
-    free = () if any("HeapFreeRatio" in one for one in options) else _FREE_RATIO  # a JVM refuses a pair that crosses
+    free = (
+        () if any("HeapFreeRatio" in option for option in options) else _FREE_RATIO
+    )  # a JVM refuses a pair that crosses
     return [*young, *free, *_PATIENT_COMPILER]

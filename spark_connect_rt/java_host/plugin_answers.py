@@ -136,8 +136,8 @@ class DriverAnswers:
             answer = self._searches.ask("scan", {"place": str(place)}, limit_s=SCAN_LIMIT_S)
             self._kept.put(digest, "scan", answer)
         return [
-            Scanned(one["type"], one["class"], None if one["version"] in _UNDEFINED else one["version"])
-            for one in answer
+            Scanned(entry["type"], entry["class"], None if entry["version"] in _UNDEFINED else entry["version"])
+            for entry in answer
         ]
 
     def class_of(self, plugin: JavaPluginDesc) -> type[Any]:
@@ -205,8 +205,8 @@ class DriverAnswers:
                     if error.code in _COSTLY:
                         self._unanswered[place] = time.monotonic(), error
                     raise
-                for one in answers:
-                    self._versions[plugin.location, plugin.digest, one["class"]] = one
+                for answer in answers:
+                    self._versions[plugin.location, plugin.digest, answer["class"]] = answer
             return self._versions.get(key, {})
 
     def _load(self, plugin: JavaPluginDesc) -> Sequence[Mapping[str, Any]]:
@@ -216,11 +216,11 @@ class DriverAnswers:
             asked = {"place": plugin.location, "content": plugin.digest, "classes": plugin.siblings}
             limits = {"limit_ms": int(MAKE_LIMIT_S * 1000)}
             answer = self._searches.ask("load", asked | limits, limit_s=LOAD_LIMIT_S)
-            for one in answer:
-                if "error" in one:
-                    one["error"] += _hint(one["error"].partition(":")[0])
-                    log.error("plugin=%s at %s cannot be made: %s", one["class"], plugin.location, one["error"])
-            if not any("error" in one for one in answer):
+            for entry in answer:
+                if "error" in entry:
+                    entry["error"] += _hint(entry["error"].partition(":")[0])
+                    log.error("plugin=%s at %s cannot be made: %s", entry["class"], plugin.location, entry["error"])
+            if not any("error" in entry for entry in answer):
                 self._kept.put(plugin.digest, question, answer)
         return list(answer)
 
@@ -250,7 +250,7 @@ class ExecutorAnswers:
         """Return what was kept about it on this machine, else what a JVM says: asked where there are several."""
         question = "load " + " ".join(plugin.siblings)
         answer = KeptAnswers(self.java_major).get(plugin.digest, question) or ()
-        kept: str | None = next((one.get("version") for one in answer if one["class"] == plugin.java_class), None)
+        kept: str | None = next((entry.get("version") for entry in answer if entry["class"] == plugin.java_class), None)
         return kept or self._asked(plugin.location, plugin.java_class)
 
     @cache  # noqa: B019 - there is one of it in a process
@@ -271,7 +271,7 @@ class ExecutorAnswers:
     def scan(self, place: Path, digest: str) -> Sequence[Scanned]:
         """Return what was kept on this machine."""
         answer = KeptAnswers(self.java_major).get(digest, "scan") or ()
-        return [Scanned(one["type"], one["class"], one["version"]) for one in answer]
+        return [Scanned(entry["type"], entry["class"], entry["version"]) for entry in answer]
 
     def class_of(self, plugin: JavaPluginDesc) -> type[Any]:
         """See JavaRuntime."""

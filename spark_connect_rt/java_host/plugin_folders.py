@@ -54,7 +54,7 @@ def with_plugins(
     others = {name: value for name, value in worker_config.items() if name != "plugin.path"}
     if not locations:
         return others | {"plugin.discovery": "service_load"}  # Kafka's own jars have the files
-    missing = [one for one in locations if not Path(one).exists()]
+    missing = [location for location in locations if not Path(location).exists()]
     if missing:
         raise NotFoundError(
             f"Java plug-in {', '.join(missing)} is not on this executor: are all folders of plugin.path at the same "
@@ -77,12 +77,12 @@ def linked_plugins(worker_config: Mapping[str, str]) -> tuple[Path, ...]:
 
 def _named(location: Path) -> set[str]:
     """Return the classes that the service files of a place name."""
-    return {one.class_name for one in read_contents(location).services}
+    return {service.class_name for service in read_contents(location).services}
 
 
 def _links(locations: Sequence[str]) -> Path:
     """Return a folder with a link to each location."""
-    paths = [Path(one).resolve() for one in locations]
+    paths = [Path(location).resolve() for location in locations]
     digest = hashlib.sha256("\n".join(map(str, paths)).encode()).hexdigest()[:16]
     root = cache_directory() / "java-plugin-paths"
     folder = root / digest
@@ -97,7 +97,7 @@ def _links(locations: Sequence[str]) -> Path:
 
 
 def _forget_dead(root: Path) -> None:
-    folders = sorted((one for one in root.iterdir() if one.is_dir()), key=os.path.getmtime)
+    folders = sorted((path for path in root.iterdir() if path.is_dir()), key=os.path.getmtime)
     for folder in folders[:-_KEPT] if len(folders) > _KEPT else []:
         if not all(link.exists() for link in folder.iterdir()):
             shutil.rmtree(folder, ignore_errors=True)

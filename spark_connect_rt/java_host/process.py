@@ -162,7 +162,7 @@ class JavaProcess:
 
     def send(self, kind: ToJava, host: int, head: Any = None, data: Sequence[Any] = ()) -> None:
         """Send a frame. Raises JavaHostGoneError, ValueError (too large)."""
-        start = encode_frame(kind, host, head, sum(len(memoryview(one).cast("B")) for one in data))
+        start = encode_frame(kind, host, head, sum(len(memoryview(part).cast("B")) for part in data))
         try:
             with self._lock:
                 send_frame(self._connection, [start, *data])

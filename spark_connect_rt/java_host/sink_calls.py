@@ -173,7 +173,7 @@ class SinkCalls(OnMeter):
 
     def _show(self, name: str, waited_s: float) -> None:
         stacks = self._running.stacks(f"task-{self._task}", _STACK_LIMIT_S)
-        text = "\n".join(f"{one['thread']}\n    " + "\n    ".join(one["stack"]) for one in stacks)
+        text = "\n".join(f"{stack['thread']}\n    " + "\n    ".join(stack["stack"]) for stack in stacks)
         log.warning("task=%s: %s has not returned for %.0f s; it is at\n%s", self._task, name, waited_s, text)
 
 

@@ -58,7 +58,9 @@ class Stays:
 
     def converters(self, worker_config: Mapping[str, str]) -> bool:
         """Tell of all converters, the worker's where the connector has none."""
-        return all(self._has(one, one, self.config if self.config.get(one) else worker_config) for one in CONVERTERS)
+        return all(
+            self._has(name, name, self.config if self.config.get(name) else worker_config) for name in CONVERTERS
+        )
 
     def _has(self, setting: str, prefix: str, chosen: Mapping[str, str]) -> bool:
         name = chosen.get(setting)

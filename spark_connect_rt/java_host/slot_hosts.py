@@ -202,10 +202,10 @@ class _Jvm:
         with self._lock:
             self.gone = True
             hosted, self._hosted = self._hosted, {}
-        for number, one in hosted.items():
+        for number, guest in hosted.items():
             if number != but:
                 try:
-                    one.on_gone(reason)
+                    guest.on_gone(reason)
                 except Exception:
                     log.exception("number %d cannot be given the end of its Java host", number)
 
@@ -279,7 +279,7 @@ class SlotHosts:
         """
         key = _key(code, worker_config)
         with self._lock:
-            waits = any(one != key and not (jvm.used or jvm.gone) for one, jvm in self._shared.items())
+            waits = any(other != key and not (jvm.used or jvm.gone) for other, jvm in self._shared.items())
             if code.alone or waits or self._parted(key):
                 return
         jvm = self._claimed(code, dict(worker_config), location)
@@ -304,7 +304,7 @@ class SlotHosts:
                 self._apart.setdefault(key, []).append(jvm)
             elif not code.alone:
                 self._shared[key] = jvm
-                for other in [one for one, its in self._shared.items() if its.gone]:
+                for other in [known for known, its in self._shared.items() if its.gone]:
                     del self._shared[other]
         threading.Thread(
             target=self._start_in, args=(jvm, code, worker_config, location), name="java-host-start", daemon=True
@@ -322,15 +322,15 @@ class SlotHosts:
 
     def _apart_jvm(self, key: Any) -> _Jvm | None:
         """Return the JVM to join, None: another one is to be started."""
-        there = self._apart[key] = [one for one in self._apart.get(key, []) if not one.gone]
-        return None if len(there) < APART_MAX else min(there, key=lambda one: one.load)
+        there = self._apart[key] = [jvm for jvm in self._apart.get(key, []) if not jvm.gone]
+        return None if len(there) < APART_MAX else min(there, key=lambda jvm: jvm.load)
 
     def _start_in(
         self, jvm: _Jvm, code: JavaCode, worker_config: dict[str, str], location: Callable[[str], str]
     ) -> None:
         """Thread body: start a JVM; what goes wrong is the answer of those that wait for it."""
         try:
-            plugins = [location(one) for one in code.plugins]
+            plugins = [location(plugin) for plugin in code.plugins]
             process = self.start(code, with_plugins(worker_config, plugins, code.connector_class), jvm)
         except BaseException as error:  # noqa: BLE001 - others wait for it, and raise it
             jvm.gone = True

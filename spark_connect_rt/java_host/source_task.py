@@ -272,10 +272,10 @@ class JavaSourceTask(HostedSource):
                 self._send_last(last)
             self._held.release()
             raise
-        for one in batches:
-            self._errant_log.write(one.errants)
-            self._send(one)
-        return [(one.records, one.batch.num_rows) for one in batches], segments
+        for batch in batches:
+            self._errant_log.write(batch.errants)
+            self._send(batch)
+        return [(batch.records, batch.batch.num_rows) for batch in batches], segments
 
     def _send_last(self, converted: ConvertedBatch) -> None:
         """As Java: also the record that fails the task is reported."""
@@ -290,12 +290,14 @@ class JavaSourceTask(HostedSource):
         if len(batches) > 1 and len(frame.data) <= JOINED_BYTES:  # each row has its price
             batches = [one_batch(batches)]
         offsets = tuple((partition, offset) for partition, offset in frame.head["offsets"])
-        topics = tuple(one["topic"] for one in frame.head["sections"])
+        topics = tuple(section["topic"] for section in frame.head["sections"])
         for number, batch in enumerate(batches, 1):
             last = number == len(batches)
             of_batch = _topics_of(batch) or topics
             self._send(ConvertedBatch(batch, offsets if last else (), batch.num_rows, 0, of_batch))
-        segments: list[Segment] = [(one["topic"], one["rows"], one["rows"]) for one in frame.head["sections"]]
+        segments: list[Segment] = [
+            (section["topic"], section["rows"], section["rows"]) for section in frame.head["sections"]
+        ]
         return [(batch.num_rows, batch.num_rows) for batch in batches], segments
 
     def _take_errants(self) -> ConvertedBatch:

@@ -151,8 +151,8 @@ class KafkaAdmin:
                 if is_code(error, "UNKNOWN_TOPIC_OR_PART"):
                     return None
                 raise connect_error(error, f"describing topic {topic}") from error
-        copies = tuple(len(one.replicas) for one in found.partitions)
-        return DescribedTopic(str(found.topic_id), copies, tuple(len(one.isr) for one in found.partitions))
+        copies = tuple(len(partition.replicas) for partition in found.partitions)
+        return DescribedTopic(str(found.topic_id), copies, tuple(len(partition.isr) for partition in found.partitions))
 
     def create_topic(self, spec: TopicSpec, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> bool:
         """Create a topic; return False when it existed."""
@@ -296,9 +296,9 @@ class KafkaAdmin:
             # The calls that came after this one know groups of consumers only, none of workers.
             warnings.simplefilter("ignore", DeprecationWarning)
             found = admin.list_groups(group, timeout=limit_s)
-        for one in found:
-            if one.id == group:
-                return GroupMembers(one.protocol or "", tuple(member.metadata or b"" for member in one.members))
+        for listed in found:
+            if listed.id == group:
+                return GroupMembers(listed.protocol or "", tuple(member.metadata or b"" for member in listed.members))
         return GroupMembers("", ())
 
     def client(self) -> AbstractContextManager[Any]:

@@ -178,14 +178,14 @@ def withdraw(producer: Any, batches: Set[ReadyBatch]) -> list[asyncio.Future[Any
     """
     accumulator = producer._message_accumulator
     for place, waiting in list(accumulator._batches.items()):
-        for one in [one for one in waiting if one._builder in batches]:
-            waiting.remove(one)
-            if not one._drain_waiter.done():
-                one._drain_waiter.set_result(None)
-            one.failure(ProducerClosed())
+        for queued in [queued for queued in waiting if queued._builder in batches]:
+            waiting.remove(queued)
+            if not queued._drain_waiter.done():
+                queued._drain_waiter.set_result(None)
+            queued.failure(ProducerClosed())
         if not waiting:
             del accumulator._batches[place]
-    under_way = [one for one in accumulator._pending_batches if one._builder in batches]
-    for one in under_way:
-        one._ttl = -1
-    return [one.future for one in under_way]
+    under_way = [batch for batch in accumulator._pending_batches if batch._builder in batches]
+    for pending in under_way:
+        pending._ttl = -1
+    return [pending.future for pending in under_way]

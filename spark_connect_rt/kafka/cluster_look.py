@@ -35,7 +35,7 @@ class KafkaClusterLook:
                 found = client.list_topics(timeout=limit_s)
             except KafkaException as error:
                 raise connect_error(error, "listing topics") from error
-        return {name: len(one.partitions) for name, one in found.topics.items() if one.error is None}
+        return {name: len(topic.partitions) for name, topic in found.topics.items() if topic.error is None}
 
     def rights(
         self, properties: Mapping[str, str], topics: Sequence[str], limit_s: float
@@ -50,16 +50,16 @@ class KafkaClusterLook:
             )
             for topic, answer in answers.items():
                 try:
-                    one = answer_of(client, answer, limit_s)
+                    description = answer_of(client, answer, limit_s)
                 except KafkaException as error:
                     if not is_code(error, "UNKNOWN_TOPIC_OR_PART", "TOPIC_AUTHORIZATION_FAILED"):
                         raise connect_error(error, f"describing topic {topic}") from error
                     found[topic] = None
                     continue
-                allowed = set(one.authorized_operations or ())
+                allowed = set(description.authorized_operations or ())
                 every = AclOperation.ALL in allowed
                 found[topic] = TopicRights(
-                    len(one.partitions),
+                    len(description.partitions),
                     every or AclOperation.READ in allowed if allowed else None,
                     every or AclOperation.WRITE in allowed if allowed else None,
                 )

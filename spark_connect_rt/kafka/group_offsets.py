@@ -78,7 +78,7 @@ class KafkaGroupOffsets:
         """See the port. Raises ValueError: an offset below zero, which a broker would take as it stands."""
         if min(offsets.values(), default=0) < 0:
             raise ValueError(f"altering the offsets of group {group}: an offset is below zero")
-        topics = groupby(sorted(offsets), lambda one: one.topic)
+        topics = groupby(sorted(offsets), lambda offset: offset.topic)
         listed = [(topic, [(p.partition, offsets[p], "") for p in found]) for topic, found in topics]
         member_id, generation = _NO_MEMBER
         request = OffsetCommitRequest(group, generation, member_id, _NO_LIMIT_MS, listed)

@@ -65,7 +65,9 @@ class MirrorAdmin:
             found = self._admin.list_topics(timeout=self._timeout_s).topics
         except KafkaException as error:
             raise connect_error(error, "listing topics") from error
-        return {name: len(one.partitions) for name, one in found.items() if one.error is None and one.partitions}
+        return {
+            name: len(topic.partitions) for name, topic in found.items() if topic.error is None and topic.partitions
+        }
 
     def settings(self, topics: Iterable[str]) -> dict[str, list[TopicSetting]]:
         """Return all settings of topics; of those only whose client may know, and that are still there."""
@@ -73,7 +75,10 @@ class MirrorAdmin:
         if not resources:
             return {}
         asked = self._admin.describe_configs(resources, request_timeout=self._timeout_s)
-        found = {one.name: self._answer(future, f"describing topic {one.name}", _GONE) for one, future in asked.items()}
+        found = {
+            resource.name: self._answer(future, f"describing topic {resource.name}", _GONE)
+            for resource, future in asked.items()
+        }
         return {
             name: [_setting(entry) for entry in entries.values()]
             for name, entries in found.items()
@@ -111,7 +116,7 @@ class MirrorAdmin:
         ]
         if changes:
             done = self._admin.incremental_alter_configs(changes, request_timeout=self._timeout_s)
-            self._each({one.name: future for one, future in done.items()}, "setting the configuration of")
+            self._each({resource.name: future for resource, future in done.items()}, "setting the configuration of")
 
     def topic_acls(self) -> list[TopicAcl] | None:
         """Return the ACLs of all topics; None: the cluster has no authorizer."""
@@ -124,12 +129,12 @@ class MirrorAdmin:
         bindings = list(map(_binding, acls))
         if bindings:
             made = self._admin.create_acls(bindings, request_timeout=self._timeout_s)
-            self._each({one.name: future for one, future in made.items()}, "creating an ACL of")
+            self._each({binding.name: future for binding, future in made.items()}, "creating an ACL of")
 
     def groups(self) -> dict[str, str]:
         """Return all consumer groups, id -> state in capitals."""
         asked = self._admin.list_consumer_groups(request_timeout=self._timeout_s)
-        return {one.group_id: one.state.name for one in self._answer(asked, "listing groups").valid}
+        return {group.group_id: group.state.name for group in self._answer(asked, "listing groups").valid}
 
     def close(self) -> None:
         """Close the client. No call of it may be under way; none may follow. May be called twice."""
@@ -176,18 +181,24 @@ def _change(setting: tuple[str, str | None]) -> Any:
     return ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
 
 
-def _acl(one: Any) -> TopicAcl:
-    words = one.resource_pattern_type.name, one.principal, one.host, one.operation.name, one.permission_type.name
-    return TopicAcl(one.name, *words)
+def _acl(binding: Any) -> TopicAcl:
+    words = (
+        binding.resource_pattern_type.name,
+        binding.principal,
+        binding.host,
+        binding.operation.name,
+        binding.permission_type.name,
+    )
+    return TopicAcl(binding.name, *words)
 
 
-def _binding(one: TopicAcl) -> Any:
+def _binding(acl: TopicAcl) -> Any:
     return AclBinding(
         ResourceType.TOPIC,
-        one.topic,
-        ResourcePatternType[one.pattern_type],
-        one.principal,
-        one.host,
-        AclOperation[one.operation],
-        AclPermissionType[one.permission],
+        acl.topic,
+        ResourcePatternType[acl.pattern_type],
+        acl.principal,
+        acl.host,
+        AclOperation[acl.operation],
+        AclPermissionType[acl.permission],
     )

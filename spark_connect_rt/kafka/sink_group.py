@@ -116,19 +116,21 @@ class KafkaSinkGroup:
         """See ``ports.sink_group.SinkGroup.commit``."""
         if not offsets:
             return
-        gone = sorted(str(one) for one in offsets if one not in self._held)
+        gone = sorted(str(partition) for partition in offsets if partition not in self._held)
         if gone or self._consumer.memberid() != self._member_id:
             raise FencedError(
                 f"group {self.group}: {', '.join(gone) or 'this generation'} is no longer this member's: not committed"
             )
-        asked = [_ClientPartition(one.topic, one.partition, offset) for one, offset in offsets.items()]
+        asked = [
+            _ClientPartition(partition.topic, partition.partition, offset) for partition, offset in offsets.items()
+        ]
         try:
             answers = self._consumer.commit(offsets=asked, asynchronous=False)
         except KafkaException as error:
             raise connect_error(error, f"committing offsets of group {self.group}") from error
-        for one in answers:
-            if one.error is not None:
-                raise connect_error(one.error, f"committing {one.topic}-{one.partition} of group {self.group}")
+        for answer in answers:
+            if answer.error is not None:
+                raise connect_error(answer.error, f"committing {answer.topic}-{answer.partition} of group {self.group}")
 
     def generation(self) -> GroupGeneration | None:
         """See the port."""
@@ -141,7 +143,7 @@ class KafkaSinkGroup:
         except ConnectError as error:
             # First sign of a deleted topic: nothing is fetched here.
             if isinstance(error, UnknownTopicError) or not isinstance(error, RetriableError):
-                self._suspect({one.topic for one in partitions})
+                self._suspect({partition.topic for partition in partitions})
             raise
 
     def missing_topics(self) -> frozenset[str]:
@@ -209,22 +211,25 @@ class KafkaSinkGroup:
             self._raised = connect_error(error, f"group {self.group}: reading committed offsets")
             committed = {}
         # Explicit positions: nothing is fetched, so nothing needs to be looked up either.
-        starts = [_ClientPartition(one.topic, one.partition, 0) for one in partitions]
+        starts = [_ClientPartition(partition.topic, partition.partition, 0) for partition in partitions]
         (consumer.incremental_assign if self._incremental else consumer.assign)(starts)
         consumer.pause(starts)
         self._held.update(_named(partitions))
-        self._watch.held({one.topic for one in partitions})
+        self._watch.held({partition.topic for partition in partitions})
         self._member_id = consumer.memberid()
         if self._raised is None:
             self._calling(lambda: self._tell_assigned(committed))
 
     def _committed(self, consumer: Any, partitions: Sequence[Any]) -> dict[TopicPartition, int]:
-        asked = [_ClientPartition(one.topic, one.partition) for one in partitions]
+        asked = [_ClientPartition(partition.topic, partition.partition) for partition in partitions]
         answers = consumer.committed(asked, timeout=REQUEST_TIMEOUT_S) if asked else []
-        for one in answers:
-            if one.error is not None:
-                raise KafkaException(one.error)
-        return {TopicPartition(one.topic, one.partition): one.offset if one.offset >= 0 else -1 for one in answers}
+        for answer in answers:
+            if answer.error is not None:
+                raise KafkaException(answer.error)
+        return {
+            TopicPartition(answer.topic, answer.partition): answer.offset if answer.offset >= 0 else -1
+            for answer in answers
+        }
 
     def _revoked(self, consumer: Any, partitions: Sequence[Any]) -> None:
         if partitions and self._held.isdisjoint(_named(partitions)):
@@ -245,8 +250,8 @@ class KafkaSinkGroup:
     def _release(self, consumer: Any, partitions: Sequence[Any]) -> None:
         self._held.difference_update(_named(partitions))
         if self._pattern is None:  # it may have been deleted, and come again
-            held = {one.topic for one in self._held}
-            self._watch.doubt({one.topic for one in partitions} - held, _now_ms())
+            held = {partition.topic for partition in self._held}
+            self._watch.doubt({partition.topic for partition in partitions} - held, _now_ms())
         if self._incremental:
             consumer.incremental_unassign(list(partitions))
         else:
@@ -290,4 +295,4 @@ def _now_ms() -> int:
 
 
 def _named(partitions: Sequence[Any]) -> list[TopicPartition]:
-    return [TopicPartition(one.topic, one.partition) for one in partitions]
+    return [TopicPartition(partition.topic, partition.partition) for partition in partitions]

@@ -107,7 +107,7 @@ class EventMemory:
         """
         with self._lock:
             found = [(its, event) for kept in self._events.values() for its, event, _ in kept if its > number]
-        found.sort(key=lambda one: one[0])
+        found.sort(key=lambda entry: entry[0])
         found = found[:limit] if number else found[-limit:]
         return (found[-1][0] if found else number), [event for _, event in found]
 
@@ -130,7 +130,7 @@ def _hidden(value: Any) -> Any:
     if isinstance(value, str):
         return tellable(without_secrets(value))
     if isinstance(value, Mapping):
-        return {str(key): _hidden(one) for key, one in value.items()}
+        return {str(key): _hidden(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_hidden(one) for one in value]
+        return [_hidden(item) for item in value]
     return value

@@ -89,14 +89,14 @@ class GroupEvents:
     def _gather(self) -> Sequence[Unanswered]:
         known = {run: seen.number for run, seen in self._seen.items()} | {self._memory.run: _ALL}
         answers = self._reads.ask(READ, {"known": known}, self._limit_ms)
-        for one in answers:
-            if one.worker.this or one.why:
+        for answer in answers:
+            if answer.worker.this or answer.why:
                 continue
             try:
-                for said in one.answer:
+                for said in answer.answer:
                     self._take(said)
             except (LookupError, TypeError, ValueError) as error:
-                log.warning("worker=%s: its events cannot be read: %s", one.worker.worker_id, error)
+                log.warning("worker=%s: its events cannot be read: %s", answer.worker.worker_id, error)
         while len(self._seen) > KEPT_WORKERS:
             del self._seen[min(self._seen, key=lambda run: self._seen[run].last_ms)]
         return unanswered(answers)
@@ -132,7 +132,7 @@ class GroupEvents:
 
 
 def _said(run: str, worker_id: str, number: int, events: Iterable[GroupEvent]) -> dict[str, Any]:
-    return {"run": run, "worker_id": worker_id, "number": number, "events": [asdict(one) for one in events]}
+    return {"run": run, "worker_id": worker_id, "number": number, "events": [asdict(event) for event in events]}
 
 
 def event_of(shape: Mapping[str, Any]) -> GroupEvent:
@@ -159,17 +159,17 @@ def in_order(events: Iterable[GroupEvent]) -> Sequence[GroupEvent]:
     for event in events:
         by_id.setdefault(event.id, []).append(event)
     found = [views[0] if len(views) == 1 else _one_of(views) for views in by_id.values()]
-    return sorted(found, key=lambda one: (one.at_ms, one.id))
+    return sorted(found, key=lambda group_event: (group_event.at_ms, group_event.id))
 
 
 def _one_of(views: Sequence[GroupEvent]) -> GroupEvent:
     """Return what several workers saw as one event: as of the first of them, with the client that any of them knows."""
-    by_time = sorted(views, key=lambda one: (one.at_ms, one.worker_id))
-    first = replace(by_time[0], who=next((one.who for one in by_time if one.who is not None), None))
+    by_time = sorted(views, key=lambda view: (view.at_ms, view.worker_id))
+    first = replace(by_time[0], who=next((event.who for event in by_time if event.who is not None), None))
     if first.kind != "rebalance":
         return first
     try:
-        details = merged([one.details for one in sorted(views, key=lambda one: one.worker_id)])
+        details = merged([view.details for view in sorted(views, key=lambda view: view.worker_id)])
         return replace(first, details=details, summary=sentence(details))
     except (LookupError, TypeError) as error:  # of another version
         log.debug("the views of %s cannot be put together: %s", first.id, error)

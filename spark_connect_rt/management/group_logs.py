@@ -57,15 +57,18 @@ class GroupLogs:
         only = None if everywhere or owners is None else owners | {self._worker_id}
         answers = self._reads.ask(READ, arguments, self._limit_ms, only)
         found: list[PlacedLine] = []
-        for one in answers:
-            if not one.why:
+        for answer in answers:
+            if not answer.why:
                 try:
-                    found += [placed(one.worker.worker_id, one.answer["run"], fields) for fields in one.answer["lines"]]
+                    found += [
+                        placed(answer.worker.worker_id, answer.answer["run"], fields)
+                        for fields in answer.answer["lines"]
+                    ]
                 except (LookupError, TypeError, ValueError) as error:
-                    log.warning("worker=%s: its log lines cannot be read: %s", one.worker.worker_id, error)
+                    log.warning("worker=%s: its log lines cannot be read: %s", answer.worker.worker_id, error)
         if owners is None and not found:
             raise NotFoundError(f"Connector {wanted.connector} not found")
-        found.sort(key=lambda one: (one.line.at_ms, one.run, one.number))
+        found.sort(key=lambda line: (line.line.at_ms, line.run, line.number))
         return (found[-wanted.tail :] if wanted.tail else []), unanswered(answers)
 
     def _owners(self, connector: str) -> set[str] | None:
@@ -74,7 +77,7 @@ class GroupLogs:
             status = self._views.connector_status(connector)
         except NotFoundError:
             return set() if connector in self._views.list_connectors() else None
-        return {one.worker_id for one in (status.connector, *status.tasks) if one.worker_id}
+        return {task.worker_id for task in (status.connector, *status.tasks) if task.worker_id}
 
     def _serve(self, arguments: Mapping[str, Any]) -> Any:
         task, after, level = arguments.get("task"), arguments.get("after"), arguments.get("level")

@@ -94,7 +94,7 @@ class HttpGroupReads:
         urls = {} if self._peers is None else {_id_of(url): url for url in self._urls(standing)}
         urls.pop(standing.worker_id, None)
         leader = _id_of(standing.leader_url or "")
-        others = [GroupWorker(one, url, one == leader) for one, url in sorted(urls.items())]
+        others = [GroupWorker(worker_id, url, worker_id == leader) for worker_id, url in sorted(urls.items())]
         return [GroupWorker(standing.worker_id, standing.worker_url, standing.is_leader, this=True), *others]
 
     def ask(
@@ -110,7 +110,7 @@ class HttpGroupReads:
         asked = [worker for worker in self.workers() if only is None or worker.worker_id in only]
         futures = {worker: self._begin(worker, what, body, limit_ms) for worker in asked if not worker.this}
         here = {worker: self._here(worker, what, wanted) for worker in asked if worker.this}
-        wait([one for one in futures.values() if isinstance(one, Future)], timeout=limit_ms / 1000)
+        wait([future for future in futures.values() if isinstance(future, Future)], timeout=limit_ms / 1000)
         return [here.get(worker) or _outcome(worker, futures[worker], limit_ms) for worker in asked]
 
     def _here(self, worker: GroupWorker, what: str, arguments: Mapping[str, Any]) -> WorkerAnswer:
@@ -175,7 +175,7 @@ class HttpGroupReads:
             self._members_again_s = time.monotonic() + MEMBERS_AGAIN_S
         scheme = urlsplit(standing.worker_url).scheme
         leaders = (standing.leader_url,) if standing.leader_url else ()
-        return {*(f"{scheme}://{one}/" for one in self._reporting()), *leaders}
+        return {*(f"{scheme}://{worker_id}/" for worker_id in self._reporting()), *leaders}
 
 
 def _id_of(url: str) -> str:

@@ -52,9 +52,9 @@ class Translation:
             if translated is None or translated < 0:
                 continue
             place = self._at_target(partition)
-            one = Checkpoint(group, place, committed.offset, translated, committed.metadata)
-            if _is_newer(one, last.get(place)):
-                found.append(one)
+            checkpoint = Checkpoint(group, place, committed.offset, translated, committed.metadata)
+            if _is_newer(checkpoint, last.get(place)):
+                found.append(checkpoint)
         return found
 
     def _at_target(self, partition: TopicPartition) -> TopicPartition:
@@ -64,10 +64,10 @@ class Translation:
         return TopicPartition(self.policy.format_remote_topic(self.source_alias, partition.topic), partition.partition)
 
 
-def _is_newer(one: Checkpoint, last: Checkpoint | None) -> bool:
-    if last is None or one.upstream_offset < last.upstream_offset:
+def _is_newer(checkpoint: Checkpoint, last: Checkpoint | None) -> bool:
+    if last is None or checkpoint.upstream_offset < last.upstream_offset:
         return True
-    return one.downstream_offset > last.downstream_offset
+    return checkpoint.downstream_offset > last.downstream_offset
 
 
 def offsets_to_set(
@@ -80,7 +80,7 @@ def offsets_to_set(
         committed: what the group has there; below zero counts as nothing.
     """
     return {
-        place: one.downstream_offset
-        for place, one in checkpoints.items()
-        if committed.get(place, -1) < 0 or committed[place] < one.downstream_offset
+        place: checkpoint.downstream_offset
+        for place, checkpoint in checkpoints.items()
+        if committed.get(place, -1) < 0 or committed[place] < checkpoint.downstream_offset
     }

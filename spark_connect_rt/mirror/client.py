@@ -60,8 +60,8 @@ def checkpoints(records: Iterable[tuple[bytes | None, bytes | None]]) -> dict[st
     newest: dict[str, dict[TopicPartition, Checkpoint]] = {}
     for key, value in records:
         try:
-            one = Checkpoint.decode(key, value)
+            checkpoint = Checkpoint.decode(key, value)
         except DataError:
             continue
-        newest.setdefault(one.group, {})[one.partition] = one
+        newest.setdefault(checkpoint.group, {})[checkpoint.partition] = checkpoint
     return newest

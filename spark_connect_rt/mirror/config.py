@@ -67,17 +67,17 @@ _LOCATION = _key(
 )
 _SECURITY = [
     ConfigKey(
-        one.name,
-        one.type,
-        one.default,
-        one.importance,
+        key.name,
+        key.type,
+        key.default,
+        key.importance,
         "As of every Kafka client; the clusters' own stand under source.cluster. and target.cluster.",
-        one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL") if one.name == "security.protocol" else one.check,
+        one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL") if key.name == "security.protocol" else key.check,
     )
-    for one in client_config_def("admin")
-    if one.name == "security.protocol" or one.name.startswith(("ssl.", "sasl."))
+    for key in client_config_def("admin")
+    if key.name == "security.protocol" or key.name.startswith(("ssl.", "sasl."))
 ]
-CLIENT_NAMES = frozenset({"bootstrap.servers", *(one.name for one in _SECURITY)})
+CLIENT_NAMES = frozenset({"bootstrap.servers", *(key.name for key in _SECURITY)})
 """The settings under ``source.cluster.`` and ``target.cluster.`` that all clients of that cluster get."""
 
 BASE = ConfigDef(

@@ -104,16 +104,18 @@ class MirrorMakerConfig:
         pairs = [
             SourceAndTarget(source, target) for source in self.clusters for target in self.clusters if source != target
         ]
-        found = [one for one in pairs if self._has_worker(one) and (not targets or one.target in targets)]
+        found = [pair for pair in pairs if self._has_worker(pair) and (not targets or pair.target in targets)]
         if not found:
             raise BadConfigError({"clusters": ["no flow: set A->B.enabled=true for two of them"]})
-        if silent := {name for one in found for name in (one.source, one.target) if not self.bootstrap_servers(name)}:
+        if silent := {
+            name for pair in found for name in (pair.source, pair.target) if not self.bootstrap_servers(name)
+        }:
             raise BadConfigError({f"{name}.bootstrap.servers": ["must be set"] for name in sorted(silent)})
         return found
 
     def replicating(self, targets: Collection[str] = ()) -> list[SourceAndTarget]:
         """Return the flows that copy topics. Raises as ``flows``."""
-        return [one for one in self.flows(targets) if self.is_enabled(one)]
+        return [flow for flow in self.flows(targets) if self.is_enabled(flow)]
 
     def is_enabled(self, flow: SourceAndTarget) -> bool:
         """Return whether the flow replicates; otherwise it only emits heartbeats, for the flow back."""

@@ -48,7 +48,7 @@ class OffsetSyncStore:
         kept = self._syncs.get(partition) if self._loaded else None
         if kept is None:
             return None
-        sync = next((one for one in kept if one.upstream_offset <= upstream_offset), None)
+        sync = next((offset_sync for offset_sync in kept if offset_sync.upstream_offset <= upstream_offset), None)
         if sync is None:
             return TOO_OLD
         return sync.downstream_offset + (0 if sync.upstream_offset == upstream_offset else 1)

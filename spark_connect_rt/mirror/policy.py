@@ -151,7 +151,7 @@ class IdentityReplicationPolicy(DefaultReplicationPolicy):
 
 
 POLICIES: dict[str, type[ReplicationPolicy]] = {
-    f"{JAVA_PACKAGE}.{one.__name__}": one for one in (DefaultReplicationPolicy, IdentityReplicationPolicy)
+    f"{JAVA_PACKAGE}.{policy.__name__}": policy for policy in (DefaultReplicationPolicy, IdentityReplicationPolicy)
 }
 
 

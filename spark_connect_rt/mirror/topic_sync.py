@@ -55,26 +55,28 @@ def missing_partitions(
 def settings_of_new(settings: Iterable[TopicSetting], wanted: ConfigPropertyFilter) -> dict[str, str]:
     """Return the settings that a remote topic is created with."""
     return {
-        one.name: one.value
-        for one in settings
-        if _copied(one, wanted)
-        and one.value is not None
-        and (not one.is_default or wanted.should_replicate_source_default(one.name))
+        setting.name: setting.value
+        for setting in settings
+        if _copied(setting, wanted)
+        and setting.value is not None
+        and (not setting.is_default or wanted.should_replicate_source_default(setting.name))
     }
 
 
 def settings_to_sync(settings: Iterable[TopicSetting], wanted: ConfigPropertyFilter) -> dict[str, str | None]:
     """Return what is set at a remote topic that exists; None: the target's own default holds again."""
     return {
-        one.name: None if one.is_default and not wanted.should_replicate_source_default(one.name) else one.value
-        for one in settings
-        if _copied(one, wanted)
+        setting.name: None
+        if setting.is_default and not wanted.should_replicate_source_default(setting.name)
+        else setting.value
+        for setting in settings
+        if _copied(setting, wanted)
     }
 
 
-def _copied(one: TopicSetting, wanted: ConfigPropertyFilter) -> bool:
-    own = not (one.is_read_only or one.is_sensitive or one.is_static)
-    return own and wanted.should_replicate_config_property(one.name)
+def _copied(setting: TopicSetting, wanted: ConfigPropertyFilter) -> bool:
+    own = not (setting.is_read_only or setting.is_sensitive or setting.is_static)
+    return own and wanted.should_replicate_config_property(setting.name)
 
 
 def acls_to_sync(
@@ -83,12 +85,12 @@ def acls_to_sync(
     """Return the ACLs of remote topics: who may read there, never who may write, which only mirrors should."""
     return [
         replace(
-            one,
-            topic=policy.format_remote_topic(source_alias, one.topic),
-            operation="READ" if (one.permission, one.operation) == ("ALLOW", "ALL") else one.operation,
+            acl,
+            topic=policy.format_remote_topic(source_alias, acl.topic),
+            operation="READ" if (acl.permission, acl.operation) == ("ALLOW", "ALL") else acl.operation,
         )
-        for one in acls
-        if one.pattern_type == "LITERAL"
-        and (one.permission, one.operation) != ("ALLOW", "WRITE")
-        and one.topic in selection
+        for acl in acls
+        if acl.pattern_type == "LITERAL"
+        and (acl.permission, acl.operation) != ("ALLOW", "WRITE")
+        and acl.topic in selection
     ]

@@ -79,17 +79,19 @@ def compare(sides: Sides) -> Compared:
     """Compare both sides of a partition record by record, by their digests."""
     if sides.compacted:
         sides = _newest_of_each_key(sides)
-    left = Counter(one.digest for one in sides.target)
+    left = Counter(record.digest for record in sides.target)
     matched, unmatched = _taken(sides.source, left)
-    known = {one.digest for one in sides.source}
-    copied_to = max((one.offset for one in matched), default=-1)
+    known = {record.digest for record in sides.source}
+    copied_to = max((record.offset for record in matched), default=-1)
     copied_to = copied_to if sides.position is None else max(copied_to, sides.position)
-    first_copy = min((one.offset for one in matched), default=copied_to + 1)
-    expired = [one for one in unmatched if one.offset < first_copy and sides.target_begins > 0]
-    late = [one for one in unmatched if one.offset > copied_to]
-    first_known = min((one.offset for one in sides.target if one.digest in known), default=-1)
+    first_copy = min((record.offset for record in matched), default=copied_to + 1)
+    expired = [record for record in unmatched if record.offset < first_copy and sides.target_begins > 0]
+    late = [record for record in unmatched if record.offset > copied_to]
+    first_known = min((record.offset for record in sides.target if record.digest in known), default=-1)
     older = [
-        one for one in sides.target if sides.source_begins > 0 and one.offset < first_known and one.digest not in known
+        record
+        for record in sides.target
+        if sides.source_begins > 0 and record.offset < first_known and record.digest not in known
     ]
     foreign = sum(count for content, count in left.items() if content not in known) - len(older)
     return Compared(
@@ -105,7 +107,7 @@ def compare(sides: Sides) -> Compared:
 
 def contains(sides: Sides) -> Compared:
     """Compare a window: every record of the source's must be in the target's, which may hold others too."""
-    matched, unmatched = _taken(sides.source, Counter(one.digest for one in sides.target))
+    matched, unmatched = _taken(sides.source, Counter(record.digest for record in sides.target))
     return Compared(same=len(matched), missing=len(unmatched))
 
 
@@ -125,10 +127,10 @@ def fail_over(sides: Sides) -> FailOver:
     """Return what failing over means, given the records from the group's offset on, at the source and at the target."""
     if sides.compacted:
         sides = _newest_of_each_key(sides)
-    left = Counter(one.digest for one in sides.target)
+    left = Counter(record.digest for record in sides.target)
     matched, unmatched = _taken(sides.source, left)
-    copied_to = max((one.offset for one in matched), default=-1) if sides.position is None else sides.position
-    late = sum(one.offset > copied_to for one in unmatched)
+    copied_to = max((record.offset for record in matched), default=-1) if sides.position is None else sides.position
+    late = sum(record.offset > copied_to for record in unmatched)
     return FailOver(lost=len(unmatched), not_copied_yet=late, repeated=sum(left.values()))
 
 
@@ -143,40 +145,40 @@ def total(parts: Iterable[Compared]) -> Compared:
 def _taken(source: Sequence[Seen], left: Counter[bytes]) -> tuple[list[Seen], list[Seen]]:
     """Return the source's records that ``left`` has, each taken out of it once, and those that it has not."""
     matched, unmatched = [], []
-    for one in source:
-        if left[one.digest] > 0:
-            left[one.digest] -= 1
-            matched.append(one)
+    for record in source:
+        if left[record.digest] > 0:
+            left[record.digest] -= 1
+            matched.append(record)
         else:
-            unmatched.append(one)
+            unmatched.append(record)
     left += Counter()  # drops what is used up
     return matched, unmatched
 
 
 def _out_of_order(source: Sequence[Seen], target: Sequence[Seen]) -> int:
     """Return how many records first came to the target before one that precedes them at the source."""
-    once = {content for content, count in Counter(one.digest for one in source).items() if count == 1}
+    once = {content for content, count in Counter(record.digest for record in source).items() if count == 1}
     first: dict[bytes, int] = {}
-    for one in target:
-        first.setdefault(one.digest, one.offset)
-    places = [first[one.digest] for one in source if one.digest in once and one.digest in first]
+    for record in target:
+        first.setdefault(record.digest, record.offset)
+    places = [first[record.digest] for record in source if record.digest in once and record.digest in first]
     return sum(later < earlier for earlier, later in pairwise(places))
 
 
 def _newest_of_each_key(sides: Sides) -> Sides:
     """Return what compaction leaves in the end. Of the source what has been copied counts, or has just arrived."""
-    target = {one.key: one for one in sides.target}
+    target = {record.key: record for record in sides.target}
     source: dict[bytes | None, Seen] = {}
     late: list[Seen] = []
-    for one in sides.source:
-        has_arrived = one.key in target and target[one.key].digest == one.digest
-        if sides.position is None or one.offset <= sides.position or has_arrived:
-            source[one.key] = one
+    for record in sides.source:
+        has_arrived = record.key in target and target[record.key].digest == record.digest
+        if sides.position is None or record.offset <= sides.position or has_arrived:
+            source[record.key] = record
         else:
-            late.append(one)
+            late.append(record)
     gone = {key for key in source.keys() ^ target.keys() if (source.get(key) or target[key]).deletes}
     return replace(
         sides,
-        source=[*(one for key, one in source.items() if key not in gone), *late],
-        target=[one for key, one in target.items() if key not in gone],
+        source=[*(record for key, record in source.items() if key not in gone), *late],
+        target=[record for key, record in target.items() if key not in gone],
     )

@@ -47,14 +47,14 @@ class GroupReport:
     @property
     def outcome(self) -> FailOver:
         """Return the sums over the partitions that could be compared."""
-        met = [one.outcome for one in self.partitions if one.outcome is not None]
-        lost, late = sum(one.lost for one in met), sum(one.not_copied_yet for one in met)
-        return FailOver(lost, late, sum(one.repeated for one in met))
+        met = [partition.outcome for partition in self.partitions if partition.outcome is not None]
+        lost, late = sum(fail_over.lost for fail_over in met), sum(fail_over.not_copied_yet for fail_over in met)
+        return FailOver(lost, late, sum(fail_over.repeated for fail_over in met))
 
     @property
     def unknown(self) -> list[TopicPartition]:
         """Return the partitions without an offset at the target: auto.offset.reset decides there."""
-        return [one.partition for one in self.partitions if one.downstream is None]
+        return [partition.partition for partition in self.partitions if partition.downstream is None]
 
     @property
     def is_safe(self) -> bool:
@@ -85,21 +85,21 @@ class FlowReport:
     @property
     def is_good(self) -> bool:
         """Return whether what was copied is right and no group would lose anything by failing over now."""
-        return all(one.is_safe for one in self.groups) and all(
-            one.compared is None or one.compared.is_right for one in self.partitions
+        return all(group.is_safe for group in self.groups) and all(
+            partition.compared is None or partition.compared.is_right for partition in self.partitions
         )
 
     @property
     def records(self) -> int:
         """Return how many records were compared."""
-        return sum(one.compared.records for one in self.partitions if one.compared is not None)
+        return sum(partition.compared.records for partition in self.partitions if partition.compared is not None)
 
     @property
     def verdict(self) -> str:
         """Return the sentence about it. It is good only when something was compared."""
         if not self.is_good:
             return "NOT good"
-        left = sum(one.compared is None for one in self.partitions)
+        left = sum(partition.compared is None for partition in self.partitions)
         if self.records:
             return f"good, {left} of {len(self.partitions)} partitions were not compared" if left else "good"
         if not self.partitions:
@@ -109,14 +109,18 @@ class FlowReport:
 
 def partition_rows(report: FlowReport) -> list[tuple[str, ...]]:
     """Return a row for each partition."""
-    return [_partition_row(one) for one in report.partitions]
+    return [_partition_row(partition) for partition in report.partitions]
 
 
 def group_rows(report: FlowReport) -> list[tuple[str, ...]]:
     """Return a row for each group."""
     return [
-        (one.group, one.verdict, *map(str, (one.outcome.lost, one.outcome.not_copied_yet, one.outcome.repeated)))
-        for one in report.groups
+        (
+            group.group,
+            group.verdict,
+            *map(str, (group.outcome.lost, group.outcome.not_copied_yet, group.outcome.repeated)),
+        )
+        for group in report.groups
     ]
 
 
@@ -126,19 +130,19 @@ def as_json(report: FlowReport) -> dict[str, Any]:
         "flow": report.flow,
         "good": report.is_good and bool(report.records),
         "records_compared": report.records,
-        "partitions": [_partition_json(one) for one in report.partitions],
-        "groups": [_group_json(one) for one in report.groups],
+        "partitions": [_partition_json(partition) for partition in report.partitions],
+        "groups": [_group_json(group) for group in report.groups],
     }
 
 
-def _partition_row(one: PartitionReport) -> tuple[str, ...]:
-    compared = one.compared or Compared()
+def _partition_row(report: PartitionReport) -> tuple[str, ...]:
+    compared = report.compared or Compared()
     wrong = {name: count for name, count in _wrong(compared).items() if count}
     return (
-        str(one.partition),
-        _span(one.source),
-        "-" if one.target is None else _span(one.target),
-        one.note or ("-" if one.compared is None else "yes"),
+        str(report.partition),
+        _span(report.source),
+        "-" if report.target is None else _span(report.target),
+        report.note or ("-" if report.compared is None else "yes"),
         str(compared.same),
         str(compared.not_copied_yet),
         ", ".join(f"{count} {name}" for name, count in wrong.items()) or "-",
@@ -153,25 +157,25 @@ def _span(offsets: range) -> str:
     return f"{offsets.start}..{offsets.stop}"
 
 
-def _partition_json(one: PartitionReport) -> dict[str, Any]:
+def _partition_json(report: PartitionReport) -> dict[str, Any]:
     return {
-        "topic": one.partition.topic,
-        "partition": one.partition.partition,
-        "remote_topic": one.remote.topic,
-        "source": {"begin": one.source.start, "end": one.source.stop},
-        "target": None if one.target is None else {"begin": one.target.start, "end": one.target.stop},
-        "copied_to": one.position,
-        "compared": None if one.compared is None else asdict(one.compared),
-        "note": one.note,
+        "topic": report.partition.topic,
+        "partition": report.partition.partition,
+        "remote_topic": report.remote.topic,
+        "source": {"begin": report.source.start, "end": report.source.stop},
+        "target": None if report.target is None else {"begin": report.target.start, "end": report.target.stop},
+        "copied_to": report.position,
+        "compared": None if report.compared is None else asdict(report.compared),
+        "note": report.note,
     }
 
 
-def _group_json(one: GroupReport) -> dict[str, Any]:
+def _group_json(report: GroupReport) -> dict[str, Any]:
     return {
-        "group": one.group,
-        "verdict": one.verdict,
-        "safe": one.is_safe,
-        **asdict(one.outcome),
+        "group": report.group,
+        "verdict": report.verdict,
+        "safe": report.is_safe,
+        **asdict(report.outcome),
         "partitions": [
             {
                 "topic": part.partition.topic,
@@ -179,6 +183,6 @@ def _group_json(one: GroupReport) -> dict[str, Any]:
                 "upstream": part.upstream,
                 "downstream": part.downstream,
             }
-            for part in one.partitions
+            for part in report.partitions
         ],
     }

@@ -30,23 +30,23 @@ def windows(syncs: Sequence[OffsetSync], records: int, source: range, target: ra
         target: the offsets that are there.
     """
     found = [*_between(syncs, source, target), *_after_last(syncs[-1:], source, target)]
-    size = sum(len(one.source) for one in found)
+    size = sum(len(window.source) for window in found)
     apart = max(1, -(-size // max(1, records)))
     return found[::-1][::apart][::-1]  # counted from the newest, which matters most
 
 
 def _between(syncs: Sequence[OffsetSync], source: range, target: range) -> Iterable[Window]:
-    for one, following in pairwise(syncs):
-        upstream = range(one.upstream_offset, following.upstream_offset)
-        downstream = range(one.downstream_offset, following.downstream_offset)
+    for sync, following in pairwise(syncs):
+        upstream = range(sync.upstream_offset, following.upstream_offset)
+        downstream = range(sync.downstream_offset, following.downstream_offset)
         if upstream and downstream and _within(upstream, source) and _within(downstream, target):
             yield Window(upstream, downstream)
 
 
 def _after_last(last: Sequence[OffsetSync], source: range, target: range) -> Iterable[Window]:
-    for one in last:
-        if one.upstream_offset in source and one.downstream_offset in target:
-            yield Window(range(one.upstream_offset, source.stop), range(one.downstream_offset, target.stop))
+    for sync in last:
+        if sync.upstream_offset in source and sync.downstream_offset in target:
+            yield Window(range(sync.upstream_offset, source.stop), range(sync.downstream_offset, target.stop))
 
 
 def _within(part: range, whole: range) -> bool:

@@ -87,7 +87,7 @@ def _alias_keys(kind: _Kind, alias: str, config: Mapping[str, str], plugin: Find
     ]
     if made is None:
         return keys
-    inner = [key for key in made.config_def() if key.name not in {one.name for one in kind.own}]
+    inner = [key for key in made.config_def() if key.name not in {config_key.name for config_key in kind.own}]
     for order, key in enumerate(sorted([*kind.own, *inner], key=_rank), start=len(shown)):
         shown_name = key.display_name or key.name
         names = {"name": f"{prefix}{key.name}", "display_name": shown_name, "checked_as": key.name}
@@ -132,7 +132,11 @@ def _not_found(
 
 def chain_problems(config: Mapping[str, str], plugin: FindPlugin) -> dict[str, list[str]]:
     """Return what is wrong with the chain: setting -> complaints; also what Java finds only when a task starts."""
-    problems = {one.name: list(one.errors) for one in chain_config_def(config, plugin).validate(config) if one.errors}
+    problems = {
+        config_value.name: list(config_value.errors)
+        for config_value in chain_config_def(config, plugin).validate(config)
+        if config_value.errors
+    }
     for kind in _KINDS:
         for alias in _aliases(config, kind):
             prefix = f"{kind.setting}.{alias}."

@@ -69,7 +69,7 @@ def _structs(values: pa.Array, schema: Schema, place: str) -> list[Struct | None
     rows = map(list, zip(*lists, strict=True)) if lists else ([] for _ in range(len(values)))
     found: list[Struct | None] = list(Struct.all_of_checked(schema, rows))
     if values.null_count:
-        return [one if valid else None for one, valid in zip(found, values.is_valid().to_pylist(), strict=True)]
+        return [struct if valid else None for struct, valid in zip(found, values.is_valid().to_pylist(), strict=True)]
     return found
 
 

@@ -46,7 +46,9 @@ class ConnectorConverters:
         if self.value.takes_many:
             self.value.prepare_to([(row[0], row[5]) for row in rows])
         if self.header.takes_many:
-            self.header.prepare_headers_to([(row[0], one["key"], one["value"]) for row in rows for one in row[6] or ()])
+            self.header.prepare_headers_to(
+                [(row[0], header["key"], header["value"]) for row in rows for header in row[6] or ()]
+            )
 
     @classmethod
     def from_config(

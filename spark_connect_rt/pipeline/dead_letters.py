@@ -80,7 +80,7 @@ class DeadLetters:
         if not isinstance(errant.record, tuple):
             return None
         topic, partition, offset, timestamp_ms, key, value, given = errant.record
-        headers: Headers = [(one["key"], one["value"]) for one in given or ()]
+        headers: Headers = [(header["key"], header["value"]) for header in given or ()]
         if self.settings.with_headers:
             place = {"topic": topic, "partition": str(partition), "offset": str(offset)}
             headers += [*_encoded(place), *self._context(errant)]
@@ -172,7 +172,7 @@ def _text(value: Any) -> bytes:
 
 def _plain_headers(record: SourceRecord, converters: ConnectorConverters) -> Headers:
     headers: Headers = []
-    for one in record.headers:
-        write = partial(converters.header.from_connect_header, record.topic, one.key)
-        headers.append((one.key, _bytes_of(write, one.schema, one.value)[0]))
+    for header in record.headers:
+        write = partial(converters.header.from_connect_header, record.topic, header.key)
+        headers.append((header.key, _bytes_of(write, header.schema, header.value)[0]))
     return headers

@@ -38,11 +38,11 @@ class DeliveryRuns:
 def metadata_runs(metadata: Iterable[RecordMetadata | None]) -> list[MetadataRun]:
     """Return what is known of records, in their order, as runs; None: no one can read it."""
     runs: list[MetadataRun] = []
-    for one in metadata:
-        topic, partition, offset, timestamp_ms = UNREADABLE if one is None else one
+    for record_metadata in metadata:
+        topic, partition, offset, timestamp_ms = UNREADABLE if record_metadata is None else record_metadata
         if runs:
             *place, first, stamp, count = runs[-1]
-            follows = first if one is None else first + count
+            follows = first if record_metadata is None else first + count
             if (place, follows, stamp) == ([topic, partition], offset, timestamp_ms):
                 runs[-1] = (topic, partition, first, stamp, count + 1)
                 continue

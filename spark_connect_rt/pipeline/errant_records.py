@@ -96,7 +96,7 @@ def error_name(error: BaseException) -> str:
         return error.java_class
     kind = type(error)
     if kind not in _JAVA_ERRORS and kind.__module__.startswith("spark_connect_rt."):
-        kind = next((one for one in kind.__mro__ if one in _JAVA_ERRORS), kind)
+        kind = next((cls for cls in kind.__mro__ if cls in _JAVA_ERRORS), kind)
     return _JAVA_ERRORS.get(kind) or f"{kind.__module__}.{kind.__qualname__}"
 
 

@@ -72,7 +72,9 @@ def _column(topic: str, header: HeaderColumn, converter: HeaderConverter) -> pa.
         return made.cast(pa.binary())
 
     def write(some: Sequence[Any]) -> pa.Array:
-        return pa.array([converter.from_connect_header(topic, header.key, schema, one) for one in some], pa.binary())
+        return pa.array(
+            [converter.from_connect_header(topic, header.key, schema, value) for value in some], pa.binary()
+        )
 
     if not _gives_the_same(converter) or pa.types.is_floating(values.type):  # 0.0 and -0.0 are equal, and are not
         return write(values.to_pylist())

@@ -61,7 +61,9 @@ class Part:
         if self.made is None:
             return [self._one(record) for record in records]
         applied: Sequence[Applied] = self.made.apply_all(records) if records else []
-        return [self._error(one.step, one.error) if isinstance(one, Refused) else one for one in applied]
+        return [
+            self._error(outcome.step, outcome.error) if isinstance(outcome, Refused) else outcome for outcome in applied
+        ]
 
     def _one(self, record: R) -> Outcome:
         try:
@@ -85,12 +87,12 @@ class Part:
 def joined(steps: Sequence[AnyStep], *, alone: bool = False) -> tuple[Part, ...]:
     """Return the steps as parts, none where no step can be joined; ``alone``: a part for each, whatever it can."""
     if alone:
-        return tuple(Part([one], None, one.predicate) for one in steps)
-    if not any(one.transformation.together() or _many(one.predicate) for one in steps):
+        return tuple(Part([any_step], None, any_step.predicate) for any_step in steps)
+    if not any(any_step.transformation.together() or _many(any_step.predicate) for any_step in steps):
         return ()
     parts: list[Part] = []
     for key, group in groupby(enumerate(steps), lambda numbered: _key(*numbered)):
-        some = [one for _, one in group]
+        some = [any_step for _, any_step in group]
         if isinstance(key, int):
             step = some[0]
             together = step.transformation.together()
@@ -129,7 +131,9 @@ def pass_all(parts: Sequence[Part], records: Sequence[R]) -> list[Outcome]:
     """Return what becomes of each record after all parts. Raises ExternalError."""
     outcomes: list[Outcome] = list(records)
     for part in parts:
-        alive = [at for at, one in enumerate(outcomes) if one is not None and not isinstance(one, StageError)]
-        for at, one in zip(alive, part.apply_all([outcomes[at] for at in alive]), strict=True):
-            outcomes[at] = one
+        alive = [
+            at for at, outcome in enumerate(outcomes) if outcome is not None and not isinstance(outcome, StageError)
+        ]
+        for at, result in zip(alive, part.apply_all([outcomes[at] for at in alive]), strict=True):
+            outcomes[at] = result
     return outcomes

@@ -47,7 +47,7 @@ def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
     if all(batch.schema.equals(placed[0].schema) for batch in placed):
         table = pa.Table.from_batches(placed)
     else:  # a column that is absent is null in every row
-        table = pa.concat_tables([pa.Table.from_batches([one]) for one in placed], promote_options="default")
+        table = pa.concat_tables([pa.Table.from_batches([batch]) for batch in placed], promote_options="default")
     return table.combine_chunks().replace_schema_metadata({TOPIC: topics.pop()}).to_batches()[0]
 
 

@@ -190,7 +190,7 @@ class SinkPipeline:
         for record, unreadable in records:
             origin: ConsumeRow = (record.topic, record.partition, record.offset, record.timestamp_ms, None, None, None)
             if unreadable is None:
-                passed = self._tolerance.run(lambda _, one=record: self._chain.apply(one), origin)  # type: ignore[misc]
+                passed = self._tolerance.run(lambda _, bound=record: self._chain.apply(bound), origin)  # type: ignore[misc]
                 if passed is not None:
                     kept.append(passed)
             else:
@@ -244,7 +244,7 @@ class SinkPipeline:
         at_once = self._converters.value.values_to_connect_data(topic, data)
         if at_once is None:
             read = self._converters.value.to_connect_data
-            return (read(topic, one) for one in data)
+            return (read(topic, value) for value in data)
         schema, values = at_once
         return zip(itertools.repeat(schema), values, strict=False)
 
@@ -259,7 +259,7 @@ class SinkPipeline:
             self._chain.prepare([record for record in read if record is not None])
         for row, record in zip(rows, read, strict=True):
             if record is not None:
-                yield self._tolerance.run(lambda row, one=record: self._transformed(one, row), row)  # type: ignore[misc]
+                yield self._tolerance.run(lambda row, bound=record: self._transformed(bound, row), row)  # type: ignore[misc]
 
     def _path(self, row: ConsumeRow) -> SinkRecord | None:
         """Return one record, None when a transformation dropped it. Raises StageError."""

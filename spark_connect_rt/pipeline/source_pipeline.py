@@ -126,7 +126,7 @@ class SourcePipeline:
     def onlookers(self) -> list[str]:
         """Return the settings whose plug-ins look at records; none where bytes are passed on as they are."""
         converters = {f"{part}.converter": getattr(self._converters, part) for part in ("key", "value", "header")}
-        looking = [name for name, one in converters.items() if type(one) is not ByteArrayConverter]
+        looking = [name for name, converter in converters.items() if type(converter) is not ByteArrayConverter]
         return [*(["transforms"] if self._chain.parts else []), *looking]
 
     def convert(self, polled: Sequence[Polled]) -> list[ConvertedBatch]:
@@ -307,25 +307,30 @@ def _fewer(converted: Sequence[ConvertedBatch]) -> Iterator[ConvertedBatch]:
     """Join small neighbours of one topic, as a poll of many partitions brings them: each batch has its price."""
     group: list[ConvertedBatch] = []
     held_bytes = 0
-    for one in converted:
-        size = int(one.batch.nbytes)
-        alike = not group or (one.topics == group[0].topics and not one.written) or (one.written and group[0].written)
+    for piece in converted:
+        size = int(piece.batch.nbytes)
+        alike = (
+            not group or (piece.topics == group[0].topics and not piece.written) or (piece.written and group[0].written)
+        )
         if group and (not alike or held_bytes + size > JOINED_BYTES):
             yield from _as_one(group)
             group, held_bytes = [], 0
-        group.append(one)
+        group.append(piece)
         held_bytes += size
     yield from _as_one(group)
 
 
 def _as_one(group: Sequence[ConvertedBatch]) -> Sequence[ConvertedBatch]:
-    offsets = tuple(pair for one in group for pair in one.source_offsets)
-    if all(one.written for one in group):
-        topics = tuple(sorted({topic for one in group for topic in one.topics}))
-        records, size = sum(one.records for one in group), sum(one.written or 0 for one in group)
+    offsets = tuple(pair for piece in group for pair in piece.source_offsets)
+    if all(piece.written for piece in group):
+        topics = tuple(sorted({topic for piece in group for topic in piece.topics}))
+        records, size = (
+            sum(piece.records for piece in group),
+            sum(piece.written or 0 for piece in group),
+        )
         return [ConvertedBatch(group[0].batch, offsets, records, 0, topics, written=size)] if group else group
-    whole = all(one.records and one.batch.num_rows == one.records and not one.skipped for one in group)
-    batch = joined([one.batch for one in group]) if len(group) > 1 and whole else None
+    whole = all(piece.records and piece.batch.num_rows == piece.records and not piece.skipped for piece in group)
+    batch = joined([piece.batch for piece in group]) if len(group) > 1 and whole else None
     if batch is None:
         return group
     return [ConvertedBatch(batch, offsets, batch.num_rows, 0, group[0].topics)]
@@ -361,6 +366,6 @@ def rows_of_piece(piece: Polled) -> Iterator[_Row]:
             key_schema=piece.key_schema,
             partition=piece.partition,
             timestamp_ms=times[index],
-            headers=tuple(Header(one["key"], one["value"], BYTES) for one in headers[index] or ()),
+            headers=tuple(Header(header["key"], header["value"], BYTES) for header in headers[index] or ()),
         )
         yield record, piece.source_offset if index == count - 1 else None, unreadable

@@ -56,7 +56,7 @@ class Step:
         if answer is None or isinstance(answer, bool):
             return answer
         same = {True: pc.all(answer).as_py(), False: not pc.any(answer).as_py()}
-        return next((one for one, holds in same.items() if holds), answer)
+        return next((value for value, holds in same.items() if holds), answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class TransformationChain:
         outcomes = pass_all(self.parts or joined(self.steps, alone=True), records)
         for record, outcome in zip(records, outcomes, strict=True):
             self._prepared[id(record)] = (record, outcome)  # with the record, so that its id stays its own
-        return [one for one in outcomes if one is not None and not isinstance(one, StageError)]
+        return [passed for passed in outcomes if passed is not None and not isinstance(passed, StageError)]
 
     def apply(self, record: R) -> R | None:
         """Return the record after every step, None when one dropped it. Raises StageError naming the step."""

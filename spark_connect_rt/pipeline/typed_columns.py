@@ -69,7 +69,7 @@ def plain_type(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) ->
     """
     if pa.types.is_struct(kind):
         fields = [kind.field(at) for at in range(kind.num_fields)]
-        return _struct((one.name, plain_type(one.type, leaf)) for one in fields if not _is_empty(one.type))
+        return _struct((field.name, plain_type(field.type, leaf)) for field in fields if not _is_empty(field.type))
     if pa.types.is_map(kind):
         return pa.map_(plain_type(kind.key_type, leaf), plain_type(kind.item_type, leaf))
     if pa.types.is_list(kind):
@@ -110,7 +110,7 @@ def _fitted(value: Any, kind: pa.DataType) -> Any:
     if pa.types.is_list(kind):
         if isinstance(value, str | bytes | Mapping):  # Arrow would take one letter by another
             raise TypeError(f"{type(value).__name__} where an array was expected")
-        return [_fitted(one, kind.value_type) for one in value]
+        return [_fitted(element, kind.value_type) for element in value]
     return _leaf(value, kind)
 
 

@@ -32,14 +32,14 @@ class ConfigInfos:
 
     def declared(self) -> set[str]:
         """Return the names of all settings that someone declares."""
-        return {one.key.name for one in self.configs if one.key is not None}
+        return {config.key.name for config in self.configs if config.key is not None}
 
     def problems(self) -> dict[str, list[str]]:
         """Return setting -> complaints, in the order of the answer."""
         found: dict[str, list[str]] = {}
-        for one in self.configs:
-            if one.value is not None and one.value.errors:
-                found.setdefault(one.value.name, []).extend(one.value.errors)
+        for config in self.configs:
+            if config.value is not None and config.value.errors:
+                found.setdefault(config.value.name, []).extend(config.value.errors)
         return found
 
 
@@ -47,7 +47,7 @@ class Findings:
     """Findings by setting while they are being collected; the last of a name counts, complaints are added to it."""
 
     def __init__(self, found: Iterable[ConfigValue] = ()) -> None:
-        self._by_name: dict[str, ConfigValue] = {one.name: one for one in found}
+        self._by_name: dict[str, ConfigValue] = {config_value.name: config_value for config_value in found}
 
     def __getitem__(self, name: str) -> ConfigValue:
         return self._by_name[name]
@@ -65,7 +65,7 @@ class Findings:
 
     def any_wrong(self) -> bool:
         """Return whether there is any complaint."""
-        return any(one.errors for one in self._by_name.values())
+        return any(config_value.errors for config_value in self._by_name.values())
 
     def change(self, name: str, **parts: object) -> None:
         """Replace parts of one finding; of a setting that no one looked at there is none."""
@@ -74,9 +74,9 @@ class Findings:
 
     def complain(self, name: str, messages: Iterable[str], value: object = None) -> None:
         """Add complaints that are not there yet; a setting that no one declares gets a finding with ``value``."""
-        one = self._by_name.setdefault(name, ConfigValue(name, value))
-        new = tuple(message for message in dict.fromkeys(messages) if message not in one.errors)
-        self._by_name[name] = replace(one, errors=one.errors + new)
+        config_value = self._by_name.setdefault(name, ConfigValue(name, value))
+        new = tuple(message for message in dict.fromkeys(messages) if message not in config_value.errors)
+        self._by_name[name] = replace(config_value, errors=config_value.errors + new)
 
     def values(self) -> list[ConfigValue]:
         """Return the findings in the order of Java's hash map."""
@@ -87,9 +87,9 @@ def plugin_infos(name: str, keys: Sequence[ConfigKey], found: Findings) -> Confi
     """Return the answer about a connector's declared settings; undeclared ones come first."""
     declared = {key.name: key for key in keys}
     values = found.values()
-    configs = [ConfigInfo(None, one) for one in values if one.name not in declared]
+    configs = [ConfigInfo(None, config_value) for config_value in values if config_value.name not in declared]
     configs += [ConfigInfo(key, found.get(key.name)) for key in declared.values()]
-    count = sum(len(one.errors) for one in values)
+    count = sum(len(config_value.errors) for config_value in values)
     return ConfigInfos(name, count, groups_of(declared.values()), tuple(configs))
 
 
@@ -97,14 +97,14 @@ def prefixed_infos(prefix: str, definition: ConfigDef, found: Iterable[ConfigVal
     """Return the answer about settings that stand behind ``prefix``: a converter's, a client's."""
     declared = {key.name: key for key in definition}
     configs, keys = [], []
-    for one in found:
-        key = declared.get(one.name)
+    for config_value in found:
+        key = declared.get(config_value.name)
         if key is not None:
             keys.append(key)
             shown = key.display_name or key.name
             key = replace(key, name=f"{prefix}{key.name}", display_name=shown)
-        configs.append(ConfigInfo(key, replace(one, name=f"{prefix}{one.name}")))
-    count = sum(bool(one.value and one.value.errors) for one in configs)
+        configs.append(ConfigInfo(key, replace(config_value, name=f"{prefix}{config_value.name}")))
+    count = sum(bool(config.value and config.value.errors) for config in configs)
     return ConfigInfos("", count, groups_of(keys), tuple(configs))
 
 
@@ -112,7 +112,7 @@ def merged_infos(name: str, parts: Iterable[ConfigInfos]) -> ConfigInfos:
     """Return several answers as one."""
     whole = list(parts)
     groups = tuple(dict.fromkeys(group for part in whole for group in part.groups))
-    configs = tuple(one for part in whole for one in part.configs)
+    configs = tuple(config for part in whole for config in part.configs)
     return ConfigInfos(name, sum(part.error_count for part in whole), groups, configs)
 
 

@@ -65,7 +65,7 @@ def members_of(
         fresh: those that claim no work, not even none; None: the protocol has no word for it.
     """
     if before is not None:
-        joined = tuple(sorted(one for one, member in now.items() if before.get(one) != member))
+        joined = tuple(sorted(worker for worker, member in now.items() if before.get(worker) != member))
         return Members(tuple(sorted(now)), joined, tuple(sorted(before.keys() - now.keys())))
     left = tuple(sorted(set(with_work) - now.keys()))
     return Members(tuple(sorted(now)), None if fresh is None else tuple(sorted(fresh)), left)
@@ -115,26 +115,26 @@ def details_of(view: OwnView) -> dict[str, Any]:
 
 def merged(views: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the details of one rebalance that several workers saw; in any order, any of them already merged."""
-    one: dict[str, Any] = dict(views[0])
+    whole: dict[str, Any] = dict(views[0])
     for other in views[1:]:
-        known = {it["worker_id"] for it in one["workers"]}
+        known = {it["worker_id"] for it in whole["workers"]}
         new = [it for it in other["workers"] if it["worker_id"] not in known]
         if not new:
             continue
-        one["workers"] = [*one["workers"], *new]
-        one["took_ms"] = max(one["took_ms"], other["took_ms"])
+        whole["workers"] = [*whole["workers"], *new]
+        whole["took_ms"] = max(whole["took_ms"], other["took_ms"])
         for field in ("members", "joined", "left"):
-            one[field] = other[field] if one[field] is None else one[field]
+            whole[field] = other[field] if whole[field] is None else whole[field]
         for field in ("moved", "released"):
-            one[field] = [*one[field], *other[field]]
-            one[f"{field}_count"] += other[f"{field}_count"]
-    taken = {(it["connector"], it["task"]): it for it in one["moved"]}
-    gone = [it for it in one["released"] if (it["connector"], it["task"]) not in taken]
-    one["released_count"] -= len(one["released"]) - len(gone)
-    one["released"] = _sorted(gone)
-    one["moved"] = _sorted(one["moved"])
-    one["workers"] = sorted(one["workers"], key=lambda it: str(it["worker_id"]))
-    return one
+            whole[field] = [*whole[field], *other[field]]
+            whole[f"{field}_count"] += other[f"{field}_count"]
+    taken = {(it["connector"], it["task"]): it for it in whole["moved"]}
+    gone = [it for it in whole["released"] if (it["connector"], it["task"]) not in taken]
+    whole["released_count"] -= len(whole["released"]) - len(gone)
+    whole["released"] = _sorted(gone)
+    whole["moved"] = _sorted(whole["moved"])
+    whole["workers"] = sorted(whole["workers"], key=lambda it: str(it["worker_id"]))
+    return whole
 
 
 def sentence(details: Mapping[str, Any]) -> str:
@@ -156,8 +156,8 @@ def sentence(details: Mapping[str, Any]) -> str:
 
 def best_reason(reasons: Iterable[str]) -> str:
     """Return the first reason that says more than that there is a rebalance, else the first one."""
-    given = [one for one in reasons if one]
-    telling = [one for one in given if not one.startswith(_GENERIC)]
+    given = [reason for reason in reasons if reason]
+    telling = [reason for reason in given if not reason.startswith(_GENERIC)]
     return (telling or given or [""])[0]
 
 

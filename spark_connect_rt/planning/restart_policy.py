@@ -72,7 +72,7 @@ def decide_restart(settings: HealthSettings, failures: Sequence[Failure], chance
     ``chance`` from 0 to 1 spreads the restarts of what failed at one instant (``Backoff.wait``).
     """
     newest = failures[-1]
-    recent = [one for one in failures if newest.at_ms - one.at_ms < settings.errors_restart_window_ms]
+    recent = [failure for failure in failures if newest.at_ms - failure.at_ms < settings.errors_restart_window_ms]
     attempt = len(recent)
     same = _in_a_row(failures)
     if settings.errors_restart_poison and same >= settings.errors_restart_poison and _may_be_a_record(newest.error):
@@ -90,11 +90,11 @@ def decide_restart(settings: HealthSettings, failures: Sequence[Failure], chance
 def _in_a_row(failures: Sequence[Failure]) -> int:
     """Return how many failures, counted back from the newest, are the same at the same offsets."""
     count = 0
-    for one in reversed(failures):
-        if one.error != failures[-1].error:
+    for failure in reversed(failures):
+        if failure.error != failures[-1].error:
             break
         count += 1
-        if one.moved:  # what was before it was elsewhere
+        if failure.moved:  # what was before it was elsewhere
             break
     return count
 

@@ -24,7 +24,7 @@ class Isolation(Enum):
     @staticmethod
     def parse(text: str) -> Isolation:
         """Return the isolation named ``text``; anything unknown is AUTO (validation is the config's)."""
-        return next((one for one in Isolation if one.value == text.strip().lower()), Isolation.AUTO)
+        return next((isolation for isolation in Isolation if isolation.value == text.strip().lower()), Isolation.AUTO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +83,20 @@ def choose_slot(
         slots_open: slots open in all, those that take no task included; default ``len(slots)``.
         crowds: whether the task may make a shared slot fuller than ``tasks_per_slot``.
     """
-    empty = [one.slot for one in slots if one.tasks == 0]
-    open_to_all = [one for one in slots if not (one.exclusive or one.suspects)]
+    empty = [slot.slot for slot in slots if slot.tasks == 0]
+    open_to_all = [slot for slot in slots if not (slot.exclusive or slot.suspects)]
     if isolation is Isolation.PROCESS:
         fitting = empty
     else:
-        shared = [one for one in open_to_all if 0 < one.tasks < limits.tasks_per_slot]
-        fitting = [one.slot for one in sorted(shared, key=lambda one: (-one.tasks, one.slot))] + empty
+        shared = [facts for facts in open_to_all if 0 < facts.tasks < limits.tasks_per_slot]
+        fitting = [facts.slot for facts in sorted(shared, key=lambda facts: (-facts.tasks, facts.slot))] + empty
     if fitting:
         return fitting[0]
     sharing = [] if isolation is Isolation.PROCESS or not crowds else open_to_all
     if limits.shared_slots is not None and len(sharing) >= limits.shared_slots:
-        return min(sharing, key=lambda one: (one.tasks, one.slot)).slot
+        return min(sharing, key=lambda facts: (facts.tasks, facts.slot)).slot
     if slots and (len(slots) if slots_open is None else slots_open) >= limits.slots_max:
-        return min(slots, key=lambda one: (one.suspects, one.tasks, one.slot)).slot
+        return min(slots, key=lambda slot: (slot.suspects, slot.tasks, slot.slot)).slot
     return None
 
 
@@ -106,13 +106,13 @@ def choose_apart(slots: Sequence[SlotFacts], limits: PackingLimits, slots_open: 
     An empty or a new slot, while few are used so; then the emptiest of those: which of several tasks it is shows in
     rounds. Never one of a task that is above suspicion, unless there is no other.
     """
-    apart = [one for one in slots if one.suspects]
+    apart = [slot for slot in slots if slot.suspects]
     if len(apart) < limits.apart_slots:
-        empty = next((one.slot for one in slots if one.tasks == 0), None)
+        empty = next((slot.slot for slot in slots if slot.tasks == 0), None)
         if empty is not None or slots_open < limits.slots_max:
             return empty
     among = apart or slots
-    return min(among, key=lambda one: (one.tasks, one.slot)).slot if among else None
+    return min(among, key=lambda facts: (facts.tasks, facts.slot)).slot if among else None
 
 
 def tasks_to_move(loads: Sequence[TaskLoad], limits: PackingLimits, slots_open: int) -> tuple[ConnectorTaskId, ...]:

@@ -44,7 +44,7 @@ def checked_count(name: str, generated: Sequence[Mapping[str, str]], tasks_max: 
 def checked_configs(name: str, generated: object) -> Sequence[Mapping[str, str]]:
     """Return what a connector's ``task_configs`` answered. Raises ConnectError: it is no list of settings."""
     if isinstance(generated, Sequence) and not isinstance(generated, str | bytes):
-        wrong = next((one for one in generated if not _is_settings(one)), None)
+        wrong = next((config for config in generated if not _is_settings(config)), None)
         if wrong is None and None not in generated:
             return generated
         generated = wrong
@@ -54,9 +54,9 @@ def checked_configs(name: str, generated: object) -> Sequence[Mapping[str, str]]
     )
 
 
-def _is_settings(one: object) -> bool:
-    return isinstance(one, Mapping) and all(
-        isinstance(key, str) and (value is None or isinstance(value, str)) for key, value in one.items()
+def _is_settings(config: object) -> bool:
+    return isinstance(config, Mapping) and all(
+        isinstance(key, str) and (value is None or isinstance(value, str)) for key, value in config.items()
     )
 
 

@@ -52,7 +52,7 @@ def unread_settings(
     # Sources have a dead letter queue, too: declared for them nowhere, as validation's answer stays Java's.
     read = {*declared, *DEAD_LETTERS.names()}
     found = (_judged(name, config, read, declares_all) for name in config if name not in read)
-    return [one for one in found if one is not None]
+    return [setting for setting in found if setting is not None]
 
 
 def _judged(
@@ -61,12 +61,12 @@ def _judged(
     if name == "name" or name.startswith(_FREE):
         return None
     nearest = nearest_name(name, declared)
-    chain = next((one for one in _CHAINS if name.startswith(f"{one}.")), None)
+    chain = next((prefix for prefix in _CHAINS if name.startswith(f"{prefix}.")), None)
     if chain is not None:
         alias = name.split(".")[1]
         if alias not in parse_value(Type.LIST, config.get(chain) or ""):
             return UnreadSetting(name, f"{chain} does not list {alias}", nearest)
-    converter = next((one for one in _CONVERTERS if name.startswith(f"{one}.")), None)
+    converter = next((prefix for prefix in _CONVERTERS if name.startswith(f"{prefix}.")), None)
     if converter is not None and not config.get(converter):
         return UnreadSetting(name, f"settings of a converter count only next to {converter}, which is not set", nearest)
     if nearest or (declares_all and not name.startswith(_CLIENTS)):

@@ -57,7 +57,7 @@ def _read(data: bytes) -> ClassFile:
     flags, this, parent, interfaces = struct.unpack_from(">HHHH", data, at)
     indexes = struct.unpack_from(f">{interfaces}H", data, at + 8)
     at = _behind_fields(data, at + 8 + 2 * interfaces)
-    parents = ([name_of(parent)] if parent else []) + [name_of(one) for one in indexes]
+    parents = ([name_of(parent)] if parent else []) + [name_of(place) for place in indexes]
     concrete = bool(flags & _PUBLIC) and not flags & (_ABSTRACT | _INTERFACE)
     return ClassFile(name_of(this), tuple(parents), concrete and _has_constructor(data, at, texts), major - 44)
 

@@ -105,11 +105,14 @@ class PluginFolder:
                 found.append(decode_installed(marker.read_text(encoding="utf-8")))
             except (OSError, ValueError):
                 continue  # being removed by another process
-        return sorted(found, key=lambda one: (one.name, one.version))
+        return sorted(found, key=lambda plugin: (plugin.name, plugin.version))
 
     def find(self, name: str, version: str) -> InstalledPlugin | None:
         """Return the plug-in of that name and version, None: there is none."""
-        return next((one for one in self.installed() if (one.name, one.version) == (name, version)), None)
+        return next(
+            (plugin for plugin in self.installed() if (plugin.name, plugin.version) == (name, version)),
+            None,
+        )
 
     def remove(self, plugin: InstalledPlugin) -> None:
         """Take a plug-in away. Under ``changing``."""

@@ -71,7 +71,7 @@ class GroupInstalls:
         self._stopping = False
         self._problem = self._log_ended = ""
         self._news = self._followed = 0  # changes of the record: that came, that the thread has seen
-        self._seen = {one.folder for one in installer.folder.installed()}  # by the registries of this process
+        self._seen = {plugin.folder for plugin in installer.folder.installed()}  # by the registries of this process
         self._said: dict[str, InstallState] | None = None
         self._thread: threading.Thread | None = None
 
@@ -105,7 +105,7 @@ class GroupInstalls:
                 "Remove it and install it again.",
                 code=error.code,
             ) from error
-        return next(one for one in self.installed() if (one.name, one.version) == (plugin.name, plugin.version))
+        return next(info for info in self.installed() if (info.name, info.version) == (plugin.name, plugin.version))
 
     def remove(self, name: str, version: str, who: str) -> None:
         """Remove here, then have every worker of the group do so."""
@@ -114,11 +114,16 @@ class GroupInstalls:
             self._opened()
         with self._changed:
             recorded = next(
-                (one for one in self._record.plugins.values() if (one.name, one.version) == (name, version)), None
+                (
+                    installed
+                    for installed in self._record.plugins.values()
+                    if (installed.name, installed.version) == (name, version)
+                ),
+                None,
             )
         plugin = self._installer.folder.find(name, version) or recorded
         if plugin is None:
-            known = ", ".join(f"{one.name} {one.version}" for one in self.installed()) or "none"
+            known = ", ".join(f"{info.name} {info.version}" for info in self.installed()) or "none"
             raise NotFoundError(f"no plug-in {name} {version} is installed; installed: {known}")
         if users := self._users_of(str(self._installer.folder.path / plugin.folder)):
             raise PluginInUseError(f"plug-in {plugin.folder} is not removed: it is used by {', '.join(users)}")
@@ -128,27 +133,34 @@ class GroupInstalls:
 
     def installed(self) -> Sequence[InstalledInfo]:
         """Return what is installed here or recorded by the group."""
-        here = {one.folder: one for one in self._installer.folder.installed()}
+        here = {plugin.folder: plugin for plugin in self._installer.folder.installed()}
         with self._changed:
             recorded = dict(self._record.plugins)
             workers = {worker: dict(states) for worker, states in self._record.workers.items()}
             workers[self._worker] = self._states(set(here))
-        found = sorted({**recorded, **here}.values(), key=lambda one: (one.name, one.version))
+        found = sorted(
+            {**recorded, **here}.values(),
+            key=lambda plugin: (plugin.name, plugin.version),
+        )
         return [
             InstalledInfo(
-                one.name,
-                one.version,
-                one.source,
-                one.kind,
-                one.sha512,
-                one.installed_by,
-                one.installed_at_ms,
-                one.left_out,
-                one.plugins,
-                one.folder in recorded,
-                {worker: states[one.folder] for worker, states in sorted(workers.items()) if one.folder in states},
+                plugin.name,
+                plugin.version,
+                plugin.source,
+                plugin.kind,
+                plugin.sha512,
+                plugin.installed_by,
+                plugin.installed_at_ms,
+                plugin.left_out,
+                plugin.plugins,
+                plugin.folder in recorded,
+                {
+                    worker: states[plugin.folder]
+                    for worker, states in sorted(workers.items())
+                    if plugin.folder in states
+                },
             )
-            for one in found
+            for plugin in found
         ]
 
     def problem(self) -> str:
@@ -182,10 +194,12 @@ class GroupInstalls:
             if self._log_ended:
                 raise ConnectError(self._log_ended)
             record, removed = dict(self._record.plugins), set(self._record.removed)
-        here = {one.folder: one for one in self._installer.folder.installed()}
+        here = {installed.folder: installed for installed in self._installer.folder.installed()}
         for folder in removed & set(here):
             self._remove_here(here[folder], here[folder].installed_by)
-        self._failures = {folder: one for folder, one in self._failures.items() if record.get(folder) == one.record}
+        self._failures = {
+            folder: failure for folder, failure in self._failures.items() if record.get(folder) == failure.record
+        }
         for folder, plugin in record.items():
             failed = self._failures.get(folder)
             if self._stopping or (failed is not None and failed.again_s > time.monotonic()):
@@ -194,22 +208,22 @@ class GroupInstalls:
                 self._try(plugin, failed.tries if failed else 0)
         self._see_shared()
         # only now: until the registries have searched, what was repaired is failed still
-        there = {one.folder: one.sha512 for one in self._installer.folder.installed()}
+        there = {installed.folder: installed.sha512 for installed in self._installer.folder.installed()}
         self._failures = {
-            folder: one for folder, one in self._failures.items() if there.get(folder) != one.record.sha512
+            folder: failure for folder, failure in self._failures.items() if there.get(folder) != failure.record.sha512
         }
         self._say_states()
-        due = [one.again_s - time.monotonic() for one in self._failures.values()]
+        due = [failure.again_s - time.monotonic() for failure in self._failures.values()]
         return max(0.1, min([*due, RETRY_MAX_S]))
 
     def _see_shared(self) -> None:
         """Have the registries search again for what another worker did in a folder that both share."""
-        if {one.folder for one in self._installer.folder.installed()} != self._seen:
+        if {plugin.folder for plugin in self._installer.folder.installed()} != self._seen:
             self._look_again()
 
     def _look_again(self) -> None:
         """Have the registries search, and only then say that what they found is installed here."""
-        here = {one.folder for one in self._installer.folder.installed()}
+        here = {plugin.folder for plugin in self._installer.folder.installed()}
         self._refresh()
         self._seen = here
 
@@ -228,14 +242,14 @@ class GroupInstalls:
 
     def _say_states(self) -> None:
         with self._changed:
-            states = self._states({one.folder for one in self._installer.folder.installed()})
+            states = self._states({plugin.folder for plugin in self._installer.folder.installed()})
             following = self._log
         if states != self._said and following is not None and (states or self._said):
             following.append([worker_record(self._worker, states)])
         self._said = states
 
     def _states(self, here: set[str]) -> dict[str, InstallState]:
-        failures = {folder: InstallState(FAILED, one.reason) for folder, one in self._failures.items()}
+        failures = {folder: InstallState(FAILED, failure.reason) for folder, failure in self._failures.items()}
         return {**{folder: InstallState(INSTALLED) for folder in sorted(here & self._seen)}, **failures}
 
     # -- the topic

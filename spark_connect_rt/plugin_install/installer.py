@@ -87,7 +87,7 @@ class Installer:
                 folder_name(name, version)
                 self._refuse_taken(name, version)
                 services = complete_service_files(content) if any(content.rglob("*.jar")) else {}
-                classes = tuple(sorted({one for names in services.values() for one in names}))
+                classes = tuple(sorted({class_name for names in services.values() for class_name in names}))
                 _refuse_empty(source, content, classes)
                 plugin = InstalledPlugin(
                     name,

@@ -48,11 +48,11 @@ def copy_closure(coordinate: str, folder: Path, limit_bytes: int) -> tuple[str, 
 def _resolved(coordinate: str) -> list[Any]:
     jgo = optional_module("jgo", "quickstart", "downloads from Maven Central")
     try:
-        artifacts = [one for one in jgo.resolve(coordinate) if one.filename.endswith(".jar")]
+        artifacts = [artifact for artifact in jgo.resolve(coordinate) if artifact.filename.endswith(".jar")]
     except Exception as error:  # a third-party edge: whatever it raises means "not resolved"
         raise NotFetchedError(f"{coordinate} cannot be resolved from Maven Central: {error}") from error
     wanted = coordinate.split(":")[1]
-    artifacts.sort(key=lambda one: (one.artifactId != wanted, one.filename))
+    artifacts.sort(key=lambda artifact: (artifact.artifactId != wanted, artifact.filename))
     if not artifacts or artifacts[0].artifactId != wanted:
         raise NotFetchedError(f"{coordinate} has no jar of its own")
     return artifacts

@@ -29,10 +29,10 @@ def install_packages(wanted: str, name: str, folder: Path) -> list[str]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     missing = _missing_by_uv(wanted) if _uses_uv() else _missing_by_pip(wanted)
-    own = [one for one in missing if _plain(re.split("==| @ ", one)[0]) == _plain(name)]
+    own = [requirement for requirement in missing if _plain(re.split("==| @ ", requirement)[0]) == _plain(name)]
     if not own:
         raise NotFetchedError(f"{wanted} is installed where the worker runs already; nothing is to be done")
-    others = sorted(one for one in missing if one not in own)
+    others = sorted(requirement for requirement in missing if requirement not in own)
     chosen = wanted if wanted.endswith(".whl") else own[0]  # not another version, published in between
     _run([*_installer(), "--target", str(folder), "--no-deps", chosen, *others])
     return [*own, *others]
@@ -53,12 +53,12 @@ def _installer() -> list[str]:
 
 def _missing_by_pip(wanted: str) -> list[str]:
     report = json.loads(_run([*_installer(), "--dry-run", "--report", "-", wanted]))
-    found = [one["metadata"] for one in report["install"]]
-    return [f"{one['name']}=={one['version']}" for one in found]
+    found = [package["metadata"] for package in report["install"]]
+    return [f"{metadata['name']}=={metadata['version']}" for metadata in found]
 
 
 def _missing_by_uv(wanted: str) -> list[str]:
-    command = [one for one in _installer() if one != "--quiet"]
+    command = [word for word in _installer() if word != "--quiet"]
     return missing_of_uv(_run([*command, "--dry-run", wanted]))
 
 

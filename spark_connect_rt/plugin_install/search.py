@@ -44,7 +44,7 @@ def maven_central(words: str) -> list[FoundPlugin]:
     from jgo.maven import solr_search
 
     documents = solr_search(f"{words} connect", rows=_LIMIT, timeout=_TIMEOUT_S)
-    return [FoundPlugin(_coordinate(one), one.get("p", "")) for one in documents]
+    return [FoundPlugin(_coordinate(document), document.get("p", "")) for document in documents]
 
 
 def _coordinate(document: Mapping[str, str]) -> str:

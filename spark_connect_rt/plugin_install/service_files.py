@@ -36,19 +36,19 @@ Services = dict[str, set[str]]
 def find_plugins(jars: Iterable[Path]) -> Services:
     """Return every class of these jars that Connect could make as a plug-in. A jar that is none is left out."""
     jars = list(jars)
-    kinds: dict[str, set[str]] = {one: {one} for one in SERVICE_TYPES}  # class -> the types it is of
+    kinds: dict[str, set[str]] = {root: {root} for root in SERVICE_TYPES}  # class -> the types it is of
     found: Services = {}
     seen: dict[str, ClassFile] = {}
     fresh = set(SERVICE_TYPES)
     while fresh:
-        wanted = re.compile(b"|".join(re.escape(one.replace(".", "/").encode()) for one in sorted(fresh)))
-        for one in _mentioning(jars, wanted):
-            seen[one.name] = one
+        wanted = re.compile(b"|".join(re.escape(class_name.replace(".", "/").encode()) for class_name in sorted(fresh)))
+        for class_file in _mentioning(jars, wanted):
+            seen[class_file.name] = class_file
         known = set(kinds)
         _spread(seen, kinds)
         fresh = set(kinds) - known
-    for name, one in seen.items():
-        if one.can_be_made:
+    for name, class_file in seen.items():
+        if class_file.can_be_made:
             for kind in kinds.get(name, ()):
                 found.setdefault(kind, set()).add(name)
     return found
@@ -59,10 +59,10 @@ def _spread(seen: Mapping[str, ClassFile], kinds: dict[str, set[str]]) -> None:
     changed = True
     while changed:
         changed = False
-        for one in seen.values():
-            of_parents = {kind for parent in one.parents for kind in kinds.get(parent, ())}
-            if of_parents - kinds.get(one.name, set()):
-                kinds.setdefault(one.name, set()).update(of_parents)
+        for class_file in seen.values():
+            of_parents = {kind for parent in class_file.parents for kind in kinds.get(parent, ())}
+            if of_parents - kinds.get(class_file.name, set()):
+                kinds.setdefault(class_file.name, set()).update(of_parents)
                 changed = True
 
 
@@ -103,7 +103,7 @@ def _classes(text: str) -> Iterator[str]:
 
 def complete_service_files(folder: Path) -> Services:
     """Write what the service files of a folder's jars lack, in a jar of its own; return every plug-in there is."""
-    jars = sorted(one for one in folder.rglob("*.jar") if one.name != SHIM)  # a shim of before is made again
+    jars = sorted(path for path in folder.rglob("*.jar") if path.name != SHIM)  # a shim of before is made again
     found, said = find_plugins(jars), declared(jars)
     if missing := _lacking(found, said):
         _write_shim(folder, missing)

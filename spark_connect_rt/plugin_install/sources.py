@@ -105,7 +105,7 @@ def _of_url(url: str) -> PluginSource:
         except InvalidWheelFilename as error:
             raise BadRequestError(f"{file_name} is no name of a wheel: {error}") from error
         return PluginSource(SourceKind.PYTHON, url, str(name), str(version))
-    stem = next((file_name[: -len(one)] for one in ARCHIVES if file_name.lower().endswith(one)), None)
+    stem = next((file_name[: -len(suffix)] for suffix in ARCHIVES if file_name.lower().endswith(suffix)), None)
     if stem is None:
         raise BadRequestError(f"{url}: a plug-in is {', '.join(ARCHIVES)} or .whl")
     found = _VERSION_IN_NAME.match(stem)

@@ -49,8 +49,8 @@ def used_places(config: Mapping[str, str], find: Find) -> Iterator[str]:
         looked_up = [name]
         if connector is not None and connector.is_java:  # its chain stays in the JVM where it can
             looked_up.append(of_runtime(name, "java"))
-        for one in looked_up:
-            if (place := find(versioned(one, version))) is not None:
+        for reference in looked_up:
+            if (place := find(versioned(reference, version))) is not None:
                 yield place.location
 
 
@@ -65,4 +65,4 @@ def users_of(folder: str, configs: Mapping[str, Mapping[str, str]], find: Find) 
 
 
 def _parts(text: str | None) -> list[str]:
-    return [one.strip() for one in (text or "").split(",") if one.strip()]
+    return [part.strip() for part in (text or "").split(",") if part.strip()]

@@ -131,13 +131,17 @@ class _Finder(MetaPathFinder):
     def forget_missing(self) -> None:
         """Forget the plug-ins whose folder is gone: what comes in its place may be another one."""
         with self._lock:
-            gone = [name for name, one in self._locations.items() if not one.path.exists()]
+            gone = [name for name, location in self._locations.items() if not location.path.exists()]
             for name in gone:
                 del self._locations[name]
                 self._imports.pop(name, None)
         for name in gone:
             below = f"{ROOT}.{name}"
-            for module in [one for one in list(sys.modules) if one == below or one.startswith(f"{below}.")]:
+            for module in [
+                module_name
+                for module_name in list(sys.modules)
+                if module_name == below or module_name.startswith(f"{below}.")
+            ]:
                 sys.modules.pop(module, None)
         if gone:
             sys.path_importer_cache.clear()

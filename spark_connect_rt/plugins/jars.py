@@ -88,10 +88,10 @@ def read_contents(place: Path) -> Contents:
             except (zipfile.BadZipFile, OSError) as error:
                 unreadable.append((path.name, f"is no jar: {error}"))
         for archive in opened:
-            for one in archive.infolist():
-                digest.update(f"{one.filename}\0{one.CRC}\0{one.file_size}\n".encode())
-                if one.filename.startswith(_FOLDER) and one.filename.removeprefix(_FOLDER) in SERVICES:
-                    _take_services(one.filename, archive.read(one), found)
+            for entry in archive.infolist():
+                digest.update(f"{entry.filename}\0{entry.CRC}\0{entry.file_size}\n".encode())
+                if entry.filename.startswith(_FOLDER) and entry.filename.removeprefix(_FOLDER) in SERVICES:
+                    _take_services(entry.filename, archive.read(entry), found)
         for archive in opened:
             _take_heads(archive, found, classes)
     finally:

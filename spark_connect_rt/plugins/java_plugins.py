@@ -146,13 +146,15 @@ def look_at(place: Path, runtime: JavaRuntime) -> JavaFound:
     for name, why in contents.unreadable:
         found.problems.append((place.name, f"{name} {why}"))
     usable: list[Service] = []
-    for one in contents.services:
-        why = _why_not(one, runtime)
+    for service in contents.services:
+        why = _why_not(service, runtime)
         if why:
-            found.problems.append((one.class_name, why))
+            found.problems.append((service.class_name, why))
         else:
-            usable.append(one)
-    found.plugins = described([(one.type, one.class_name) for one in usable], place, contents.digest, runtime)
+            usable.append(service)
+    found.plugins = described(
+        [(service.type, service.class_name) for service in usable], place, contents.digest, runtime
+    )
     if not contents.services and not found.problems and not found.wants_scan:
         found.problems.append((place.name, NO_SERVICES))
     return found
@@ -166,13 +168,13 @@ def described(
     return [JavaPluginDesc(kind, name, place, digest, runtime, siblings) for kind, name in kinds_and_classes]
 
 
-def _why_not(one: Service, runtime: JavaRuntime) -> str:
-    if one.java > 17 and one.java > (here := _java_major(runtime)):
+def _why_not(service: Service, runtime: JavaRuntime) -> str:
+    if service.java > 17 and service.java > (here := _java_major(runtime)):
         return (
-            f"is compiled for Java {one.java}, and the JVM of Java plug-ins is Java {here}: set JAVA_HOME to a newer "
-            "one, or take a plug-in for this one"
+            f"is compiled for Java {service.java}, and the JVM of Java plug-ins is Java {here}: set JAVA_HOME to a "
+            "newer one, or take a plug-in for this one"
         )
-    if one.java == 0:
+    if service.java == 0:
         return "is named by META-INF/services, but its class is in none of the jars there"
     return ""
 
@@ -191,11 +193,13 @@ def completed(place: Path, found: JavaFound, runtime: JavaRuntime) -> tuple[list
     Raises ConnectError: no JVM says what is there.
     """
     scanned = runtime.scan(place, found.digest)
-    known = {(one.type, one.java_class) for one in found.plugins} | {("", name) for name, _ in found.problems}
+    known = {(plugin.type, plugin.java_class) for plugin in found.plugins} | {("", name) for name, _ in found.problems}
     new = [
-        (one.type, one.class_name)
-        for one in scanned
-        if (one.type, one.class_name) not in known and ("", one.class_name) not in known and one.type in TYPES
+        (plugin.type, plugin.class_name)
+        for plugin in scanned
+        if (plugin.type, plugin.class_name) not in known
+        and ("", plugin.class_name) not in known
+        and plugin.type in TYPES
     ]
     if not scanned and not found.plugins and not found.problems:
         return [], [(place.name, "a jar that is no plug-in: it holds no class that Connect could use as one")]

@@ -50,7 +50,7 @@ def find_locations(plugin_path: Sequence[str]) -> list[Location]:
     """Return every plug-in of the folders, sorted by folder, then name; a folder that is not there is an error."""
     found: list[Location] = []
     taken: set[str] = set()
-    for text in filter(None, (one.strip() for one in plugin_path)):
+    for text in filter(None, (entry.strip() for entry in plugin_path)):
         folder = Path(text)
         try:
             children = [folder] if _is_plugin(folder) else sorted(folder.iterdir())

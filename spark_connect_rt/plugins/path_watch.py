@@ -83,7 +83,7 @@ class PathState:
         try:
             if known is None or not known.settled or known.mtime_ns != mtime_ns:
                 known = _Listed(mtime_ns, settled=time.time_ns() - mtime_ns > _SETTLED_NS)
-                for entry in sorted(os.scandir(folder), key=lambda one: one.name):
+                for entry in sorted(os.scandir(folder), key=lambda dir_entry: dir_entry.name):
                     if entry.is_dir() and entry.name not in _SKIPPED:
                         known.folders.append(entry.path)
                     elif entry.name.endswith(_ARCHIVES) or entry.name in _MARKS:
@@ -158,7 +158,7 @@ class PathWatch:
         if now == self._taken or (settled and not is_at_rest):
             return False
         before, self._taken = self._taken, now
-        names = [Path(one).name for one in sorted(now.keys() | before.keys()) if now.get(one) != before.get(one)]
+        names = [Path(path).name for path in sorted(now.keys() | before.keys()) if now.get(path) != before.get(path)]
         log.info("plugin.path has changed (%s): plug-ins are looked for again", ", ".join(names))
         self._refresh()
         return True

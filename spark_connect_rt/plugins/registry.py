@@ -81,7 +81,7 @@ class Plugins:
         known = known or self._discovered(wanted, runtime)
         if not known and self.look():
             known = self._discovered(wanted, runtime)
-        names = sorted({one.java_class for one in known})
+        names = sorted({plugin.java_class for plugin in known})
         if len(names) > 1:
             meant = ", ".join(names)
             raise NotFoundError(f"plug-in name {wanted} is ambiguous, it may mean {meant}: give the whole name")
@@ -121,13 +121,17 @@ class Plugins:
             return []
         self._search_all()
         named = self._all_by_name.get(name.strip().partition(RUNTIME_MARK)[0], [found])
-        known = [one for one in named if one.java_class == found.java_class]
-        return sorted({one.version for one in known if one.version}, key=version_order)
+        known = [plugin for plugin in named if plugin.java_class == found.java_class]
+        return sorted({plugin.version for plugin in known if plugin.version}, key=version_order)
 
     def list(self, connectors_only: bool = True) -> Sequence[PluginDesc]:
         """Return what REST lists: sinks, sources, the other kinds, each by name; neither broken nor test ones."""
         wanted = (SINK, SOURCE) if connectors_only else IN_REST
-        return [one for one in self.everything() if one.type in wanted and one.listed and not self._is_broken(one)]
+        return [
+            plugin
+            for plugin in self.everything()
+            if plugin.type in wanted and plugin.listed and not self._is_broken(plugin)
+        ]
 
     def everything(self, *, patient: bool = False) -> Sequence[PluginDesc]:
         """Return every plug-in of every kind, also those that failed when they were imported.
@@ -144,7 +148,9 @@ class Plugins:
         self._search()
         with self._lock:
             late = [_unsearched(place, self._scan.complaint()) for place in self._scan.late()] if self._scan else []
-            return sorted([*self._broken.values(), *late], key=lambda one: (one.location, one.name))
+            return sorted(
+                [*self._broken.values(), *late], key=lambda broken_plugin: (broken_plugin.location, broken_plugin.name)
+            )
 
     def refresh(self) -> None:
         """Search again: a plug-in was installed or removed. Who asks meanwhile gets what was known before."""
@@ -153,10 +159,14 @@ class Plugins:
                 if self._others is None:
                     return  # nothing was searched yet
             found = self._discover()
-            places = {one.location for one in found.plugins}
+            places = {plugin.location for plugin in found.plugins}
             with self._lock:
                 self._take(found)
-                self._broken = {key: one for key, one in self._broken.items() if one.location in places}
+                self._broken = {
+                    key: broken_plugin
+                    for key, broken_plugin in self._broken.items()
+                    if broken_plugin.location in places
+                }
         self._note_all(found.broken)
 
     def _search(self) -> None:
@@ -201,11 +211,11 @@ class Plugins:
     def _note_all(self, broken: Iterable[BrokenPlugin]) -> None:
         """Note what is broken. Places without any plug-in, mostly libraries, are one line of the log a folder."""
         bare: dict[Path, list[str]] = {}
-        for one in broken:
-            if one.error != NO_SERVICES:
-                self._note(one)
-            elif self._is_news(one):
-                bare.setdefault(Path(one.location).parent, []).append(one.name)
+        for broken_plugin in broken:
+            if broken_plugin.error != NO_SERVICES:
+                self._note(broken_plugin)
+            elif self._is_news(broken_plugin):
+                bare.setdefault(Path(broken_plugin.location).parent, []).append(broken_plugin.name)
         for folder, names in bare.items():
             shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
             log.warning("%d of the places in %s hold no plug-in (%s): %s", len(names), folder, shown, NO_SERVICES)
@@ -220,8 +230,8 @@ class Plugins:
             self._broken[broken.name, broken.location] = broken
         return not known
 
-    def _is_broken(self, one: PluginDesc) -> bool:
-        return (one.java_class, one.location) in self._broken
+    def _is_broken(self, plugin: PluginDesc) -> bool:
+        return (plugin.java_class, plugin.location) in self._broken
 
     def _users_own(self, name: str) -> PluginDesc:
         module, _, class_name = name.partition(":") if ":" in name else name.rpartition(".")
@@ -243,7 +253,11 @@ class Plugins:
     def _not_found(self, name: str) -> str:
         # Java's words first: clients look for them. Versions are not asked for: of Java plug-ins a JVM says them.
         self._search_all()
-        known = [one for one in (*self._bundled, *(self._others or ())) if one.listed and not self._is_broken(one)]
+        known = [
+            plugin
+            for plugin in (*self._bundled, *(self._others or ()))
+            if plugin.listed and not self._is_broken(plugin)
+        ]
         connectors = ", ".join(name for kind in (SINK, SOURCE) for name in sorted(_classes(known, kind)))
         return (
             f"Failed to find any class that implements Connector and which name matches {name}, "
@@ -252,8 +266,14 @@ class Plugins:
 
     def _why_broken(self, name: str) -> str:
         """Return what is wrong with plug-ins of that name that are there, or that may be."""
-        found = [one for one in self.broken() if one.incomplete or name in (one.name, one.name.rpartition(".")[2])]
-        return "".join(f"; {one.name} of {one.location}: {one.error}" for one in found)
+        found = [
+            broken_plugin
+            for broken_plugin in self.broken()
+            if broken_plugin.incomplete or name in (broken_plugin.name, broken_plugin.name.rpartition(".")[2])
+        ]
+        return "".join(
+            f"; {broken_plugin.name} of {broken_plugin.location}: {broken_plugin.error}" for broken_plugin in found
+        )
 
 
 def _unsearched(place: Unscanned[Discovered], why: str) -> BrokenPlugin:
@@ -263,7 +283,7 @@ def _unsearched(place: Unscanned[Discovered], why: str) -> BrokenPlugin:
 def _of_runtime(known: Sequence[PluginDesc], runtime: str) -> Sequence[PluginDesc]:
     if not runtime:
         return known
-    return [one for one in known if isinstance(one, JavaPluginDesc) == (runtime == "java")]
+    return [plugin for plugin in known if isinstance(plugin, JavaPluginDesc) == (runtime == "java")]
 
 
 def _java_problems(found: Iterable[PluginDesc]) -> Iterator[BrokenPlugin]:
@@ -272,36 +292,43 @@ def _java_problems(found: Iterable[PluginDesc]) -> Iterator[BrokenPlugin]:
     Only connectors: connectors of one maker bring the same transformations, each in its folder (Debezium's do).
     """
     used: dict[tuple[str, str, str | None], str] = {}  # the last place is used
-    java = [one for one in found if isinstance(one, JavaPluginDesc)]
-    for one in sorted(java, key=lambda one: one.location, reverse=True):
-        if why := one.runtime.broken(one):
-            yield BrokenPlugin(one.java_class, one.location, f"cannot be made: {why}")
+    java = [plugin for plugin in found if isinstance(plugin, JavaPluginDesc)]
+    for plugin in sorted(java, key=lambda plugin: plugin.location, reverse=True):
+        if why := plugin.runtime.broken(plugin):
+            yield BrokenPlugin(plugin.java_class, plugin.location, f"cannot be made: {why}")
         elif (
-            one.type in (SINK, SOURCE)
-            and (other := used.setdefault((one.type, one.java_class, one.version), one.location)) != one.location
+            plugin.type in (SINK, SOURCE)
+            and (
+                other := used.setdefault(
+                    (plugin.type, plugin.java_class, plugin.version),
+                    plugin.location,
+                )
+            )
+            != plugin.location
         ):
             yield BrokenPlugin(
-                one.java_class,
-                one.location,
-                f"version {one.version or '-'} is also at {other}, which is used: remove one of them from plugin.path",
+                plugin.java_class,
+                plugin.location,
+                f"version {plugin.version or '-'} is also at {other}, which is used: "
+                "remove one of them from plugin.path",
             )
 
 
 def _newest(known: Sequence[PluginDesc], accepts: Accepts | None, version: str) -> PluginDesc:
-    fitting = [one for one in known if accepts is None or accepts(one.version)]
+    fitting = [plugin for plugin in known if accepts is None or accepts(plugin.version)]
     if not fitting:
-        versions = ", ".join(str(one.version) for one in known)
+        versions = ", ".join(str(plugin.version) for plugin in known)
         wanted = version if version[0] in "[(" else f"[{version},{version}]"
         raise NotFoundError(
             f"Plugin {known[0].java_class} not found that matches the version range {wanted}, "
             f"available versions: [{versions}]"
         )
-    ours = [one for one in fitting if not isinstance(one, JavaPluginDesc)]
+    ours = [plugin for plugin in fitting if not isinstance(plugin, JavaPluginDesc)]
     fitting = ours or fitting
     if len(fitting) == 1:
         return fitting[0]  # whose version nobody has to know
-    newest = max(fitting, key=lambda one: (version_order(one.version), one.location))
-    twins = [one.location for one in fitting if one.version == newest.version]
+    newest = max(fitting, key=lambda plugin: (version_order(plugin.version), plugin.location))
+    twins = [plugin.location for plugin in fitting if plugin.version == newest.version]
     if len(set(twins)) > 1 and newest.type in (SINK, SOURCE):
         _warn_of_twins(newest.java_class, newest.version, ", ".join(sorted(twins)), newest.location)
     return newest
@@ -315,20 +342,22 @@ def _warn_of_twins(name: str, version: str | None, places: str, used: str) -> No
 
 
 def _classes(plugins: Iterable[PluginDesc], kind: str) -> set[str]:
-    return {one.java_class for one in plugins if one.type == kind}
+    return {plugin.java_class for plugin in plugins if plugin.type == kind}
 
 
 def _sorted(plugins: Iterable[PluginDesc]) -> list[PluginDesc]:
-    return sorted(plugins, key=lambda one: (_ORDER.index(one.type), one.java_class, version_order(one.version)))
+    return sorted(
+        plugins, key=lambda plugin: (_ORDER.index(plugin.type), plugin.java_class, version_order(plugin.version))
+    )
 
 
 def _by_name(plugins: Iterable[PluginDesc]) -> dict[str, list[PluginDesc]]:
     by_name: dict[str, dict[tuple[str, str, str], PluginDesc]] = {}
-    for one in plugins:
+    for plugin in plugins:
         # A class may be of two kinds. In Python it is both at once; of Java's each kind has a class here.
-        key = one.target, one.location, one.type if isinstance(one, JavaPluginDesc) else ""
-        for name in one.names():
-            by_name.setdefault(name, {}).setdefault(key, one)
+        key = plugin.target, plugin.location, plugin.type if isinstance(plugin, JavaPluginDesc) else ""
+        for name in plugin.names():
+            by_name.setdefault(name, {}).setdefault(key, plugin)
     return {name: list(found.values()) for name, found in by_name.items()}
 
 

@@ -56,7 +56,7 @@ def requirement(text: str | None, setting: str) -> Accepts | None:
     if wanted[0] not in "[(":
         return lambda version: version == wanted or _equal(version, wanted)
     try:
-        tests = [_interval(one) for one in _intervals(wanted)]
+        tests = [_interval(interval) for interval in _intervals(wanted)]
     except (InvalidVersion, ValueError) as error:
         raise BadConfigError({setting: [f"{wanted} is no version and no range such as [1.0,2.0): {error}"]}) from error
     return lambda version: version is not None and any(test(version_order(version)) for test in tests)

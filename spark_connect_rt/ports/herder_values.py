@@ -55,7 +55,7 @@ def note_of(kind: type[N], found: Any) -> N | None:
     """Return a note as statuses carry it, None where there is none; what this version does not know is left out."""
     if not isinstance(found, Mapping):
         return None
-    return kind(**{one.name: found[one.name] for one in fields(kind) if one.name in found})
+    return kind(**{member.name: found[member.name] for member in fields(kind) if member.name in found})
 
 
 @dataclass(frozen=True)

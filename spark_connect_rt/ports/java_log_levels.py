@@ -52,13 +52,13 @@ class JavaLogLevels:
     def forget(self, listener: Listener) -> None:
         """Call it no more. Any number of times."""
         with self._lock:
-            self._listeners = [one for one in self._listeners if one != listener]
+            self._listeners = [other for other in self._listeners if other != listener]
 
     def _say(self) -> None:
         with self._lock:
             levels, listeners = dict(self._levels), list(self._listeners)
-        for one in listeners:
-            one(levels)
+        for listener in listeners:
+            listener(levels)
 
 
 def _covers(namespace: str, name: str) -> bool:

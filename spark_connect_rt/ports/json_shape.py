@@ -41,7 +41,7 @@ def left_out(description: str, **schema: Any) -> dict[str, Any]:
 
     def never_null(found: dict[str, Any]) -> None:
         found.pop("default", None)
-        (shape,) = (one for one in found.pop("anyOf") if one.get("type") != "null")
+        (shape,) = (alternative for alternative in found.pop("anyOf") if alternative.get("type") != "null")
         found.update(shape | schema)
 
     return {"description": description, "exclude_if": _is_empty, "json_schema_extra": never_null}

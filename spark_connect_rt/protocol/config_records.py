@@ -275,7 +275,7 @@ def decode_pending(value: Any) -> PendingChange:
     begun_ms = _whole_number(_field(value, "begun-timestamp"), "begun-timestamp")
     config = None if value.get("properties") is None else decode_properties(value)
     before = value.get("before") or []
-    if not isinstance(before, list) or not all(isinstance(one, list) and len(one) == 2 for one in before):
+    if not isinstance(before, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in before):
         raise DataError("'before' is not a list of pairs")
     target = value.get("target-state")
     pairs = tuple((partition, offset) for partition, offset in before)

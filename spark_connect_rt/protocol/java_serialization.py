@@ -33,7 +33,7 @@ def encode_byte_map(entries: Iterable[tuple[Bytes, Bytes]]) -> bytes:
     parts += [struct.pack(">fi", _LOAD_FACTOR, int(capacity * _LOAD_FACTOR))]
     parts += [_BLOCK, b"\x08", struct.pack(">ii", capacity, len(pairs))]
     class_known = False
-    for value in (one for pair in pairs for one in pair):
+    for value in (part for pair in pairs for part in pair):
         if value is None:
             parts.append(_NULL)
             continue

@@ -99,9 +99,10 @@ def checked_config(infos: ConfigInfos) -> CheckedConfig:
     """Return how the findings of a validation are shown."""
     configs = tuple(
         CheckedSetting(
-            None if one.key is None else key_info(one.key), None if one.value is None else _value_info(one.value)
+            None if config.key is None else key_info(config.key),
+            None if config.value is None else _value_info(config.value),
         )
-        for one in infos.configs
+        for config in infos.configs
     )
     return CheckedConfig(infos.name, infos.error_count, infos.groups, configs)
 

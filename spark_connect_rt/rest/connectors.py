@@ -104,7 +104,7 @@ def _add_offsets(routes: APIRouter, context: RestContext) -> None:
     async def offsets(request: Request, connector: ConnectorName) -> Response:
         """Return where the connector is."""
         found = await context.completed(request, ReadOffsets(decoded(connector)))
-        return JsonResponse(ConnectorOffsets([read_back_offset(one) for one in found]))
+        return JsonResponse(ConnectorOffsets([read_back_offset(offset) for offset in found]))
 
     @routes.patch("/connectors/{connector}/offsets")
     async def alter_offsets(request: Request, connector: ConnectorName) -> Response:

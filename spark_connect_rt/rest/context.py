@@ -237,7 +237,7 @@ def _peer_refusal(answer: PeerAnswer) -> RestError:
     try:
         body = decode_json(answer.body)
         if answer.status == 412 and "diff" in body:
-            return ConfigChangedError(str(body["message"]), [SettingChange(**one) for one in body["diff"]])
+            return ConfigChangedError(str(body["message"]), [SettingChange(**change) for change in body["diff"]])
         return RestError(answer.status, str(body["message"]), code=body.get("code"))
     except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it is no error body
         return RestError(500, f"IO Error trying to forward REST request: no error body ({error})")

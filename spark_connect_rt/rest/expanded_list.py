@@ -20,7 +20,7 @@ EXPANSIONS = ("status", "info")
 
 def expansions(words: Collection[str]) -> tuple[str, ...]:
     """Return those of ``words`` that can be expanded, each once."""
-    return tuple(one for one in EXPANSIONS if one in words)
+    return tuple(expansion for expansion in EXPANSIONS if expansion in words)
 
 
 class ExpandedList:

@@ -36,17 +36,19 @@ def _writer_of(kind: Any) -> Callable[[Any], Any]:
 def _list(value: Sequence[Any]) -> list[Any]:
     if _PLAIN.issuperset(map(type, value)):
         return list(value)
-    return [as_json(one) for one in value]
+    return [as_json(item) for item in value]
 
 
 def _object(value: Mapping[str, Any]) -> Mapping[str, Any]:
     if type(value) is dict and _PLAIN.issuperset(map(type, value.values())):
         return value  # a configuration: lists of connectors hold thousands of them
-    return {key: as_json(one) for key, one in value.items()}
+    return {key: as_json(item) for key, item in value.items()}
 
 
 def _fields_writer(kind: Any) -> Callable[[Any], dict[str, Any]]:
-    shown = [(one.name, one.metadata.get("alias", one.name), "exclude_if" in one.metadata) for one in fields(kind)]
+    shown = [
+        (field.name, field.metadata.get("alias", field.name), "exclude_if" in field.metadata) for field in fields(kind)
+    ]
     plain = _PLAIN
 
     def write(value: Any) -> dict[str, Any]:

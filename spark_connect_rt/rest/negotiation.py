@@ -20,7 +20,7 @@ async def speaks_json(request: Request) -> None:
     if given is not None and _media_type(given) != _JSON:
         raise HTTPException(415)
     wanted = request.headers.get("accept")
-    types = {_media_type(one) for one in wanted.split(",")} if wanted else set()
+    types = {_media_type(part) for part in wanted.split(",")} if wanted else set()
     if request.url.path.endswith(_STREAM) and "text/event-stream" in types:  # all that a browser's EventSource accepts
         return
     if wanted and types.isdisjoint(_ACCEPTS_JSON):

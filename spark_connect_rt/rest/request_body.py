@@ -62,7 +62,7 @@ def config_of(fields: Any) -> dict[str, str]:
     Raises UnreadableBodyError, BadConfigError.
     """
     if isinstance(fields, dict):
-        fields = {name: json.dumps(one) if type(one) in (int, float) else one for name, one in fields.items()}
+        fields = {name: json.dumps(field) if type(field) in (int, float) else field for name, field in fields.items()}
     return _settings(fields)
 
 
@@ -84,7 +84,7 @@ def read_task_configs(body: bytes) -> list[dict[str, str]]:
     fields = _read_json(body)
     if not isinstance(fields, list):
         raise UnreadableBodyError(wrong_type("List", fields))
-    return [_settings(one) for one in fields]
+    return [_settings(field) for field in fields]
 
 
 def with_name(name: str, config: Mapping[str, str]) -> dict[str, str]:

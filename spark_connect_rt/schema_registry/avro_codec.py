@@ -47,8 +47,8 @@ def parsed(tree: AvroTree, named: Mapping[str, AvroTree] | None = None, *, marke
     known: dict[str, Any] = {}
     branches = itertools.count() if marked else None
     try:
-        for one in (named or {}).values():
-            schemas.parse_schema(wire_schema(one, branches), named_schemas=known)
+        for definition in (named or {}).values():
+            schemas.parse_schema(wire_schema(definition, branches), named_schemas=known)
         return schemas.parse_schema(wire_schema(tree, branches), named_schemas=known)
     except (schemas.SchemaParseException, schemas.UnknownType, KeyError, TypeError, ValueError) as error:
         raise DataError(f"no Avro schema: {error}") from error

@@ -92,8 +92,8 @@ class AvroConverter(RegistryConverter[Writing, Reading]):
     def _trees(self, stored: StoredSchema) -> tuple[AvroTree, dict[str, AvroTree]]:
         """Return a schema's tree, and the types that it refers to by their full names."""
         named: dict[str, AvroTree] = {}
-        for name, one in self.registry.referenced(stored).items() if stored.references else ():
-            tree = _tree_of(one.text)
+        for name, stored_schema in self.registry.referenced(stored).items() if stored.references else ():
+            tree = _tree_of(stored_schema.text)
             named[name] = tree
             if isinstance(tree, dict) and "name" in tree:
                 named[full_name(tree, None)] = tree
@@ -165,7 +165,7 @@ def _without_null(tree: AvroTree) -> tuple[AvroTree, bytes]:
 
 
 def _record_name(tree: AvroTree) -> str | None:
-    kinds = [one for one in tree if one != "null"] if isinstance(tree, list) else [tree]
+    kinds = [branch for branch in tree if branch != "null"] if isinstance(tree, list) else [tree]
     if len(kinds) == 1 and isinstance(kinds[0], dict) and kinds[0].get("type") == "record":
         return full_name(kinds[0], None)
     return None

@@ -86,9 +86,9 @@ class ColumnReader:
         self.schema = schema
         self._frame = np.frombuffer(frame, np.uint8)
         self._fields = fields
-        self._outputs = {name: kind for one in fields for name, kind in one.outputs.items()}
+        self._outputs = {name: kind for field in fields for name, kind in field.outputs.items()}
         declared = "\n".join(f"output {name} {kind}" for name, kind in self._outputs.items())
-        words = "\n  ".join(one.words for one in fields)
+        words = "\n  ".join(field.words for field in fields)
         program = f"""
 input data  input starts
 output ends int64
@@ -115,7 +115,7 @@ loop
             return None
         try:
             outputs = self._run(data)
-            return None if outputs is None else make([_plain(one, *outputs) for one in self._fields])
+            return None if outputs is None else make([_plain(field, *outputs) for field in self._fields])
         except (pa.ArrowInvalid, DataError):  # rows find the one to blame
             return None
 
@@ -138,17 +138,17 @@ loop
         return data, {name: np.array(machine.output(name)) for name in self._outputs}
 
     def _struct(self, columns: list[pa.Array]) -> pa.Array | None:
-        arrays = [_logical_column(one.schema, column) for one, column in zip(self._fields, columns, strict=True)]
-        if any(one is None for one in arrays):
+        arrays = [_logical_column(field.schema, column) for field, column in zip(self._fields, columns, strict=True)]
+        if any(array is None for array in arrays):
             return None
-        return pa.StructArray.from_arrays(arrays, names=[one.name for one in self.schema.fields])
+        return pa.StructArray.from_arrays(arrays, names=[field.name for field in self.schema.fields])
 
     def _rows(self, columns: list[pa.Array]) -> Sequence[Struct]:
         lists = []
-        for one, column in zip(self._fields, columns, strict=True):
+        for field, column in zip(self._fields, columns, strict=True):
             values = column.to_pylist()
-            if one.schema.name in logical.PYTHON_TYPES:
-                of = one.schema
+            if field.schema.name in logical.PYTHON_TYPES:
+                of = field.schema
                 values = [None if value is None else logical.from_primitive(of, value) for value in values]
             lists.append(values)
         return Struct.all_of_checked(self.schema, map(list, zip(*lists, strict=True)))
@@ -161,10 +161,10 @@ def column_reader(schema_id_frame: bytes, plan: Reading) -> ColumnReader | None:
     if schema is None or schema.type is not Type.STRUCT or plan.resolved is not None or plan.raw or not is_record:
         return None
     members = plan.wire["fields"]
-    if not members or [one["name"] for one in members] != [one.name for one in schema.fields]:
+    if not members or [member["name"] for member in members] != [field.name for field in schema.fields]:
         return None
-    fields = [_field(at, one["type"], schema.fields[at].schema) for at, one in enumerate(members)]
-    found = [one for one in fields if one is not None]
+    fields = [_field(at, member["type"], schema.fields[at].schema) for at, member in enumerate(members)]
+    found = [field for field in fields if field is not None]
     assert len(schema_id_frame) == LENGTH
     return ColumnReader(schema, schema_id_frame + plan.branch, found) if len(found) == len(fields) else None
 
@@ -183,29 +183,29 @@ def _field(at: int, wire: Any, schema: Schema) -> _Field | None:
     return _Field(at, schema, kind, branch, given.get("size", 0), tuple(given.get("symbols", ())))
 
 
-def _plain(one: _Field, data: Numbers, outputs: dict[str, Numbers]) -> pa.Array:
+def _plain(field: _Field, data: Numbers, outputs: dict[str, Numbers]) -> pa.Array:
     """Return a field's values as what Avro has; logical types as the numbers and bytes that they are.
 
     Raises DataError, ArrowInvalid: one is not as the schema says.
     """
     mask = None
-    if one.branch is not None:
-        branches = outputs[f"b{one.at}"]
+    if field.branch is not None:
+        branches = outputs[f"b{field.at}"]
         _check(bool(((branches == 0) | (branches == 1)).all()))
-        mask = branches != one.branch
-    if one.kind in _PIECES:
-        lengths = outputs[f"l{one.at}"]
+        mask = branches != field.branch
+    if field.kind in _PIECES:
+        lengths = outputs[f"l{field.at}"]
         _check(bool(((lengths >= 0) | (mask if mask is not None else False)).all()))
-        pieces = binary_pieces(data, outputs[f"p{one.at}"], lengths)
-        return pieces.cast(pa.string()) if one.kind == "string" else pieces
-    numbers = outputs[f"n{one.at}"]
-    if one.kind == "enum":
-        _check(bool(((numbers >= 0) & (numbers < len(one.symbols))).all()))
-        return pa.array(one.symbols, pa.string()).take(pa.array(numbers, mask=mask))
-    if one.kind == "boolean":
+        pieces = binary_pieces(data, outputs[f"p{field.at}"], lengths)
+        return pieces.cast(pa.string()) if field.kind == "string" else pieces
+    numbers = outputs[f"n{field.at}"]
+    if field.kind == "enum":
+        _check(bool(((numbers >= 0) & (numbers < len(field.symbols))).all()))
+        return pa.array(field.symbols, pa.string()).take(pa.array(numbers, mask=mask))
+    if field.kind == "boolean":
         _check(bool((numbers <= 1).all()))
         return pa.array(numbers.astype(np.bool_), mask=mask)
-    return pa.array(numbers, mask=mask).cast(ARROW_TYPES[one.schema.type])
+    return pa.array(numbers, mask=mask).cast(ARROW_TYPES[field.schema.type])
 
 
 def _logical_column(schema: Schema, column: pa.Array) -> pa.Array | None:

@@ -83,7 +83,10 @@ class JsonSchemaConverter(RegistryConverter[Plan, Plan]):
             stored = self.registry.latest(subject)
             tree = load_json(stored.text.encode())
         version = stored.version or self.registry.version_of(subject, stored)
-        others = {name: load_json(one.text.encode()) for name, one in self.registry.referenced(stored).items()}
+        others = {
+            name: load_json(stored_schema.text.encode())
+            for name, stored_schema in self.registry.referenced(stored).items()
+        }
         schema = connect_schema_of(tree, self._draft, version, others) if tree else None
         return Plan(b"", schema, self._validator(tree))
 
@@ -141,13 +144,13 @@ class JsonSchemaConverter(RegistryConverter[Plan, Plan]):
             plan = self._plan_for(topic, schema_id_of(first))
         except ConnectError:  # by rows: the same again, with the record's name
             return None
-        present = [one for one in data if one is not None]
+        present = [payload for payload in data if payload is not None]
         if len(present) < len(data) or not all(map(bytes.startswith, present, repeat(first[:LENGTH]))):
             return None
         if plan.schema is None or plan.schema.name == ONE_OF or plan.validate is not None:
             return None
         try:
-            return plan.schema, [orjson.loads(one[LENGTH:]) for one in present]
+            return plan.schema, [orjson.loads(payload[LENGTH:]) for payload in present]
         except orjson.JSONDecodeError:
             return None
 

@@ -47,16 +47,16 @@ def struct_column(message: type[Any], schema: Schema, payloads: Sequence[bytes])
     fields = message.DESCRIPTOR.fields_by_name
     if schema.type is not Type.STRUCT or not schema.fields:
         return None
-    if {one.name for one in schema.fields} != set(fields) or not all(map(_is_plain, fields.values())):
+    if {field.name for field in schema.fields} != set(fields) or not all(map(_is_plain, fields.values())):
         return None
-    read = [message.FromString(one) for one in payloads]
+    read = [message.FromString(payload) for payload in payloads]
     columns = []
     for member in schema.fields:
         name, kind = member.name, arrow_type(member.schema)
         if fields[name].has_presence:
-            values = [getattr(one, name) if one.HasField(name) else None for one in read]
+            values = [getattr(parsed, name) if parsed.HasField(name) else None for parsed in read]
         else:
-            values = [getattr(one, name) for one in read]
+            values = [getattr(parsed, name) for parsed in read]
         try:
             column = None if kind is None else pa.array(values, kind)
         except (pa.ArrowException, OverflowError):  # more than the field's Connect type holds
@@ -64,8 +64,10 @@ def struct_column(message: type[Any], schema: Schema, payloads: Sequence[bytes])
         if column is None or not agrees(member.schema, column):
             return None
         columns.append(column)
-    return pa.StructArray.from_arrays(columns, names=[one.name for one in schema.fields])
+    return pa.StructArray.from_arrays(columns, names=[field.name for field in schema.fields])
 
 
-def _is_plain(one: Any) -> bool:
-    return one.message_type is None and one.enum_type is None and not one.is_repeated and real_oneof(one) is None
+def _is_plain(field: Any) -> bool:
+    return (
+        field.message_type is None and field.enum_type is None and not field.is_repeated and real_oneof(field) is None
+    )

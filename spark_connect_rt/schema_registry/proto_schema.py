@@ -102,21 +102,23 @@ class _Writing:
 
     def fill(self, message: Any, schema: Schema) -> None:
         """Give a message the fields of a struct; those without a tag get the next free one."""
-        tags = {int(one.schema.parameter(TAG) or 0) for one in schema.fields}
+        tags = {int(entry.schema.parameter(TAG) or 0) for entry in schema.fields}
         free = (tag for tag in range(1, 1 << 29) if tag not in tags)
         for member in schema.fields:
             if (member.schema.name or "").startswith(UNION):
                 place = len(message.oneof_decl)
                 message.oneof_decl.add(name=(member.schema.name or "").removeprefix(UNION).rpartition(".")[2])
-                for one in member.schema.fields:
-                    made = self.field(message, one.name, one.schema, int(one.schema.parameter(TAG) or next(free)))
+                for choice in member.schema.fields:
+                    made = self.field(
+                        message, choice.name, choice.schema, int(choice.schema.parameter(TAG) or next(free))
+                    )
                     made.oneof_index = place
                 continue
             self.field(message, member.name, member.schema, int(member.schema.parameter(TAG) or next(free)))
-        optional = [one for one in message.field if one.proto3_optional]
-        for one in optional:  # synthetic ones stand behind the others
-            one.oneof_index = len(message.oneof_decl)
-            message.oneof_decl.add(name=f"_{one.name}")
+        optional = [proto_field for proto_field in message.field if proto_field.proto3_optional]
+        for synthetic in optional:  # synthetic ones stand behind the others
+            synthetic.oneof_index = len(message.oneof_decl)
+            message.oneof_decl.add(name=f"_{synthetic.name}")
 
     def field(self, message: Any, name: str, schema: Schema, tag: int) -> Any:
         kinds = library("google.protobuf.descriptor_pb2").FieldDescriptorProto
@@ -176,7 +178,7 @@ class _Writing:
         simple = f"{simple}Message" if simple == name else simple
         made = type(message)(name=simple)
         self.fill(made, schema)
-        known = next((one for one in message.nested_type if one.name == simple), None)
+        known = next((nested for nested in message.nested_type if nested.name == simple), None)
         if known is None:
             message.nested_type.append(made)
         elif known != made:
@@ -197,18 +199,18 @@ class _Writing:
 
     def _enum(self, message: Any, schema: Schema) -> str:
         name = str(schema.parameter(ENUM))
-        if not any(one.name == name for one in message.enum_type):
+        if not any(enum_type.name == name for enum_type in message.enum_type):
             made = message.enum_type.add(name=name)
             values = [(symbol, int(tag)) for symbol, tag in enum_members(schema, ENUM)]
-            for symbol, number in sorted(values, key=lambda one: one[1] != 0):  # proto3: the first one is zero
+            for symbol, number in sorted(values, key=lambda value: value[1] != 0):  # proto3: the first one is zero
                 made.value.add(name=symbol, number=number)
         return name
 
 
-def real_oneof(one: Any) -> Any:
+def real_oneof(proto_field: Any) -> Any:
     """Return the oneof that a field is a choice of; not the one that ``optional`` makes."""
-    oneof = one.containing_oneof
-    return None if oneof is None or (len(oneof.fields) == 1 and oneof.name == f"_{one.name}") else oneof
+    oneof = proto_field.containing_oneof
+    return None if oneof is None or (len(oneof.fields) == 1 and oneof.name == f"_{proto_field.name}") else oneof
 
 
 def union_field(oneof: Any) -> str:
@@ -232,9 +234,13 @@ class _Reading:
         if descriptor.full_name in self.open:
             raise DataError(f"the message {descriptor.full_name} holds itself: that has no Connect schema here")
         self.open.append(descriptor.full_name)
-        unions = [one for one in descriptor.oneofs if real_oneof(one.fields[0]) is not None]
-        members = [(union_field(one), self._union(one)) for one in unions]
-        members += [(one.name, self._field(one)) for one in descriptor.fields if real_oneof(one) is None]
+        unions = [oneof for oneof in descriptor.oneofs if real_oneof(oneof.fields[0]) is not None]
+        members = [(union_field(union), self._union(union)) for union in unions]
+        members += [
+            (proto_field.name, self._field(proto_field))
+            for proto_field in descriptor.fields
+            if real_oneof(proto_field) is None
+        ]
         self.open.pop()
         fields = tuple(Field(name, at, schema) for at, (name, schema) in enumerate(members))
         return Schema(Type.STRUCT, name=self._name(descriptor), version=version, fields=fields)
@@ -243,56 +249,60 @@ class _Reading:
         return str(descriptor.full_name if self.settings.enhanced else descriptor.name)
 
     def _union(self, oneof: Any) -> Schema:
-        fields = tuple(Field(one.name, at, self._field(one)) for at, one in enumerate(oneof.fields))
+        fields = tuple(
+            Field(proto_field.name, at, self._field(proto_field)) for at, proto_field in enumerate(oneof.fields)
+        )
         return Schema(Type.STRUCT, optional=True, name=UNION + self._name(oneof), fields=fields)
 
-    def _field(self, one: Any) -> Schema:
-        with in_place(f"field {one.name}"):
-            schema = self._type(one)
-        if one.is_repeated and schema.type is not Type.MAP:
+    def _field(self, proto_field: Any) -> Schema:
+        with in_place(f"field {proto_field.name}"):
+            schema = self._type(proto_field)
+        if proto_field.is_repeated and schema.type is not Type.MAP:
             schema = Schema(Type.ARRAY, optional=True, value_schema=schema.as_optional())
         if self.settings.optional_for_nullables:
-            nullable = schema.optional or (one.has_presence and real_oneof(one) is None)
+            nullable = schema.optional or (proto_field.has_presence and real_oneof(proto_field) is None)
         else:
             nullable = schema.optional or not self.settings.wrapper_for_nullables
-        parameters = (*schema.parameters, (TAG, str(one.number)))
+        parameters = (*schema.parameters, (TAG, str(proto_field.number)))
         return replace(schema, optional=nullable, parameters=parameters)
 
-    def _type(self, one: Any) -> Schema:
-        if one.enum_type is not None:
-            values = tuple((f"{ENUM}.{value.name}", str(value.number)) for value in one.enum_type.values)
+    def _type(self, proto_field: Any) -> Schema:
+        if proto_field.enum_type is not None:
+            values = tuple((f"{ENUM}.{value.name}", str(value.number)) for value in proto_field.enum_type.values)
             kind = Type.INT32 if self.settings.int_for_enums else Type.STRING
-            parameters = ((ENUM, one.enum_type.name), *values)
-            return Schema(kind, optional=True, name=self._name(one.enum_type), parameters=parameters)
-        if one.message_type is not None:
-            return self._message_field(one)
-        word = _WORDS[one.type]
+            parameters = ((ENUM, proto_field.enum_type.name), *values)
+            return Schema(kind, optional=True, name=self._name(proto_field.enum_type), parameters=parameters)
+        if proto_field.message_type is not None:
+            return self._message_field(proto_field)
+        word = _WORDS[proto_field.type]
         meta = library("confluent_kafka.schema_registry.confluent.meta_pb2")
-        small = one.GetOptions().Extensions[meta.field_meta].params.get("connect.type") if word == "int32" else None
+        small = (
+            proto_field.GetOptions().Extensions[meta.field_meta].params.get("connect.type") if word == "int32" else None
+        )
         if small:
             return Schema(Type.INT8 if small == "int8" else Type.INT16)
         kind = _TYPES[word]
         plain = word in ("int32", "int64") or kind not in (Type.INT32, Type.INT64)
         return Schema(kind) if plain else Schema(kind, parameters=((WIRE_TYPE, word),))
 
-    def _message_field(self, one: Any) -> Schema:
-        name = one.message_type.full_name
+    def _message_field(self, proto_field: Any) -> Schema:
+        name = proto_field.message_type.full_name
         if name == DECIMAL:
             meta = library("confluent_kafka.schema_registry.confluent.meta_pb2")
-            params = one.GetOptions().Extensions[meta.field_meta].params
+            params = proto_field.GetOptions().Extensions[meta.field_meta].params
             schema = logical.decimal_schema(int(params.get("scale", "0")), optional=True)
             precision = ((PRECISION, params["precision"]),) if "precision" in params else ()
             return replace(schema, parameters=(*schema.parameters, *precision))
         simple = {DATE: logical.date_schema, TIME: logical.time_schema, TIMESTAMP: logical.timestamp_schema}.get(name)
         if simple is not None:
             return simple(optional=True)
-        if self.settings.wrapper_for_nullables and one.message_type.file.name == WRAPPERS:
-            return Schema(_UNWRAPPED[one.message_type.name], optional=True)
-        if one.message_type.GetOptions().map_entry:
-            keys, values = (self._field(one.message_type.fields_by_name[part]) for part in ("key", "value"))
-            label = one.message_type.name.removesuffix("Entry")
+        if self.settings.wrapper_for_nullables and proto_field.message_type.file.name == WRAPPERS:
+            return Schema(_UNWRAPPED[proto_field.message_type.name], optional=True)
+        if proto_field.message_type.GetOptions().map_entry:
+            keys, values = (self._field(proto_field.message_type.fields_by_name[part]) for part in ("key", "value"))
+            label = proto_field.message_type.name.removesuffix("Entry")
             return Schema(Type.MAP, optional=True, name=label, key_schema=keys, value_schema=values)
-        return self.message(one.message_type).as_optional()
+        return self.message(proto_field.message_type).as_optional()
 
 
 _WORDS = {

@@ -44,33 +44,33 @@ def fill_message(message: Any, struct: Struct, settings: ProtoSettings) -> None:
             raise DataError(f"field {member.name}: {error}") from error
 
 
-def _set(message: Any, one: Any, schema: Schema, value: Any, settings: ProtoSettings) -> None:
-    target = getattr(message, one.name)
+def _set(message: Any, field: Any, schema: Schema, value: Any, settings: ProtoSettings) -> None:
+    target = getattr(message, field.name)
     if schema.type is Type.MAP and schema.key_schema is not None and schema.value_schema is not None:
-        values = one.message_type.fields_by_name["value"]
+        values = field.message_type.fields_by_name["value"]
         for key, part in value.items():
             if values.message_type is None:
                 target[key] = _scalar(values, part)
             else:
                 _put(target[key], schema.value_schema, part, settings)
     elif schema.type is Type.ARRAY and schema.value_schema is not None:
-        if one.message_type is None:
-            target.extend(_scalar(one, part) for part in value)
+        if field.message_type is None:
+            target.extend(_scalar(field, part) for part in value)
         else:
             for part in value:
                 _put(target.add(), schema.value_schema, part, settings)
-    elif one.message_type is None:
-        setattr(message, one.name, _scalar(one, value))
+    elif field.message_type is None:
+        setattr(message, field.name, _scalar(field, value))
     else:
         target.SetInParent()
         _put(target, schema, value, settings)
 
 
-def _scalar(one: Any, value: Any) -> Any:
+def _scalar(field: Any, value: Any) -> Any:
     if value is None:
         raise DataError("null has no Protobuf form in an array or map")
-    if one.enum_type is not None and isinstance(value, str):
-        return one.enum_type.values_by_name[value].number
+    if field.enum_type is not None and isinstance(value, str):
+        return field.enum_type.values_by_name[value].number
     return bytes(value) if isinstance(value, bytearray | memoryview) else value
 
 
@@ -122,37 +122,37 @@ def _logical_value(kind: str, message: Any, schema: Schema) -> Any:
 
 def _struct_of(message: Any, schema: Schema) -> Struct:
     values: list[Any] = [None] * len(schema.fields)
-    for one in message.DESCRIPTOR.fields:
-        oneof = real_oneof(one)
-        if one.has_presence and not message.HasField(one.name):
+    for field in message.DESCRIPTOR.fields:
+        oneof = real_oneof(field)
+        if field.has_presence and not message.HasField(field.name):
             continue
         if oneof is None:
-            member = schema.field(one.name)
+            member = schema.field(field.name)
             if member is not None:
-                values[member.index] = _get(message, one, member.schema)
+                values[member.index] = _get(message, field, member.schema)
             continue
         union = schema.field(union_field(oneof))
-        chosen = None if union is None else union.schema.field(one.name)
+        chosen = None if union is None else union.schema.field(field.name)
         if union is not None and chosen is not None:
             struct = Struct(union.schema)
-            values[union.index] = struct.put(one.name, _get(message, one, chosen.schema))
+            values[union.index] = struct.put(field.name, _get(message, field, chosen.schema))
     return Struct.of_checked(schema, values)
 
 
-def _get(message: Any, one: Any, schema: Schema) -> Any:
-    value = getattr(message, one.name)
+def _get(message: Any, field: Any, schema: Schema) -> Any:
+    value = getattr(message, field.name)
     if schema.type is Type.MAP and schema.value_schema is not None:
-        of = one.message_type.fields_by_name["value"]
+        of = field.message_type.fields_by_name["value"]
         return {key: _one(value[key], of, schema.value_schema) for key in value}
-    if one.is_repeated and schema.value_schema is not None:
-        return [_one(part, one, schema.value_schema) for part in value]
-    return _one(value, one, schema)
+    if field.is_repeated and schema.value_schema is not None:
+        return [_one(part, field, schema.value_schema) for part in value]
+    return _one(value, field, schema)
 
 
-def _one(value: Any, one: Any, schema: Schema) -> Any:
-    if one.message_type is not None:
+def _one(value: Any, field: Any, schema: Schema) -> Any:
+    if field.message_type is not None:
         return value_of(value, schema)
-    if one.enum_type is not None and schema.type is Type.STRING:
-        known = one.enum_type.values_by_number.get(value)
+    if field.enum_type is not None and schema.type is Type.STRING:
+        known = field.enum_type.values_by_number.get(value)
         return str(value) if known is None else known.name
     return value

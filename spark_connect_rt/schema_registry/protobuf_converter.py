@@ -171,7 +171,7 @@ class ProtobufConverter(RegistryConverter[ProtobufWriting, ProtobufReading]):
             kind, schema = self._message(plan, indexes)
             if not all(map(bytes.startswith, payloads, repeat(payloads[0][:start]))):
                 return None
-            column = struct_column(kind, schema, [one[start:] for one in payloads])
+            column = struct_column(kind, schema, [payload[start:] for payload in payloads])
         except (ConnectError, library("google.protobuf.message").DecodeError):  # by rows: the same, with its name
             return None
         return None if column is None else (schema, column)

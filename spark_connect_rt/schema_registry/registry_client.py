@@ -138,7 +138,7 @@ class RegistryClient:
         return "serialized" if self._type == "PROTOBUF" else None
 
     def _sent(self, schema: StoredSchema) -> Any:
-        references = [self._registry.SchemaReference(*one) for one in schema.references]
+        references = [self._registry.SchemaReference(*reference) for reference in schema.references]
         return self._registry.Schema(schema.text, self._type, references)
 
     def _ask(self, what: str, request: Callable[..., T], *arguments: Any) -> T:
@@ -169,7 +169,7 @@ class RegistryClient:
 
 
 def _references(schema: Any) -> tuple[tuple[str, str, int], ...]:
-    return tuple((one.name, one.subject, one.version) for one in schema.references or ())
+    return tuple((reference.name, reference.subject, reference.version) for reference in schema.references or ())
 
 
 def _stored(registered: Any) -> StoredSchema:

@@ -96,7 +96,7 @@ class RegistryConverter(Converter, Generic[W, R]):
         known = self._writing.get(key)
         if known is not None:
             return known[1]  # the entry holds its schema, so the id is of no other
-        same = next((plan for (of, _), (one, plan) in self._writing.items() if of == topic and one == schema), None)
+        same = next((plan for (of, _), (other, plan) in self._writing.items() if of == topic and other == schema), None)
         plan = same if same is not None else self.plan_writing(topic, schema)
         self._keep(self._writing, key, (schema, plan))
         return plan

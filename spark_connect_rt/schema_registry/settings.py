@@ -94,9 +94,9 @@ REGISTRY = ConfigDef(
         _number("retries.max.wait.ms", "Longest wait between two tries, ms.", 20_000),
         _number("http.read.timeout.ms", "How long one answer is waited for, ms.", 60_000, 1),
         *(
-            one
+            key
             for name in ("schema.registry.ssl", "ssl")
-            for one in (
+            for key in (
                 text(f"{name}.truststore.location", "Certificates that sign the registry's (JKS, PKCS12, PEM)."),
                 secret(f"{name}.truststore.password", "Its password."),
                 text(f"{name}.truststore.type", "JKS, PKCS12 or PEM; without it a PEM file is known by what is in it."),

@@ -25,7 +25,7 @@ class UnregisteredSchemas:
         """Return the schema with the registry's id, else with one that is made up."""
         found = self._made.get((subject, schema)) or self._client.look_up(subject, schema)
         if found is None:
-            same = (one for (_, of), one in self._made.items() if of == schema)
+            same = (stored_schema for (_, of), stored_schema in self._made.items() if of == schema)
             found = next(same, None) or replace(schema, id=LARGEST_ID - len(self._made))
             self._made[subject, schema] = found
         return found
@@ -36,7 +36,7 @@ class UnregisteredSchemas:
 
     def by_id(self, number: int) -> StoredSchema:
         """Return a schema by its id, made up or not. Raises DataError: there is none."""
-        made = next((one for one in self._made.values() if one.id == number), None)
+        made = next((stored_schema for stored_schema in self._made.values() if stored_schema.id == number), None)
         return made or self._client.by_id(number)
 
     def version_of(self, subject: str, schema: StoredSchema) -> int | None:

@@ -105,7 +105,7 @@ def _unsecured(options: Mapping[str, str]) -> TokenSettings:
     except ValueError as error:
         raise BadConfigError({SETTING: ["unsecuredLogin* options: a number is expected"]}) from error
     for name, value in _after(own, "ListClaim_").items():  # its first character separates the values
-        claims[name] = "[" + ",".join(_json(one) for one in value[1:].split(value[0])) + "]" if value else "[]"
+        claims[name] = "[" + ",".join(_json(part) for part in value[1:].split(value[0])) + "]" if value else "[]"
     if subject_claim not in claims:
         problem = (
             "OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url, or an unsecured token's "

@@ -40,7 +40,7 @@ def _options(tokens: Sequence[Token]) -> tuple[dict[str, str], Sequence[Token]]:
     options: dict[str, str] = {}
     last, at = "", 0
     while at < len(tokens) and tokens[at].shown != ";":
-        name, equals, value = (*(one for one in tokens[at : at + 3]), None, None)[:3]
+        name, equals, value = (*(token for token in tokens[at : at + 3]), None, None)[:3]
         if name is None or name.text is None or equals is None or equals.shown != "=":
             raise _unquoted(last or (name.text if name else None) or "name")
         if value is None or value.text is None:

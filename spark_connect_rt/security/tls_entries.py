@@ -56,7 +56,7 @@ def own_key(file: StoreFile, key_password: str | None) -> OwnKey:
         if opened.key is None or opened.cert is None:
             raise _no_key(file)
         key = opened.key
-        certificates = [opened.cert.certificate, *(one.certificate for one in opened.additional_certs)]
+        certificates = [opened.cert.certificate, *(cert.certificate for cert in opened.additional_certs)]
     text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode("ascii")
     return OwnKey(text, "".join(map(_certificate_pem, _issued_in_order(certificates))))
 
@@ -72,8 +72,8 @@ def _trusted_pkcs12(file: StoreFile) -> list[x509.Certificate]:
     own = [] if opened.cert is None else [opened.cert]
     # Beside a key lie its issuers' certificates, which Java does not trust for it. It marks the trusted ones with an
     # attribute that the library hides; but issuers bear their subject ("CN=...") as a name, or none, not an alias.
-    others = [one for one in opened.additional_certs if opened.key is None or _is_alias(one.friendly_name)]
-    return [one.certificate for one in (*others, *own)]
+    others = [cert for cert in opened.additional_certs if opened.key is None or _is_alias(cert.friendly_name)]
+    return [pkcs12_certificate.certificate for pkcs12_certificate in (*others, *own)]
 
 
 def _is_alias(name: bytes | None) -> bool:
@@ -124,7 +124,9 @@ def _certificate(file: StoreFile, der: bytes) -> x509.Certificate:
 def _issued_in_order(certificates: list[x509.Certificate]) -> list[x509.Certificate]:
     """Return the first certificate, its issuer, the issuer's ...; PKCS12 keeps no order."""
     ordered, rest = certificates[:1], certificates[1:]
-    while ordered and (issuer := next((one for one in rest if one.subject == ordered[-1].issuer), None)):
+    while ordered and (
+        issuer := next((certificate for certificate in rest if certificate.subject == ordered[-1].issuer), None)
+    ):
         ordered.append(issuer)
         rest.remove(issuer)
     return ordered

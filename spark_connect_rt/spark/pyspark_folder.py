@@ -19,16 +19,16 @@ def prefer_folders(paths: list[str]) -> None:
     pyspark's goes where it lies in the very folder that would be imported without it: one installation brought both.
     py4j's goes with it where the version in its name is the one installed in that place.
     """
-    for zipped in [one for one in paths if one.endswith(os.sep + _IN_HOME)]:
+    for zipped in [path for path in paths if path.endswith(os.sep + _IN_HOME)]:
         home = os.path.realpath(zipped.removesuffix(_IN_HOME))
         packages = os.path.dirname(home)
         is_on_path = packages in map(os.path.realpath, paths)
         if os.path.basename(home) != "pyspark" or not is_on_path or not _is_package(home):
             continue
         paths.remove(zipped)
-        for one in paths[:]:
-            if os.path.dirname(one) == os.path.dirname(zipped) and _is_installed(os.path.basename(one), packages):
-                paths.remove(one)
+        for path in paths[:]:
+            if os.path.dirname(path) == os.path.dirname(zipped) and _is_installed(os.path.basename(path), packages):
+                paths.remove(path)
 
 
 def _is_installed(name: str, packages: str) -> bool:

@@ -80,5 +80,5 @@ def runs_on_java(major: int, version: str = VERSION) -> bool:
 
 def what_is_off(version: str = VERSION) -> str:
     """Return the log line that names what a user of this version misses; empty: nothing."""
-    missing = [one.off for one in FEATURES if one.off and not has(one, version)]
+    missing = [feature.off for feature in FEATURES if feature.off and not has(feature, version)]
     return f"Spark {version} is without: {'; '.join(missing)}" if missing else ""

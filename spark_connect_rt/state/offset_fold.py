@@ -77,6 +77,6 @@ def partition_key(connector: str, partition: OffsetMap | None) -> PartitionKey:
     return connector, canonical(records.checked(partition))
 
 
-def same_offset(one: Any, other: Any) -> bool:
+def same_offset(offset: Any, other: Any) -> bool:
     """Return whether two offsets are the same JSON value."""
-    return canonical(one) == canonical(other)
+    return canonical(offset) == canonical(other)

@@ -141,7 +141,9 @@ class HistoryStore:
         numbers = self._append(drafts)
         with self._lock:
             fold = self._fold
-            crowded = self._beyond(one for one in {draft.change.connector for draft in drafts} if one in fold.numbers)
+            crowded = self._beyond(
+                connector for connector in {draft.change.connector for draft in drafts} if connector in fold.numbers
+            )
             keys = [*fold.superseded, *crowded]
             is_full = len(fold.entries) > TOTAL_MAX
         if is_full:
@@ -185,7 +187,7 @@ class HistoryStore:
         with self._lock:
             fold = self._fold
             entries = (fold.entries[number] for number in reversed(fold.numbers.get(connector, ())))
-            entry = next((one for one in entries if one.kind == kind), None)
+            entry = next((candidate for candidate in entries if candidate.kind == kind), None)
         return None if entry is None else (_change(entry), entry.position)
 
     def is_recorded(self, connector: str, kind: str, position: int) -> bool:
@@ -219,8 +221,8 @@ class HistoryStore:
         tries = 0
         while left:
             if tries == TRIES_MAX:
-                one = next(iter(left.values())).change
-                raise DataError(f"no number for a change of {one.connector} in {TRIES_MAX} tries")
+                change = next(iter(left.values())).change
+                raise DataError(f"no number for a change of {change.connector} in {TRIES_MAX} tries")
             tries += 1
             self._log.refresh(REFRESH_LIMIT_MS)
             with self._lock:
@@ -336,20 +338,20 @@ def _fitted(draft: Draft) -> bytes:
 
 
 def _encoded(draft: Draft) -> bytes:
-    one = draft.change
+    change = draft.change
     return encode_map(
         {
-            "at_ms": one.at_ms,
-            "connector": one.connector,
-            "kind": one.kind,
-            "action": one.action,
-            "who": one.who,
-            "worker_id": one.worker_id,
-            "before": one.before,
-            "after": one.after,
-            "note": one.note,
-            "state": one.state,
-            "changed_unseen": list(one.changed_unseen),
+            "at_ms": change.at_ms,
+            "connector": change.connector,
+            "kind": change.kind,
+            "action": change.action,
+            "who": change.who,
+            "worker_id": change.worker_id,
+            "before": change.before,
+            "after": change.after,
+            "note": change.note,
+            "state": change.state,
+            "changed_unseen": list(change.changed_unseen),
             "position": draft.position,
         }
     )

@@ -253,14 +253,14 @@ class OffsetStore:
             notified = batch.waiting
             self._note_outcome(batch, error)
             if isinstance(error, RetriableError) and batch.puts:
-                patient = [one for one in notified if one.waits_on()]
-                notified = [one for one in notified if one not in patient]
+                patient = [waiter for waiter in notified if waiter.waits_on()]
+                notified = [waiter for waiter in notified if waiter not in patient]
                 self._pending.waiting = patient + self._pending.waiting
                 self._retry = self._retry or self._threads.later(RETRY_WAIT_MS, self._try_again)
         if error is not None:
             _log.warning("%d source offsets were not written: %s", len(batch.puts), error)
-        for one in notified:
-            one.on_done(error)
+        for waiter in notified:
+            waiter.on_done(error)
         with self._lock:
             self._lock.notify_all()
         if more:

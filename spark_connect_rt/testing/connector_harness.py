@@ -101,7 +101,11 @@ class HostedConnector:
     def start(self) -> None:
         """Check the configuration and start a new instance. Raises BadConfigError with everything that is wrong."""
         self.connector = self._class()
-        found = {one.name: list(one.errors) for one in self.connector.config_def().validate(self.config) if one.errors}
+        found = {
+            config_value.name: list(config_value.errors)
+            for config_value in self.connector.config_def().validate(self.config)
+            if config_value.errors
+        }
         for name, problems in self.connector.validate(self.config).items():
             found.setdefault(name, []).extend(problems)
         if found:
@@ -114,7 +118,7 @@ class HostedConnector:
         most = int(self.config["tasks.max"])
         made = self.connector.task_configs(most)
         checked_count(self.config["name"], made, most, enforce=True)
-        if not all(isinstance(word, str) for one in made for pair in one.items() for word in pair):
+        if not all(isinstance(word, str) for config in made for pair in config.items() for word in pair):
             raise TypeError("task configurations travel as text: names and values must be str")
         return made
 
@@ -255,10 +259,10 @@ class SourceHarness:
                 self._bury(last.errants, last.batch, 0)
             raise
         produced = []
-        for one in batches:
-            produced += [_produced(row) for row in rows_of(one.batch)[: one.records]]
-            self._bury(one.errants, one.batch, one.records)
-            for partition, offset in one.source_offsets if durable else ():
+        for batch in batches:
+            produced += [_produced(row) for row in rows_of(batch.batch)[: batch.records]]
+            self._bury(batch.errants, batch.batch, batch.records)
+            for partition, offset in batch.source_offsets if durable else ():
                 self.offsets.put(partition, offset)
         places = _places(polled, pipeline.rows_of_each)
         if len(places) == len(produced):
@@ -275,9 +279,9 @@ class SourceHarness:
         produced: Sequence[ProducedRecord],
     ) -> None:
         sent, runs, metadata = SentRecords(), DeliveryRuns(), list[RecordMetadata | None]()
-        for one in produced:
-            place = (one.topic, one.partition or 0)
-            metadata.append(RecordMetadata(*place, self._ends[place], one.timestamp_ms))
+        for produced_record in produced:
+            place = (produced_record.topic, produced_record.partition or 0)
+            metadata.append(RecordMetadata(*place, self._ends[place], produced_record.timestamp_ms))
             runs.note(*place, self._ends[place])
             self._ends[place] += 1
         sent.add(polled, rows_of_each, [(len(produced), len(produced))])
@@ -302,5 +306,5 @@ def _places(polled: Sequence[Polled], rows_of_each: Sequence[int]) -> list[Any]:
 
 
 def _produced(row: Mapping[str, Any]) -> ProducedRecord:
-    headers = tuple((one["key"], one["value"]) for one in row.get("headers") or ())
+    headers = tuple((header["key"], header["value"]) for header in row.get("headers") or ())
     return ProducedRecord(row["topic"], row["value"], row["key"], row["partition"], row.get("timestamp"), headers)

@@ -40,7 +40,7 @@ class FileTopics:
         for row, place in zip(rows, places, strict=True):
             stored: dict[str, Any] = {name: _text(row.get(name)) for name in ("key", "value")}
             if row.get("headers"):
-                stored["headers"] = [(one["key"], _text(one["value"])) for one in row["headers"]]
+                stored["headers"] = [(header["key"], _text(header["value"])) for header in row["headers"]]
             by_file.setdefault(self._path(place), []).append(orjson.dumps(stored) + b"\n")
         offsets: dict[Path, Iterator[int]] = {}
         for path, lines in by_file.items():
@@ -48,7 +48,10 @@ class FileTopics:
                 fcntl.flock(file, fcntl.LOCK_EX)
                 offsets[path] = itertools.count(path.read_bytes().count(b"\n"))
                 file.write(b"".join(lines))
-        return [RecordMetadata(one.topic, one.partition, next(offsets[self._path(one)])) for one in places]
+        return [
+            RecordMetadata(partition.topic, partition.partition, next(offsets[self._path(partition)]))
+            for partition in places
+        ]
 
     def read(self, partition: TopicPartition, offset: int, limit: int) -> list[Row]:
         """Return at most ``limit`` rows from ``offset`` on."""

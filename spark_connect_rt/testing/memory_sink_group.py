@@ -59,7 +59,7 @@ class MemoryConsumerGroups:
     def ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the log end of each partition."""
         with self.changed:
-            return {one: self._ends[one] for one in partitions}
+            return {partition: self._ends[partition] for partition in partitions}
 
     def committed(self, group: str) -> dict[TopicPartition, int]:
         """Return what a group has committed."""
@@ -75,8 +75,8 @@ class MemoryConsumerGroups:
         """Forget offsets of a group from outside, None: all of them."""
         with self.changed:
             committed = self._group(group).committed
-            for one in list(committed) if partitions is None else partitions:
-                committed.pop(one, None)
+            for partition in list(committed) if partitions is None else partitions:
+                committed.pop(partition, None)
 
     def has_members(self, group: str) -> bool:
         """Return whether anybody is in the group."""
@@ -222,7 +222,7 @@ class MemorySinkGroup:
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """See ``ports.sink_group.SinkGroup.commit``."""
         with self._groups.changed:
-            gone = sorted(str(one) for one in offsets if one not in self._held)
+            gone = sorted(str(offset) for offset in offsets if offset not in self._held)
             if offsets and (gone or self.expelled):
                 raise FencedError(f"group {self.group}: {', '.join(gone) or 'all'} is no longer this member's")
             self._groups._group(self.group).committed.update(offsets)
@@ -271,5 +271,5 @@ class MemorySinkGroup:
                 return
             self._generation = group.generation
             self._held = list(group.dealt[self])
-            committed = {one: group.committed.get(one, -1) for one in self._held}
+            committed = {partition: group.committed.get(partition, -1) for partition in self._held}
         self._tell_assigned(committed)

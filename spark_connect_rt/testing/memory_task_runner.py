@@ -81,7 +81,7 @@ class ThreadSlice:
         self._on_event(SliceConnected(self.slice_id))
         try:
             totals = self._writer.run(self._reader.rows())
-            written = {host: (one.records, one.batches) for host, one in totals.items()}
+            written = {host: (total.records, total.batches) for host, total in totals.items()}
             differences = self._totals.differences(written)
             if differences and not self._aborted:
                 self._error = "; ".join(differences)
@@ -111,16 +111,16 @@ class ThreadSliceLauncher:
 
     def launch(self, slice_id: int) -> ThreadSlice:
         """Start a slice."""
-        one = ThreadSlice(slice_id, self._clients, self._on_event)
-        self.slices.append(one)
-        return one
+        thread_slice = ThreadSlice(slice_id, self._clients, self._on_event)
+        self.slices.append(thread_slice)
+        return thread_slice
 
     def close(self) -> None:
         """Cut off what still runs, as the end of the control channel does."""
-        for one in self.slices:
-            one.abort()
-        for one in self.slices:
-            one.join(CUT_LIMIT_S)
+        for slice_ in self.slices:
+            slice_.abort()
+        for slice_ in self.slices:
+            slice_.join(CUT_LIMIT_S)
 
 
 class MemoryTaskRunner(Engine):
@@ -143,5 +143,5 @@ class MemoryTaskRunner(Engine):
 
     def lose_slices(self, error: str = "executor lost") -> None:
         """Let every slice die at once, as with a lost executor; the runner must recover."""
-        for one in self.launcher.slices:
-            one.abort(error)
+        for slice_ in self.launcher.slices:
+            slice_.abort(error)

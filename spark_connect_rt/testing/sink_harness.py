@@ -75,7 +75,7 @@ class _TestLane(SinkLane):
             case "durable":
                 self.committed.update(decode_offsets(report["sink_offsets"]))
             case "steer":
-                self.held |= {TopicPartition(*one) for one in report["hold"]}
+                self.held |= {TopicPartition(*pair) for pair in report["hold"]}
                 for topic, partition, offset in report["seek"]:
                     place = TopicPartition(topic, partition)
                     self.held.discard(place)
@@ -142,7 +142,7 @@ class _TestLane(SinkLane):
 
 
 def _partition_row(partitions: frozenset[TopicPartition] | set[TopicPartition]) -> Row:
-    places = [(one.topic, one.partition) for one in sorted(partitions)]
+    places = [(partition.topic, partition.partition) for partition in sorted(partitions)]
     return Row(0, RowKind.ASSIGNED, encode_partitions(places))
 
 
@@ -294,8 +294,12 @@ class SinkHarness:
 
     def _new_rows(self, lane: _TestLane) -> list[Record]:
         names = {name.strip() for name in self.hosted.config.get("topics", "").split(",")}
-        found = sorted(one for one in self.topics.partitions if one.topic in names and one not in lane.held)
-        return [row for one in found for row in self.topics.read(one, lane.positions.get(one, 0), 1 << 30)]
+        found = sorted(
+            partition for partition in self.topics.partitions if partition.topic in names and partition not in lane.held
+        )
+        return [
+            row for partition in found for row in self.topics.read(partition, lane.positions.get(partition, 0), 1 << 30)
+        ]
 
     def commit(self) -> dict[TopicPartition, int]:
         """Ask the task what is safe and commit that; return everything that is committed.

@@ -65,8 +65,8 @@ def _insertion(source: str, spec: str) -> Insertion:
     return Insertion(source, spec[:-1] if marked else spec, _SCHEMAS[source].as_optional(not spec.endswith("!")))
 
 
-def _with_schema(one: Insertion, value: Any) -> Any:
-    is_time = one.source == "timestamp" and value is not None
+def _with_schema(insertion: Insertion, value: Any) -> Any:
+    is_time = insertion.source == "timestamp" and value is not None
     return logical.from_ms(logical.TIMESTAMP, value) if is_time else value
 
 
@@ -102,14 +102,14 @@ class InsertField(SideTransformation):
         updated = self.updated_schema(struct.schema)
         parts = list(struct.values(with_defaults=self.replace_null))
         rebuilt(struct.schema, parts)  # what is inserted fits, or is null as in Java
-        parts += [_with_schema(one, self._value(one.source, record)) for one in self.insertions]
+        parts += [_with_schema(insertion, self._value(insertion.source, record)) for insertion in self.insertions]
         return self.changed(record, updated, Struct.of_checked(updated, parts))
 
     def _inserted(self, record: SourceRecord | SinkRecord) -> Iterator[tuple[str, Any]]:
-        for one in self.insertions:
-            value = self._value(one.source, record)
+        for insertion in self.insertions:
+            value = self._value(insertion.source, record)
             if value is not None:
-                yield one.name, value
+                yield insertion.name, value
 
     def _value(self, source: str, record: SourceRecord | SinkRecord) -> Any:
         if source == "offset":
@@ -129,8 +129,8 @@ class InsertField(SideTransformation):
         builder = copy_basics(schema, Type.STRUCT)
         for member in schema.fields:
             builder.field(member.name, member.schema)
-        for one in self.insertions:
-            builder.field(one.name, one.schema)
+        for insertion in self.insertions:
+            builder.field(insertion.name, insertion.schema)
         return builder.build()
 
 

@@ -107,7 +107,7 @@ class ReplaceField(SideTransformation):
         updated = self._make_schema(schema)
         origins = [schema.field(self.original(member.name)) for member in updated.fields]
         if None in origins:
-            missing = next(one.name for one, at in zip(updated.fields, origins, strict=True) if at is None)
+            missing = next(field.name for field, at in zip(updated.fields, origins, strict=True) if at is None)
             raise DataError(f"{self.original(missing)} is not a valid field name")
         return updated, [origin.index for origin in origins if origin is not None]
 

@@ -85,8 +85,8 @@ def tabs(browser: Browser) -> Iterator[Tabs]:
         return opened[-1]
 
     yield open_one
-    for one in opened:
-        one.close()
+    for window in opened:
+        window.close()
 
 
 @pytest.fixture(scope="package")

@@ -97,7 +97,7 @@ class Tab:
 
     def check(self) -> None:
         """Fail on what the browser complained of."""
-        left = [one for one in self.errors if not any(re.search(known, one) for known in self._expected)]
+        left = [error for error in self.errors if not any(re.search(known, error) for known in self._expected)]
         assert left == [], "the browser complained:\n" + "\n".join(left)  # CI's short form shows the words only so
 
     def _said(self, message: ConsoleMessage) -> None:

@@ -74,14 +74,14 @@ def main(arguments: Sequence[str]) -> int:
             found |= of_class
             record(of_class, whole_classes="#" not in name)
     print(summary(found, time.monotonic() - began), flush=True)
-    return 0 if found and all(one.passed or key in CANNOT_APPLY for key, one in found.items()) else 1
+    return 0 if found and all(outcome.passed or key in CANNOT_APPLY for key, outcome in found.items()) else 1
 
 
 def record(found: Mapping[tuple[str, str], Outcome], *, whole_classes: bool) -> None:
     """Keep outcomes in place of their earlier ones, of methods or of whole classes, and write the page of the docs."""
     kept = load(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
     replaced = {key[0] for key in found} if whole_classes else set()
-    kept = {key: one for key, one in kept.items() if key[0] not in replaced} | dict(found)
+    kept = {key: outcome for key, outcome in kept.items() if key[0] not in replaced} | dict(found)
     RECORD.write_text(dump(kept), encoding="utf-8")
     PAGE.write_text(page(kept), encoding="utf-8")
 

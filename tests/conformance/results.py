@@ -76,7 +76,7 @@ def read_reports(folder: Path) -> dict[tuple[str, str], Outcome]:
     for file in sorted(folder.glob("TEST-*.xml")):
         for case in ElementTree.parse(file).getroot().iter("testcase"):
             key = (case.get("classname", "").rpartition(".")[2], case.get("name", "").partition("(")[0])
-            failure = next((one for tag in ("failure", "error") for one in case.iter(tag)), None)
+            failure = next((element for tag in ("failure", "error") for element in case.iter(tag)), None)
             lines = [] if failure is None else (failure.get("message") or failure.text or "failed").splitlines()
             outcome = Outcome(failure is None, float(case.get("time", "0")), lines[0] if lines else "")
             earlier = found.get(key)
@@ -90,22 +90,24 @@ def read_reports(folder: Path) -> dict[tuple[str, str], Outcome]:
 def dump(found: Mapping[tuple[str, str], Outcome]) -> str:
     """Return outcomes as JSON: class -> method -> outcome."""
     classes: dict[str, dict[str, object]] = {}
-    for (name, method), one in sorted(found.items()):
-        classes.setdefault(name, {})[method] = asdict(one)
+    for (name, method), outcome in sorted(found.items()):
+        classes.setdefault(name, {})[method] = asdict(outcome)
     return json.dumps(classes, indent=1) + "\n"
 
 
 def load(text: str) -> dict[tuple[str, str], Outcome]:
     """Return the outcomes that ``dump`` wrote."""
     whole = json.loads(text)
-    return {(name, method): Outcome(**one) for name, methods in whole.items() for method, one in methods.items()}
+    return {
+        (name, method): Outcome(**outcome) for name, methods in whole.items() for method, outcome in methods.items()
+    }
 
 
 def summary(found: Mapping[tuple[str, str], Outcome], seconds: float) -> str:
     """Return one line for each failure, and the line of totals that CI tools read."""
-    wrong = {key: one for key, one in found.items() if not one.passed and key not in CANNOT_APPLY}
-    lines = [f"FAILED {key[0]}.{key[1]}: {one.why[:300]}" for key, one in sorted(wrong.items())]
-    passed = sum(one.passed for one in found.values())
+    wrong = {key: outcome for key, outcome in found.items() if not outcome.passed and key not in CANNOT_APPLY}
+    lines = [f"FAILED {key[0]}.{key[1]}: {outcome.why[:300]}" for key, outcome in sorted(wrong.items())]
+    passed = sum(outcome.passed for outcome in found.values())
     barred = len(found) - passed - len(wrong)
     lines += [f"after {seconds:.0f} s; {barred} cannot apply", f"{passed} passed, {len(wrong)} failed"]
     return "\n".join(lines)
@@ -114,8 +116,8 @@ def summary(found: Mapping[tuple[str, str], Outcome], seconds: float) -> str:
 def page(found: Mapping[tuple[str, str], Outcome]) -> str:
     """Return the page of the docs: totals by class, then every method that did not pass."""
     classes = sorted({key[0] for key in found}, key=lambda name: (name not in CLASSES, name))
-    rows = [_row(name, [(key[1], one) for key, one in found.items() if key[0] == name]) for name in classes]
-    passed = sum(one.passed for one in found.values())
+    rows = [_row(name, [(key[1], outcome) for key, outcome in found.items() if key[0] == name]) for name in classes]
+    passed = sum(outcome.passed for outcome in found.values())
     text = [
         "# Kafka's own tests",
         "",
@@ -130,10 +132,10 @@ def page(found: Mapping[tuple[str, str], Outcome]) -> str:
         "|---|---|---|---|---|",
         *rows,
     ]
-    wrong = sorted((key, one) for key, one in found.items() if not one.passed)
+    wrong = sorted((key, outcome) for key, outcome in found.items() if not outcome.passed)
     if wrong:
         text += ["", "## Methods that did not pass", "", "| method | why |", "|---|---|"]
-        text += [f"| `{key[0]}.{key[1]}` | {CANNOT_APPLY.get(key) or _cell(one.why)} |" for key, one in wrong]
+        text += [f"| `{key[0]}.{key[1]}` | {CANNOT_APPLY.get(key) or _cell(outcome.why)} |" for key, outcome in wrong]
     if unrun := [name for name in CLASSES if name not in classes]:
         text += ["", "## Classes that were not run yet", "", *(f"- `{name}`" for name in unrun)]
     text += ["", "## Classes that cannot run", "", "| class | why |", "|---|---|"]
@@ -143,8 +145,8 @@ def page(found: Mapping[tuple[str, str], Outcome]) -> str:
 
 def _row(name: str, methods: Iterable[tuple[str, Outcome]]) -> str:
     cases = list(methods)
-    passed = sum(one.passed for _, one in cases)
-    barred = sum(not one.passed and (name, method) in CANNOT_APPLY for method, one in cases)
+    passed = sum(outcome.passed for _, outcome in cases)
+    barred = sum(not outcome.passed and (name, method) in CANNOT_APPLY for method, outcome in cases)
     return f"| `{name}` | {len(cases)} | {passed} | {len(cases) - passed - barred} | {barred} |"
 
 

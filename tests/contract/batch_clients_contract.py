@@ -129,7 +129,7 @@ class BatchClientsContract:
                 producer.flush(0)
             else:
                 producer.flush(LIMIT_MS)
-            assert sum(one.records for one in producer.delivered()) == count
+            assert sum(delivered.records for delivered in producer.delivered()) == count
         producer.close()
 
     def test_a_batch_of_one_topic_without_partition_arrives_whole(self, topic: str) -> None:

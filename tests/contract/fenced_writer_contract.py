@@ -59,13 +59,13 @@ class FencedWriterContract:
     def test_who_was_fenced_may_claim_again(self, topic: str) -> None:
         log, seen = self.new_log(topic), Seen()
         log.start(seen)
-        one, other = self.new_writer(topic, topic), self.new_writer(topic, topic)
-        one.claim(LIMIT_MS)
+        writer, other = self.new_writer(topic, topic), self.new_writer(topic, topic)
+        writer.claim(LIMIT_MS)
         other.claim(LIMIT_MS)
         with pytest.raises(FencedError):
-            one.write([(b"a", b"1")], LIMIT_MS)
-        one.claim(LIMIT_MS)
-        one.write([(b"a", b"2")], LIMIT_MS)
+            writer.write([(b"a", b"1")], LIMIT_MS)
+        writer.claim(LIMIT_MS)
+        writer.write([(b"a", b"2")], LIMIT_MS)
         with pytest.raises(FencedError):
             other.write([(b"a", b"3")], LIMIT_MS)
         log.read_to_end(LIMIT_MS)
@@ -75,10 +75,10 @@ class FencedWriterContract:
     def test_other_ids_are_left_alone(self, topic: str) -> None:
         log, seen = self.new_log(topic), Seen()
         log.start(seen)
-        one, other = self.new_writer(topic, f"{topic}-1"), self.new_writer(topic, f"{topic}-2")
-        one.claim(LIMIT_MS)
+        writer, other = self.new_writer(topic, f"{topic}-1"), self.new_writer(topic, f"{topic}-2")
+        writer.claim(LIMIT_MS)
         other.claim(LIMIT_MS)
-        one.write([(b"a", b"1")], LIMIT_MS)
+        writer.write([(b"a", b"1")], LIMIT_MS)
         other.write([(b"b", b"2")], LIMIT_MS)
         log.read_to_end(LIMIT_MS)
         log.stop()

@@ -50,12 +50,12 @@ class HistoryStoreContract:
         store.append([draft("a", 5, note="n", changed_unseen=("p",)), draft("a", 6, kind=OFFSETS, action="alter")])
         assert other.refresh(READ_MS) is True
         assert other.changes(ChangeQuery()) == store.changes(ChangeQuery())
-        assert [one.number for one in other.changes(ChangeQuery("a", (CONFIG,)))] == [1]
+        assert [change.number for change in other.changes(ChangeQuery("a", (CONFIG,)))] == [1]
         assert other.changes(ChangeQuery("a", before=2))[0].changed_unseen == ("p",)
         assert (other.is_recorded("a", CONFIG, 5), other.is_recorded("a", CONFIG, 6)) == (True, False)
         assert other.first_position() == 5
-        for one in (store, other):
-            one.close()
+        for history_store in (store, other):
+            history_store.close()
 
     def test_two_writers_never_share_a_number(self, topic: str) -> None:
         store, other = self.store(topic), self.store(topic)
@@ -63,33 +63,33 @@ class HistoryStoreContract:
         assert other.append([draft("b")]) == [2]
         assert store.append([draft("a")]) == [3]
         other.refresh(READ_MS)
-        assert [one.number for one in other.changes(ChangeQuery())] == [3, 2, 1]
-        for one in (store, other):
-            one.close()
+        assert [change.number for change in other.changes(ChangeQuery())] == [3, 2, 1]
+        for history_store in (store, other):
+            history_store.close()
 
     def test_of_two_records_of_one_change_the_one_that_says_who_counts(self, topic: str) -> None:
         store = self.store(topic)
         store.append([draft("a", 7, who=None)])
         store.append([draft("a", 7)])
         store.append([draft("a", 7, who="eve@h"), draft("a", 7, who=None)])
-        assert [(one.who, one.number) for one in store.changes(ChangeQuery("a"))] == [("ada@h", 2)]
+        assert [(change.who, change.number) for change in store.changes(ChangeQuery("a"))] == [("ada@h", 2)]
         again = self.store(topic)
         again.refresh(READ_MS)
         assert again.changes(ChangeQuery("a")) == store.changes(ChangeQuery("a"))
-        for one in (store, again):
-            one.close()
+        for history_store in (store, again):
+            history_store.close()
 
     def test_what_is_too_much_or_too_old_is_forgotten_by_connector(self, topic: str) -> None:
         store = self.store(topic, changes_max=3, age_max_ms=1_000)
         store.append([draft("a", at_ms=NOW_MS - 2_000), draft("b"), *(draft("a") for _ in range(5))])
-        assert [one.number for one in store.changes(ChangeQuery("a"))] == [7, 6, 5]
-        assert [one.number for one in store.changes(ChangeQuery("b"))] == [2]
+        assert [change.number for change in store.changes(ChangeQuery("a"))] == [7, 6, 5]
+        assert [change.number for change in store.changes(ChangeQuery("b"))] == [2]
         later = self.store(topic, changes_max=3, age_max_ms=1_000, now_ms=NOW_MS + 5_000)
         later.refresh(READ_MS)
         assert later.changes(ChangeQuery()) == []
         assert later.forget_excess() == 4
-        for one in (store, later):
-            one.close()
+        for history_store in (store, later):
+            history_store.close()
 
     def test_a_change_that_is_too_large_says_what_is_left_out(self, topic: str) -> None:
         store = self.store(topic)
@@ -116,5 +116,5 @@ class HistoryStoreContract:
         assert other.forget_old(next_day_ms + MINUTES.part_ms) == 1
         store.refresh(READ_MS)
         assert store.parts("a/b c-1") == []
-        for one in (store, other):
-            one.close()
+        for course_store in (store, other):
+            course_store.close()

@@ -36,13 +36,13 @@ class Member:
     def _revoked(self, partitions: Sequence[TopicPartition]) -> None:
         self.told.append(("revoked", sorted(partitions)))
         self.before_release(partitions)
-        for one in partitions:
-            del self.held[one]
+        for partition in partitions:
+            del self.held[partition]
 
     def _lost(self, partitions: Sequence[TopicPartition]) -> None:
         self.told.append(("lost", sorted(partitions)))
-        for one in partitions:
-            del self.held[one]
+        for partition in partitions:
+            del self.held[partition]
 
 
 class SinkGroupContract:
@@ -106,7 +106,7 @@ class SinkGroupContract:
         first.group.close()
         second = Member(self.new_group(name)).subscribe([topic])
         self.poll_until(lambda: len(second.held) == 4, second)
-        assert second.held == {one: 17 if one.partition == 1 else -1 for one in self.all_of(topic)}
+        assert second.held == {partition: 17 if partition.partition == 1 else -1 for partition in self.all_of(topic)}
         second.group.close()
 
     def test_two_members_share_and_the_first_gives_up_before(self, topic: str, name: str) -> None:
@@ -190,7 +190,7 @@ class SinkGroupContract:
         self.write(TopicPartition(topic, 2), 7)
         member = Member(self.new_group(name)).subscribe([topic])
         ends = member.group.end_offsets(sorted(self.all_of(topic)))
-        assert ends == {one: 7 if one.partition == 2 else 0 for one in self.all_of(topic)}
+        assert ends == {partition: 7 if partition.partition == 2 else 0 for partition in self.all_of(topic)}
         assert member.group.end_offsets([]) == {}
         member.group.close()
 

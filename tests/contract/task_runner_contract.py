@@ -84,7 +84,7 @@ class Worker:
     def read_offsets(self, task: ConnectorTaskId, partitions: Sequence[Mapping[str, Any]]) -> list[Any]:
         """Answer the OffsetReader."""
         with self.lock:
-            return [self.offsets.get((task.connector, one["name"])) for one in partitions]
+            return [self.offsets.get((task.connector, partition["name"])) for partition in partitions]
 
     def launch(self, name: str, sample: str, kind: TaskKind = TaskKind.SOURCE, **config: str) -> TaskLaunch:
         """Return a launch of a sample task.
@@ -192,7 +192,7 @@ class TaskRunnerContract:
         launch = worker.start("a", count="12")
         worker.wait_sent("a", 12)
         worker.until(lambda: sum(b.records for b in worker.of(launch, BatchDurable)) == 12)
-        assert isinstance(next(one for one in worker.events if not isinstance(one, TaskMeasured)), TaskRunning)
+        assert isinstance(next(event for event in worker.events if not isinstance(event, TaskMeasured)), TaskRunning)
         batch = worker.of(launch, BatchDurable)[-1]
         assert batch.source_offsets == (({"name": "a"}, {"next": 12}),)
         assert (batch.generation, batch.topics, batch.skipped) == (7, ("numbers",), 0)
@@ -291,7 +291,7 @@ class TaskRunnerContract:
         worker.until(lambda: sum(b.skipped for b in worker.of(launch, BatchDurable)) == 1)
         assert not worker.of(launch, TaskFailed)
         (dead,) = worker.topics.read(TopicPartition("dead", 0), 0, 10)
-        told = {one["key"].removeprefix("__connect.errors."): one["value"] for one in dead["headers"]}
+        told = {header["key"].removeprefix("__connect.errors."): header["value"] for header in dead["headers"]}
         assert (dead["value"], told["stage"]) == (b"line 7", b"TASK_POLL")
         assert told["source.place"].endswith(b"file f line 7 offset 70")
         worker.end(launch)
@@ -333,9 +333,9 @@ class TaskRunnerContract:
     def test_a_sink_task_gets_its_partitions_and_reports_what_is_safe(self, worker: Worker) -> None:
         worker.topics.append([{"topic": "t", "partition": p, "value": b"v%d" % n} for p in (0, 1) for n in range(3)])
         launch = worker.start_sink("s")
-        zero, one = TopicPartition("t", 0), TopicPartition("t", 1)
-        worker.runner.do(Assign(launch.task, {zero: 1, one: -1}))
-        worker.until(lambda: _committed(worker, launch) == {zero: 3, one: 3})
+        zero, partition = TopicPartition("t", 0), TopicPartition("t", 1)
+        worker.runner.do(Assign(launch.task, {zero: 1, partition: -1}))
+        worker.until(lambda: _committed(worker, launch) == {zero: 3, partition: 3})
         puts = sorted(line for line in worker.notes("s") if line.startswith("put"))
         assert puts == ["put t-0@1 v1", "put t-0@2 v2", "put t-1@0 v0", "put t-1@1 v1", "put t-1@2 v2"]
         assert worker.of(launch, BatchDurable)[-1].topics == ("t",)
@@ -344,17 +344,17 @@ class TaskRunnerContract:
         assert worker.notes("s")[-2:] == ["close t-0,t-1", "stop"]
 
     def test_revoked_partitions_are_flushed_and_closed_before_they_are_released(self, worker: Worker) -> None:
-        zero, one = TopicPartition("t", 0), TopicPartition("t", 1)
+        zero, partition = TopicPartition("t", 0), TopicPartition("t", 1)
         worker.topics.append([{"topic": "t", "partition": p, "value": b"x"} for p in (0, 1)])
         launch = worker.start_sink("s")
-        worker.runner.do(Assign(launch.task, {zero: 0, one: 0}))
-        worker.until(lambda: _committed(worker, launch) == {zero: 1, one: 1})
+        worker.runner.do(Assign(launch.task, {zero: 0, partition: 0}))
+        worker.until(lambda: _committed(worker, launch) == {zero: 1, partition: 1})
         worker.runner.do(Revoke(launch.task, (zero,), 30_000))
         worker.until(lambda: worker.of(launch, PartitionsReleased))
         assert worker.of(launch, PartitionsReleased)[0].partitions == frozenset([zero])
         assert "close t-0" in worker.notes("s")
         worker.topics.append([{"topic": "t", "partition": p, "value": b"y"} for p in (0, 1)])
-        worker.until(lambda: _committed(worker, launch)[one] == 2)
+        worker.until(lambda: _committed(worker, launch)[partition] == 2)
         assert _committed(worker, launch)[zero] == 1
         worker.runner.do(Assign(launch.task, {zero: 1}))
         worker.until(lambda: _committed(worker, launch)[zero] == 2)
@@ -401,16 +401,16 @@ class TaskRunnerContract:
         assert [line for line in after if line.startswith("put")] == ["put t-0@1 v1", "put t-0@2 v2", "put t-0@3 v3"]
 
     def test_a_task_pauses_a_partition_and_misses_nothing_of_it(self, worker: Worker) -> None:
-        zero, one = TopicPartition("t", 0), TopicPartition("t", 1)
+        zero, partition = TopicPartition("t", 0), TopicPartition("t", 1)
         worker.topics.append([{"topic": "t", "partition": 0, "value": b"stop"}])
         launch = worker.start_sink("s", "SteeringSink", at="stop", does="pause")
-        worker.runner.do(Assign(launch.task, {zero: 0, one: 0}))
+        worker.runner.do(Assign(launch.task, {zero: 0, partition: 0}))
         worker.until(lambda: "paused" in worker.notes("s"))
         worker.topics.append([{"topic": "t", "partition": p, "value": b"v%d" % n} for n in range(3) for p in (0, 1)])
-        worker.until(lambda: _committed(worker, launch) == {zero: 1, one: 3})
+        worker.until(lambda: _committed(worker, launch) == {zero: 1, partition: 3})
         assert not [line for line in _puts(worker) if line.startswith("put t-0") and "stop" not in line]
         (worker.folder / "s" / "go").touch()
-        worker.until(lambda: _committed(worker, launch) == {zero: 4, one: 3})
+        worker.until(lambda: _committed(worker, launch) == {zero: 4, partition: 3})
         worker.end(launch)
         expected = ["put t-0@0 stop", "put t-0@1 v0", "put t-0@2 v1", "put t-0@3 v2"]
         assert [line for line in _puts(worker) if line.startswith("put t-0")] == expected
@@ -454,13 +454,13 @@ class TaskRunnerContract:
         self, worker: Worker, error: str
     ) -> None:
         """Java's WorkerSinkTask.commitOffsets: whatever preCommit throws, it logs, rewinds and goes on."""
-        zero, one = TopicPartition("t", 0), TopicPartition("t", 1)
+        zero, partition = TopicPartition("t", 0), TopicPartition("t", 1)
         worker.topics.append([{"topic": "t", "partition": p, "value": b"good"} for p in (0, 1)])
         launch = worker.start_sink("s", "ForgetfulSink", fail_at="bad", error=error)
-        worker.runner.do(Assign(launch.task, {zero: 0, one: 0}))
-        worker.until(lambda: _committed(worker, launch) == {zero: 1, one: 1})
+        worker.runner.do(Assign(launch.task, {zero: 0, partition: 0}))
+        worker.until(lambda: _committed(worker, launch) == {zero: 1, partition: 1})
         worker.topics.append([{"topic": "t", "partition": 0, "value": value} for value in (b"bad", b"last")])
-        worker.until(lambda: _committed(worker, launch) == {zero: 3, one: 1})
+        worker.until(lambda: _committed(worker, launch) == {zero: 3, partition: 1})
         safe = [line for line in worker.notes("s") if line.startswith("safe")]
         assert sorted(safe) == ["safe t-0@0", "safe t-0@1", "safe t-0@2", "safe t-1@0"]
         assert _puts(worker).count("put t-0@1 bad") == 2
@@ -470,22 +470,22 @@ class TaskRunnerContract:
 
     def test_a_commit_that_fails_when_partitions_go_commits_nothing_and_fails_nobody(self, worker: Worker) -> None:
         """Java: what closes is not rewound; its next owner reads it from the last commit."""
-        zero, one = TopicPartition("t", 0), TopicPartition("t", 1)
+        zero, partition = TopicPartition("t", 0), TopicPartition("t", 1)
         worker.topics.append([{"topic": "t", "partition": 0, "value": b"bad"}])
         launch = worker.start_sink("s", "ForgetfulSink", fail_at="bad", for_ever="yes")
-        worker.runner.do(Assign(launch.task, {zero: 0, one: 0}))
+        worker.runner.do(Assign(launch.task, {zero: 0, partition: 0}))
         worker.until(lambda: "put t-0@0 bad" in worker.notes("s"))
         worker.runner.do(Revoke(launch.task, (zero,), 30_000))
         worker.until(lambda: worker.of(launch, PartitionsReleased))
         assert "close t-0" in worker.notes("s")
         worker.topics.append([{"topic": "t", "partition": 1, "value": b"good"}])
-        worker.until(lambda: _committed(worker, launch) == {one: 1})
+        worker.until(lambda: _committed(worker, launch) == {partition: 1})
         before = len(worker.notes("s"))
         worker.runner.do(Assign(launch.task, {zero: 0}))
         worker.until(lambda: any(line.startswith("asked t-0@1") for line in worker.notes("s")[before:]))
         assert worker.end(launch).drained
         assert worker.notes("s")[-2:] == ["close t-0,t-1", "stop"]
-        assert _committed(worker, launch) == {one: 1}
+        assert _committed(worker, launch) == {partition: 1}
         assert not worker.of(launch, TaskFailed)
 
     def test_a_task_that_fails_is_closed_before_it_is_stopped(self, worker: Worker) -> None:
@@ -502,29 +502,29 @@ class TaskRunnerContract:
         self, worker: Worker, last: str
     ) -> None:
         """Java: WorkerSinkTask.execute closes all partitions, commitOffsets(closing) asks, closes, commits."""
-        zero, one = TopicPartition("t", 0), TopicPartition("t", 1)
+        zero, partition = TopicPartition("t", 0), TopicPartition("t", 1)
         worker.topics.append([{"topic": "t", "partition": p, "value": b"good"} for p in (0, 1)])
         launch = worker.start_sink("s", "LastWordSink", bad="bad", last=last)
-        worker.runner.do(Assign(launch.task, {zero: 0, one: 0}))
+        worker.runner.do(Assign(launch.task, {zero: 0, partition: 0}))
         worker.until(lambda: len(_puts(worker)) == 2)
         assert not worker.of(launch, BatchDurable)
         worker.topics.append([{"topic": "t", "partition": 0, "value": b"bad"}])
         end = worker.ended(launch)
         assert worker.notes("s")[-3:] == ["asked t-0@1 t-1@1", "close t-0,t-1", "stop"]
         committed = last in ("nothing", "stop")  # as Java: not past a preCommit or a close that failed
-        assert _committed(worker, launch) == ({zero: 1, one: 1} if committed else {})
+        assert _committed(worker, launch) == ({zero: 1, partition: 1} if committed else {})
         assert end.records == (2 if committed else 0)
         (failed,) = worker.of(launch, TaskFailed)
         assert "the target takes no such record" in failed.trace
         assert "fails, too" not in failed.trace
 
     def test_a_partition_that_cannot_be_opened_leaves_what_was_put_of_others_committed(self, worker: Worker) -> None:
-        zero, one = TopicPartition("t", 0), TopicPartition("t", 1)
+        zero, partition = TopicPartition("t", 0), TopicPartition("t", 1)
         worker.topics.append([{"topic": "t", "partition": 0, "value": b"good"}])
         launch = worker.start_sink("s", "LastWordSink", refuse_partition="t-1")
         worker.runner.do(Assign(launch.task, {zero: 0}))
         worker.until(lambda: len(_puts(worker)) == 1)
-        worker.runner.do(Assign(launch.task, {one: 0}))
+        worker.runner.do(Assign(launch.task, {partition: 0}))
         worker.ended(launch)
         assert "nothing of this one" in worker.of(launch, TaskFailed)[0].trace
         assert _committed(worker, launch) == {zero: 1}
@@ -535,8 +535,10 @@ class TaskRunnerContract:
         worker.topics.append([{"topic": "t", "value": b"v%d" % n} for n in range(3)])
         launch = worker.start_sink("s", fail="hang")
         worker.runner.do(Assign(launch.task, {zero: 0}))
-        worker.until(lambda: any(one.call == "put" and one.call_ms >= 1_000 for one in worker.of(launch, TaskMeasured)))
-        told = [one for one in worker.of(launch, TaskMeasured) if one.half == "reader"]
+        worker.until(
+            lambda: any(report.call == "put" and report.call_ms >= 1_000 for report in worker.of(launch, TaskMeasured))
+        )
+        told = [report for report in worker.of(launch, TaskMeasured) if report.half == "reader"]
         assert (told[-1].totals["read.records"], dict(told[-1].positions)) == (3, {zero: 3})
         assert not worker.end(launch, timeout_ms=100).drained
 
@@ -581,7 +583,7 @@ class TaskRunnerContract:
         assert (sum(b.records for b in durable), sum(b.skipped for b in durable)) == (999, 1)
         (dead,) = worker.topics.read(TopicPartition("dead", 0), 0, 10)
         assert (dead["key"], dead["value"]) == (b"k", b"bad")
-        told = {one["key"].removeprefix("__connect.errors."): one["value"] for one in dead["headers"]}
+        told = {header["key"].removeprefix("__connect.errors."): header["value"] for header in dead["headers"]}
         assert (told["topic"], told["partition"], told["offset"]) == (b"t", b"0", b"777")
         assert (told["stage"], told["class.name"]) == (b"TASK_PUT", b"org.apache.kafka.connect.sink.SinkTask")
         assert told["exception.message"] == b"the target takes no such record"
@@ -606,7 +608,7 @@ class TaskRunnerContract:
         assert {topic for b in durable for topic in b.topics} == {"numbers"}
         (dead,) = worker.topics.read(TopicPartition("dead", 0), 0, 10)
         assert dead["value"].startswith(b"<tests.contract.task_samples._Unprintable object")
-        told = {one["key"].removeprefix("__connect.errors."): one["value"] for one in dead["headers"]}
+        told = {header["key"].removeprefix("__connect.errors."): header["value"] for header in dead["headers"]}
         assert (told["topic"], told["stage"], told["source.offset"]) == (b"numbers", b"VALUE_CONVERTER", b'{"next":8}')
         worker.end(launch)
 

@@ -110,8 +110,11 @@ class ToldSource(CountingSource):
     """Notes where its records went."""
 
     def commit_offsets(self, delivered: Sequence[Delivered]) -> None:
-        for one in delivered:
-            note(self.folder, f"at {one.topic}-{one.partition}: {one.offset} and {one.records} in all")
+        for delivery in delivered:
+            note(
+                self.folder,
+                f"at {delivery.topic}-{delivery.partition}: {delivery.offset} and {delivery.records} in all",
+            )
 
 
 class CollectingSink(SinkTask):
@@ -237,7 +240,7 @@ class ForgetfulSink(CollectingSink):
         self.held += records
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        note(self.folder, "asked " + " ".join(f"{one}@{offset}" for one, offset in sorted(offsets.items())))
+        note(self.folder, "asked " + " ".join(f"{partition}@{offset}" for partition, offset in sorted(offsets.items())))
         held, self.held = self.held, []
         if self.config["fail.at"] in [record.value for record in held]:
             if self.config.get("for.ever") != "yes":
@@ -271,7 +274,7 @@ class LastWordSink(CollectingSink):
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         if not self.failed:
             return {}
-        note(self.folder, "asked " + " ".join(f"{one}@{offset}" for one, offset in sorted(offsets.items())))
+        note(self.folder, "asked " + " ".join(f"{partition}@{offset}" for partition, offset in sorted(offsets.items())))
         self._fail_at("pre_commit")
         return offsets
 

@@ -86,7 +86,12 @@ class TransactionsContract:
             producer.begin()
             producer.produce(produce_batch(topic, pa.array(values)))
             end(LIMIT_MS)
-            told.append([None if one is None else (one.topic, one.partition) for one in producer.metadata()])
+            told.append(
+                [
+                    None if record_metadata is None else (record_metadata.topic, record_metadata.partition)
+                    for record_metadata in producer.metadata()
+                ]
+            )
         producer.close()
         assert told == [[(topic, 0), (topic, 0)], [None], [(topic, 0)]]
 
@@ -98,7 +103,9 @@ class TransactionsContract:
             end(LIMIT_MS)
         found = producer.metadata()
         producer.close()
-        assert [one and (one.topic, one.partition) for one in found] == [(topic, 0), (topic, 0), None, (topic, 0)]
+        assert [
+            record_metadata and (record_metadata.topic, record_metadata.partition) for record_metadata in found
+        ] == [(topic, 0), (topic, 0), None, (topic, 0)]
 
     def test_what_is_aborted_between_commits_leaves_no_gap(self, topic: str) -> None:
         """The broker counts: it refused the transaction behind an abort that had thrown queued records away itself."""
@@ -129,9 +136,9 @@ class TransactionsContract:
         assert self.read(topic, "last") == ["before", "after", "last"]
 
     def test_ids_do_not_disturb_each_other(self, topic: str) -> None:
-        one, other = self.claimed(f"{topic}-1"), self.claimed(f"{topic}-2")
-        self.written(one, topic, "one")
+        producer, other = self.claimed(f"{topic}-1"), self.claimed(f"{topic}-2")
+        self.written(producer, topic, "one")
         self.written(other, topic, "other")
-        one.close()
+        producer.close()
         other.close()
         assert self.read(topic, "other") == ["one", "other"]

@@ -31,7 +31,9 @@ def java_plugin_path(folder: Path) -> Path:
 def task_jvms(worker: WorkerProcess) -> list[psutil.Process]:
     """Return the JVMs that host tasks of connectors with the settings ON_JAVA."""
     below = psutil.Process(worker.pid).children(recursive=True)
-    return [one for one in below if {HOST, f"-Xmx{ON_JAVA['connectrt.java.heap']}"} <= set(_command_of(one))]
+    return [
+        process for process in below if {HOST, f"-Xmx{ON_JAVA['connectrt.java.heap']}"} <= set(_command_of(process))
+    ]
 
 
 def _command_of(process: psutil.Process) -> list[str]:
@@ -44,4 +46,4 @@ def _command_of(process: psutil.Process) -> list[str]:
 def drivers_jvm(worker: WorkerProcess) -> psutil.Process | None:
     """Return the JVM beside the driver, None while there is none."""
     children = psutil.Process(worker.pid).children()
-    return next((one for one in children if HOST in _command_of(one)), None)
+    return next((child for child in children if HOST in _command_of(child)), None)

@@ -71,12 +71,12 @@ def letters_reach_a_sink(rest: ConnectRest, broker: EmbeddedKafka, folder: Path)
     counts = tuple(ended[name] for name in ("state", "matched", "done", "failed"))
     assert counts == ("done", 2, 1, 1), ended
     assert "TRANSFORMATION" in ended["failures"][0]["error"]
-    assert [one["offset"] for one in letters(replayed="true")] == [broken["offset"]]
+    assert [letter["offset"] for letter in letters(replayed="true")] == [broken["offset"]]
     assert (lines(), len(letters())) == (["{id=1}", "{id=2}", "{id=3}"], 2)
 
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     until(
-        lambda: not [one for one in admin.list_topics(timeout=10).topics if one.startswith(f"{QUEUE}-replay-")],
+        lambda: not [topic for topic in admin.list_topics(timeout=10).topics if topic.startswith(f"{QUEUE}-replay-")],
         20,
         "its topics go",
     )

@@ -92,9 +92,9 @@ class LineFlow:
     def counted(self) -> tuple[int, int, int]:
         """Return duplicates in the topics, in the sink's file (beyond the topics'), and replays in the topics."""
         arrivals = self.topics.refresh().values()
-        repeated = sum(duplicates(one.numbers) for one in arrivals)
+        repeated = sum(duplicates(arrival.numbers) for arrival in arrivals)
         in_sink = sum(duplicates(numbers) for numbers in sink_numbers(self.target, len(self.feeder.files)))
-        return repeated, max(0, in_sink - repeated), sum(replays(one.numbers) for one in arrivals)
+        return repeated, max(0, in_sink - repeated), sum(replays(arrival.numbers) for arrival in arrivals)
 
     def gaps(self) -> dict[str, list[int]]:
         """Return the lines that ought to be in topics and sink and are not; await_flow comes first."""

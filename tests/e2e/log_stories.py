@@ -89,7 +89,7 @@ def a_task_is_read_without_sparks_pages(worker: SparkWorkerProcess, flood: int) 
     )
 
     def said(part: str) -> list[dict[str, Any]]:
-        return [one for one in logged_lines(worker, "chatty/tasks/0/logs") if part in one["message"]]
+        return [line for line in logged_lines(worker, "chatty/tasks/0/logs") if part in line["message"]]
 
     def all_said() -> bool:
         return bool(said("logged") and said("were dropped"))
@@ -97,24 +97,24 @@ def a_task_is_read_without_sparks_pages(worker: SparkWorkerProcess, flood: int) 
     until(all_said, 150, "the task's lines", lambda: logged_lines(worker, "chatty/logs")[:5])
     found = logged_lines(worker, "chatty/tasks/0/logs")
     assert len(found) <= 1_000
-    assert not [one for one in found if "hunter2hunter2" in one["message"]]
+    assert not [line for line in found if "hunter2hunter2" in line["message"]]
     (starts,) = said("starts with")
     assert starts["message"] == "starts with [hidden]"
     assert (starts["where"], starts["level"], starts["logger"], starts["task"]) == ("executor", "INFO", "chatty", 0)
     assert len(said("from a thread of its own")) == 1
     (first,) = said("the first poll")
     assert (first["level"], "ValueError: no such door" in first["message"]) == ("ERROR", True)
-    dropped = sum(int(one["message"].split()[0]) for one in said("were dropped"))
+    dropped = sum(int(line["message"].split()[0]) for line in said("were dropped"))
     flooded = said("flood ")
     assert dropped + len(flooded) >= flood  # other lines of its library's may be among those
     of_connector = logged_lines(worker, "chatty/logs?level=INFO")
-    makes = [one for one in of_connector if one["message"] == "connector=chatty makes its tasks"]
-    assert [(one["where"], one["task"]) for one in makes][:1] == [("driver", None)]
+    makes = [line for line in of_connector if line["message"] == "connector=chatty makes its tasks"]
+    assert [(make["where"], make["task"]) for make in makes][:1] == [("driver", None)]
     assert worker.rest.request("GET", "/admin/connectors/none/logs").status == 404
     worker.rest.delete("chatty")
     the_groups_story_has_it(worker)
     assert logged_lines(worker, "chatty/tasks/0/logs")  # for a while
-    (said_of_flood,) = [one["message"] for one in found if one["message"].startswith("logged")]
+    (said_of_flood,) = [line["message"] for line in found if line["message"].startswith("logged")]
     return str(said_of_flood)
 
 
@@ -129,14 +129,16 @@ def the_groups_story_has_it(worker: SparkWorkerProcess) -> None:
         return found
 
     def deleted() -> bool:
-        return any(one["summary"] == "connector chatty is deleted" for one in events("connector=chatty&kind=config"))
+        return any(
+            event["summary"] == "connector chatty is deleted" for event in events("connector=chatty&kind=config")
+        )
 
     until(deleted, 30, "the connector's end is an event", lambda: events("connector=chatty"))
-    summaries = [one["summary"] for one in events("connector=chatty&kind=config,state&limit=2000")]
+    summaries = [event["summary"] for event in events("connector=chatty&kind=config,state&limit=2000")]
     assert {"connector chatty is created", "connector chatty is RUNNING", "task chatty-0 is RUNNING"} <= set(summaries)
-    moved = [item for one in events("kind=rebalance&connector=chatty") for item in one["details"]["moved"]]
+    moved = [item for event in events("kind=rebalance&connector=chatty") for item in event["details"]["moved"]]
     assert {(it["connector"], it["task"]) for it in moved} >= {("chatty", None), ("chatty", 0)}
     first = events("kind=rebalance&limit=2000")[-1]
     assert first["details"]["joined"] == first["details"]["members"] == [first["worker_id"]]
     assert 0 < first["details"]["took_ms"] < 600_000
-    assert any("starts, version" in one["summary"] for one in events("kind=worker"))
+    assert any("starts, version" in event["summary"] for event in events("kind=worker"))

@@ -98,14 +98,14 @@ class Previews:
         groups = self._admin.list_consumer_groups(request_timeout=10).result()
         return {
             "topics": topics,
-            "groups": sorted(one.group_id for one in groups.valid),
+            "groups": sorted(group.group_id for group in groups.valid),
             "records": {name: count_records(self.servers, name) for name in topics if name.endswith(internal)},
             "connectors": self.worker.rest.request("GET", "/connectors?expand=status").json(),
         }
 
 
 def values(answer: Any, stage: int) -> list[Any]:
-    return [one["stages"][stage]["record"]["value"] for one in answer["records"]]
+    return [record["stages"][stage]["record"]["value"] for record in answer["records"]]
 
 
 def a_source_is_previewed(previews: Previews, folder: Path) -> dict[str, float]:
@@ -139,8 +139,8 @@ def a_sink_is_previewed(previews: Previews, topic: str, expected: list[Any]) -> 
     config = {"connector.class": "FileStreamSink", "file": "never-written", "topics": topic, **CHAIN}
     found = previews.ask(config=config, name="previewed-sink", records=100, seconds=30)
     assert (found["ended"], found["error"]) == ("nothing more", None), found
-    assert [one["stage"] for one in found["records"][0]["stages"]] == ["read", "transforms.wrap"]
-    assert values(found, 1) == [{"line": one} for one in expected]
+    assert [stage["stage"] for stage in found["records"][0]["stages"]] == ["read", "transforms.wrap"]
+    assert values(found, 1) == [{"line": line} for line in expected]
     assert not Path("never-written").exists()
 
 

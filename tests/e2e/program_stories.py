@@ -59,14 +59,14 @@ class ProgramConnectors:
     def running(self) -> list[psutil.Process]:
         """Return the programs that run, without the guards in front of them."""
         found = psutil.process_iter(["cmdline"])
-        words = {one: one.info["cmdline"] or [] for one in found}
-        return [one for one, line in words.items() if self.program in line and "guard.py" not in " ".join(line)]
+        words = {process: process.info["cmdline"] or [] for process in found}
+        return [process for process, line in words.items() if self.program in line and "guard.py" not in " ".join(line)]
 
     def kill_programs(self) -> None:
-        for one in self.running():
-            one.kill()
+        for process in self.running():
+            process.kill()
 
     def kill_slots(self) -> None:
         """Kill the processes of Spark that host the tasks: a program's guard is a child of its task's process."""
-        for owner in {one.parents()[1] for one in self.running()}:
+        for owner in {process.parents()[1] for process in self.running()}:
             owner.kill()

@@ -117,7 +117,7 @@ class SparkCluster:
         """Wait until the Master has so many Workers alive."""
 
         def alive() -> list[str]:
-            return [one["id"] for one in self.state().get("workers", ()) if one["state"] == "ALIVE"]
+            return [worker["id"] for worker in self.state().get("workers", ()) if worker["state"] == "ALIVE"]
 
         until(lambda: len(alive()) == count, START_S, f"{count} Workers", lambda: (alive(), self.said()))
 
@@ -132,17 +132,17 @@ class SparkCluster:
 
     def node_of(self, process: psutil.Process) -> Daemon:
         """Return the Worker that a process is below."""
-        return next(one for one in self.workers if os.getsid(process.pid) == one.pid)
+        return next(worker for worker in self.workers if os.getsid(process.pid) == worker.pid)
 
     def said(self) -> str:
         """Return the end of each daemon's log, for a message."""
-        logs = [one.log for one in (self.master, *self.workers) if one.log.exists()]
+        logs = [worker.log for worker in (self.master, *self.workers) if worker.log.exists()]
         return "\n".join(f"{log.name}:\n{log.read_text(errors='replace')[-1500:]}" for log in logs)
 
     def stop(self) -> None:
         """Stop every daemon with all that is below it."""
-        for one in (*self.workers, self.master):
-            one.stop()
+        for worker in (*self.workers, self.master):
+            worker.stop()
 
 
 def _end_with_owner() -> None:

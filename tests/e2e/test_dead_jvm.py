@@ -20,7 +20,7 @@ TAKEN_LIMIT_S = 60.0
 
 
 def jvm_of(worker: SparkWorkerProcess) -> psutil.Process:
-    return next(one for one in worker.processes() if one.name() == "java")
+    return next(process for process in worker.processes() if process.name() == "java")
 
 
 class HealthWatch:
@@ -68,7 +68,7 @@ def test_a_worker_whose_jvm_is_killed_leaves_and_ends_and_another_takes_its_task
         status, message = health.said[-1]
         assert status == 500
         assert "Spark: its JVM ended" in message
-        until(lambda: not any(alive(one) for one in others), LIMIT_S, "no process of the worker is left")
+        until(lambda: not any(alive(other) for other in others), LIMIT_S, "no process of the worker is left")
         log = victim.log_file.read_text(encoding="utf-8")
         assert (
             "STABLE -> IDLE (coordinator unknown): the worker is stopping" in log
@@ -88,11 +88,11 @@ def alive(process: psutil.Process) -> bool:
 
 def runs_at(worker: SparkWorkerProcess) -> bool:
     status = worker.rest.request("GET", "/connectors/in/status").json()
-    return [(one["state"], one["worker_id"]) for one in status["tasks"]] == [
+    return [(task["state"], task["worker_id"]) for task in status["tasks"]] == [
         ("RUNNING", f"127.0.0.1:{worker.rest_port}")
     ]
 
 
 def position(worker: SparkWorkerProcess) -> int:
     offsets = worker.rest.request("GET", "/connectors/in/offsets").json()["offsets"]
-    return max((int(one["offset"]["position"]) for one in offsets), default=0)
+    return max((int(offset["offset"]["position"]) for offset in offsets), default=0)

@@ -48,7 +48,7 @@ class Pair:
         """Return whether the task is RUNNING on a worker, as another one says."""
         status = get_json(f"{asked.rest.url}/connectors/lines/status")
         tasks = status["tasks"] if isinstance(status, dict) and "tasks" in status else []
-        return [(one["state"], one["worker_id"]) for one in tasks] == [("RUNNING", f"127.0.0.1:{worker.rest_port}")]
+        return [(task["state"], task["worker_id"]) for task in tasks] == [("RUNNING", f"127.0.0.1:{worker.rest_port}")]
 
     def await_run(self, worker: WorkerProcess, asked: WorkerProcess) -> None:
         until(lambda: self.runs_on(worker, asked), LIMIT_S, f"the task runs on {worker.rest.url}", self.logs)
@@ -61,7 +61,7 @@ class Pair:
         assert numbers == list(range(len(numbers)))
 
     def logs(self) -> str:
-        files = [one.log_file for one in (self.spark, self.plain) if one.log_file.exists()]
+        files = [worker.log_file for worker in (self.spark, self.plain) if worker.log_file.exists()]
         return "\n".join(file.read_text(errors="replace")[-2500:] for file in files)
 
     def close(self) -> None:

@@ -65,8 +65,8 @@ def test_a_python_source_goes_through_javas_transformation_converter_and_provide
         lambda: (worker.rest.request("GET", "/connectors/parts/status").json(), worker.log_file.read_text()[-6000:]),
     )
     records = read_records(broker.bootstrap_servers, "labelled-on", len(lines))
-    assert sorted(one.value() or b"" for one in records) == sorted(b"M\xfe" + line.encode() for line in lines)
-    labels = [one.headers() for one in records]
+    assert sorted(record.value() or b"" for record in records) == sorted(b"M\xfe" + line.encode() for line in lines)
+    labels = [record.headers() for record in records]
     assert labels == [[("labelled", b"from Java")]] * len(lines), "what Java's provider had for ${table:labels:mine}"
     assert worker.rest.request("GET", "/connectors/parts").json()["config"]["transforms.label.label"] == LOOKED_UP
 

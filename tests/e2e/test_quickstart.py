@@ -68,7 +68,7 @@ def kept_until_interrupted(folder: Path, port: int) -> str:
         assert kept.poll() is None
         listed = get_json(f"http://127.0.0.1:{port}/connectors?expand=status")
         assert isinstance(listed, dict)
-        states = [one["status"]["connector"]["state"] for one in listed.values()]
+        states = [connector["status"]["connector"]["state"] for connector in listed.values()]
         assert states == ["RUNNING", "RUNNING"]
         kept.send_signal(signal.SIGINT)
         assert kept.wait(60) == 0, log.read_text()
@@ -146,7 +146,9 @@ def read_terminal(terminal: int, awaited: str, limit_s: float) -> str:
 
 
 def sparks_of(pid: int) -> list[psutil.Process]:
-    return [one for one in psutil.Process(pid).children(recursive=True) if one.name() == "java" and is_spark(one)]
+    return [
+        child for child in psutil.Process(pid).children(recursive=True) if child.name() == "java" and is_spark(child)
+    ]
 
 
 def is_spark(process: psutil.Process) -> bool:

@@ -92,8 +92,8 @@ class Clustered(LineFlow):
 
     def executor(self, number: int) -> psutil.Process:
         """Return the executor whose Python process reads a file."""
-        above = {one.pid for one in self.reader(number).parents()}
-        return next(one for one in self.cluster.executors() if one.pid in above)
+        above = {parent.pid for parent in self.reader(number).parents()}
+        return next(executor for executor in self.cluster.executors() if executor.pid in above)
 
     def check(self) -> None:
         """What must hold after every story: no line lost, no offset back, no source read by two processes at once."""
@@ -119,12 +119,12 @@ class Clustered(LineFlow):
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, java: Java) -> Iterator[SparkCluster]:
-    one = SparkCluster(tmp_path_factory.mktemp("spark"), java)
+    spark_cluster = SparkCluster(tmp_path_factory.mktemp("spark"), java)
     try:
-        one.start()
-        yield one
+        spark_cluster.start()
+        yield spark_cluster
     finally:
-        one.stop()
+        spark_cluster.stop()
 
 
 @pytest.fixture(scope="module")
@@ -228,7 +228,7 @@ def test_a_java_plugin_that_is_installed_meanwhile_runs_on_an_executor(flow: Clu
     So does the plug-in itself where its folder is not at the same place; here it is.
     """
     archive, lines = tmp_path / "connect-file-1.zip", tmp_path / "lines.txt"
-    jar = next(one for one in resolve_jars(COORDINATES) if one.name.startswith("connect-file-"))
+    jar = next(path for path in resolve_jars(COORDINATES) if path.name.startswith("connect-file-"))
     with zipfile.ZipFile(archive, "w") as made:
         made.write(jar, f"connect-file/{jar.name}")
     lines.write_text("one\ntwo\nthree\n")
@@ -237,12 +237,12 @@ def test_a_java_plugin_that_is_installed_meanwhile_runs_on_an_executor(flow: Clu
     flow.rest.create("late", {"connector.class": "FileStreamSource", "file": str(lines), "topic": "late"} | ON_JAVA)
     until(lambda: count_records(flow.bootstrap_servers, "late") == 3, FLOW_S, "lines of the late plug-in", flow.stories)
     (jvm,) = {
-        one.pid: one
+        child.pid: child
         for executor in flow.cluster.executors()
-        for one in executor.children(recursive=True)
-        if HOST in one.cmdline()
+        for child in executor.children(recursive=True)
+        if HOST in child.cmdline()
     }.values()
-    assert jar.name in {Path(one.path).name for one in jvm.open_files()}
+    assert jar.name in {Path(file.path).name for file in jvm.open_files()}
     assert {Path(path).parent.name for path in jvm.cmdline()[jvm.cmdline().index("-cp") + 1].split(":")} == {
         "connectrt-java-host"
     }

@@ -46,7 +46,7 @@ def test_tasks_run_on_executors_with_a_shipped_wheel(
         )
         executors = executors_of(driver.pid)
         assert len(executors) == 2
-        workers = [words for one in executors for _, words in descendants(one) if "pyspark.worker" in words]
+        workers = [words for executor in executors for _, words in descendants(executor) if "pyspark.worker" in words]
         assert len(workers) >= 2, "a reader and a writer process below the executors"
         # Installed while the slot runs: executors fetch it from the driver, into processes that live already.
         found = rest.request("POST", "/admin/plugins", {"source": str(orders_wheel(tmp_path, "1.0"))})

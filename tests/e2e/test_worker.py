@@ -112,7 +112,9 @@ def test_lines_flow_through_kafka_into_a_file_and_the_connectors_obey(
     assert rest.settled("PUT", "/connectors/in/config", config).status == 200
     until(lambda: lines_of(target)[-1:] == ["x"], 60, "the reconfigured source reads the other file")
 
-    lives = {name: "\n".join(one["message"] for one in logged_lines(worker, f"{name}/logs")) for name in ("in", "out")}
+    lives = {
+        name: "\n".join(line["message"] for line in logged_lines(worker, f"{name}/logs")) for name in ("in", "out")
+    }
     assert all(words in lives["in"] for words in ("UNASSIGNED -> RUNNING", "RUNNING -> PAUSED")), lives
     assert "assigned flow-0@" in lives["out"]
     assert not [line for line in worker.log_file.read_text().splitlines() if line.startswith("Traceback")]
@@ -148,7 +150,7 @@ def test_what_a_file_provider_says_is_obeyed_by_a_source_and_a_sink_and_never_sh
 
     def committed() -> int:
         found = rest.request("GET", "/connectors/refers-out/offsets").json()["offsets"]
-        return sum(one["offset"]["kafka_offset"] for one in found)
+        return sum(entry["offset"]["kafka_offset"] for entry in found)
 
     until(lambda: committed() == 3, 30, "the sink's offsets are those of its group")
     shown = rest.request("GET", "/connectors/refers-out/config").json()
@@ -164,7 +166,9 @@ def test_javas_file_connectors_live_through_everything_that_pythons_do(
     rest, source, target = worker.rest, tmp_path / "in.txt", tmp_path / "out.txt"
     name = "org.apache.kafka.connect.file.FileStreamSourceConnector"
     assert {"class": name, "type": "source", "version": "4.1.1"} in rest.request("GET", "/connector-plugins").json()
-    (broken,) = [one for one in rest.request("GET", "/admin/plugins").json()["broken"] if one["name"] == "broken.jar"]
+    (broken,) = [
+        plugin for plugin in rest.request("GET", "/admin/plugins").json()["broken"] if plugin["name"] == "broken.jar"
+    ]
     assert "is no jar" in broken["error"]
     lines = [f"line {number}" for number in range(20_000)]
     source.write_text("".join(f"{line}\n" for line in lines))
@@ -190,7 +194,9 @@ def test_javas_file_connectors_live_through_everything_that_pythons_do(
     assert task["config"]["task.class"] == "org.apache.kafka.connect.file.FileStreamSourceTask"
 
     def logged() -> list[str]:
-        return [one["logger"] for one in logged_lines(worker, "jin/tasks/0/logs") if "[jin|task-0]" in one["message"]]
+        return [
+            entry["logger"] for entry in logged_lines(worker, "jin/tasks/0/logs") if "[jin|task-0]" in entry["message"]
+        ]
 
     own = "org.apache.kafka.connect.file.FileStreamSourceTask"
     until(lambda: own in logged(), 30, "the task's lines come from its executor", logged)
@@ -231,8 +237,8 @@ def test_javas_file_connectors_live_through_everything_that_pythons_do(
     until(lambda: rest.states("jin") == ("STOPPED", []), 60, "the source is stopped again")
     assert rest.settled("DELETE", "/connectors/jin/offsets").status == 200
     assert offsets().json() == {"offsets": []}
-    for one in ("jin", "jout"):
-        rest.delete(one)
+    for connector in ("jin", "jout"):
+        rest.delete(connector)
 
 
 def test_the_examples_do_what_their_page_says(
@@ -404,7 +410,7 @@ def test_files_of_a_directory_are_read_once_and_leave_when_their_offsets_are_sto
     until(lambda: not list(folder.iterdir()), 120, "every file leaves", lambda: sorted(folder.iterdir()))
     assert [path.name for path in (tmp_path / "bad").iterdir()] == ["bad.parquet"]
     offsets = rest.request("GET", "/connectors/directory/offsets").json()["offsets"]
-    read = {Path(one["partition"]["file"]).name: one["offset"]["row"] for one in offsets}
+    read = {Path(offset["partition"]["file"]).name: offset["offset"]["row"] for offset in offsets}
     assert read == {f"{number}.parquet": 1_000 for number in range(5)}
 
     assert rest.request("POST", "/connectors/directory/restart?includeTasks=true").status == 202
@@ -470,7 +476,7 @@ def test_the_command_line_of_kafka_connect_py_leads_a_connector_through_its_life
     assert clients.kc(url, "list-tasks", "by-client")[0]["config"]["file"] == str(source)
     topics = {"by-client": {"topics": ["by-client"]}}
     until(lambda: clients.kc(url, "list-topics", "by-client") == topics, 60, "its topic is known")
-    classes = {one["class"] for one in clients.kc(url, "list-plugins")}
+    classes = {plugin["class"] for plugin in clients.kc(url, "list-plugins")}
     assert "org.apache.kafka.connect.file.FileStreamSourceConnector" in classes
     clients.kc(url, "delete", "by-client")
     assert "by-client" not in clients.kc(url, "list")
@@ -497,7 +503,7 @@ def test_health_check_and_watcher_see_a_failed_task_and_the_watcher_mends_it(
             answer = httpx.get(f"http://127.0.0.1:{port}/", timeout=30, trust_env=False)
         except httpx.HTTPError:
             return 0, []
-        return answer.status_code, [f"{one['connector']}-{one['id']}" for one in answer.json()["failures"]]
+        return answer.status_code, [f"{failure['connector']}-{failure['id']}" for failure in answer.json()["failures"]]
 
     with ended_afterwards(clients.healthcheck(rest.url, port, tmp_path / "health.log")):
         until(lambda: health() == (200, []), 60, "no connector: healthy", health)
@@ -562,7 +568,7 @@ def test_kill_9_loses_no_line_and_duplicates_are_counted(broker: EmbeddedKafka, 
 
         def offset() -> Any:
             answer = rest.request("GET", "/connectors/kill-spark/offsets")
-            return [one["offset"]["value"] for one in answer.json().get("offsets", ())]
+            return [entry["offset"]["value"] for entry in answer.json().get("offsets", ())]
 
         until(lambda: offset() == [14_999], 240, "the offset of Spark's last row", offset)
         arrived = [

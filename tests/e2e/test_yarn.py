@@ -54,8 +54,8 @@ class OnYarn(LineFlow):
         """Return the executor whose Python process reads the file."""
         reader = self.holders.holder(0)
         assert reader is not None, self.stories()
-        above = {one.pid for one in psutil.Process(reader).parents()}
-        return next(one for one in self._yarn.executors() if one.pid in above)
+        above = {parent.pid for parent in psutil.Process(reader).parents()}
+        return next(executor for executor in self._yarn.executors() if executor.pid in above)
 
     def check(self) -> None:
         """No line is lost, no offset went back, no file was read by two processes at once."""
@@ -74,12 +74,12 @@ class OnYarn(LineFlow):
 
 @pytest.fixture(scope="module")
 def yarn(tmp_path_factory: pytest.TempPathFactory, java: Java) -> Iterator[YarnCluster]:
-    one = YarnCluster(tmp_path_factory.mktemp("yarn"), java)
+    cluster = YarnCluster(tmp_path_factory.mktemp("yarn"), java)
     try:
-        one.launch()
-        yield one
+        cluster.launch()
+        yield cluster
     finally:
-        one.kill()
+        cluster.kill()
 
 
 @pytest.fixture(scope="module")

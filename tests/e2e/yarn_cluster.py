@@ -81,7 +81,9 @@ class YarnCluster:
     def executors(self) -> list[psutil.Process]:
         """Return the JVMs of all executors; the shells that start them are not among them."""
         found = descendants(psutil.Process(self._process.pid)) if self._process is not None else []
-        return [one for one, words in found if "CoarseGrainedExecutorBackend" in words and one.name() == "java"]
+        return [
+            process for process, words in found if "CoarseGrainedExecutorBackend" in words and process.name() == "java"
+        ]
 
     def said(self) -> str:
         """Return the ends of the cluster's log and of its containers', for a message."""
@@ -91,7 +93,7 @@ class YarnCluster:
     def kill(self) -> None:
         """SIGKILL the JVM and every container."""
         if self._process is not None:
-            containers = [one for one, _ in descendants(psutil.Process(self._process.pid))]
+            containers = [process for process, _ in descendants(psutil.Process(self._process.pid))]
             self._process.kill()
             kill_all(containers)
             self._process.wait()

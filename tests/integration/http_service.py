@@ -54,6 +54,6 @@ class HttpService:
 
     async def _serve(self, request: Request) -> Response:
         body = await request.body()
-        one = Asked(request.method, request.url.path, dict(request.query_params), dict(request.headers), body)
-        self.asked.append(one)
-        return self.answer(one)
+        asked = Asked(request.method, request.url.path, dict(request.query_params), dict(request.headers), body)
+        self.asked.append(asked)
+        return self.answer(asked)

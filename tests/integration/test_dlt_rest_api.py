@@ -96,7 +96,7 @@ def test_a_crash_in_any_pass_loses_nothing(row_order: str | None) -> None:
         source.restart()
         later = [record for _ in range(4) for record in source.poll()]
         assert ids(later) == [3, 200]
-        assert [one.key for one in later] == [b'{"id":3}', b'{"id":200}']
+        assert [record.key for record in later] == [b'{"id":3}', b'{"id":200}']
         assert service.asked[-1].query["since"] == "91"
         assert "hush" not in json.dumps(source.offsets.all())
 

@@ -16,8 +16,8 @@ from tests.integration.http_service import Asked, HttpService
 
 def harness(url: str, path: str = "/in", **settings: Any) -> SinkHarness:
     given = {
-        (name if name.startswith("errors") else f"http.{name}").replace("_", "."): str(one)
-        for name, one in settings.items()
+        (name if name.startswith("errors") else f"http.{name}").replace("_", "."): str(setting)
+        for name, setting in settings.items()
     }
     made = SinkHarness(HttpSinkConnector, {"topics": "t", "http.url": f"{url}{path}", **given})
     made.start()
@@ -80,7 +80,7 @@ def test_a_server_that_asks_for_patience_gets_the_same_records_but_not_those_it_
         assert not sink.deliver()
         assert not sink.deliver()
         assert sink.deliver()
-        assert [one["n"] for one in bodies(service)] == [0, 1, 1, 1, 2]
+        assert [body["n"] for body in bodies(service)] == [0, 1, 1, 1, 2]
         sink.stop()
 
 
@@ -107,8 +107,8 @@ def test_a_refused_record_is_dead_lettered_and_the_others_are_taken(batch: int) 
         for number in range(10):
             sink.send("t", {"n": number})
         assert sink.deliver()
-        taken = [one for asked in service.asked if b'"n":7' not in asked.body for one in _records(asked)]
-        assert sorted(one["n"] for one in taken) == [0, 1, 2, 3, 4, 5, 6, 8, 9]
+        taken = [record for asked in service.asked if b'"n":7' not in asked.body for record in _records(asked)]
+        assert sorted(record["n"] for record in taken) == [0, 1, 2, 3, 4, 5, 6, 8, 9]
         (letter,) = sink.dead_letters()
         assert json.loads(letter["value"]) == {"n": 7}
         sink.stop()
@@ -151,5 +151,5 @@ def test_after_a_restart_what_was_not_committed_is_sent_again() -> None:
         sink.restart()
         sink.send("t", {"n": 2})
         assert sink.deliver()
-        assert [one["n"] for one in bodies(service)] == [1, 1, 2]
+        assert [body["n"] for body in bodies(service)] == [1, 1, 2]
         sink.stop()

@@ -28,8 +28,8 @@ class Clock:
 
 
 def harness(url: str, **settings: Any) -> SourceHarness:
-    texts = {name: one if isinstance(one, str) else json.dumps(one) for name, one in settings.items()}
-    given = {f"http.{name.replace('_', '.')}": one for name, one in texts.items()}
+    texts = {name: setting if isinstance(setting, str) else json.dumps(setting) for name, setting in settings.items()}
+    given = {f"http.{name.replace('_', '.')}": text for name, text in texts.items()}
     made = SourceHarness(HttpSourceConnector, {"topic": "t", "http.url": f"{url}/items", **given})
     made.start()
     return made
@@ -46,7 +46,7 @@ def ids(records: list[ProducedRecord]) -> list[int]:
 
 
 def since(asked: Asked) -> Response:
-    return JSONResponse({"items": [one for one in ITEMS if one["at"] > asked.query.get("since", "")][:3]})
+    return JSONResponse({"items": [item for item in ITEMS if item["at"] > asked.query.get("since", "")][:3]})
 
 
 SINCE = {
@@ -242,7 +242,7 @@ def test_a_check_asks_for_the_first_page_and_shows_no_secret() -> None:
             "http.auth.token": "t0ken",
         }
         found = [line for _ in answers for look in HttpSourceConnector().outside_checks(config) for line in look()]
-        assert [(one.check, one.level.value) for one in found] == [
+        assert [(finding.check, finding.level.value) for finding in found] == [
             ("credentials", "ok"),
             ("credentials", "problem"),
             ("host", "problem"),

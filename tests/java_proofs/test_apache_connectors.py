@@ -181,7 +181,12 @@ def test_heartbeats_of_mirrors_arrive(both: JavaBesideOurs, broker: EmbeddedKafk
     create(both, "heartbeat", config)
     deadline = time.monotonic() + 60
     while (
-        len(keys := {one.key for one in both.reader.read("heartbeats")} if both.reader.count("heartbeats") else ()) < 3
+        len(
+            keys := {content.key for content in both.reader.read("heartbeats")}
+            if both.reader.count("heartbeats")
+            else ()
+        )
+        < 3
     ):
         assert time.monotonic() < deadline, keys
         time.sleep(0.5)

@@ -27,7 +27,7 @@ def test_every_short_run_ends_with_its_line(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    for name in (one.replace(".", "_") for one in HOSTED):
+    for name in (benchmark.replace(".", "_") for benchmark in HOSTED):
         assert re.search(rf"^{name} ratio=\d+\.\d+ .* met=(?:yes|no)$", done.stdout, re.MULTILINE), done.stdout[-3000:]
         runs = json.loads((tmp_path / f"{name}.json").read_text())["runs"]
         assert {"ours", "java"} <= {run["who"] for run in runs}

@@ -157,10 +157,10 @@ def test_a_killed_jvm_costs_a_sink_nothing(both: JavaBesideOurs, tables: SunkTab
     await_rows(tables, before + 1_000)
 
 
-def _without_words(one: Content) -> Content:
+def _without_words(content: Content) -> Content:
     """Return a dead letter with the headers that say where and what: messages and traces are of each runtime."""
     kept = ("topic", "partition", "offset", "stage", "exception.class.name", "connector.name", "task.id")
-    return Content(one.key, one.value, tuple(pair for pair in one.headers if pair[0].endswith(kept)))
+    return Content(content.key, content.value, tuple(pair for pair in content.headers if pair[0].endswith(kept)))
 
 
 def test_migrate_check_says_what_becomes_of_javas_group(both: JavaBesideOurs, database: CapturedDatabase) -> None:
@@ -169,7 +169,10 @@ def test_migrate_check_says_what_becomes_of_javas_group(both: JavaBesideOurs, da
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     report = json.loads(done.stdout)
     assert done.returncode == 0, report
-    assert {one["name"]: (one["runtime"], one["kind"], one["tasks"]) for one in report["connectors"]} == {
+    assert {
+        connector["name"]: (connector["runtime"], connector["kind"], connector["tasks"])
+        for connector in report["connectors"]
+    } == {
         f"{NAME}-java": ("java", "java", 1),
         "jdbc-java": ("java", "java", 1),
     }

@@ -61,7 +61,7 @@ def assert_each_once(both: JavaBesideOurs, suffix: str) -> None:
     both.assert_equal(suffix)
     held = {side: Counter(map(normalised, both.reader.read(f"{side}.{suffix}"))) for side in SIDES}
     assert held["ours"] == held["java"]
-    twice = [one for one, count in held["ours"].items() if count > 1]
+    twice = [content for content, count in held["ours"].items() if count > 1]
     assert twice == []
 
 
@@ -74,7 +74,7 @@ def test_boundaries_that_debezium_cannot_set_are_refused_as_java_refuses_them(
         answer = both.worker(side).rest.request(
             "PUT", "/connector-plugins/io.debezium.connector.postgresql.PostgresConnector/config/validate", config
         )
-        values = (one["value"] for one in answer.json()["configs"])
-        said[side] = {one["name"]: one["errors"] for one in values if one["errors"]}
+        values = (entry["value"] for entry in answer.json()["configs"])
+        said[side] = {value["name"]: value["errors"] for value in values if value["errors"]}
     assert said["ours"] == said["java"]
     assert list(said["java"]) == ["transaction.boundary"]

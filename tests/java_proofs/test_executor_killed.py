@@ -73,7 +73,9 @@ class OnExecutors:
         found: list[psutil.Process] = []
 
         def there() -> bool:
-            found.extend(one for node in self.cluster.workers for one in node.processes() if _is_host(one, heap))
+            found.extend(
+                process for node in self.cluster.workers for process in node.processes() if _is_host(process, heap)
+            )
             return bool(found)
 
         until(there, LIMIT_S, f"a JVM with {heap}", self.stories, every_s=0.3)
@@ -81,8 +83,8 @@ class OnExecutors:
 
     def executor(self, heap: str) -> psutil.Process:
         """Return the executor whose Python process has that JVM."""
-        above = {one.pid for one in self.host(heap).parents()}
-        return next(one for one in self.cluster.executors() if one.pid in above)
+        above = {parent.pid for parent in self.host(heap).parents()}
+        return next(executor for executor in self.cluster.executors() if executor.pid in above)
 
     def await_flow(self) -> None:
         """Wait until lines that are written from now on have arrived from both files."""
@@ -90,7 +92,7 @@ class OnExecutors:
 
         def arrived() -> bool:
             self.lines.refresh()
-            return all(max(one.numbers, default=-1) >= line for one in (self.shared, self.alone))
+            return all(max(arrivals.numbers, default=-1) >= line for arrivals in (self.shared, self.alone))
 
         until(arrived, LIMIT_S, f"line {line}", self.stories, every_s=0.2)
 
@@ -120,12 +122,12 @@ def _is_host(process: psutil.Process, heap: str) -> bool:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, java: Java) -> Iterator[SparkCluster]:
-    one = SparkCluster(tmp_path_factory.mktemp("spark"), java)
+    spark_cluster = SparkCluster(tmp_path_factory.mktemp("spark"), java)
     try:
-        one.start()
-        yield one
+        spark_cluster.start()
+        yield spark_cluster
     finally:
-        one.stop()
+        spark_cluster.stop()
 
 
 @pytest.fixture(scope="module")
@@ -207,8 +209,8 @@ def test_an_executor_with_java_tasks_is_killed(
     flow.await_flow()
     java, ours = (flow.reader.read(f"{side}.{ITEMS}") for side in SIDES)
     assert digests(java) == digests(ours), differences(java, ours)
-    for one in (flow.shared, flow.alone):
-        assert missing(one.numbers, max(one.numbers)) == []
+    for arrivals in (flow.shared, flow.alone):
+        assert missing(arrivals.numbers, max(arrivals.numbers)) == []
     assert replays(flow.shared.numbers) <= again + 1, "hosted again once"
     if spared:
         assert flow.host(ALONE) == neighbour, "the neighbour's JVM went on"

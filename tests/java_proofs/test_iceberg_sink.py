@@ -44,7 +44,7 @@ def tables(
     warehouse: Path = tmp_path_factory.mktemp("warehouse")
     tables = {side: IcebergTable(warehouse, f"rows_{side}") for side in SIDES}
     admin = KafkaAdmin({"bootstrap.servers": broker.bootstrap_servers})
-    for topic in (TOPIC, *(f"control-{one.name}" for one in tables.values())):
+    for topic in (TOPIC, *(f"control-{table.name}" for table in tables.values())):
         admin.create_topic(TopicSpec(topic, 2 if topic == TOPIC else 1, 1, {}))
     admin.close()
     send(broker, 0, ROWS)
@@ -76,9 +76,9 @@ def jvms(both: JavaBesideOurs) -> tuple[psutil.Process, psutil.Process]:
     deadline = time.monotonic() + LIMIT_S
     while True:
         hosts = sorted(both.hosts(JAR), key=coordinates, reverse=True)
-        if [coordinates(one) for one in hosts] == [True, False]:
+        if [coordinates(host) for host in hosts] == [True, False]:
             return hosts[0], hosts[1]
-        assert time.monotonic() < deadline, [(one.pid, coordinates(one)) for one in hosts]
+        assert time.monotonic() < deadline, [(host.pid, coordinates(host)) for host in hosts]
         time.sleep(0.2)
 
 
@@ -86,7 +86,7 @@ def coordinates(jvm: psutil.Process) -> bool:
     """Return whether a JVM has the thread of Iceberg's coordinator."""
     names = Path(f"/proc/{jvm.pid}/task").glob("*/comm")
     with contextlib.suppress(OSError):
-        return any(one.read_text().startswith("iceberg-coord") for one in names)
+        return any(name.read_text().startswith("iceberg-coord") for name in names)
     return False
 
 

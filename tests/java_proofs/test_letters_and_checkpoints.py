@@ -65,21 +65,21 @@ def test_dead_letters_of_a_java_sink_are_java_connects(
     }
     create(both, "letters", config)
     found = contents(both, "{where}.letters", BAD)
-    java, ours = ([comparable(one, side) for one in found[side]] for side in ("java", "ours"))
+    java, ours = ([comparable(content, side) for content in found[side]] for side in ("java", "ours"))
     assert ours == java
     for theirs, own in zip(found["java"], found["ours"], strict=True):
-        their_stack, our_stack = (str(dict(one.headers)[STACK], "utf-8").splitlines() for one in (theirs, own))
+        their_stack, our_stack = (str(dict(content.headers)[STACK], "utf-8").splitlines() for content in (theirs, own))
         assert our_stack[:2] == their_stack[:2], "the exception, and the line of Java's that raised it"
 
 
-def comparable(one: Content, side: str) -> Content:
+def comparable(content: Content, side: str) -> Content:
     """Return a letter without its stack, and with the connector's name as it is in Java Connect."""
     headers = (
         (name, value and value.replace(f"letters-{side}".encode(), b"letters-java"))
-        for name, value in one.headers
+        for name, value in content.headers
         if name != STACK
     )
-    return Content(one.key, one.value, tuple(headers))
+    return Content(content.key, content.value, tuple(headers))
 
 
 def test_a_hosted_mirror_checkpoint_connector_translates_as_in_java_connect(
@@ -116,7 +116,7 @@ def test_a_hosted_mirror_checkpoint_connector_translates_as_in_java_connect(
     }
     create(both, "checkpoints", config | checkpoints)
     deadline, last = time.monotonic() + 90, dict[str, Content]()
-    while len(last) < 3 or {upstream_of(one) for one in last.values()} != {LINES}:
+    while len(last) < 3 or {upstream_of(content) for content in last.values()} != {LINES}:
         assert time.monotonic() < deadline, last
         for where in ("java", "ours", "python"):
             topic = f"{where}.checkpoints.internal"

@@ -44,16 +44,16 @@ def await_round(worker: SparkWorkerProcess, reader: TopicReader, rounds: int) ->
     story = lambda: f"{worker.rest.states(NAME)} {reader.count(NAME)} {worker.log_file.read_text()[-3000:]}"  # noqa: E731
     until(lambda: reader.count(NAME) >= rounds * PARTITIONS, LIMIT_S, f"round {rounds}", story, every_s=0.5)
     until(lambda: stored(worker) == Counter({rounds: PARTITIONS}), LIMIT_S, "offsets are shown", story, every_s=1.0)
-    values = Counter(one.value for one in reader.each(NAME))
-    assert values == Counter(b"%d:%d" % (one, turn) for turn in range(rounds) for one in range(PARTITIONS))
+    values = Counter(content.value for content in reader.each(NAME))
+    assert values == Counter(b"%d:%d" % (partition, turn) for turn in range(rounds) for partition in range(PARTITIONS))
 
 
 def stored(worker: SparkWorkerProcess) -> Counter[int]:
     """Return how many partitions stand at which offset, as the worker shows them."""
     shown = worker.rest.request("GET", f"/connectors/{NAME}/offsets").json()["offsets"]
-    partitions = {(one["partition"]["task"], one["partition"]["partition"]) for one in shown}
+    partitions = {(entry["partition"]["task"], entry["partition"]["partition"]) for entry in shown}
     assert len(partitions) == len(shown)
-    return Counter(one["offset"]["n"] for one in shown)
+    return Counter(entry["offset"]["n"] for entry in shown)
 
 
 def test_a_hundred_thousand_offsets_are_read_back(worker: SparkWorkerProcess, reader: TopicReader) -> None:

@@ -84,7 +84,7 @@ def test_snapshot_changes_and_a_new_column_are_the_same(
     both.assert_equal(topic, _of_any_connection)
 
 
-def _of_any_connection(one: Content) -> Content:
+def _of_any_connection(content: Content) -> Content:
     """Return a record without its place in the log, of which a snapshot's is where the log stood then."""
-    found = normalised(one)
+    found = normalised(content)
     return replace(found, value=found.value and _OF_A_CONNECTION.sub(rb'"\1":0', found.value))

@@ -106,7 +106,7 @@ def test_a_group_moves_worker_by_worker_and_back(
         all_run(workers["java-1"])
         code, report = checked(tmp_path / "java-1" / "worker.properties")
         assert code == 0, report
-        assert {one["name"]: one["runtime"] for one in report["connectors"]} == {  # type: ignore[attr-defined]
+        assert {connector["name"]: connector["runtime"] for connector in report["connectors"]} == {  # type: ignore[attr-defined]
             "captured": "java",
             "lines": "python",
             "rows": "java",
@@ -135,7 +135,7 @@ def expect_all(load: Load, reader: TopicReader, database: CapturedDatabase, tabl
         assert time.monotonic() < deadline, f"{len(tables.rows('java'))} of {load.rows} rows"
         time.sleep(0.3)
     wanted = [f"line {number}".encode() for number in range(load.lines)]
-    while len(found := {one.value for one in reader.read("moving.lines")}) < load.lines:
+    while len(found := {content.value for content in reader.read("moving.lines")}) < load.lines:
         assert time.monotonic() < deadline, f"{len(found)} of {load.lines} lines"
         time.sleep(0.3)
     assert found == set(wanted)
@@ -148,7 +148,7 @@ def expect_all(load: Load, reader: TopicReader, database: CapturedDatabase, tabl
 
 def last_rows(records: Iterable[Content]) -> dict[bytes | None, Row | None]:
     """Return what each key's last record says of its row; None: it is deleted."""
-    last = {one.key: one.value for one in records}
+    last = {record.key: record.value for record in records}
     return {key: _after(json.loads(value)) if value is not None else None for key, value in last.items()}
 
 

@@ -36,7 +36,7 @@ def printed(both: JavaBesideOurs, connector: str) -> list[dict[str, Any]]:
                 if f'"{connector}"' in found:
                     yield json.loads(found)
 
-    return [{key: value for key, value in one.items() if key not in ("name", "time_ms")} for one in lines()]
+    return [{key: value for key, value in line.items() if key not in ("name", "time_ms")} for line in lines()]
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_verifiable_sources_send_and_print_the_same(verifiable: JavaBesideOurs) 
         deadline = time.monotonic() + LIMIT_S
         while True:
             steps[where] = {
-                one["seqno"]: one for one in printed(verifiable, f"verifiable-{where}") if one.get("committed")
+                line["seqno"]: line for line in printed(verifiable, f"verifiable-{where}") if line.get("committed")
             }
             if all(number in steps[where] for number in range(COUNT)):
                 break
@@ -109,7 +109,7 @@ def test_verifiable_sinks_print_the_same(verifiable: JavaBesideOurs) -> None:
         while len(steps.setdefault(where, [])) < COUNT:
             assert time.monotonic() < deadline, f"{where}: {len(steps[where])} of {COUNT} records"
             time.sleep(0.5)
-            steps[where] = [one for one in printed(verifiable, f"verified-{where}") if "flushed" not in one]
+            steps[where] = [line for line in printed(verifiable, f"verified-{where}") if "flushed" not in line]
     assert steps["java"][:COUNT] == steps["python"][:COUNT]
 
 

@@ -68,9 +68,9 @@ def cases() -> list[dict[str, Any]]:
             {
                 "kind": "read",
                 "class": f"{CONVERTERS}{name}Converter",
-                "bytes": None if one is None else base64.b64encode(one).decode(),
+                "bytes": None if content is None else base64.b64encode(content).decode(),
             }
-            for one in BYTES
+            for content in BYTES
         ]
     whole = [
         *VALUES,
@@ -105,19 +105,20 @@ def cases() -> list[dict[str, Any]]:
             "kind": "read",
             "class": JSON,
             "config": {"schemas.enable": "true"},
-            "bytes": base64.b64encode(json.dumps(one).encode()).decode(),
+            "bytes": base64.b64encode(json.dumps(envelope).encode()).decode(),
         }
-        for one in ENVELOPES
+        for envelope in ENVELOPES
     ]
-    for one in PLAIN:
-        encoded = base64.b64encode(one.encode()).decode()
+    for plain in PLAIN:
+        encoded = base64.b64encode(plain.encode()).decode()
         found += [
             {"kind": "read", "class": JSON, "config": {"schemas.enable": flag}, "bytes": encoded}
             for flag in ("true", "false")
         ]
-    found += [{"kind": "read_header", "bytes": base64.b64encode(one.encode()).decode()} for one in TEXTS[::4]]
+    found += [{"kind": "read_header", "bytes": base64.b64encode(header.encode()).decode()} for header in TEXTS[::4]]
     found += [
-        {"kind": "read_header", "bytes": base64.b64encode(one).decode()} for one in (b"\xff", b"a\xffb", b"[\xff]")
+        {"kind": "read_header", "bytes": base64.b64encode(content).decode()}
+        for content in (b"\xff", b"a\xffb", b"[\xff]")
     ]
     return found
 

@@ -21,6 +21,6 @@ TEXTS = [
 
 def cases() -> list[dict[str, Any]]:
     """Return every input."""
-    found = [f'{MODULE} required username="u" password={one};' for one in PASSWORDS]
-    found += [f'{MODULE} required password={one} username="u";' for one in PASSWORDS]
-    return [{"kind": "jaas", "text": one} for one in (*TEXTS, *found)]
+    found = [f'{MODULE} required username="u" password={password};' for password in PASSWORDS]
+    found += [f'{MODULE} required password={password} username="u";' for password in PASSWORDS]
+    return [{"kind": "jaas", "text": text} for text in (*TEXTS, *found)]

@@ -28,7 +28,7 @@ from spark_connect_rt.protocol.ids import TopicPartition
 
 Case = dict[str, Any]
 P = TopicPartition("t", 0)
-CONNECTORS = {one.__name__: one for one in (MirrorSourceConnector, MirrorCheckpointConnector, MirrorHeartbeatConnector)}
+CONNECTORS = {cls.__name__: cls for cls in (MirrorSourceConnector, MirrorCheckpointConnector, MirrorHeartbeatConnector)}
 TOPICS = [
     *("t", "A.t", "B.t", "B.A.t", "A.B.t", "C.B.t", "x.y.z", "", ".", "..", "a.", ".a", "a..b", "__x", "_x"),
     *("heartbeats", "A.heartbeats", "B.heartbeats", "C.A.heartbeats", "myheartbeats", "A-heartbeats"),
@@ -127,7 +127,7 @@ def _offsets() -> list[Any]:
     bad = [{key: value for key, value in place.items() if key != gone} for gone in place]
     bad += [{**place, "partition": number} for number in (-1, 2**31, "0")]
     bad += [{**place, key: 1} for key in ("cluster", "topic", "group", "sourceClusterAlias")]
-    pairs: list[Any] = [[one, {"offset": 0}] for one in (place, *bad)]
+    pairs: list[Any] = [[partition, {"offset": 0}] for partition in (place, *bad)]
     pairs += [[place, offset] for offset in ({"offset": 5}, {"offset": -1}, {"offset": "0"}, {"x": 0}, None)]
     return [*pairs, [{}, None]]
 
@@ -149,15 +149,23 @@ def settings(case: Case) -> Any:
 
 def policy(case: Case) -> Any:
     """Return what a policy makes of each topic."""
-    one = POLICIES[f"org.apache.kafka.connect.mirror.{case['class']}"]()
-    one.configure(case["config"])
-    selection = TopicSelection(_Everything(), one, "none of the topics'", "B", True)
+    replication_policy = POLICIES[f"org.apache.kafka.connect.mirror.{case['class']}"]()
+    replication_policy.configure(case["config"])
+    selection = TopicSelection(_Everything(), replication_policy, "none of the topics'", "B", True)
     return [
         [
-            *(one.format_remote_topic("A", topic), one.topic_source(topic), one.upstream_topic(topic)),
-            *(one.original_topic(topic), one.is_internal_topic(topic), one.is_heartbeats_topic(topic)),
-            *(one.is_checkpoints_topic(topic), topic in selection),
-            *(one.offset_syncs_topic(topic), one.checkpoints_topic(topic)),
+            *(
+                replication_policy.format_remote_topic("A", topic),
+                replication_policy.topic_source(topic),
+                replication_policy.upstream_topic(topic),
+            ),
+            *(
+                replication_policy.original_topic(topic),
+                replication_policy.is_internal_topic(topic),
+                replication_policy.is_heartbeats_topic(topic),
+            ),
+            *(replication_policy.is_checkpoints_topic(topic), topic in selection),
+            *(replication_policy.offset_syncs_topic(topic), replication_policy.checkpoints_topic(topic)),
         ]
         for topic in case["topics"]
     ]
@@ -186,19 +194,19 @@ def records(case: Case) -> Any:
         Checkpoint(text, place, first, second, text),
         Heartbeat(text, place.topic, first),
     )
-    return [data.hex() for one in made for data in (one.key(), one.value())]
+    return [data.hex() for record in made for data in (record.key(), record.value())]
 
 
 def store(case: Case) -> Any:
     """Return the translations asked for."""
-    one, found = OffsetSyncStore(must_read_to_end=case["must_read_to_end"]), []
+    offset_sync_store, found = OffsetSyncStore(must_read_to_end=case["must_read_to_end"]), []
     for step in case["steps"]:
         if step == "loaded":
-            one.loaded()
+            offset_sync_store.loaded()
         elif len(step) == 2:
-            one.add(OffsetSync(P, *step))
+            offset_sync_store.add(OffsetSync(P, *step))
         else:
-            found.append(one.translate_downstream(P, step[0]))
+            found.append(offset_sync_store.translate_downstream(P, step[0]))
     return found
 
 
@@ -215,7 +223,7 @@ def syncs(case: Case) -> Any:
 
 def shares(case: Case) -> Any:
     """Return the configurations of both kinds of tasks."""
-    partitions = [TopicPartition(*one) for one in case["partitions"]]
+    partitions = [TopicPartition(*partition) for partition in case["partitions"]]
     most = case["max_tasks"]
     return [source_tasks(case["config"], partitions, most), checkpoint_tasks(case["config"], case["groups"], most)]
 
@@ -233,15 +241,16 @@ def clients(case: Case) -> Any:
 def alter(case: Case) -> Any:
     """Return which changes of offsets are refused."""
 
-    def one(pair: Any) -> Any:
+    def answer(pair: Any) -> Any:
         try:
             return CONNECTORS[case["class"]]().alter_offsets({}, [tuple(pair)])
         except ConnectError:
             return "refused"
 
-    return list(map(one, case["offsets"]))
+    return list(map(answer, case["offsets"]))
 
 
 OURS: dict[str, Callable[[Case], Any]] = {
-    one.__name__: one for one in (settings, policy, filters, records, store, syncs, shares, clients, alter)
+    function.__name__: function
+    for function in (settings, policy, filters, records, store, syncs, shares, clients, alter)
 }

@@ -143,7 +143,7 @@ def cast_cases() -> list[Node]:
         "optdflt",
     )
     cases = [
-        one("Cast$Value", {"spec": f"{name}:{kind}"}, [value(EVERY_VALUE, EVERY)])
+        case_of("Cast$Value", {"spec": f"{name}:{kind}"}, [value(EVERY_VALUE, EVERY)])
         for name in castable
         for kind in kinds
     ]
@@ -154,12 +154,12 @@ def cast_cases() -> list[Node]:
         ({**INT32, "default": i32(300)}, i32(5)), (optional(STRING, default=text("5")), text("6")), (optional(STRING, default=text("x")), text("6")), (schema("INT32", name="n", version=2, doc="d", parameters={"a": "b"}), i32(1)),
     ]  # fmt: skip
     for kind in kinds:
-        cases.append(one("Cast$Value", {"spec": kind}, [value(of, schema_node) for schema_node, of in scalars]))
+        cases.append(case_of("Cast$Value", {"spec": kind}, [value(of, schema_node) for schema_node, of in scalars]))
         plain = [
             value(of) for schema_node, of in scalars if schema_node["type"] in ("INT64", "FLOAT64", "STRING", "BOOLEAN")
         ]
         cases.append(
-            one(
+            case_of(
                 "Cast$Value",
                 {"spec": kind},
                 [
@@ -174,7 +174,7 @@ def cast_cases() -> list[Node]:
             )
         )
     cases += [
-        one("Cast$Value", {"spec": spec}, RECORDS)
+        case_of("Cast$Value", {"spec": spec}, RECORDS)
         for spec in (
             "a:string",
             "a:int8,b:string,zzz:int32",
@@ -199,11 +199,11 @@ def cast_cases() -> list[Node]:
         "a:int8:",
         "struct",
     ):
-        cases.append(one("Cast$Value", {"spec": spec}, [value(SMALL), value(FLAT_VALUE, FLAT)]))
-    cases.append(one("Cast$Value", {}, []))
+        cases.append(case_of("Cast$Value", {"spec": spec}, [value(SMALL), value(FLAT_VALUE, FLAT)]))
+    cases.append(case_of("Cast$Value", {}, []))
     for flag in ("true", "false", "maybe"):
         cases.append(
-            one(
+            case_of(
                 "Cast$Value",
                 {"spec": "c:string,b:int8", "replace.null.with.default": flag},
                 [value(struct(FLAT, {"a": i32(1)}), FLAT)],
@@ -212,7 +212,7 @@ def cast_cases() -> list[Node]:
     return cases
 
 
-def one(name: str, config: dict[str, str | None], records: list[Node]) -> Node:
+def case_of(name: str, config: dict[str, str | None], records: list[Node]) -> Node:
     return {"kind": "transform", "class": PACKAGE + name, "config": config, "records": records}
 
 
@@ -223,7 +223,7 @@ def predicate(name: str, config: dict[str, str | None], records: list[Node]) -> 
 def field_cases() -> list[Node]:
     cases = []
     for path in ("a", "b", "c", "zzz", "n", "n.x", "", "opt", "dflt", "optdflt", "nil"):
-        cases.append(one("ExtractField$Value", {"field": path}, RECORDS))
+        cases.append(case_of("ExtractField$Value", {"field": path}, RECORDS))
     paths = (
         "a",
         "n.x",
@@ -256,7 +256,7 @@ def field_cases() -> list[Node]:
     for path in paths:
         for version in ("V2", "v2"):
             cases.append(
-                one(
+                case_of(
                     "ExtractField$Value",
                     {"field": path, "field.syntax.version": version},
                     [
@@ -267,39 +267,45 @@ def field_cases() -> list[Node]:
                     ],
                 )
             )
-    cases.append(one("ExtractField$Value", {"field": "a", "field.syntax.version": "V3"}, []))
-    cases.append(one("ExtractField$Value", {}, []))
+    cases.append(case_of("ExtractField$Value", {"field": "a", "field.syntax.version": "V3"}, []))
+    cases.append(case_of("ExtractField$Value", {}, []))
     for flag in ("true", "false"):
         cases.append(
-            one("ExtractField$Value", {"field": "c", "replace.null.with.default": flag}, [value(FLAT_VALUE, FLAT)])
+            case_of("ExtractField$Value", {"field": "c", "replace.null.with.default": flag}, [value(FLAT_VALUE, FLAT)])
         )
         cases.append(
-            one("ReplaceField$Value", {"include": "c", "replace.null.with.default": flag}, [value(FLAT_VALUE, FLAT)])
+            case_of(
+                "ReplaceField$Value", {"include": "c", "replace.null.with.default": flag}, [value(FLAT_VALUE, FLAT)]
+            )
         )
         cases.append(
-            one("InsertField$Value", {"topic.field": "t", "replace.null.with.default": flag}, [value(FLAT_VALUE, FLAT)])
+            case_of(
+                "InsertField$Value", {"topic.field": "t", "replace.null.with.default": flag}, [value(FLAT_VALUE, FLAT)]
+            )
         )
         cases.append(
-            one("MaskField$Value", {"fields": "c", "replace.null.with.default": flag}, [value(FLAT_VALUE, FLAT)])
+            case_of("MaskField$Value", {"fields": "c", "replace.null.with.default": flag}, [value(FLAT_VALUE, FLAT)])
         )
         cases.append(
-            one(
+            case_of(
                 "SetSchemaMetadata$Value",
                 {"schema.name": "c", "replace.null.with.default": flag},
                 [value(FLAT_VALUE, FLAT)],
             )
         )
         cases.append(
-            one(
+            case_of(
                 "TimestampConverter$Value",
                 {"field": "b", "target.type": "unix", "format": "yyyy", "replace.null.with.default": flag},
                 [value(struct(FLAT, {"a": i32(1), "b": text("2020")}), FLAT)],
             )
         )
-        cases.append(one("ValueToKey", {"fields": "c", "replace.null.with.default": flag}, [value(FLAT_VALUE, FLAT)]))
+        cases.append(
+            case_of("ValueToKey", {"fields": "c", "replace.null.with.default": flag}, [value(FLAT_VALUE, FLAT)])
+        )
         for operation in ("move", "copy"):
             cases.append(
-                one(
+                case_of(
                     "HeaderFrom$Value",
                     {"fields": "c", "headers": "h", "operation": operation, "replace.null.with.default": flag},
                     [value(FLAT_VALUE, FLAT)],
@@ -323,10 +329,10 @@ def field_cases() -> list[Node]:
         {"renames": "a: b"},
         {"exclude": " a , b "},
     ):
-        cases.append(one("ReplaceField$Value", config, RECORDS))
+        cases.append(case_of("ReplaceField$Value", config, RECORDS))
     for delimiter in (None, "_", ""):
         cases.append(
-            one(
+            case_of(
                 "Flatten$Value",
                 {} if delimiter is None else {"delimiter": delimiter},
                 [
@@ -343,16 +349,16 @@ def field_cases() -> list[Node]:
         )
     clash = struct_schema({"a": struct_schema({"b": INT32}), "a.b": INT32})
     cases.append(
-        one(
+        case_of(
             "Flatten$Value",
             {},
             [value(struct(clash, {"a": struct(struct_schema({"b": INT32}), {"b": i32(1)}), "a.b": i32(2)}), clash)],
         )
     )
     cases += [
-        one("HoistField$Value", {"field": "f"}, RECORDS),
-        one("HoistField$Value", {}, []),
-        one("HoistField$Value", {"field": ""}, RECORDS[:6]),
+        case_of("HoistField$Value", {"field": "f"}, RECORDS),
+        case_of("HoistField$Value", {}, []),
+        case_of("HoistField$Value", {"field": ""}, RECORDS[:6]),
     ]
     return cases
 
@@ -363,17 +369,17 @@ def insert_cases() -> list[Node]:
         {"topic.field": "t"}, {"topic.field": "t!"}, {"topic.field": "t?"}, {"partition.field": "p"}, {"partition.field": "p!"}, {"offset.field": "o"}, {"offset.field": "o!"}, {"timestamp.field": "ts"}, {"timestamp.field": "ts!"}, {"static.field": "s", "static.value": "v"}, {"static.field": "s!", "static.value": ""},
         {"topic.field": "t", "partition.field": "p", "timestamp.field": "ts", "static.field": "s", "static.value": "v"}, {"topic.field": "a"}, {"topic.field": "x", "static.field": "x", "static.value": "v"}, {"topic.field": "!"}, {}, {"static.field": "s"}, {"static.value": "v"}, {"topic.field": ""},
     ):  # fmt: skip
-        cases.append(one("InsertField$Value", config, RECORDS))
+        cases.append(case_of("InsertField$Value", config, RECORDS))
     for literal in ("text", "5", "true", "null", "", "[1,2]", "2020-01-02", '{"a":1}', "1.5", "12:34:56.789Z"):
-        cases.append(one("InsertHeader", {"header": "h1", "value.literal": literal}, [RECORDS[3], RECORDS[11]]))
+        cases.append(case_of("InsertHeader", {"header": "h1", "value.literal": literal}, [RECORDS[3], RECORDS[11]]))
     cases += [
-        one("InsertHeader", {"header": "h"}, []),
-        one("InsertHeader", {"value.literal": "h"}, []),
-        one("DropHeaders", {}, []),
-        one("DropHeaders", {"headers": ""}, []),
+        case_of("InsertHeader", {"header": "h"}, []),
+        case_of("InsertHeader", {"value.literal": "h"}, []),
+        case_of("DropHeaders", {}, []),
+        case_of("DropHeaders", {"headers": ""}, []),
     ]
     cases += [
-        one("DropHeaders", {"headers": names}, [RECORDS[3], RECORDS[11]])
+        case_of("DropHeaders", {"headers": names}, [RECORDS[3], RECORDS[11]])
         for names in ("h1", "h2", "zz", "h1,h2", " h1 ")
     ]
     for fields, headers in (
@@ -388,12 +394,12 @@ def insert_cases() -> list[Node]:
     ):
         for operation in ("move", "copy"):
             cases.append(
-                one("HeaderFrom$Value", {"fields": fields, "headers": headers, "operation": operation}, RECORDS)
+                case_of("HeaderFrom$Value", {"fields": fields, "headers": headers, "operation": operation}, RECORDS)
             )
     cases += [
-        one("HeaderFrom$Value", {"fields": "a", "headers": "b", "operation": "cut"}, []),
-        one("HeaderFrom$Value", {"fields": "a", "headers": "b"}, []),
-        one("Filter", {}, RECORDS[:4]),
+        case_of("HeaderFrom$Value", {"fields": "a", "headers": "b", "operation": "cut"}, []),
+        case_of("HeaderFrom$Value", {"fields": "a", "headers": "b"}, []),
+        case_of("Filter", {}, RECORDS[:4]),
     ]
     return cases
 
@@ -425,16 +431,16 @@ def mask_cases() -> list[Node]:
             config: dict[str, str | None] = {"fields": name}
             if replacement is not None:
                 config["replacement"] = replacement
-            cases.append(one("MaskField$Value", config, [value(EVERY_VALUE, EVERY)]))
+            cases.append(case_of("MaskField$Value", config, [value(EVERY_VALUE, EVERY)]))
     for replacement in (None, "12", "text", ""):
         config = (
             {"fields": "a,b,c,l,n,nil,bool,zzz"}
             if replacement is None
             else {"fields": "a,b,c,zzz", "replacement": replacement}
         )
-        cases.append(one("MaskField$Value", config, RECORDS))
+        cases.append(case_of("MaskField$Value", config, RECORDS))
     cases += [
-        one(
+        case_of(
             "MaskField$Value",
             {"fields": name},
             [
@@ -447,7 +453,7 @@ def mask_cases() -> list[Node]:
         for name in ("bytes", "d")
     ]
     cases += [
-        one(
+        case_of(
             "MaskField$Value",
             {"fields": "d", "replacement": given},
             [
@@ -459,7 +465,7 @@ def mask_cases() -> list[Node]:
         )
         for given in ("7.50", "x")
     ]
-    cases += [one("MaskField$Value", {}, []), one("MaskField$Value", {"fields": ""}, [])]
+    cases += [case_of("MaskField$Value", {}, []), case_of("MaskField$Value", {"fields": ""}, [])]
     return cases
 
 
@@ -471,8 +477,8 @@ def routing_cases() -> list[Node]:
         ("(.*)", "$1"), ("(.*)", "pre-$1-post"), ("(\\w+)-(\\d+)", "$2/$1"), ("a|aa?b", "X"), ("([^.]*)\\.([^.]*)\\.(.*)", "$3_$1"), ("(?<db>[^.]+)\\.(?<rest>.*)", "${rest}.${db}"), (".*", "fixed"), (".*", ""), ("topic", "\\$1"), ("(t)(o)(p)(i)(c)", "$5$4$3$2$1"), ("(t)opic", "$12"), ("(t)opic", "$2"), ("topic", "$"), ("topic", "$x"), ("topic", "\\"), ("topic", "${none}"), ("topic", "${"), ("topic", "${a"), ("topic", "$0!"),
         ("[", "x"), ("(", "x"), ("nomatch", "x"), ("(?i)orders", "low"), ("\\Qx$y\\E", "q"), ("\\p{Lower}+", "lower"), ("[a-z&&[^b]]+", "inter"), ("(a)?(aa)?b?.*", "[$1|$2]"), ("t.*?", "lazy"), ("x\\$y", "\\\\"), ("to++pic", "poss"), ("topic|$", "alt"), ("\\d*", "d"), ("(?:db)\\.(schema)\\..*", "$1"),
     ):  # fmt: skip
-        cases.append(one("RegexRouter", {"regex": regex, "replacement": replacement}, records))
-    cases += [one("RegexRouter", {"regex": "a"}, []), one("RegexRouter", {"replacement": "a"}, [])]
+        cases.append(case_of("RegexRouter", {"regex": regex, "replacement": replacement}, records))
+    cases += [case_of("RegexRouter", {"regex": "a"}, []), case_of("RegexRouter", {"replacement": "a"}, [])]
     stamped = [
         value(text("v"), STRING, topic=name, timestamp=ms)
         for name, ms in (("t", 0), ("t", MS), ("${timestamp}", MS), ("a$1", -1), ("t", 4_102_444_800_000))
@@ -486,11 +492,11 @@ def routing_cases() -> list[Node]:
         {"topic.format": "${topic}${topic}-${timestamp}", "timestamp.format": "HHmmssSSS"},
         {"topic.format": "", "timestamp.format": ""},
     ):
-        cases.append(one("TimestampRouter", config, stamped))
-    cases.append(one("TimestampRouter", {}, [value(text("v"), STRING)]))
+        cases.append(case_of("TimestampRouter", config, stamped))
+    cases.append(case_of("TimestampRouter", {}, [value(text("v"), STRING)]))
     for fields in ("a", "a,b", "b,a", "zzz", "", "a,a", "nil", "string,date,map"):
-        cases.append(one("ValueToKey", {"fields": fields}, RECORDS))
-    cases.append(one("ValueToKey", {}, []))
+        cases.append(case_of("ValueToKey", {"fields": fields}, RECORDS))
+    cases.append(case_of("ValueToKey", {}, []))
     for config in (
         {"schema.name": "new"},
         {"schema.version": "9"},
@@ -499,7 +505,7 @@ def routing_cases() -> list[Node]:
         {"schema.version": "x"},
         {"schema.name": ""},
     ):
-        cases.append(one("SetSchemaMetadata$Value", config, RECORDS))
+        cases.append(case_of("SetSchemaMetadata$Value", config, RECORDS))
     everywhere = [*RECORDS, *records]
     cases += [predicate("HasHeaderKey", {"name": name}, RECORDS) for name in ("h1", "h2", "zz", "")] + [
         predicate("HasHeaderKey", {}, []),
@@ -541,13 +547,13 @@ def timestamp_cases() -> list[Node]:
     cases = []
     for kind in ("string", "unix", "Date", "Time", "Timestamp"):
         config: dict[str, str | None] = {"target.type": kind, "format": "yyyy-MM-dd HH:mm:ss"}
-        cases.append(one("TimestampConverter$Value", config, moments))
+        cases.append(case_of("TimestampConverter$Value", config, moments))
         for name in ("w", "x", "s", "other", "zzz"):
-            cases.append(one("TimestampConverter$Value", {**config, "field": name}, fields))
+            cases.append(case_of("TimestampConverter$Value", {**config, "field": name}, fields))
         for precision in ("seconds", "milliseconds", "microseconds", "nanoseconds"):
             if kind in ("string", "unix", "Timestamp"):
                 cases.append(
-                    one(
+                    case_of(
                         "TimestampConverter$Value",
                         {**config, "unix.precision": precision},
                         [
@@ -559,7 +565,7 @@ def timestamp_cases() -> list[Node]:
                     )
                 )
         cases.append(
-            one(
+            case_of(
                 "TimestampConverter$Value",
                 {**config, "field": "w"},
                 [value(struct(struct_schema({"w": TIMESTAMP_SCHEMA}), {"w": date(1)}), with_default)],
@@ -574,9 +580,9 @@ def timestamp_cases() -> list[Node]:
         {"target.type": "string", "format": "  "},
         {"target.type": "unix"},
     ):
-        cases.append(one("TimestampConverter$Value", config, moments[:8]))
+        cases.append(case_of("TimestampConverter$Value", config, moments[:8]))
     for pattern in ("yyyy-MM-dd'T'HH:mm:ss.SSSXXX", "EEE, d MMM yyyy HH:mm:ss Z", "yyMMdd", "MMM d, yyyy h:mm a"):
-        cases.append(one("TimestampConverter$Value", {"target.type": "string", "format": pattern}, moments[:7]))
+        cases.append(case_of("TimestampConverter$Value", {"target.type": "string", "format": pattern}, moments[:7]))
     return cases
 
 
@@ -592,7 +598,7 @@ def key_cases() -> list[Node]:
     configs: dict[str, dict[str, str | None]] = {
         "Cast": {"spec": "a:string"}, "ExtractField": {"field": "a"}, "Flatten": {}, "HeaderFrom": {"fields": "a", "headers": "h", "operation": "move"}, "HoistField": {"field": "f"}, "InsertField": {"topic.field": "t"}, "MaskField": {"fields": "a,int8"}, "ReplaceField": {"exclude": "a"}, "SetSchemaMetadata": {"schema.name": "n"}, "TimestampConverter": {"target.type": "Timestamp"},
     }  # fmt: skip
-    return [one(f"{name}$Key", config, records) for name, config in configs.items()]
+    return [case_of(f"{name}$Key", config, records) for name, config in configs.items()]
 
 
 def config_defs() -> list[Node]:

@@ -131,7 +131,8 @@ ZONES = [  # whole offsets and halves of them, behind each letter that reads a z
     "GMT 2", "GMTX", "GM", "+2", "+02", "+020", "+0200", "+02:00", "+2:00", "-0000", "+2400", "+0260", "+02000", "-", "Z", "z", "UTC", "utc", "UTC+2", "UTC+02:00", "UT", "EST", "PDT", "PST8", "+-200", "2",
 ]  # fmt: skip
 DATE_TEXTS += [
-    (f"HH {zone}", [f"07 {one}" for one in ZONES] + ["07", "07 "]) for zone in ("z", "Z", "X", "XX", "XXX", "zzzz")
+    (f"HH {zone}", [f"07 {zone_name}" for zone_name in ZONES] + ["07", "07 "])
+    for zone in ("z", "Z", "X", "XX", "XXX", "zzzz")
 ]
 DATE_TEXTS += [
     ("HHZss", ["07+020005", "07GMT+2:0005", "07GMT05", "07GMT+205"]), ("ssSSSSSS", ["05123456", "05000001", "051"]), ("yyyyMMddHHmmssSSS", ["20200102030405678", "2020010203040567", "202001020304056789"]),
@@ -171,7 +172,7 @@ CHECKS: list[tuple[Node, Node | None]] = [
 
 def cases() -> list[dict[str, Any]]:
     """Return every input."""
-    found: list[dict[str, Any]] = [{"kind": "parse", "text": one} for one in TEXTS]
+    found: list[dict[str, Any]] = [{"kind": "parse", "text": sample} for sample in TEXTS]
     for of, value in VALUES:
         found.append({"kind": "text", "schema": of, "value": value})
         found.append({"kind": "infer", "value": value})
@@ -183,5 +184,5 @@ def cases() -> list[dict[str, Any]]:
         moments = MOMENTS if len(pattern) > 3 else MOMENTS[:9]
         found += [{"kind": "date_format", "pattern": pattern, "ms": ms} for ms in moments]
     for pattern, texts in DATE_TEXTS:
-        found += [{"kind": "date_parse", "pattern": pattern, "text": one} for one in texts]
+        found += [{"kind": "date_parse", "pattern": pattern, "text": sample} for sample in texts]
     return found

@@ -90,7 +90,7 @@ def _error_difference(error: Exception, java: Node) -> str | None:
     if not isinstance(error, wanted):
         return f"ours is a {type(error).__name__}, Java's a {kind}"
     said = said_of(error)
-    if any(kind in _SPEECHLESS or same_words(one, message or "") for one in said):
+    if any(kind in _SPEECHLESS or same_words(sentence, message or "") for sentence in said):
         return None
     return f"ours says {said!r}, Java ({kind}) {words(message)!r}"
 
@@ -278,23 +278,23 @@ def _validate(case: Node) -> list[dict[str, Any]]:
     problems = chain_problems(case["config"], find)
     return [
         {
-            "name": one.name,
-            "type": definition[one.name].type.value,
-            "importance": definition[one.name].importance.value,
-            "required": definition[one.name].required,
-            "group": definition[one.name].group,
-            "order": definition[one.name].order,
-            "width": definition[one.name].width,
-            "display_name": definition[one.name].display_name,
-            "value": None if one.errors else text_of(one.value),
-            "errors": [words(why) for why in problems.get(one.name, ())],
+            "name": config_value.name,
+            "type": definition[config_value.name].type.value,
+            "importance": definition[config_value.name].importance.value,
+            "required": definition[config_value.name].required,
+            "group": definition[config_value.name].group,
+            "order": definition[config_value.name].order,
+            "width": definition[config_value.name].width,
+            "display_name": definition[config_value.name].display_name,
+            "value": None if config_value.errors else text_of(config_value.value),
+            "errors": [words(why) for why in problems.get(config_value.name, ())],
         }
-        for one in definition.validate(case["config"])
+        for config_value in definition.validate(case["config"])
     ]
 
 
 def _same_validation(_: Node, ours: Any, java: Node) -> str | None:
-    mine, theirs = {one["name"]: one for one in ours}, {one["name"]: one for one in java}
+    mine, theirs = {value["name"]: value for value in ours}, {value["name"]: value for value in java}
     if mine.keys() != theirs.keys():
         return f"ours lists {sorted(mine)}, Java {sorted(theirs)}"
     facts = ("type", "importance", "required", "group", "order", "width", "display_name")
@@ -312,7 +312,7 @@ def _same_validation(_: Node, ours: Any, java: Node) -> str | None:
 
 def _fewer(mine: Any, theirs: Any, name: str) -> bool:
     """Whether ours leaves out a complaint of Java's."""
-    return any(not any(same_words(one, why) for one in mine[name]["errors"]) for why in theirs[name]["errors"])
+    return any(not any(same_words(error, why) for error in mine[name]["errors"]) for why in theirs[name]["errors"])
 
 
 def _same_keys(_: Node, ours: Any, java: Node) -> str | None:

@@ -70,8 +70,8 @@ SETTINGS_OF = (
         for name in (
             *FILE_CONNECTORS,
             *CONVERTERS,
-            *(one.java_class for one in TRANSFORMATIONS),
-            *(one.java_class for one in PREDICATES),
+            *(plugin.java_class for plugin in TRANSFORMATIONS),
+            *(plugin.java_class for plugin in PREDICATES),
             "FileStreamSource",
             "FileStreamSourceConnector",
             "JsonConverter",
@@ -217,15 +217,15 @@ CONVERTING = _sources(
 CHAINS = _sources(
     {
         **{
-            f"{one.java_class.rpartition('.')[2]} without settings": _chain(t__type=one.java_class)
-            for one in TRANSFORMATIONS
+            f"{plugin.java_class.rpartition('.')[2]} without settings": _chain(t__type=plugin.java_class)
+            for plugin in TRANSFORMATIONS
         },
         **{
-            f"{one.java_class.rpartition('.')[2]} without settings": {
+            f"{plugin.java_class.rpartition('.')[2]} without settings": {
                 "predicates": "p",
-                "predicates.p.type": one.java_class,
+                "predicates.p.type": plugin.java_class,
             }
-            for one in PREDICATES
+            for plugin in PREDICATES
         },
         "no transforms": {"transforms": ""},
         "a chain": {

@@ -49,7 +49,7 @@ def main() -> None:
     """Record both conversations."""
     with tempfile.TemporaryDirectory() as folder:
         said, topics = record(Path(folder) / "plain", EVERYTHING + CLUSTER_LOGGER)
-        _write("rest", {"answers": [asdict(one) for one in said]})
+        _write("rest", {"answers": [asdict(answer) for answer in said]})
         _write("topics", topics)
         _, topics = record(Path(folder) / "exactly-once", SOURCE_LIFE, exactly_once_source_support="enabled")
         _write("topics-exactly-once", topics)

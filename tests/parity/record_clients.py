@@ -23,7 +23,7 @@ def main() -> None:
     """Record every error and every address."""
     class_path = os.pathsep.join(map(str, resolve_jars(COORDINATES)))
     command = [str(find_java().executable), "-cp", class_path, str(HERE / "java" / "ClientOracle.java")]
-    given = "".join(f"{one}\n" for one in ADDRESSES)
+    given = "".join(f"{address}\n" for address in ADDRESSES)
     asked = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
     if asked.returncode:
         raise SystemExit(asked.stderr)
@@ -47,13 +47,16 @@ def _of_kind(lines: list[list[str]], kind: str) -> list[list[str]]:
 def _case(servers: str, answer: list[str]) -> dict[str, object]:
     if answer[0] == "refused":
         return {"servers": servers, "refused": answer[1:]}
-    return {"servers": servers, "addresses": [[one.split(" ")[0], int(one.split(" ")[1])] for one in answer[1:]]}
+    return {
+        "servers": servers,
+        "addresses": [[address.split(" ")[0], int(address.split(" ")[1])] for address in answer[1:]],
+    }
 
 
 def _rows(value: object) -> str:
     if not isinstance(value, list):
         return json.dumps(value)
-    return "[\n" + ",\n".join(json.dumps(one, separators=(",", ":")) for one in value) + "\n]"
+    return "[\n" + ",\n".join(json.dumps(row, separators=(",", ":")) for row in value) + "\n]"
 
 
 if __name__ == "__main__":

@@ -44,8 +44,8 @@ def asked(
     ):
         said = converse(java.rest, java.directory, steps)
     return [
-        {"name": one.name, "status": one.status, "content_type": one.content_type, "body": _tree(one.body)}
-        for one in said
+        {"name": answer.name, "status": answer.status, "content_type": answer.content_type, "body": _tree(answer.body)}
+        for answer in said
     ]
 
 
@@ -61,7 +61,7 @@ def without_documentation(tree: Any) -> Any:
     if isinstance(tree, str):
         return _FOLDERS.sub("{...}", tree)
     if isinstance(tree, list):
-        return [without_documentation(one) for one in tree]
+        return [without_documentation(part) for part in tree]
     if isinstance(tree, dict):
         return {key: without_documentation(value) for key, value in tree.items() if key != "documentation"}
     return tree
@@ -90,9 +90,9 @@ def main(names: Sequence[str]) -> None:
     for name in names or GROUPS:
         with tempfile.TemporaryDirectory() as folder:
             content[name] = group(name, Path(folder))
-        table, packed = pack({one: content[one] for one in GROUPS if one in content})
+        table, packed = pack({key: content[key] for key in GROUPS if key in content})
         head = f'"recorded_from":"Apache Kafka Connect {KAFKA_VERSION}"'
-        answers = ",\n".join(f"{json.dumps(one)}:{_lines(said)}" for one, said in packed.items())
+        answers = ",\n".join(f"{json.dumps(key)}:{_lines(said)}" for key, said in packed.items())
         target.write_text(f'{{{head},"trees":{_lines(table)},"answers":{{\n{answers}}}}}\n', encoding="utf-8")
 
 

@@ -30,8 +30,8 @@ _READABLE_UNIT = re.compile(r" \([^)]*\)$")  # "5000 (5 seconds)"
 def connector_settings(java: JavaConnect, plugin: str) -> dict[str, dict[str, Any]]:
     """Return setting -> facts, as the validation of an otherwise empty configuration shows them."""
     answer = java.rest.request("PUT", f"/connector-plugins/{plugin}/config/validate", {"connector.class": plugin})
-    found = [one["definition"] for one in answer.json()["configs"]]
-    return {one["name"]: {fact: one[fact] for fact in KEPT} for one in found}
+    found = [config["definition"] for config in answer.json()["configs"]]
+    return {definition["name"]: {fact: definition[fact] for fact in KEPT} for definition in found}
 
 
 def worker_settings() -> dict[str, dict[str, str]]:

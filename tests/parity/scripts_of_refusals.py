@@ -22,7 +22,9 @@ def _refused() -> set[str]:
     content = recording("plugins")
     said: list[dict[str, Any]] = unpack(content["trees"], content["answers"])["All"]
     return {
-        one["name"] for one in said if one["status"] == 200 and "configs" in one["body"] and one["body"]["error_count"]
+        answer["name"]
+        for answer in said
+        if answer["status"] == 200 and "configs" in answer["body"] and answer["body"]["error_count"]
     }
 
 

@@ -29,8 +29,11 @@ def dump(bootstrap_servers: str, topic: str, isolation: str = "read_uncommitted"
     )
     try:
         partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, one, OFFSET_BEGINNING) for one in partitions])
-        return sorted(_read(consumer, len(partitions)), key=lambda one: (one["partition"], one["offset"]))
+        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in partitions])
+        return sorted(
+            _read(consumer, len(partitions)),
+            key=lambda record: (record["partition"], record["offset"]),
+        )
     finally:
         consumer.close()
 

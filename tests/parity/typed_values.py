@@ -88,7 +88,7 @@ def _map(of: Node, schema: Schema | None) -> dict[Any, Any]:
 def _struct(of: Node, _: Schema | None) -> Struct:
     schema = _known(of[0])
     given = dict(of[1])
-    return Struct.of_checked(schema, [value_of(given.get(one.name), one.schema) for one in schema.fields])
+    return Struct.of_checked(schema, [value_of(given.get(field.name), field.schema) for field in schema.fields])
 
 
 def record_of(node: Node) -> SourceRecord | SinkRecord:
@@ -139,7 +139,7 @@ def same_schema(ours: Schema | None, theirs: Schema | None) -> bool:
         all(getattr(ours, part) == getattr(theirs, part) for part in simple)
         and dict(ours.parameters) == dict(theirs.parameters)
         and same(ours.default, theirs.default)
-        and [one.name for one in ours.fields] == [one.name for one in theirs.fields]
+        and [field.name for field in ours.fields] == [field.name for field in theirs.fields]
         and all(same_schema(mine.schema, other.schema) for mine, other in zip(ours.fields, theirs.fields, strict=True))
         and same_schema(ours.key_schema, theirs.key_schema)
         and same_schema(ours.value_schema, theirs.value_schema)

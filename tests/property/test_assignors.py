@@ -47,8 +47,8 @@ def run(group: SimulatedGroup, step: tuple) -> None:
             group.round(leader_syncs=False)
         case "wait", ms:
             group.now_ms += ms
-        case "hold twice", one, other if one in group.held and other in group.held:
-            group.held[one] = group.held[one] | group.held[other]
+        case "hold twice", member, other if member in group.held and other in group.held:
+            group.held[member] = group.held[member] | group.held[other]
 
 
 @settings(max_examples=120, deadline=None)

@@ -50,7 +50,7 @@ Pair = tuple[Schema, Any]
 def as_optional(schema: Schema, values: st.SearchStrategy[Any]) -> tuple[Schema, st.SearchStrategy[Any]]:
     nullable = schema.as_optional()
     if schema.type is Type.STRUCT:  # a struct knows its schema
-        values = values.map(lambda one: Struct.of_checked(nullable, list(one.values())))
+        values = values.map(lambda sample: Struct.of_checked(nullable, list(sample.values())))
     return nullable, st.none() | values
 
 
@@ -79,14 +79,14 @@ def schemas_and_values(draw: st.DrawFn, depth: int = 2) -> tuple[Schema, st.Sear
 
 
 def struct(schema: Schema, row: tuple[Any, ...]) -> Struct:
-    return Struct(schema, dict(zip([one.name for one in schema.fields], row, strict=True)))
+    return Struct(schema, dict(zip([field.name for field in schema.fields], row, strict=True)))
 
 
 @slow_machine
 @given(st.data())
 def test_what_is_written_is_read_back_with_its_schema(data: st.DataObject) -> None:
     schema, values = data.draw(schemas_and_values())
-    value = data.draw(values.filter(lambda one: one is not None))
+    value = data.draw(values.filter(lambda candidate: candidate is not None))
     tree = avro_schema(schema, SETTINGS)
     again = connect_schema(tree, SETTINGS)
     assert again == schema

@@ -71,7 +71,7 @@ def payload(plan: Reading, row: dict[str, Any]) -> bytes:
 
 def one_by_one(plan: Reading, data: list[bytes]) -> list[Any]:
     assert plan.convert is not None
-    return [plan.convert(read_datum(one, len(FRAME), plan)) for one in data]
+    return [plan.convert(read_datum(datum, len(FRAME), plan)) for datum in data]
 
 
 @settings(deadline=None, max_examples=25)
@@ -87,11 +87,11 @@ def test_column_and_structs_are_those_of_the_records(given: tuple[dict[str, Any]
     assert reader.structs(data) == expected
     column = pa.array([b"other", *data], pa.binary())[1:] if sliced else pa.array(data, pa.binary())
     found = reader.column(column)
-    if any(one.schema.name == logical.DECIMAL for one in reader.schema.fields):
+    if any(field.schema.name == logical.DECIMAL for field in reader.schema.fields):
         assert found is None
         return
     assert found is not None
-    assert [list(row.values()) for row in found.to_pylist()] == [list(one.values()) for one in expected]
+    assert [list(row.values()) for row in found.to_pylist()] == [list(struct.values()) for struct in expected]
 
 
 @settings(deadline=None, max_examples=50)

@@ -46,7 +46,7 @@ class NarrowGroup(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(["a", "b-long-name", "c", "d"]))
     def delete(self, name: str) -> None:
-        self.group.configure({one: n for one, n in self.group.connectors.items() if one != name})
+        self.group.configure({connector: n for connector, n in self.group.connectors.items() if connector != name})
         self.changed = True
 
     @rule()

@@ -70,8 +70,8 @@ def test_columns_behind_a_chain_are_written_as_rows(
     # Rows know no float32 without a schema: 0.05 is 0.05000000074505806 there.
     assume(batch.value_schema is not None or pa.float32() not in [field.type for field in batch.values.type])
     config = {"transforms": ",".join(f"t{at}" for at in range(len(chain)))}
-    for at, one in enumerate(chain):
-        config |= {f"transforms.t{at}.{name}": text for name, text in one.items()}
+    for at, step in enumerate(chain):
+        config |= {f"transforms.t{at}.{name}": text for name, text in step.items()}
     worker = {f"key.{name}": text for name, text in keys.items()} | {f"value.{n}": text for n, text in values.items()}
     pipeline = SourcePipeline.from_config(config, worker, PLUGINS.class_of)
     try:

@@ -26,9 +26,9 @@ slow_machine = settings(deadline=None, max_examples=60)
 @slow_machine
 @given(st.binary(max_size=60))
 def test_any_bytes_give_a_value_or_a_data_error(data: bytes) -> None:
-    for one in (PLAIN, WRAPPED):
+    for converter in (PLAIN, WRAPPED):
         with contextlib.suppress(DataError):
-            one.to_connect_data("t", data)
+            converter.to_connect_data("t", data)
 
 
 @slow_machine
@@ -75,12 +75,12 @@ rows = st.lists(
 @slow_machine
 @given(rows, st.booleans(), st.booleans())
 def test_column_form_gives_the_bytes_of_the_row_form(values: list[Any], wrapped: bool, with_schema: bool) -> None:
-    one = WRAPPED if wrapped else PLAIN
+    converter = WRAPPED if wrapped else PLAIN
     schema = ROW_SCHEMA if with_schema else None
     array = pa.array(values, ROW_TYPE)
-    column = one.column_from_connect_data("t", schema, array)
+    column = converter.column_from_connect_data("t", schema, array)
     if column is not None:
-        by_row = [one.from_connect_data("t", schema, value) for value in array.to_pylist()]
+        by_row = [converter.from_connect_data("t", schema, value) for value in array.to_pylist()]
         assert column.cast(pa.binary()).to_pylist() == by_row
 
 
@@ -124,12 +124,12 @@ mixed_values = st.fixed_dictionaries(
 @slow_machine
 @given(st.lists(mixed_values, min_size=1, max_size=4))
 def test_structs_are_written_as_their_trees_are(values: list[Any]) -> None:
-    one = JsonConverter()
+    converter = JsonConverter()
     for value in values:
         struct = Struct(MIXED, value)
-        envelope = one._envelope(MIXED)  # what stands before every payload
+        envelope = converter._envelope(MIXED)  # what stands before every payload
         assert (
-            one.from_connect_data("t", MIXED, struct)
+            converter.from_connect_data("t", MIXED, struct)
             == envelope + dump_json(to_tree(MIXED, struct, JsonSettings())) + b"}"
         )
 
@@ -142,11 +142,11 @@ odd_payloads = st.sampled_from(
 @slow_machine
 @given(st.lists(mixed_values, min_size=1, max_size=4), st.lists(odd_payloads, max_size=1), st.integers(0, 3))
 def test_many_envelopes_are_read_as_each_of_them_is(values: list[Any], odd: list[bytes], at: int) -> None:
-    one, single = JsonConverter(), JsonConverter()
-    data = [one.from_connect_data("t", MIXED, Struct(MIXED, value)) or b"" for value in values]
-    one.to_connect_data("t", data[0])
-    data[at:at] = [one._envelope(MIXED) + payload + b"}" for payload in odd]
-    found = one.values_to_connect_data("t", data)
+    converter, single = JsonConverter(), JsonConverter()
+    data = [converter.from_connect_data("t", MIXED, Struct(MIXED, value)) or b"" for value in values]
+    converter.to_connect_data("t", data[0])
+    data[at:at] = [converter._envelope(MIXED) + payload + b"}" for payload in odd]
+    found = converter.values_to_connect_data("t", data)
     if found is not None:
         assert found[0] == MIXED
         assert [repr(value) for value in found[1]] == [repr(single.to_connect_data("t", each).value) for each in data]

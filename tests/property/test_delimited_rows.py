@@ -40,9 +40,9 @@ def test_segments_keep_every_good_row_and_name_every_bad_one(values: list[int | 
     form = CsvFormat({"n": "int8"})
     data = "".join(f"{value}\n" for value in values).encode()
     found = list(segments(data, form.record_ends(data), form.parse))
-    good = [row["n"] for one in found if one.rows is not None for row in one.rows.to_pylist()]
+    good = [row["n"] for segment in found if segment.rows is not None for row in segment.rows.to_pylist()]
     assert good == [value for value in values if isinstance(value, int)]
-    bad = [data[one.start : one.end].decode().rstrip() for one in found if one.reason is not None]
+    bad = [data[segment.start : segment.end].decode().rstrip() for segment in found if segment.reason is not None]
     assert bad == [value for value in values if isinstance(value, str)]
-    assert [one.start for one in found[1:]] == [one.end for one in found[:-1]]
+    assert [segment.start for segment in found[1:]] == [segment.end for segment in found[:-1]]
     assert (found[0].start, found[-1].end) == (0, len(data))

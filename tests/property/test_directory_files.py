@@ -123,7 +123,7 @@ def test_a_file_that_grows_by_any_bytes_gives_its_rows_once(
 ) -> None:
     codec, letters = ENCODINGS[encoding]
     table = [text.replace("é", letters[0]).replace("漢", letters[-1]) for text in texts]
-    data = "".join(one + line_end for one in ["007", *table]).encode(codec)
+    data = "".join(text + line_end for text in ["007", *table]).encode(codec)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "f.csv"
         path.write_bytes(b"")
@@ -138,7 +138,7 @@ def test_a_file_that_grows_by_any_bytes_gives_its_rows_once(
             found += values_of(batches)
             offset = batches[-1].source_offset if batches else offset
             task.stop()
-    assert found == [{"007": one} for one in table]
+    assert found == [{"007": text} for text in table]
 
 
 @pytest.mark.parametrize("delimiter", DELIMITERS)

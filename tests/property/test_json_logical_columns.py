@@ -47,8 +47,8 @@ def converter(decimal_format: str, envelope: bool) -> JsonConverter:
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data(), decimal_format=st.sampled_from(["BASE64", "NUMERIC"]), envelope=st.booleans())
 def test_columns_equal_rows(kind: str, data: st.DataObject, decimal_format: str, envelope: bool) -> None:
-    one, arrow, strategy = KINDS[kind]
-    schema = struct_of({"a": one})
+    member, arrow, strategy = KINDS[kind]
+    schema = struct_of({"a": member})
     values = data.draw(st.lists(st.none() | strategy, max_size=8))
     column = pa.StructArray.from_arrays([pa.array([None, *values], arrow)], names=["a"]).slice(1)
     json = converter(decimal_format, envelope)

@@ -27,11 +27,11 @@ def dealt(workers: int, tasks: int) -> Held:
 
 
 def swapped(held: Held, swaps: tuple[Swap, ...]) -> None:
-    for one in swaps:
-        held[one.giver].remove(one.hot)
-        held[one.taker].remove(one.cold)
-        held[one.giver].add(one.cold)
-        held[one.taker].add(one.hot)
+    for swap in swaps:
+        held[swap.giver].remove(swap.hot)
+        held[swap.taker].remove(swap.cold)
+        held[swap.giver].add(swap.cold)
+        held[swap.taker].add(swap.hot)
 
 
 def lived(held: Held, curves: dict[ConnectorTaskId, Curve], seconds: int, act: bool = True) -> tuple[list[Swap], float]:
@@ -63,7 +63,7 @@ def test_over_a_day_hot_tasks_come_apart_in_few_moves(seed: int) -> None:
     made, skew = lived(held, curves, DAY_S)
     _, skew_alone = lived(dealt(workers, tasks), curves, DAY_S, act=False)
     assert 3 <= len(made) <= 40
-    assert max(Counter(task for one in made for task in (one.hot, one.cold)).values()) <= 6
+    assert max(Counter(task for swap in made for task in (swap.hot, swap.cold)).values()) <= 6
     assert skew < 0.6 * skew_alone
     assert {len(tasks) for tasks in held.values()} == {6}
 
@@ -102,11 +102,11 @@ def test_whatever_the_loads_swaps_gain_keep_numbers_and_tasks_rest(course: list[
         assert len(swaps) <= max(1, workers // 10)
         assert last_ms is None or now_ms - last_ms >= RULES.pause_ms
         last_ms = now_ms
-        for one in swaps:
-            for task in (one.hot, one.cold):
+        for swap in swaps:
+            for task in (swap.hot, swap.cold):
                 assert now_ms - moved_at.get(task, -RULES.rest_ms) >= RULES.rest_ms
                 moved_at[task] = now_ms
-            assert memory.smooth[one.hot] > memory.smooth[one.cold]
+            assert memory.smooth[swap.hot] > memory.smooth[swap.cold]
         swapped(held, swaps)
         assert {w: len(tasks) for w, tasks in held.items()} == counts
 

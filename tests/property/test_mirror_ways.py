@@ -39,20 +39,20 @@ Seen = list[tuple[int, int, bytes | None, bytes | None, list[Any]]]
 def log_of(batches: list[dict[str, Any]]) -> tuple[bytes, list[tuple[int, int]], int]:
     """Return the log's bytes, its aborted transactions as an answer names them, and where it ends."""
     at, raw, aborted = 0, b"", []
-    for producer, one in enumerate(batches):
-        at += one["hole"]
-        is_transaction = one["ends"] is not None
+    for producer, batch in enumerate(batches):
+        at += batch["hole"]
+        is_transaction = batch["ends"] is not None
         number = producer if is_transaction else -1
-        builder = DefaultRecordBatchBuilder(2, one["codec"], int(is_transaction), number, 0, -1, 1 << 20)
-        for place, (key, value, headers, time_ms) in enumerate(one["records"]):
+        builder = DefaultRecordBatchBuilder(2, batch["codec"], int(is_transaction), number, 0, -1, 1 << 20)
+        for place, (key, value, headers, time_ms) in enumerate(batch["records"]):
             builder.append(place, time_ms, key, value, headers)
         made = bytearray(builder.build())
         struct.pack_into(">q", made, 0, at)
-        if one["ends"] == ABORT:
+        if batch["ends"] == ABORT:
             aborted.append((producer, at))
-        raw, at = raw + bytes(made), at + len(one["records"])
+        raw, at = raw + bytes(made), at + len(batch["records"])
         if is_transaction:
-            raw, at = raw + marker(at, producer, one["ends"]), at + 1
+            raw, at = raw + marker(at, producer, batch["ends"]), at + 1
     return raw, aborted, at
 
 
@@ -62,7 +62,7 @@ def seen(rows: pa.RecordBatch) -> Seen:
     def column(name: str) -> list[Any]:
         return rows.column(name).to_pylist() if name in rows.schema.names else [None] * rows.num_rows
 
-    headers = [[(one["key"], one["value"]) for one in some or ()] for some in column("headers")]
+    headers = [[(header["key"], header["value"]) for header in some or ()] for some in column("headers")]
     return list(zip(column("offset"), column("timestamp"), column("key"), column("value"), headers, strict=True))
 
 

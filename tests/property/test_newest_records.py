@@ -39,23 +39,23 @@ def topics(draw: st.DrawFn) -> list[LogRecord]:
 def in_some_order(records: Sequence[LogRecord], seed: int) -> list[LogRecord]:
     """Return a reading of the partitions: each in its own order, between them by chance."""
     order = random.Random(seed)
-    waiting = [[one for one in records if one.partition == number] for number in range(3)]
+    waiting = [[record for record in records if record.partition == number] for number in range(3)]
     found = []
     while any(waiting):
-        found.append(order.choice([one for one in waiting if one]).pop(0))
+        found.append(order.choice([partition for partition in waiting if partition]).pop(0))
     return found
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(topics(), st.integers(), st.integers())
 def test_every_order_of_reading_the_partitions_ends_in_the_same_values(
-    records: list[LogRecord], one: int, other: int
+    records: list[LogRecord], first: int, other: int
 ) -> None:
     def read(seed: int) -> dict[bytes | None, bytes | None]:
         return {record.key: record.value for record in NewestOfKey().take(in_some_order(records, seed))}
 
-    assert read(one) == read(other)
-    assert read(one) == {record.key: record.value for record in in_time_order(records)}
+    assert read(first) == read(other)
+    assert read(first) == {record.key: record.value for record in in_time_order(records)}
 
 
 class Topic:
@@ -91,7 +91,7 @@ class Topic:
         order = list(range(self.partitions))
         random.Random(seed).shuffle(order)
         for number in order:
-            read = [one for one in self.records if one.partition == number and one.offset >= begins.get(number, 0)]
+            read = [kept for kept in self.records if kept.partition == number and kept.offset >= begins.get(number, 0)]
             if read:
                 load.take_latest(number, Latest([read[-1]], read[0], read[-1], read[-1].offset + 1))
         self.take(load.finish())

@@ -57,10 +57,10 @@ def built_by_the_library(rows: list[Row]) -> bytes:
 def read(batch: bytes) -> list[tuple[Any, ...]]:
     """Return what aiokafka reads in one batch, its checksum checked."""
     records = MemoryRecords(batch)
-    one = records.next_batch()
-    assert one is not None
-    assert one.validate_crc()
-    found = [(r.offset, r.key, r.value, list(r.headers), r.timestamp) for r in one]
+    decoded = records.next_batch()
+    assert decoded is not None
+    assert decoded.validate_crc()
+    found = [(r.offset, r.key, r.value, list(r.headers), r.timestamp) for r in decoded]
     assert not records.has_next()
     return found
 
@@ -124,7 +124,7 @@ def test_every_codec_is_read_back(rows: list[Row], kind: str, level: int | None)
     assert read(made) == expected
 
 
-@pytest.mark.parametrize("kind", [one for one in CODECS if one != "none"])
+@pytest.mark.parametrize("kind", [codec for codec in CODECS if codec != "none"])
 def test_compressed_is_smaller(kind: str) -> None:
     rows: list[Row] = [(b"k", b"x" * 100, None, NOW_MS)] * 1_000
     assert len(record_batch(columns(rows), NOW_MS, Compression(kind))) < len(built_by_the_library(rows)) / 5

@@ -26,11 +26,11 @@ def findings(history: list[Record]) -> list[Finding]:
 
 
 def damaged(history: list[Record]) -> set[str]:
-    return {one.subject for one in findings(history) if one.severity is Severity.DAMAGE}
+    return {finding.subject for finding in findings(history) if finding.severity is Severity.DAMAGE}
 
 
 def mended(history: list[Record]) -> list[Record]:
-    changes = [change for one in findings(history) for change in one.repair]
+    changes = [change for finding in findings(history) for change in finding.repair]
     after = history[-1][0] + 1 if history else 0
     return [*history, *((after + at, key, value) for at, (key, value) in enumerate(changes))]
 
@@ -40,7 +40,7 @@ def mended(history: list[Record]) -> list[Record]:
 def test_what_leaders_finished_is_never_called_damaged(data: st.DataObject) -> None:
     less = data.draw(compacted(data.draw(histories())))
     assert damaged(less) == set()
-    assert "uncommitted-tasks" not in {one.code for one in findings(less)}
+    assert "uncommitted-tasks" not in {finding.code for finding in findings(less)}
 
 
 @settings(max_examples=150, deadline=None)
@@ -50,10 +50,12 @@ def test_every_task_set_that_compaction_took_apart_is_found(data: st.DataObject)
     less = data.draw(compacted(history))
     whole, left = fold(history).snapshot(), fold(less).snapshot()
     lost = {name for name in whole.connectors() if whole.tasks(name) and not left.tasks(name)}
-    overtaken = {one.subject for one in findings(less) if one.code == "commit-before-connector"}
+    overtaken = {finding.subject for finding in findings(less) if finding.code == "commit-before-connector"}
     assert damaged(less) | overtaken >= lost
     assert not (damaged(less) | overtaken) & finished
-    assert {one.subject for one in findings(history) if one.severity is not Severity.LEFTOVER} >= lost  # in time, too
+    assert {
+        finding.subject for finding in findings(history) if finding.severity is not Severity.LEFTOVER
+    } >= lost  # in time, too
     assert all(not left.tasks(name) for name in damaged(less))  # damage means: it runs none of its tasks
 
 
@@ -62,13 +64,15 @@ def test_every_task_set_that_compaction_took_apart_is_found(data: st.DataObject)
 def test_what_was_repaired_stays_so_when_it_is_compacted_again(data: st.DataObject) -> None:
     history = data.draw(st.one_of(unfinished_histories(), histories_of_dying_leaders().map(lambda drawn: drawn[0])))
     less = data.draw(compacted(history))
-    repairable = {one.subject for one in findings(less) if one.code == "tasks-without-commit"}
+    repairable = {finding.subject for finding in findings(less) if finding.code == "tasks-without-commit"}
     after = mended(less)
-    waiting = {one.subject for one in findings(after) if one.code == "uncommitted-tasks"}  # a leader may be writing
+    waiting = {
+        finding.subject for finding in findings(after) if finding.code == "uncommitted-tasks"
+    }  # a leader may be writing
     for again in (after, data.draw(compacted(after))):
-        assert {one.subject for one in findings(again) if one.code == "tasks-without-commit"} <= waiting
+        assert {finding.subject for finding in findings(again) if finding.code == "tasks-without-commit"} <= waiting
         state = fold(again).snapshot()
         assert all(len(state.tasks(name)) == state.task_count(name) > 0 for name in repairable)
-        assert {one.subject for one in findings(again) if one.repair} <= waiting
+        assert {finding.subject for finding in findings(again) if finding.repair} <= waiting
     assert not waiting & repairable
-    assert not any(one.repair for one in findings(after))
+    assert not any(finding.repair for finding in findings(after))

@@ -49,9 +49,9 @@ ASSIGNMENTS = st.builds(
 INCREMENTAL = st.sampled_from([ConnectProtocol.COMPATIBLE, ConnectProtocol.SESSIONED])
 
 
-def same_work(one: Assignment, other: Assignment) -> bool:
+def same_work(assignment: Assignment, other: Assignment) -> bool:
     """Connectors and tasks share an array, so only the order between connectors may differ."""
-    return set(one.tasks) == set(other.tasks) and one.connectors == other.connectors
+    return set(assignment.tasks) == set(other.tasks) and assignment.connectors == other.connectors
 
 
 @given(assignment=ASSIGNMENTS, protocol=INCREMENTAL)

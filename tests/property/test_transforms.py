@@ -96,14 +96,15 @@ def rows_of(batch: SourceBatch) -> list[SourceRecord]:
     times = [None] * count if batch.timestamps_ms is None else batch.timestamps_ms.to_pylist()
     own = [None] * count if batch.headers is None else batch.headers.to_pylist()
     more = [
-        one.values.to_pylist() if isinstance(one, HeaderColumn) else [one.value] * count for one in batch.more_headers
+        header.values.to_pylist() if isinstance(header, HeaderColumn) else [header.value] * count
+        for header in batch.more_headers
     ]
     return [
         SourceRecord(
             {}, {}, batch.topic, value, batch.value_schema, key, batch.key_schema, batch.partition, time,
             (
-                *(Header(one["key"], one["value"], BYTES) for one in own[at] or ()),
-                *(Header(one.key, part[at], one.schema) for one, part in zip(batch.more_headers, more, strict=True)),
+                *(Header(header["key"], header["value"], BYTES) for header in own[at] or ()),
+                *(Header(header.key, part[at], header.schema) for header, part in zip(batch.more_headers, more, strict=True)),
             ),
         )
         for at, (value, key, time) in enumerate(zip(batch.values.to_pylist(), keys, times, strict=True))
@@ -114,8 +115,8 @@ def plain(value: Any) -> Any:
     """Structs as dicts, times as ms, and NaN as something equal to itself."""
     if isinstance(value, Struct):
         return {
-            one.name: plain(part)
-            for one, part in zip(value.schema.fields, value.values(with_defaults=False), strict=True)
+            field.name: plain(part)
+            for field, part in zip(value.schema.fields, value.values(with_defaults=False), strict=True)
         }
     if isinstance(value, Mapping):
         return {name: plain(part) for name, part in value.items()}
@@ -129,7 +130,7 @@ def plain(value: Any) -> Any:
 def shown(record: SourceRecord) -> Any:
     return (
         record.topic, record.key_schema, plain(record.key), record.value_schema, plain(record.value),
-        record.timestamp_ms, record.partition, [(one.key, one.schema, plain(one.value)) for one in record.headers],
+        record.timestamp_ms, record.partition, [(header.key, header.schema, plain(header.value)) for header in record.headers],
     )  # fmt: skip
 
 

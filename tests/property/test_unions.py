@@ -98,7 +98,7 @@ def test_each_branch_of_an_avro_union_is_read_as_itself_and_written_back(
             continue
         if len(others) > 1 and name is not None:
             found = union_in(layout, value)
-            assert [part is not None for part in found.values()] == [one == name for one in others]
+            assert [part is not None for part in found.values()] == [other == name for other in others]
         out = io.BytesIO()
         write_datum(out, parsed(tree), write(value))
         assert out.getvalue() == payload
@@ -141,7 +141,7 @@ def test_an_avro_union_read_with_a_later_schema_keeps_its_branch() -> None:
     names = [None, "string", "Enum", "Rec"]
     for at, field in ((1, "string"), (2, "Enum"), (3, "Rec")):
         value = convert(read_datum(written(earlier, names, at), 0, plan))
-        assert [one.name for one in schema.fields if value.get(one.name) is not None] == [field]
+        assert [member.name for member in schema.fields if value.get(member.name) is not None] == [field]
 
 
 VALUES = JsonSettings(union_name=ONE_OF, map_entries=True)

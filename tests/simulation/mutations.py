@@ -54,11 +54,11 @@ def work_lasts_as_long_as_the_session(patch: Patch) -> None:
     patch.setattr(SimulatedSlice, "abort", _abort_slowly)
 
 
-def _abort_slowly(one: SimulatedSlice) -> None:
+def _abort_slowly(slice_: SimulatedSlice) -> None:
     """Take the whole time that the lease leaves for killing."""
-    if not one.cut_off:
-        one.cut_off = True
-        one.scheduler.later(one.times.kill_ms, lambda: one._end("killed"))
+    if not slice_.cut_off:
+        slice_.cut_off = True
+        slice_.scheduler.later(slice_.times.kill_ms, lambda: slice_._end("killed"))
 
 
 def rejoin_before_revoked_work_stopped(patch: Patch) -> None:

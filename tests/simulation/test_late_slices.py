@@ -32,7 +32,7 @@ def thaw_behind_a_late_slice(seed: int) -> None:
         cluster.until(lambda: len(first.slices.slices) == 1)
         first.process.freeze()
         cluster.run_for(FROZEN_MS)
-        assert [one.up for one in first.slices.slices] == [True]
+        assert [slice_.up for slice_ in first.slices.slices] == [True]
         first.process.thaw()
         cluster.run_for(20_000)
         cluster.until(lambda: cluster.unsettled() is None)

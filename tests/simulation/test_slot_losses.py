@@ -62,7 +62,7 @@ class Story:
 
     def living(self) -> dict[str, int]:
         """Return in which slice each task runs now."""
-        return {task.task.connector: one.slice_id for one in self.slices.slices for task in one.living()}
+        return {task.task.connector: slice_.slice_id for slice_ in self.slices.slices for task in slice_.living()}
 
     def all_run(self) -> bool:
         return set(self.living()) == set(self.names) and all(self.state(name) == "RUNNING" for name in self.names)

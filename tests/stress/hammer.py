@@ -56,10 +56,10 @@ class _Hammer:
     def run(self) -> None:
         """Call from all threads, until the time is over."""
         threads = [threading.Thread(target=self._call_all, args=(number,), daemon=True) for number in range(THREADS)]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
 
     def _call_all(self, seed: int) -> None:
         order = random.Random(seed)
@@ -84,7 +84,7 @@ def main() -> int:
     cluster = AdminClient({"test.mock.num.brokers": 3, "bootstrap.servers": "mocked", "log_level": 0})
     with contextlib.closing(_Closing(cluster)):
         brokers = cluster.list_topics(timeout=10).brokers.values()
-        hammer = _Hammer(TABLES[table](",".join(f"{one.host}:{one.port}" for one in brokers)), seconds)
+        hammer = _Hammer(TABLES[table](",".join(f"{broker.host}:{broker.port}" for broker in brokers)), seconds)
         hammer.run()
     sys.stdout.write(json.dumps(hammer.counts))
     return int(hammer.failed)

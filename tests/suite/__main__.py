@@ -82,8 +82,8 @@ def show(steps: list[Finished], verdict: Verdict, total_s: float) -> None:
         print(f"{row['seconds']:>7.1f} {row['test']}")
     if verdict.flaky:
         print("\n== FLAKY: failed, then passed alone; a defect to mend before anything is added to its area")
-        for one in verdict.flaky:
-            print(f"\n-- {one.nodeid}\nfirst try:\n{one.first}\nsecond try: {one.second}")
+        for flaky in verdict.flaky:
+            print(f"\n-- {flaky.nodeid}\nfirst try:\n{flaky.first}\nsecond try: {flaky.second}")
     for what, names in (
         ("FAILED steps", verdict.failed_steps),
         ("FAILED tests", verdict.failed_tests),

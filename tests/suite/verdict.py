@@ -41,7 +41,7 @@ class Finished:
     @property
     def failed_tests(self) -> list[Outcome]:
         """Return the tests that failed."""
-        return [one for one in self.outcomes if one.failed]
+        return [outcome for outcome in self.outcomes if outcome.failed]
 
 
 @dataclass(frozen=True)
@@ -78,49 +78,53 @@ def outcomes(lines: Iterable[Mapping[str, Any]]) -> list[Outcome]:
             continue
         if kind not in ("TestReport", "CollectReport"):
             continue
-        one = found.setdefault(line["nodeid"], Outcome(line["nodeid"]))
-        one.seconds += line.get("duration") or 0.0
+        outcome = found.setdefault(line["nodeid"], Outcome(line["nodeid"]))
+        outcome.seconds += line.get("duration") or 0.0
         if result == "failed":
-            one.failures.append(_text(line))
-        one.skipped = one.skipped or (result == "skipped" and "wasxfail" not in line)
+            outcome.failures.append(_text(line))
+        outcome.skipped = outcome.skipped or (result == "skipped" and "wasxfail" not in line)
     return list(found.values())
 
 
 def to_try_again(steps: Sequence[Finished]) -> tuple[str, ...]:
     """Return the tests that get one more try: those of real processes, if few of the run and nothing else failed."""
-    failed = [one for step in steps if step.tries_again and step.code == 1 for one in step.failed_tests]
-    if causes(failed) > MOST_FLAKY or not all("::" in one.nodeid for one in failed):
+    failed = [test for step in steps if step.tries_again and step.code == 1 for test in step.failed_tests]
+    if causes(failed) > MOST_FLAKY or not all("::" in outcome.nodeid for outcome in failed):
         return ()
-    return tuple(one.nodeid for one in failed)
+    return tuple(outcome.nodeid for outcome in failed)
 
 
 def causes(failed: Iterable[Outcome]) -> int:
     """Return how many things failed: what a file's tests share is set up once, and fails once for all of them."""
 
-    def only_in_setup(one: Outcome) -> bool:
-        return all(text.startswith("setup:") for text in one.failures)
+    def only_in_setup(outcome: Outcome) -> bool:
+        return all(text.startswith("setup:") for text in outcome.failures)
 
-    return len({one.nodeid.split("::", 1)[0] if only_in_setup(one) else one.nodeid for one in failed})
+    return len({outcome.nodeid.split("::", 1)[0] if only_in_setup(outcome) else outcome.nodeid for outcome in failed})
 
 
 def judged(steps: Sequence[Finished], retry: Finished | None = None) -> Verdict:
     """Return the verdict; ``retry`` is the second try of what ``to_try_again`` named."""
-    mended = {one.nodeid: one for one in retry.outcomes if not one.failed and not one.skipped} if retry else {}
+    mended = (
+        {outcome.nodeid: outcome for outcome in retry.outcomes if not outcome.failed and not outcome.skipped}
+        if retry
+        else {}
+    )
     flaky, failed, broken = [], [], []
     for step in steps:
         left = []
-        for one in step.failed_tests:
-            if step.tries_again and one.nodeid in mended:
-                second = f"passed in {mended[one.nodeid].seconds:.1f} s"
-                flaky.append(Flaky(one.nodeid, "\n".join(one.failures), second))
+        for test in step.failed_tests:
+            if step.tries_again and test.nodeid in mended:
+                second = f"passed in {mended[test.nodeid].seconds:.1f} s"
+                flaky.append(Flaky(test.nodeid, "\n".join(test.failures), second))
             else:
-                left.append(one.nodeid)
+                left.append(test.nodeid)
         failed += left
         if step.code != 0 and (left or not step.failed_tests or step.code != 1):
             broken.append(step.name)
-    every = [one for step in steps for one in step.outcomes]
-    skipped = [one.nodeid for one in every if one.skipped]
-    passed = sum(not one.failed and not one.skipped for one in every) + len(flaky)
+    every = [outcome for step in steps for outcome in step.outcomes]
+    skipped = [outcome.nodeid for outcome in every if outcome.skipped]
+    passed = sum(not outcome.failed and not outcome.skipped for outcome in every) + len(flaky)
     return Verdict(broken, failed, flaky, skipped, passed)
 
 
@@ -136,26 +140,26 @@ def sections(steps: Sequence[Finished]) -> list[dict[str, Any]]:
     for step in steps:
         if not step.outcomes:
             rows[step.name] = {"section": step.name, "tests": 0, "seconds": round(step.seconds, 1)}
-        for one in step.outcomes:
-            name = section_of(one.nodeid)
+        for outcome in step.outcomes:
+            name = section_of(outcome.nodeid)
             row = rows.setdefault(name, {"section": name, "tests": 0, "seconds": 0.0})
             row["tests"] += 1
-            row["seconds"] = round(row["seconds"] + one.seconds, 3)
+            row["seconds"] = round(row["seconds"] + outcome.seconds, 3)
     return list(rows.values())
 
 
 def slowest(steps: Sequence[Finished], count: int = SLOWEST) -> list[dict[str, Any]]:
     """Return the tests that took longest."""
-    every = sorted((one for step in steps for one in step.outcomes), key=lambda one: -one.seconds)
-    return [{"test": one.nodeid, "seconds": round(one.seconds, 1)} for one in every[:count]]
+    every = sorted((outcome for step in steps for outcome in step.outcomes), key=lambda outcome: -outcome.seconds)
+    return [{"test": outcome.nodeid, "seconds": round(outcome.seconds, 1)} for outcome in every[:count]]
 
 
 def file_seconds(steps: Sequence[Finished]) -> dict[str, float]:
     """Return seconds by file of the steps whose tests real processes carry: the next run begins with the longest."""
     files: dict[str, float] = {}
-    for one in (one for step in steps if step.tries_again for one in step.outcomes):
-        name = one.nodeid.split("::", 1)[0]
-        files[name] = files.get(name, 0.0) + one.seconds
+    for outcome in (outcome for step in steps if step.tries_again for outcome in step.outcomes):
+        name = outcome.nodeid.split("::", 1)[0]
+        files[name] = files.get(name, 0.0) + outcome.seconds
     return {name: round(seconds, 1) for name, seconds in sorted(files.items(), key=lambda item: -item[1])}
 
 
@@ -164,7 +168,7 @@ def _text(line: Mapping[str, Any]) -> str:
     if isinstance(told, Mapping):
         crash = (told.get("reprcrash") or {}).get("message", "")
         entries = (told.get("reprtraceback") or {}).get("reprentries", [])
-        traces = ["\n".join(one["data"].get("lines", [])) for one in entries if one.get("data")]
+        traces = ["\n".join(entry["data"].get("lines", [])) for entry in entries if entry.get("data")]
         told = "\n".join([*traces, crash])
     captured = "\n".join(f"-- {name}\n{text}" for name, text in line.get("sections", []))
     return f"{line.get('when', 'collect')}: {told}\n{captured}".rstrip()

@@ -69,11 +69,13 @@ class IcebergTable:
     def _files(self) -> list[str]:
         metadata = self._metadata()
         current = metadata.get("current-snapshot-id")
-        snapshot = next((one for one in metadata.get("snapshots", []) if one["snapshot-id"] == current), None)
+        snapshot = next(
+            (candidate for candidate in metadata.get("snapshots", []) if candidate["snapshot-id"] == current), None
+        )
         if snapshot is None:
             return []
-        manifests = [one["manifest_path"] for one in _avro(snapshot["manifest-list"])]
-        entries = [entry for one in manifests for entry in _avro(one) if entry["status"] != _DELETED]
+        manifests = [manifest["manifest_path"] for manifest in _avro(snapshot["manifest-list"])]
+        entries = [entry for manifest in manifests for entry in _avro(manifest) if entry["status"] != _DELETED]
         return [_path(entry["data_file"]["file_path"]) for entry in entries]
 
 

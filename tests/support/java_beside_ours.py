@@ -101,7 +101,7 @@ class JavaBesideOurs:
     def _states(self, side: str) -> str:
         rest = self.worker(side).rest
         names = rest.request("GET", "/connectors").json()
-        return "; ".join(rest.request("GET", f"/connectors/{one}/status").body.decode()[:3000] for one in names)
+        return "; ".join(rest.request("GET", f"/connectors/{name}/status").body.decode()[:3000] for name in names)
 
     def swap_groups(self) -> None:
         """Stop both; each starts again on the other's group: on its configurations, offsets and statuses."""
@@ -119,7 +119,7 @@ class JavaBesideOurs:
 
     def hosts(self, jar: str = "") -> list[psutil.Process]:
         """Return the JVMs that host tasks of ours (not the one beside the driver); ``jar``: that hold such a jar."""
-        return [one for one in self.ours.processes() if _hosts(one, jar, self.ours.pid)]
+        return [process for process in self.ours.processes() if _hosts(process, jar, self.ours.pid)]
 
     def kill_host(self, jar: str) -> int:
         """SIGKILL the JVM of the tasks of that jar; return its pid."""
@@ -146,6 +146,6 @@ def _hosts(process: psutil.Process, jar: str, driver: int) -> bool:
     try:
         if HOST_CLASS not in process.cmdline() or process.ppid() == driver:
             return False
-        return not jar or any(jar in Path(one.path).name for one in process.open_files())
+        return not jar or any(jar in Path(file.path).name for file in process.open_files())
     except psutil.Error:
         return False

@@ -25,7 +25,7 @@ def sources(root: Path = ROOT) -> list[Path]:
 
 def run(files: list[Path], *options: str) -> subprocess.CompletedProcess[str]:
     """Run the formatter; it prints the names of files that it would change with ``--dry-run``."""
-    opened = (f"--add-exports=jdk.compiler/com.sun.tools.javac.{one}=ALL-UNNAMED" for one in _OPENED)
+    opened = (f"--add-exports=jdk.compiler/com.sun.tools.javac.{package}=ALL-UNNAMED" for package in _OPENED)
     jars = os.pathsep.join(map(str, resolve_jars((FORMATTER,))))
     java = str(find_java().executable)
     command = [java, "-XX:TieredStopAtLevel=1", *opened, "-cp", jars, "com.google.googlejavaformat.java.Main"]

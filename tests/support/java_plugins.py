@@ -80,7 +80,7 @@ def jars_with_test_connectors() -> list[Path]:
 
     maven = MavenContext()
     found = [maven.project("org.apache.kafka", name).at_version("3.5.2") for name in ("connect-runtime", "kafka-tools")]
-    return [Path(one.artifact().resolve()) for one in found]
+    return [Path(component.artifact().resolve()) for component in found]
 
 
 def all_plugins(plugin_path: Path) -> Path:

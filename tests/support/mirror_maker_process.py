@@ -44,7 +44,7 @@ class JavaMirrorMaker(_MirrorMaker):
     def __init__(self, directory: Path, properties: Mapping[str, str], targets: Sequence[str] = ()) -> None:
         super().__init__(directory, properties, targets)
         # Otherwise every flow searches every class of the class path, ten seconds long.
-        aliases = [one.strip() for one in properties["clusters"].split(",")]
+        aliases = [part.strip() for part in properties["clusters"].split(",")]
         self.properties |= {f"{prefix}plugin.discovery": "service_load" for prefix in ("", *(f"{a}." for a in aliases))}
 
     def command(self, properties_file: Path) -> list[str]:

@@ -163,7 +163,9 @@ def read_all(bootstrap_servers: str, topic: str) -> list[Entry]:
     try:
         numbers = consumer.list_topics(topic, timeout=20).topics[topic].partitions
         partitions = [TopicPartition(topic, number, 0) for number in numbers]
-        left = {one.partition: consumer.get_watermark_offsets(one, timeout=20)[1] for one in partitions}
+        left = {
+            partition.partition: consumer.get_watermark_offsets(partition, timeout=20)[1] for partition in partitions
+        }
         left = {number: end for number, end in left.items() if end}
         found = {number: [] for number in left}
         consumer.assign([TopicPartition(topic, number, 0) for number in left])

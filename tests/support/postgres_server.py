@@ -118,9 +118,9 @@ class PostgresServer:
         if self._process is None:
             return
         everybody = [psutil.Process(self._process.pid), *psutil.Process(self._process.pid).children(recursive=True)]
-        for one in everybody:
+        for process in everybody:
             with contextlib.suppress(psutil.NoSuchProcess):
-                one.kill()
+                process.kill()
         self._process.wait(60)
         self._process = None
         psutil.wait_procs(everybody, timeout=10)

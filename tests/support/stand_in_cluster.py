@@ -40,13 +40,18 @@ class StandInCluster(httpx.BaseTransport):
         """Add a connector; ``tasks``: a letter each, R(unning), F(ailed), P(aused), U(nassigned)."""
         words = {"R": "RUNNING", "F": "FAILED", "P": "PAUSED", "U": "UNASSIGNED"}
         states: list[dict[str, Any]] = [
-            {"id": index, "state": words[one], "worker_id": f"w{index % 2 + 1}:8083"} for index, one in enumerate(tasks)
+            {"id": index, "state": words[task], "worker_id": f"w{index % 2 + 1}:8083"}
+            for index, task in enumerate(tasks)
         ]
-        for one in states:
-            if one["state"] == "FAILED" and kind == "sink":
-                one["trace"] = 'Traceback (most recent call last):\n  File "x.py", line 1\nx.DataError: no such table\n'
-            elif one["state"] == "FAILED":
-                one["trace"] = "org.apache.kafka.connect.errors.ConnectException: no route to host\n\tat x.y(Z.java:1)"
+        for status in states:
+            if status["state"] == "FAILED" and kind == "sink":
+                status["trace"] = (
+                    'Traceback (most recent call last):\n  File "x.py", line 1\nx.DataError: no such table\n'
+                )
+            elif status["state"] == "FAILED":
+                status["trace"] = (
+                    "org.apache.kafka.connect.errors.ConnectException: no route to host\n\tat x.y(Z.java:1)"
+                )
         self.connectors[name] = {
             "config": {
                 "connector.class": CLASS,
@@ -70,7 +75,7 @@ class StandInCluster(httpx.BaseTransport):
         self.bodies.append(body)
         self.headers.append(request.headers)
         self.before_answer(line)
-        answer = self._answer(request.method, path, {key: one[-1] for key, one in parse_qs(query).items()}, body)
+        answer = self._answer(request.method, path, {key: values[-1] for key, values in parse_qs(query).items()}, body)
         if isinstance(answer, httpx.Response):
             return answer
         status, value = answer
@@ -81,7 +86,7 @@ class StandInCluster(httpx.BaseTransport):
         return [line for line in self.asked if not line.startswith("GET ")]
 
     def _answer(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:
-        segments = [unquote(one) for one in path.strip("/").split("/")]
+        segments = [unquote(part) for part in path.strip("/").split("/")]
         if segments[0] == "admin" and segments[1] != "loggers":
             found = None if self.java else self.admin.get(f"{method} {path}", self.admin.get(path))
             if found is None:
@@ -122,14 +127,16 @@ class StandInCluster(httpx.BaseTransport):
         if name not in self.connectors and (method, rest) != ("PUT", ["config"]):
             return refused(404, f"Connector {name} not found")
         act = rest[0] if rest else ""
-        one = self.connectors.get(name, {})
+        connector = self.connectors.get(name, {})
         reads: dict[str, Callable[[], Any]] = {
             "": lambda: self._info(name),
-            "config": lambda: one["config"],
+            "config": lambda: connector["config"],
             "status": lambda: self._status(name),
-            "offsets": lambda: {"offsets": one["offsets"]},
-            "topics": lambda: {name: {"topics": one["topics"]}},
-            "tasks": lambda: [{"id": {"connector": name, "task": task["id"]}, "config": {}} for task in one["tasks"]],
+            "offsets": lambda: {"offsets": connector["offsets"]},
+            "topics": lambda: {name: {"topics": connector["topics"]}},
+            "tasks": lambda: [
+                {"id": {"connector": name, "task": task["id"]}, "config": {}} for task in connector["tasks"]
+            ],
         }
         if method == "GET" and act in reads:
             return 200, reads[act]()
@@ -146,9 +153,9 @@ class StandInCluster(httpx.BaseTransport):
         if rest[0] == "config":
             return self._configure(method, name, body)
         if rest[-1] == "restart":
-            for one in self.connectors[name]["tasks"]:
-                one.pop("trace", None)
-                one["state"] = "RUNNING"
+            for task in self.connectors[name]["tasks"]:
+                task.pop("trace", None)
+                task["state"] = "RUNNING"
             return (204, None) if len(rest) > 1 else (202, self._status(name))
         if rest[0] == "offsets":
             if self.connectors[name]["state"] != "STOPPED":
@@ -166,11 +173,11 @@ class StandInCluster(httpx.BaseTransport):
         return (201 if created else 200), self._info(name)
 
     def _become(self, name: str, state: str) -> None:
-        one = self.connectors[name]
-        one["state"] = state
+        connector = self.connectors[name]
+        connector["state"] = state
         if state == "STOPPED":
-            one["tasks"] = []
-        for task in one["tasks"]:
+            connector["tasks"] = []
+        for task in connector["tasks"]:
             task["state"] = state
 
     def _plugin(self, method: str, rest: list[str], body: Any) -> Answer:
@@ -201,11 +208,11 @@ class StandInCluster(httpx.BaseTransport):
         return (200, self.loggers[rest[0]]) if rest[0] in self.loggers else refused(404, f"Logger {rest[0]} not found.")
 
     def _info(self, name: str) -> dict[str, Any]:
-        one = self.connectors[name]
-        tasks = [{"connector": name, "task": task["id"]} for task in one["tasks"]]
-        return {"name": name, "config": one["config"], "tasks": tasks, "type": one["type"]}
+        connector = self.connectors[name]
+        tasks = [{"connector": name, "task": task["id"]} for task in connector["tasks"]]
+        return {"name": name, "config": connector["config"], "tasks": tasks, "type": connector["type"]}
 
     def _status(self, name: str) -> dict[str, Any]:
-        one = self.connectors[name]
-        state = {"state": one["state"], "worker_id": "w1:8083"}
-        return {"name": name, "connector": state, "tasks": one["tasks"], "type": one["type"]}
+        connector = self.connectors[name]
+        state = {"state": connector["state"], "worker_id": "w1:8083"}
+        return {"name": name, "connector": state, "tasks": connector["tasks"], "type": connector["type"]}

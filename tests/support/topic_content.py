@@ -36,23 +36,23 @@ _PLACE = re.compile(rb'"(lsn|txId|sequence|xmin)":(?:"(?:[^"\\]|\\.)*"|null|\d+)
 _SEQUENCE = re.compile(rb'"sequence":"(?:[^"\\]|\\.)*"')
 
 
-def normalised(one: Content) -> Content:
+def normalised(content: Content) -> Content:
     """Return a Debezium record without what differs from run to run.
 
     Clocks, the header with the run's own random id, the place in the log of a record that a snapshot made.
     """
-    headers = tuple((name, b"" if name == _RUN_ID else value) for name, value in one.headers)
-    if one.value is None:
-        return Content(one.key, None, headers)
-    value = _SEQUENCE.sub(b'"sequence":""', _CLOCK.sub(rb'"ts_\1":0', one.value))
+    headers = tuple((name, b"" if name == _RUN_ID else value) for name, value in content.headers)
+    if content.value is None:
+        return Content(content.key, None, headers)
+    value = _SEQUENCE.sub(b'"sequence":""', _CLOCK.sub(rb'"ts_\1":0', content.value))
     if b'"op":"r"' in value or b'"op"' not in value:
         value = _PLACE.sub(rb'"\1":0', value)
-    return Content(one.key, value, headers)
+    return Content(content.key, value, headers)
 
 
-def as_it_is(one: Content) -> Content:
+def as_it_is(content: Content) -> Content:
     """Return the record itself: every byte is compared."""
-    return one
+    return content
 
 
 def placeless(value: bytes, database: str) -> bytes:
@@ -77,7 +77,7 @@ class TopicReader:
 
     def topics(self, prefix: str) -> list[str]:
         """Return the topics that begin with ``prefix``, sorted."""
-        return sorted(one for one in self._consumer.list_topics(timeout=20).topics if one.startswith(prefix))
+        return sorted(topic for topic in self._consumer.list_topics(timeout=20).topics if topic.startswith(prefix))
 
     def count(self, topic: str) -> int:
         """Return how many offsets a topic has given out; 0 when it is not there."""
@@ -85,8 +85,8 @@ class TopicReader:
         while (known := self._consumer.list_topics(timeout=20).topics.get(topic)) is not None:
             try:
                 ends = [
-                    self._consumer.get_watermark_offsets(TopicPartition(topic, one), timeout=20)
-                    for one in known.partitions
+                    self._consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=20)
+                    for partition in known.partitions
                 ]
                 return sum(high - low for low, high in ends)
             except KafkaException as error:  # it was made a moment ago: its leader does not know of it yet
@@ -102,7 +102,7 @@ class TopicReader:
         for number in known.partitions if known else ():
             low, high = self._consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=20)
             self._consumer.assign([TopicPartition(topic, number, max(low, high - count))])
-            keys |= {one.key for one in self._to_end()}
+            keys |= {content.key for content in self._to_end()}
             self._consumer.unassign()
         return keys
 
@@ -134,10 +134,10 @@ def by_key(records: Iterable[Content]) -> dict[bytes | None, list[Content]]:
     """Return the records of each key in their order, of a repetition after a crash only the first."""
     found: dict[bytes | None, list[Content]] = defaultdict(list)
     seen: dict[bytes | None, set[Content]] = defaultdict(set)
-    for one in records:
-        if one not in seen[one.key]:
-            seen[one.key].add(one)
-            found[one.key].append(one)
+    for record in records:
+        if record not in seen[record.key]:
+            seen[record.key].add(record)
+            found[record.key].append(record)
     return found
 
 
@@ -150,9 +150,9 @@ class Digests:
     def __init__(self, records: Iterable[Content], form: Callable[[Content], Content] = normalised) -> None:
         self.count = 0
         held: dict[bytes | None, dict[bytes, None]] = {}
-        for one in map(form, records):
+        for content in map(form, records):
             self.count += 1
-            held.setdefault(one.key, {})[_sha256(one)] = None
+            held.setdefault(content.key, {})[_sha256(content)] = None
         self.of_keys = {key: hashlib.sha256(b"".join(those)).digest() for key, those in held.items()}
 
 
@@ -161,20 +161,24 @@ def digests(records: Iterable[Content], form: Callable[[Content], Content] = nor
     return Digests(records, form).of_keys
 
 
-def _sha256(one: Content) -> bytes:
+def _sha256(content: Content) -> bytes:
     digest = hashlib.sha256()
-    for part in (one.key, one.value, *(part for name, value in one.headers for part in (name.encode(), value))):
+    for part in (
+        content.key,
+        content.value,
+        *(part for name, value in content.headers for part in (name.encode(), value)),
+    ):
         digest.update(b"-" if part is None else b"%d:" % len(part) + part)
     return digest.digest()
 
 
 def differences(
-    one: Iterable[Content],
+    first: Iterable[Content],
     other: Iterable[Content],
     form: Callable[[Content], Content] = normalised,
     most: int = 3,
 ) -> list[str]:
     """Return what to show of two topics that differ: the first keys, with what each side holds."""
-    left, right = by_key(map(form, one)), by_key(map(form, other))
+    left, right = by_key(map(form, first)), by_key(map(form, other))
     wrong = [key for key in [*left, *(key for key in right if key not in left)] if left.get(key) != right.get(key)]
     return [f"{key!r}:\n  {left.get(key)}\n  {right.get(key)}" for key in wrong[:most]]

@@ -166,9 +166,9 @@ class WorkerProcess(ABC):
         process = self._process
         assert process is not None
         _, alive = psutil.wait_procs(descendants, timeout=5.0 if process.poll() is not None else 0.1)
-        for one in alive:
+        for child in alive:
             with contextlib.suppress(psutil.NoSuchProcess):
-                one.kill()
+                child.kill()
         if process.poll() is None:
             process.kill()
         self._process = None

@@ -78,7 +78,9 @@ def test_a_bar_says_how_many_times_better_whichever_way_the_figure_runs() -> Non
 def test_pictures_have_colours_for_dark_pages() -> None:
     pictures = sorted((ROOT / "docs/images").glob("*.svg"))
     assert len(pictures) >= 3
-    assert [one.name for one in pictures if "prefers-color-scheme: dark" not in one.read_text("utf-8")] == []
+    assert [
+        picture.name for picture in pictures if "prefers-color-scheme: dark" not in picture.read_text("utf-8")
+    ] == []
 
 
 def test_every_page_is_in_the_sites_navigation() -> None:

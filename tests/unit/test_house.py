@@ -13,6 +13,8 @@ MAX_LINES = 400
 TEXT = {".py", ".md", ".sh", ".toml", ".properties", ".lock", ".json", ".txt", ""}
 DIALECT = re.compile(r"(?<![a-z])(?:anew|mends?|mended|vouch|vouches|whoever|hears|heard|told)(?![a-z])", re.IGNORECASE)
 BANNED_NAMES = {"utils", "common", "helpers", "base", "manager", "misc"}
+RIDDLES = {"one"}  # a variable is named after the thing that it stands for: run, partition, record
+PYTHON_FOLDERS = ("spark_connect_rt", "tests", "tools", "bench")
 
 
 def broken_house_rules(package: Path, max_lines: int = MAX_LINES) -> list[str]:
@@ -95,6 +97,38 @@ def test_dialect_is_found_in_names_and_prose_but_not_within_other_words(tmp_path
     assert [line.rpartition(": ")[2] for line in dialect_lines(tmp_path)] == ["told", "vouch", "Whoever", "anew"]
 
 
+def riddles_in(source: str) -> list[tuple[int, str]]:
+    """Return line and name of each variable, parameter, function and class whose name says nothing."""
+    fields = ("id", "arg", "name", "asname", "rest")  # where the kinds of nodes have a name
+    named = ((node, getattr(node, field, None)) for node in ast.walk(ast.parse(source)) for field in fields)
+    return sorted((getattr(node, "lineno", 0), name) for node, name in named if name in RIDDLES)
+
+
+def test_variables_are_named_after_what_they_stand_for() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for folder in PYTHON_FOLDERS
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for line, name in riddles_in(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
+def test_a_riddle_is_found_wherever_a_name_is_bound() -> None:
+    bound = (
+        "one = 1",
+        "for one in (): ...",
+        "[one for one in ()]",
+        "lambda one: 0",
+        "def one(): ...",
+        "import a as one",
+    )
+    assert [source for source in bound if not riddles_in(source)] == []
+    matched = "match 1:\n case [one]: ...\n case [*one]: ...\n case {**one}: ..."
+    assert riddles_in(matched) == [(2, "one"), (3, "one"), (4, "one")]
+    assert riddles_in("row.one = 'one'  # one\none_line(onerous=1)") == []
+
+
 def test_no_folder_is_large() -> None:
     folders = {path.parent for path in PACKAGE.rglob("*.py")}
     counts = {str(folder.relative_to(PACKAGE)): len(list(folder.glob("*.py"))) for folder in folders}
@@ -112,7 +146,7 @@ def python_words_as_data(source: str) -> list[int]:
         if not isinstance(node, ast.Call):
             continue
         encoders = [word.value for word in node.keywords if word.arg == "default"]
-        if any(isinstance(one, ast.Name) and one.id in ("str", "repr") for one in encoders):
+        if any(isinstance(encoder, ast.Name) and encoder.id in ("str", "repr") for encoder in encoders):
             lines.append(node.lineno)
         written = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr == "encode" else None
         if isinstance(written, ast.Call) and isinstance(written.func, ast.Name) and written.func.id == "repr":
@@ -168,7 +202,9 @@ CALLS_PLUGINS = (
 def handlers_of_exception(source: str) -> list[int]:
     """Return the lines that catch ``Exception``: SystemExit, KeyboardInterrupt and GeneratorExit pass them."""
     handlers = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ExceptHandler)]
-    return [one.lineno for one in handlers if isinstance(one.type, ast.Name) and one.type.id == "Exception"]
+    return [
+        handler.lineno for handler in handlers if isinstance(handler.type, ast.Name) and handler.type.id == "Exception"
+    ]
 
 
 def test_whatever_a_plugin_raises_is_caught() -> None:

@@ -51,8 +51,8 @@ def single_of_decimal(number: Decimal) -> float:
     if not math.isfinite(rough):
         return rough
     around = [rough, _next_single(rough, 1), _next_single(rough, -1)]
-    finite = [one for one in around if math.isfinite(one)]
-    return min(finite, key=lambda one: (abs(Decimal(one) - number), struct.pack(">f", one)[3] & 1))
+    finite = [candidate for candidate in around if math.isfinite(candidate)]
+    return min(finite, key=lambda candidate: (abs(Decimal(candidate) - number), struct.pack(">f", candidate)[3] & 1))
 
 
 def _next_single(number: float, step: int) -> float:
@@ -67,7 +67,7 @@ def java_single(number: float) -> str:
     if not math.isfinite(number) or number == 0:
         return java_double(number)
     shortest = (float(f"{number:.{digits}g}") for digits in range(2, 10))
-    return java_double(next((one for one in shortest if to_single(one) == number), number))
+    return java_double(next((candidate for candidate in shortest if to_single(candidate) == number), number))
 
 
 def narrowed(number: Any, bits: int) -> int:

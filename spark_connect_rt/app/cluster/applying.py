@@ -45,8 +45,8 @@ def plan(documents: Sequence[Document], there: Sequence[Mapping[str, Any]], prun
     from fnmatch import fnmatchcase
 
     by_name = {row["name"]: row for row in there}
-    planned = [_planned(one, by_name.get(one.name)) for one in documents]
-    kept = {one.name for one in documents}
+    planned = [_planned(document, by_name.get(document.name)) for document in documents]
+    kept = {document.name for document in documents}
     if prune is None:
         return planned
     return planned + [
@@ -67,36 +67,36 @@ def _planned(document: Document, row: Mapping[str, Any] | None) -> Planned:
 def apply(session: Session, files: Sequence[str], prune: str | None, dry_run: bool, yes: bool) -> int:
     """Create and configure what the files ask for. One that is refused does not keep the others back."""
     planned = plan(read_documents(files), connector_rows(session.ask(calls.connectors())), prune)
-    doomed = [one.name for one in planned if one.action is Action.DELETE]
+    doomed = [connector.name for connector in planned if connector.action is Action.DELETE]
     if doomed and not dry_run and not yes:
         session.terminal.note(f"no file keeps these connectors: {', '.join(doomed)}")
         if not sure(session, yes, f"delete {counted(len(doomed), 'connector')}?"):
             return EXIT_PROBLEM
     worst = 0
-    for one in planned:
+    for connector in planned:
         try:
-            _show(session, one)
+            _show(session, connector)
             if dry_run:
-                _check(session, one)
+                _check(session, connector)
             else:
-                _carry_out(session, one)
+                _carry_out(session, connector)
             tail = " (dry run)" if dry_run else ""
-            session.terminal.line(f"connector {one.name} {one.action.value}{_state(one)}{tail}")
+            session.terminal.line(f"connector {connector.name} {connector.action.value}{_state(connector)}{tail}")
         except ConnectError as error:
             worst = worst or exit_code_of(error)
             for line in lines_of(error):
-                session.terminal.note(f"connector {one.name}: {line}")
+                session.terminal.note(f"connector {connector.name}: {line}")
     return worst
 
 
 def diff(session: Session, files: Sequence[str], prune: str | None) -> int:
     """Show what apply would change. Exit code 6: something."""
     planned = plan(read_documents(files), connector_rows(session.ask(calls.connectors())), prune)
-    changing = [one for one in planned if one.action is not Action.KEEP or one.state]
-    for one in changing:
-        _show(session, one)
-        if one.action is Action.KEEP:
-            session.terminal.line(f"connector {one.name}{_state(one)}")
+    changing = [connector for connector in planned if connector.action is not Action.KEEP or connector.state]
+    for connector in changing:
+        _show(session, connector)
+        if connector.action is Action.KEEP:
+            session.terminal.line(f"connector {connector.name}{_state(connector)}")
     return EXIT_DIFFERENT if changing else 0
 
 
@@ -129,13 +129,13 @@ def patch(session: Session, name: str, words: Sequence[str], dry_run: bool) -> i
         raise BadRequestError("patch NAME setting=value ... or setting-")
     before = session.ask(calls.config(name))
     after = {key: value for key, value in {**before, **changes}.items() if value is not None}
-    one = Planned(name, Action.CONFIGURE, config_differences(before, after), Document(name, after, ""))
-    if not one.differences:
+    planned = Planned(name, Action.CONFIGURE, config_differences(before, after), Document(name, after, ""))
+    if not planned.differences:
         session.terminal.line(f"connector {name} unchanged")
         return 0
-    _show(session, one)
+    _show(session, planned)
     if dry_run:
-        _check(session, one)
+        _check(session, planned)
     else:
         session.ask(calls.patch_config(name, changes))
     session.terminal.line(f"connector {name} configured{' (dry run)' if dry_run else ''}")
@@ -157,9 +157,11 @@ def refuse_invalid(session: Session, config: Mapping[str, str]) -> None:
         raise BadConfigError({"connector.class": ["is missing"]})
     answer = session.ask(calls.validate(plugin, config))
     problems = {
-        one["value"]["name"]: one["value"]["errors"] for one in answer["configs"] if one.get("value", {}).get("errors")
+        setting["value"]["name"]: setting["value"]["errors"]
+        for setting in answer["configs"]
+        if setting.get("value", {}).get("errors")
     }
-    declared = {one["definition"]["name"] for one in answer["configs"] if one.get("definition")}
+    declared = {setting["definition"]["name"] for setting in answer["configs"] if setting.get("definition")}
     in_python = config.get("connectrt.runtime") != "java" and any(plugin in desc.names() for desc in BUNDLED)
     for unread in unread_settings(config, declared, declares_all=in_python):
         session.terminal.note(f"warning: {unread.sentence()}")
@@ -167,26 +169,26 @@ def refuse_invalid(session: Session, config: Mapping[str, str]) -> None:
         raise BadConfigError(problems)
 
 
-def _show(session: Session, one: Planned) -> None:
-    show_differences(session, f"connector {one.name}", one.differences)
+def _show(session: Session, planned: Planned) -> None:
+    show_differences(session, f"connector {planned.name}", planned.differences)
 
 
-def _check(session: Session, one: Planned) -> None:
-    if one.document is not None and one.action is not Action.KEEP:
-        refuse_invalid(session, one.document.config)
+def _check(session: Session, planned: Planned) -> None:
+    if planned.document is not None and planned.action is not Action.KEEP:
+        refuse_invalid(session, planned.document.config)
 
 
-def _carry_out(session: Session, one: Planned) -> None:
-    document = one.document
-    if one.action is Action.DELETE:
-        session.ask(calls.delete(one.name))
-    elif document is not None and one.action is Action.CREATE:
+def _carry_out(session: Session, planned: Planned) -> None:
+    document = planned.document
+    if planned.action is Action.DELETE:
+        session.ask(calls.delete(planned.name))
+    elif document is not None and planned.action is Action.CREATE:
         state = document.initial_state or document.state
-        session.ask(calls.create(one.name, document.config, state, document.initial_offsets))
-    elif document is not None and one.action is Action.CONFIGURE:
-        session.ask(calls.put_config(one.name, document.config))
-    if one.state:
-        session.ask(state_call(one.name, one.state))
+        session.ask(calls.create(planned.name, document.config, state, document.initial_offsets))
+    elif document is not None and planned.action is Action.CONFIGURE:
+        session.ask(calls.put_config(planned.name, document.config))
+    if planned.state:
+        session.ask(state_call(planned.name, planned.state))
 
 
 def state_call(name: str, state: str) -> calls.Call[None]:
@@ -197,8 +199,8 @@ def state_call(name: str, state: str) -> calls.Call[None]:
     return acts[state](name)
 
 
-def _state(one: Planned) -> str:
-    return f", {one.state.lower()}" if one.state else ""
+def _state(planned: Planned) -> str:
+    return f", {planned.state.lower()}" if planned.state else ""
 
 
 def _settings(words: Sequence[str]) -> dict[str, str]:

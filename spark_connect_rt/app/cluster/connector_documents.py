@@ -49,8 +49,8 @@ def documents_of(text: str, source: str) -> list[Document]:
         raise BadConfigError({source: [f"larger than {MOST_BYTES} bytes"]})
     try:
         values = _values(text, source.lower())
-        whole = [one for value in values for one in _flattened(value)]
-        found = [_document(one, source) for one in whole if not _kind_elsewhere(one)]
+        whole = [document for value in values for document in _flattened(value)]
+        found = [_document(document, source) for document in whole if not _kind_elsewhere(document)]
     except BadConfigError as error:
         raise BadConfigError({f"{source} {place}": why for place, why in error.problems.items()}) from error
     except (ValueError, RecursionError) as error:
@@ -67,12 +67,12 @@ def without_twins(documents: Iterable[Document]) -> list[Document]:
     """Return the documents. Raises BadConfigError: a name stands in two of them."""
     by_name: dict[str, Document] = {}
     problems: dict[str, list[str]] = {}
-    for one in documents:
-        if one.name in by_name:
-            problems.setdefault(one.source, []).append(
-                f"connector {one.name} stands in {by_name[one.name].source}, too"
+    for document in documents:
+        if document.name in by_name:
+            problems.setdefault(document.source, []).append(
+                f"connector {document.name} stands in {by_name[document.name].source}, too"
             )
-        by_name[one.name] = one
+        by_name[document.name] = document
     if problems:
         raise BadConfigError(problems)
     return list(by_name.values())
@@ -87,13 +87,13 @@ def yaml_values(text: str) -> list[Any]:
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             return _once_each(
-                (self.construct_object(key, True), self.construct_object(one, True)) for key, one in node.value
+                (self.construct_object(key, True), self.construct_object(value, True)) for key, value in node.value
             )
 
     Texts.add_implicit_resolver("tag:yaml.org,2002:null", _NULL, ["~", "n", "N", ""])
     Texts.add_constructor("tag:yaml.org,2002:null", lambda *_: None)
     try:
-        return [one for one in yaml.load_all(text, Texts) if one is not None]
+        return [document for document in yaml.load_all(text, Texts) if document is not None]
     except (yaml.YAMLError, TypeError) as error:
         raise ValueError(str(error)) from error
 

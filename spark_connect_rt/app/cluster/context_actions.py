@@ -23,10 +23,10 @@ from spark_connect_rt.client.connection import connection_to
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 
 _COLUMNS = (
-    Column("CURRENT", lambda one: "*" if one["current"] else " "),
-    Column("NAME", lambda one: one["name"]),
-    Column("URLS", lambda one: ",".join(one["urls"])),
-    Column("AUTH", lambda one: _credentials(one)),
+    Column("CURRENT", lambda context: "*" if context["current"] else " "),
+    Column("NAME", lambda context: context["name"]),
+    Column("URLS", lambda context: ",".join(context["urls"])),
+    Column("AUTH", lambda context: _credentials(context)),
 )
 _PROMPTED = ("password", "token", "key_password")
 
@@ -35,10 +35,10 @@ def listed(session: Session, output: Output) -> int:
     """Write every context, without its secrets."""
     _, contexts = _loaded(session)
     items = [
-        {"name": name, "current": name == contexts.current, **one.shown(), "urls": _addresses(one)}
-        for name, one in sorted(contexts.by_name.items())
+        {"name": name, "current": name == contexts.current, **context.shown(), "urls": _addresses(context)}
+        for name, context in sorted(contexts.by_name.items())
     ]
-    show_items(session, items, _COLUMNS, output, key=lambda one: str(one["name"]))
+    show_items(session, items, _COLUMNS, output, key=lambda context: str(context["name"]))
     return 0
 
 

@@ -103,7 +103,7 @@ def load_contexts(path: Path) -> Contexts:
     """Return what the file holds; none there: no contexts. Raises BadConfigError: it cannot be read."""
     try:
         found = json.loads(path.read_text("utf-8"))
-        by_name = {str(name): _context(one) for name, one in found.get("contexts", {}).items()}
+        by_name = {str(name): _context(context) for name, context in found.get("contexts", {}).items()}
         return Contexts(found.get("current-context"), by_name)
     except FileNotFoundError:
         return Contexts()
@@ -114,7 +114,8 @@ def load_contexts(path: Path) -> Contexts:
 def save_contexts(path: Path, contexts: Contexts) -> None:
     """Write the file, whole or not at all, for its owner only. Raises BadConfigError."""
     by_name = {
-        name: {key: value for key, value in asdict(one).items() if value} for name, one in contexts.by_name.items()
+        name: {key: value for key, value in asdict(context).items() if value}
+        for name, context in contexts.by_name.items()
     }
     text = json.dumps({"current-context": contexts.current, "contexts": by_name}, indent=2) + "\n"
     half = path.with_name(f".{path.name}.{os.getpid()}")
@@ -167,11 +168,11 @@ def connection_for(environment: Mapping[str, str], name: str | None, url: str | 
 
 
 def _urls(text: str) -> tuple[str, ...]:
-    return tuple(one.strip() for one in text.split(",") if one.strip())
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _context(raw: Mapping[str, Any]) -> Context:
-    known = {one.name for one in fields(Context)}
+    known = {member.name for member in fields(Context)}
     given = {key: value for key, value in raw.items() if key in known}  # a newer version's stay unread
     return Context(**{**given, **{key: tuple(raw.get(key, ())) for key in ("urls", "admin_urls")}})
 

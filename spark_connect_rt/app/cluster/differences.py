@@ -40,17 +40,19 @@ def offset_differences(before: Iterable[Mapping[str, Any]], after: Iterable[Mapp
 
 def of_answer(changes: Sequence[Mapping[str, Any]]) -> list[Difference]:
     """Return the differences of the management API's ``[{"setting", "before", "after"}]``."""
-    return [Difference(one["setting"], _text(one.get("before")), _text(one.get("after"))) for one in changes]
+    return [
+        Difference(change["setting"], _text(change.get("before")), _text(change.get("after"))) for change in changes
+    ]
 
 
 def difference_lines(differences: Iterable[Difference], hide: bool = True) -> list[tuple[str, str]]:
     """Return (line, style) in the manner of diff: what goes, what comes."""
     lines = []
-    for one in differences:
-        if one.before is not None:
-            lines.append((f"- {one.name} = {_shown(one.name, one.before, hide)}", "red"))
-        if one.after is not None:
-            lines.append((f"+ {one.name} = {_shown(one.name, one.after, hide)}", "green"))
+    for difference in differences:
+        if difference.before is not None:
+            lines.append((f"- {difference.name} = {_shown(difference.name, difference.before, hide)}", "red"))
+        if difference.after is not None:
+            lines.append((f"+ {difference.name} = {_shown(difference.name, difference.after, hide)}", "green"))
     return lines
 
 
@@ -67,11 +69,11 @@ def _shown(name: str, value: str, hide: bool) -> str:
 
 def _by_partition(offsets: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return {
-        json.dumps(one.get("partition"), sort_keys=True, ensure_ascii=False): json.dumps(
-            one["offset"], sort_keys=True, ensure_ascii=False
+        json.dumps(offset.get("partition"), sort_keys=True, ensure_ascii=False): json.dumps(
+            offset["offset"], sort_keys=True, ensure_ascii=False
         )
-        for one in offsets
-        if one.get("offset") is not None
+        for offset in offsets
+        if offset.get("offset") is not None
     }
 
 

@@ -31,13 +31,13 @@ def events(
     """Write the group's story, oldest first."""
     found = session.ask(management_calls.events(kind=kinds, connector=name or "", since_ms=since_ms, limit=limit))
     session.note_unanswered(found)
-    ordered = sorted(found["events"], key=lambda one: one["at_ms"])
+    ordered = sorted(found["events"], key=lambda event: event["at_ms"])
     last = ordered[-1]["id"] if ordered else ""
     show = _show_event if output in (Output.TABLE, Output.WIDE) else _show_json
     if not follow and show_data(session, ordered, output):
         return 0
-    for one in ordered:
-        show(session, one)
+    for event in ordered:
+        show(session, event)
     if follow:
         _follow(session, management_calls.events_stream(kind=kinds, connector=name or ""), str(last), show)
     return 0
@@ -52,8 +52,8 @@ def logs(session: Session, word: str, tail: int, level: str, follow: bool, outpu
         _follow(session, management_calls.logs_stream(name, task, tail=tail, level=level.upper()), "", show)
     found = session.ask(management_calls.logs(name, task, tail=tail, level=level.upper()))
     session.note_unanswered(found)
-    for one in found["lines"]:
-        show(session, one)
+    for line in found["lines"]:
+        show(session, line)
     return 0
 
 
@@ -78,25 +78,27 @@ def _follow(session: Session, call: Call[Any], last: str, show: Show) -> NoRetur
         session.around.sleep(AGAIN_S)
 
 
-def _show_event(session: Session, one: Mapping[str, Any]) -> None:
+def _show_event(session: Session, event: Mapping[str, Any]) -> None:
     terminal = session.terminal
-    who = one.get("connector") or ""
-    if who and one.get("task") is not None:
-        who = f"{who}/{one['task']}"
-    head = f"{time_text(one['at_ms'])}  {one['kind']:<9}  {one.get('worker_id') or '-'}"
-    asked = f"(by {one['who']})" if one.get("who") else ""
-    terminal.line("  ".join(filter(None, (head, who, str(one.get("summary") or ""), asked))), _KINDS.get(one["kind"]))
+    who = event.get("connector") or ""
+    if who and event.get("task") is not None:
+        who = f"{who}/{event['task']}"
+    head = f"{time_text(event['at_ms'])}  {event['kind']:<9}  {event.get('worker_id') or '-'}"
+    asked = f"(by {event['who']})" if event.get("who") else ""
+    terminal.line(
+        "  ".join(filter(None, (head, who, str(event.get("summary") or ""), asked))), _KINDS.get(event["kind"])
+    )
 
 
 def _log_line(with_task: bool) -> Show:
-    def show(session: Session, one: Mapping[str, Any]) -> None:
-        task = f" task {one['task']}" if with_task and one.get("task") is not None else ""
-        where = f"{one.get('where') or '-'}@{one.get('host') or one.get('worker_id') or '-'}"
-        text = f"{time_text(one['at_ms'])} {one['level']:<5}{task} {where} {one['logger']}: {one['message']}"
-        session.terminal.line(text, _LEVELS.get(one["level"]))
+    def show(session: Session, line: Mapping[str, Any]) -> None:
+        task = f" task {line['task']}" if with_task and line.get("task") is not None else ""
+        where = f"{line.get('where') or '-'}@{line.get('host') or line.get('worker_id') or '-'}"
+        text = f"{time_text(line['at_ms'])} {line['level']:<5}{task} {where} {line['logger']}: {line['message']}"
+        session.terminal.line(text, _LEVELS.get(line["level"]))
 
     return show
 
 
-def _show_json(session: Session, one: Mapping[str, Any]) -> None:
-    session.terminal.write(compact(one) + "\n")
+def _show_json(session: Session, item: Mapping[str, Any]) -> None:
+    session.terminal.write(compact(item) + "\n")

@@ -55,8 +55,8 @@ def follow_changes(session: Session, kind: Kind, asked: Asked, output: Output, e
             session.around.sleep(every_s)
             continue
         away = ""
-        now = {kind.key(one): one for one in items}
-        changed = [one for key, one in now.items() if before.get(key) != one]
+        now = {kind.key(item): item for item in items}
+        changed = [item for key, item in now.items() if before.get(key) != item]
         gone = [key for key in before if key not in now]
         _changes(session, kind, output, table, changed, gone, first)
         before, first = now, False
@@ -88,6 +88,6 @@ def _changes(
         lines = [*table.rows(changed), *(f"{one_line(key)}   (gone)" for key in gone)]
         terminal.write("".join(f"{line}\n" for line in lines))
     elif output is Output.NAME:
-        terminal.write("".join(f"{one_line(kind.key(one))}\n" for one in changed))
+        terminal.write("".join(f"{one_line(kind.key(item))}\n" for item in changed))
     else:
-        terminal.write("".join(f"{compact(one)}\n" for one in changed))
+        terminal.write("".join(f"{compact(item)}\n" for item in changed))

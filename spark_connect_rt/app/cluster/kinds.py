@@ -57,7 +57,7 @@ class Kind:
 
 def rows_of(session: Session, words: Sequence[str] = (), terms: Sequence[Term] = ()) -> list[dict[str, Any]]:
     """Return the rows of the connectors that are meant, in one request."""
-    return [dict(one) for one in matching_rows(connector_rows(session.ask(calls.connectors())), words, terms)]
+    return [dict(row) for row in matching_rows(connector_rows(session.ask(calls.connectors())), words, terms)]
 
 
 def names_of(session: Session, words: Sequence[str], terms: Sequence[Term] = ()) -> list[str]:
@@ -96,9 +96,9 @@ def _tasks(session: Session, asked: Asked) -> Sequence[Item]:
     rows = task_rows(matching_rows(everything, list(wanted), asked.terms))
     whole = {""}
     only = [
-        one
-        for one in rows
-        if not whole.isdisjoint(wanted.get(one["connector"], whole)) or str(one["task"]) in wanted[one["connector"]]
+        row
+        for row in rows
+        if not whole.isdisjoint(wanted.get(row["connector"], whole)) or str(row["task"]) in wanted[row["connector"]]
     ]
     if asked.words and not only:
         raise NotFoundError(f"no task {', '.join(asked.words)}")
@@ -114,7 +114,7 @@ def _workers(session: Session, asked: Asked) -> Sequence[Item]:
         workers = group["workers"]
     if not asked.words:
         return workers
-    by_id = {one["worker_id"]: one for one in workers}
+    by_id = {worker["worker_id"]: worker for worker in workers}
     return [by_id[name] for name in _known("worker", asked.words, list(by_id))]
 
 
@@ -130,8 +130,8 @@ def _plugins(session: Session, asked: Asked) -> Sequence[Item]:
     if not asked.words:
         return chosen
     by_name: dict[str, list[int]] = {}
-    for index, one in enumerate(chosen):
-        for name in {one["class"], one["class"].rpartition(".")[2]}:
+    for index, plugin in enumerate(chosen):
+        for name in {plugin["class"], plugin["class"].rpartition(".")[2]}:
             by_name.setdefault(name, []).append(index)
     # A pattern may match both names of a class: each plug-in is listed once.
     meant = dict.fromkeys(index for name in _known("plug-in", asked.words, list(by_name)) for index in by_name[name])
@@ -153,9 +153,9 @@ def plugin_sentences(session: Session) -> dict[str, str]:
 
 def _offsets(session: Session, asked: Asked) -> Sequence[Item]:
     return [
-        {"connector": name, **one}
+        {"connector": name, **offset}
         for name in names_of(session, asked.words, asked.terms)
-        for one in session.ask(calls.offsets(name))
+        for offset in session.ask(calls.offsets(name))
     ]
 
 
@@ -195,7 +195,7 @@ def _events(session: Session, asked: Asked) -> Sequence[Item]:
         answer = session.ask(management_calls.events(connector=name, limit=asked.limit))
         session.note_unanswered(answer)
         found += answer["events"]
-    return sorted(found, key=lambda one: one["at_ms"])
+    return sorted(found, key=lambda event: event["at_ms"])
 
 
 def _history(session: Session, asked: Asked) -> Sequence[Item]:
@@ -205,7 +205,7 @@ def _history(session: Session, asked: Asked) -> Sequence[Item]:
         if answer.get("problem"):
             session.terminal.note(f"the history is not whole: {answer['problem']}")
         found += answer["changes"]
-    return sorted(found, key=lambda one: (one["at_ms"], one["number"]))
+    return sorted(found, key=lambda change: (change["at_ms"], change["number"]))
 
 
 def _known(kind: str, words: Sequence[str], there: Sequence[str]) -> list[str]:
@@ -220,31 +220,31 @@ KINDS = (
         "connectors",
         _connectors,
         (
-            Column("NAME", lambda one: one["name"]),
-            Column("TYPE", lambda one: one["type"]),
-            Column("STATE", lambda one: one["aggregate"], style=state_style),
+            Column("NAME", lambda connector: connector["name"]),
+            Column("TYPE", lambda connector: connector["type"]),
+            Column("STATE", lambda connector: connector["aggregate"], style=state_style),
             Column("TASKS", running_tasks, style=lambda text: "red" if "failed" in text else None),
-            Column("WORKER", lambda one: one["worker_id"]),
-            Column("CONNECTOR", lambda one: one["state"], wide=True, style=state_style),
-            Column("CLASS", lambda one: one["class"].rpartition(".")[2], wide=True),
-            Column("RECORDS/S", lambda one: rate_text(one.get("records_per_second")), wide=True),
-            Column("LAG", lambda one: count_text(one.get("lag")), wide=True),
-            Column("ERRORS", lambda one: count_text(one.get("errors")), wide=True),
+            Column("WORKER", lambda connector: connector["worker_id"]),
+            Column("CONNECTOR", lambda connector: connector["state"], wide=True, style=state_style),
+            Column("CLASS", lambda connector: connector["class"].rpartition(".")[2], wide=True),
+            Column("RECORDS/S", lambda connector: rate_text(connector.get("records_per_second")), wide=True),
+            Column("LAG", lambda connector: count_text(connector.get("lag")), wide=True),
+            Column("ERRORS", lambda connector: count_text(connector.get("errors")), wide=True),
             Column("WHY", why, wide=True),
         ),
         aliases=("connector", "c"),
         single=True,
-        rank=lambda one: min(aggregate_rank(one["aggregate"]), _CALM),
+        rank=lambda connector: min(aggregate_rank(connector["aggregate"]), _CALM),
     ),
     Kind(
         "tasks",
         _tasks,
         (
-            Column("TASK", lambda one: one["name"]),
-            Column("STATE", lambda one: one["state"], style=state_style),
-            Column("WORKER", lambda one: one["worker_id"]),
-            Column("TYPE", lambda one: one["type"], wide=True),
-            Column("TRACE", lambda one: error_line(one.get("trace")), limit=60),
+            Column("TASK", lambda task: task["name"]),
+            Column("STATE", lambda task: task["state"], style=state_style),
+            Column("WORKER", lambda task: task["worker_id"]),
+            Column("TYPE", lambda task: task["type"], wide=True),
+            Column("TRACE", lambda task: error_line(task.get("trace")), limit=60),
         ),
         aliases=("task", "t"),
     ),
@@ -252,19 +252,19 @@ KINDS = (
         "workers",
         _workers,
         (
-            Column("WORKER", lambda one: one["worker_id"]),
-            Column("LEADER", lambda one: "yes" if one.get("leader") else "-"),
-            Column("RUNTIME", lambda one: one.get("runtime")),
-            Column("VERSION", lambda one: one.get("version")),
-            Column("HEALTH", lambda one: one.get("health") if one.get("reachable", True) else "unreachable"),
-            Column("CONNECTORS", lambda one: len(one.get("connectors") or ())),
-            Column("TASKS", lambda one: len(one.get("tasks") or ())),
-            Column("RECORDS/S", lambda one: rate_text(one.get("records_per_second")), wide=True),
-            Column("MEMORY", lambda one: _megabytes(one.get("memory_bytes")), wide=True),
-            Column("STARTED", lambda one: time_text(one.get("started_ms")), wide=True),
-            Column("URL", lambda one: one.get("url"), wide=True),
+            Column("WORKER", lambda worker: worker["worker_id"]),
+            Column("LEADER", lambda worker: "yes" if worker.get("leader") else "-"),
+            Column("RUNTIME", lambda worker: worker.get("runtime")),
+            Column("VERSION", lambda worker: worker.get("version")),
+            Column("HEALTH", lambda worker: worker.get("health") if worker.get("reachable", True) else "unreachable"),
+            Column("CONNECTORS", lambda worker: len(worker.get("connectors") or ())),
+            Column("TASKS", lambda worker: len(worker.get("tasks") or ())),
+            Column("RECORDS/S", lambda worker: rate_text(worker.get("records_per_second")), wide=True),
+            Column("MEMORY", lambda worker: _megabytes(worker.get("memory_bytes")), wide=True),
+            Column("STARTED", lambda worker: time_text(worker.get("started_ms")), wide=True),
+            Column("URL", lambda worker: worker.get("url"), wide=True),
         ),
-        key=lambda one: str(one["worker_id"]),
+        key=lambda worker: str(worker["worker_id"]),
         aliases=("worker", "w"),
         single=True,
     ),
@@ -272,39 +272,39 @@ KINDS = (
         "plugins",
         _plugins,
         (
-            Column("CLASS", lambda one: one["class"]),
-            Column("TYPE", lambda one: one["type"]),
-            Column("VERSION", lambda one: one.get("version")),
-            Column("ABOUT", lambda one: one.get("description"), limit=100),
+            Column("CLASS", lambda plugin: plugin["class"]),
+            Column("TYPE", lambda plugin: plugin["type"]),
+            Column("VERSION", lambda plugin: plugin.get("version")),
+            Column("ABOUT", lambda plugin: plugin.get("description"), limit=100),
         ),
-        key=lambda one: str(one["class"]),
+        key=lambda plugin: str(plugin["class"]),
         aliases=("plugin", "p"),
     ),
     Kind(
         "offsets",
         _offsets,
         (
-            Column("CONNECTOR", lambda one: one["connector"]),
-            Column("PARTITION", lambda one: compact(one["partition"])),
-            Column("OFFSET", lambda one: compact(one["offset"])),
+            Column("CONNECTOR", lambda offset: offset["connector"]),
+            Column("PARTITION", lambda offset: compact(offset["partition"])),
+            Column("OFFSET", lambda offset: compact(offset["offset"])),
         ),
-        key=lambda one: f"{one['connector']} {compact(one['partition'])}",
+        key=lambda offset: f"{offset['connector']} {compact(offset['partition'])}",
         aliases=("offset", "o"),
     ),
     Kind(
         "topics",
         _topics,
-        (Column("CONNECTOR", lambda one: one["connector"]), Column("TOPIC", lambda one: one["topic"])),
-        key=lambda one: f"{one['connector']} {one['topic']}",
+        (Column("CONNECTOR", lambda topic: topic["connector"]), Column("TOPIC", lambda topic: topic["topic"])),
+        key=lambda topic: f"{topic['connector']} {topic['topic']}",
         aliases=("topic",),
     ),
     Kind(
         "loggers",
         _loggers,
         (
-            Column("LOGGER", lambda one: one["name"]),
-            Column("LEVEL", lambda one: one["level"]),
-            Column("CHANGED", lambda one: time_text(one.get("last_modified"))),
+            Column("LOGGER", lambda logger: logger["name"]),
+            Column("LEVEL", lambda logger: logger["level"]),
+            Column("CHANGED", lambda logger: time_text(logger.get("last_modified"))),
         ),
         aliases=("logger", "l"),
         single=True,
@@ -313,46 +313,46 @@ KINDS = (
         "dead-letters",
         _letters,
         (
-            Column("LETTER", lambda one: f"{one['partition']}/{one['offset']}"),
-            Column("AT", lambda one: time_text(one.get("at_ms"))),
-            Column("CONNECTOR", lambda one: one.get("connector_name")),
-            Column("ORIGIN", lambda one: _origin(one.get("origin")), wide=True),
-            Column("STAGE", lambda one: one.get("stage")),
-            Column("EXCEPTION", lambda one: str(one.get("exception") or "").rpartition(".")[2]),
-            Column("REPLAYED", lambda one: (one.get("replayed") or {}).get("id")),
-            Column("MESSAGE", lambda one: one.get("message"), limit=60),
+            Column("LETTER", lambda letter: f"{letter['partition']}/{letter['offset']}"),
+            Column("AT", lambda letter: time_text(letter.get("at_ms"))),
+            Column("CONNECTOR", lambda letter: letter.get("connector_name")),
+            Column("ORIGIN", lambda letter: _origin(letter.get("origin")), wide=True),
+            Column("STAGE", lambda letter: letter.get("stage")),
+            Column("EXCEPTION", lambda letter: str(letter.get("exception") or "").rpartition(".")[2]),
+            Column("REPLAYED", lambda letter: (letter.get("replayed") or {}).get("id")),
+            Column("MESSAGE", lambda letter: letter.get("message"), limit=60),
         ),
-        key=lambda one: f"{one['topic']}-{one['partition']}-{one['offset']}",
+        key=lambda letter: f"{letter['topic']}-{letter['partition']}-{letter['offset']}",
         aliases=("dead-letter", "letters", "dlq"),
     ),
     Kind(
         "events",
         _events,
         (
-            Column("AT", lambda one: time_text(one["at_ms"])),
-            Column("KIND", lambda one: one["kind"]),
-            Column("WORKER", lambda one: one.get("worker_id")),
-            Column("CONNECTOR", lambda one: one.get("connector")),
-            Column("SUMMARY", lambda one: one.get("summary"), limit=100),
+            Column("AT", lambda event: time_text(event["at_ms"])),
+            Column("KIND", lambda event: event["kind"]),
+            Column("WORKER", lambda event: event.get("worker_id")),
+            Column("CONNECTOR", lambda event: event.get("connector")),
+            Column("SUMMARY", lambda event: event.get("summary"), limit=100),
         ),
-        key=lambda one: str(one["id"]),
+        key=lambda event: str(event["id"]),
         aliases=("event", "e"),
     ),
     Kind(
         "history",
         _history,
         (
-            Column("NUMBER", lambda one: one["number"]),
-            Column("AT", lambda one: time_text(one["at_ms"])),
-            Column("CONNECTOR", lambda one: one.get("connector")),
-            Column("KIND", lambda one: one["kind"]),
-            Column("ACTION", lambda one: one["action"]),
-            Column("WHO", lambda one: one.get("who")),
-            Column("WORKER", lambda one: one.get("worker_id"), wide=True),
+            Column("NUMBER", lambda change: change["number"]),
+            Column("AT", lambda change: time_text(change["at_ms"])),
+            Column("CONNECTOR", lambda change: change.get("connector")),
+            Column("KIND", lambda change: change["kind"]),
+            Column("ACTION", lambda change: change["action"]),
+            Column("WHO", lambda change: change.get("who")),
+            Column("WORKER", lambda change: change.get("worker_id"), wide=True),
             Column("CHANGED", what_changed, limit=60),
-            Column("NOTE", lambda one: one.get("note"), limit=60),
+            Column("NOTE", lambda change: change.get("note"), limit=60),
         ),
-        key=lambda one: f"{one.get('connector')} {one['number']}",
+        key=lambda change: f"{change.get('connector')} {change['number']}",
         aliases=("changes",),
     ),
 )

@@ -18,14 +18,14 @@ from spark_connect_rt.client.shapes import Letter, Replay
 from spark_connect_rt.errors import BadRequestError, NotFoundError
 
 _REPLAYS = (
-    Column("ID", lambda one: one["id"]),
-    Column("CONNECTOR", lambda one: one.get("connector")),
-    Column("TARGET", lambda one: one.get("target")),
-    Column("STATE", lambda one: one["state"]),
-    Column("MATCHED", lambda one: one.get("matched")),
-    Column("DONE", lambda one: one.get("done")),
-    Column("FAILED", lambda one: one.get("failed")),
-    Column("ERROR", lambda one: one.get("error"), limit=60),
+    Column("ID", lambda row: row["id"]),
+    Column("CONNECTOR", lambda row: row.get("connector")),
+    Column("TARGET", lambda row: row.get("target")),
+    Column("STATE", lambda row: row["state"]),
+    Column("MATCHED", lambda row: row.get("matched")),
+    Column("DONE", lambda row: row.get("done")),
+    Column("FAILED", lambda row: row.get("failed")),
+    Column("ERROR", lambda row: row.get("error"), limit=60),
 )
 _POLL_S = 1.0
 
@@ -106,7 +106,7 @@ def replay(
         sample = session.ask(management_calls.replay({**body, "dry_run": True}))
         _show_sample(session, sample)
         if how.dry_run:
-            return EXIT_PROBLEM if any(one.get("error") for one in sample.get("sample") or ()) else 0
+            return EXIT_PROBLEM if any(letter.get("error") for letter in sample.get("sample") or ()) else 0
         if not sure(session, how.yes, "replay them?", "replayed"):
             return EXIT_PROBLEM
     started = session.ask(management_calls.replay(body))
@@ -118,7 +118,7 @@ def status(session: Session, number: str | None, output: Output) -> int:
     """Write one replay, or all."""
     found = [session.ask(management_calls.replay_of(number))] if number else session.ask(management_calls.replays())
     if not (number and show_data(session, found[0], output)):
-        show_items(session, found, _REPLAYS, output, key=lambda one: one["id"], nothing="no replays")
+        show_items(session, found, _REPLAYS, output, key=lambda row: row["id"], nothing="no replays")
     return 0
 
 
@@ -152,32 +152,33 @@ def delete(session: Session, name: str, topic: bool, yes: bool) -> int:
 def _awaited(session: Session, number: str) -> int:
     said = ""
     while True:
-        one: Replay = session.ask(management_calls.replay_of(number))
-        words = f"{one['done']} of {one['matched']} done, {one['failed']} failed"
-        if one["state"] != "running":
+        progress: Replay = session.ask(management_calls.replay_of(number))
+        words = f"{progress['done']} of {progress['matched']} done, {progress['failed']} failed"
+        if progress["state"] != "running":
             break
         if words != said:
             session.terminal.note(words)
         said = words
         session.around.sleep(_POLL_S)
-    session.terminal.line(f"replay {number} {one['state']}: {words}")
-    if one.get("error"):
-        session.terminal.note(f"connectrt: {one['error']}")
-    return 0 if one["state"] == "done" and not one["failed"] else EXIT_PROBLEM
+    session.terminal.line(f"replay {number} {progress['state']}: {words}")
+    if progress.get("error"):
+        session.terminal.note(f"connectrt: {progress['error']}")
+    return 0 if progress["state"] == "done" and not progress["failed"] else EXIT_PROBLEM
 
 
 def _show_sample(session: Session, sample: Mapping[str, Any]) -> None:
     line = session.terminal.line
-    for one in sample.get("sample") or ():
+    for letter in sample.get("sample") or ():
         line(
-            f"{one.get('topic', '')}-{one.get('partition', '')}@{one.get('offset', '')} -> {one.get('to') or '-'}",
+            f"{letter.get('topic', '')}-{letter.get('partition', '')}@{letter.get('offset', '')}"
+            f" -> {letter.get('to') or '-'}",
             "bold",
         )
-        if one.get("error"):
-            line(f"  {one_line(one['error'])}", "red")
-        before, after = one.get("before") or {}, one.get("after") or {}
+        if letter.get("error"):
+            line(f"  {one_line(letter['error'])}", "red")
+        before, after = letter.get("before") or {}, letter.get("after") or {}
         for part in ("key", "value"):
-            if one.get("after") is None or before.get(part) == after.get(part):
+            if letter.get("after") is None or before.get(part) == after.get(part):
                 line(f"    {part}: {value_text(before.get(part))}")
             else:
                 line(f"  - {part}: {value_text(before.get(part))}", "red")
@@ -194,9 +195,9 @@ def _letter(session: Session, name: str, word: str) -> Letter:
                 after=after, limit=2_000, filters={"connector": name, "partition": place["partition"]}
             )
         )
-        for one in page["letters"]:
-            if (one["partition"], one["offset"]) == (place["partition"], place["offset"]):
-                return one
+        for letter in page["letters"]:
+            if (letter["partition"], letter["offset"]) == (place["partition"], place["offset"]):
+                return letter
         after = page.get("next") or ""
         if not after or not page["letters"]:
             raise NotFoundError(f"connector {name} has no dead letter {word}")

@@ -29,7 +29,7 @@ def set_offsets(session: Session, name: str, file: str | None, pair: tuple[str |
     """Write offsets from a file, or of one partition; those of other partitions stay."""
     wanted = _wanted(file, pair)
     before = session.ask(calls.offsets(name))
-    kept = [one for one in before if not any(one["partition"] == other.get("partition") for other in wanted)]
+    kept = [offset for offset in before if not any(offset["partition"] == other.get("partition") for other in wanted)]
     return _change(session, name, (before, [*kept, *wanted]), calls.alter_offsets(name, wanted), how)
 
 

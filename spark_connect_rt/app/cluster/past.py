@@ -99,8 +99,8 @@ def goto(session: Session, name: str, when: str, dry_run: bool, yes: bool) -> in
 def _show_moves(session: Session, name: str, title: str, shown: Mapping[str, Any]) -> int | None:
     """Show what would be written; an exit code where it ends with that."""
     moves = [
-        Difference(compact(one["partition"]), _offset(one.get("from")), _offset(one.get("to")))
-        for one in shown["offsets"]
+        Difference(compact(offset["partition"]), _offset(offset.get("from")), _offset(offset.get("to")))
+        for offset in shown["offsets"]
     ]
     show_offset_differences(session, f"connector {name}, {title}", moves)
     problems: Sequence[str] = shown.get("problems") or ()

@@ -55,7 +55,9 @@ def preview(
         session.terminal.note("nothing new behind the stored offsets; --from start shows records from the beginning")
     if answer.get("error"):
         session.terminal.note(f"connectrt: {answer['error']}")
-    failed = answer.get("error") or any(stage.get("error") for one in answer["records"] for stage in one["stages"])
+    failed = answer.get("error") or any(
+        stage.get("error") for previewed in answer["records"] for stage in previewed["stages"]
+    )
     return EXIT_PROBLEM if failed else 0
 
 

@@ -71,9 +71,11 @@ def read_offsets(name: str) -> list[dict[str, Any]]:
     """
     found = read_json(name)
     offsets = found.get("offsets") if isinstance(found, dict) else found
-    if not isinstance(offsets, list) or not all(isinstance(one, dict) and "partition" in one for one in offsets):
+    if not isinstance(offsets, list) or not all(
+        isinstance(offset, dict) and "partition" in offset for offset in offsets
+    ):
         raise BadRequestError(f'{name}: expected {{"offsets": [{{"partition": ..., "offset": ...}}]}}')
-    return [{"partition": one["partition"], "offset": one.get("offset")} for one in offsets]
+    return [{"partition": offset["partition"], "offset": offset.get("offset")} for offset in offsets]
 
 
 def _texts(name: str) -> Iterable[tuple[str, str]]:
@@ -81,7 +83,9 @@ def _texts(name: str) -> Iterable[tuple[str, str]]:
     if name == "-" or not path.is_dir():
         yield ("standard input" if name == "-" else name), read_text(name)
         return
-    files = sorted(one for one in path.rglob("*") if one.suffix.lower() in SUFFIXES and one.is_file())
+    files = sorted(
+        candidate for candidate in path.rglob("*") if candidate.suffix.lower() in SUFFIXES and candidate.is_file()
+    )
     if not files:
         raise BadConfigError({name: [f"the folder holds no file of {', '.join(SUFFIXES)}"]})
     for file in files:

@@ -16,7 +16,7 @@ def connector_rows(expanded: Mapping[str, Any]) -> list[Row]:
 
     A connector that was created a moment ago may lack either part.
     """
-    return [connector_row(name, one.get("info"), one.get("status")) for name, one in sorted(expanded.items())]
+    return [connector_row(name, entry.get("info"), entry.get("status")) for name, entry in sorted(expanded.items())]
 
 
 def connector_row(name: str, info: Mapping[str, Any] | None, status: Mapping[str, Any] | None) -> Row:
@@ -43,14 +43,14 @@ def connector_row(name: str, info: Mapping[str, Any] | None, status: Mapping[str
 
 def enriched(rows: Iterable[Row], overview: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Return the rows with what the overview knows beside: rate, lag, errors, last error, why abnormal."""
-    known = {one["name"]: one for one in overview}
+    known = {entry["name"]: entry for entry in overview}
     more = ("records_per_second", "lag", "errors", "last_error", "last_error_at_ms", "stalled", "abnormal", "why")
     return [row | {key: known.get(row["name"], {}).get(key) for key in more} for row in rows]
 
 
 def running_tasks(row: Mapping[str, Any]) -> str:
     """Return ``running/all``, and how many have failed."""
-    states = Counter(one["state"] for one in row["tasks"])
+    states = Counter(task["state"] for task in row["tasks"])
     failed = f" ({states['FAILED']} failed)" if states["FAILED"] else ""
     return f"{states['RUNNING']}/{len(row['tasks'])}{failed}"
 
@@ -59,7 +59,7 @@ def why(row: Mapping[str, Any]) -> str | None:
     """Return in one line what is wrong with a connector: the worker's words, else the first error."""
     if row.get("why"):
         return str(row["why"])
-    return next((error_line(one["trace"]) for one in (row, *row["tasks"]) if one.get("trace")), None)
+    return next((error_line(task["trace"]) for task in (row, *row["tasks"]) if task.get("trace")), None)
 
 
 def error_line(trace: str | None) -> str | None:
@@ -74,9 +74,15 @@ def error_line(trace: str | None) -> str | None:
 def task_rows(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Return a row for each task: name (``connector/0``), connector, task, and its state's fields."""
     return [
-        {"name": f"{row['name']}/{one['id']}", "connector": row["name"], "task": one["id"], "type": row["type"], **one}
+        {
+            "name": f"{row['name']}/{task['id']}",
+            "connector": row["name"],
+            "task": task["id"],
+            "type": row["type"],
+            **task,
+        }
         for row in rows
-        for one in row["tasks"]
+        for task in row["tasks"]
     ]
 
 
@@ -86,14 +92,16 @@ def what_changed(change: Mapping[str, Any]) -> str | None:
 
     before, after = change.get("before") or {}, change.get("after") or {}
     if change["kind"] == "config":
-        settings = {one.name for one in config_differences(before, after)} | set(change.get("changed_unseen") or ())
+        settings = {difference.name for difference in config_differences(before, after)} | set(
+            change.get("changed_unseen") or ()
+        )
         return ", ".join(sorted(settings)) if before and after else f"{len(settings)} settings"
     if change["kind"] == "offsets":
         moved = offset_differences(before.get("offsets") or (), after.get("offsets") or ())
         return f"{len(moved)} partition{'' if len(moved) == 1 else 's'}"
     field = "level" if change["kind"] == "logger" else "state"
     what = f"{after['logger']} " if after.get("logger") else ""
-    return what + " -> ".join(str(one[field]) for one in (before, after) if one.get(field))
+    return what + " -> ".join(str(side[field]) for side in (before, after) if side.get(field))
 
 
 def workers_by_states(rows: Sequence[Mapping[str, Any]]) -> list[Row]:

@@ -17,8 +17,8 @@ _FIELDS: dict[str, Callable[[Row], Iterable[str]]] = {
     "class": lambda row: [row.get("class", ""), row.get("class", "").rpartition(".")[2]],
     "state": lambda row: [row["state"], row.get("aggregate", "")],
     "aggregate": lambda row: [row.get("aggregate", "")],
-    "task": lambda row: {one["state"] for one in row["tasks"]},
-    "worker": lambda row: {row["worker_id"], *(one["worker_id"] for one in row["tasks"])},
+    "task": lambda row: {task["state"] for task in row["tasks"]},
+    "worker": lambda row: {row["worker_id"], *(task["worker_id"] for task in row["tasks"])},
 }
 
 
@@ -48,7 +48,7 @@ def selector(text: str | None) -> tuple[Term, ...]:
                 f"selector {part!r}: expected FIELD=VALUE or FIELD!=VALUE, a field of {', '.join(_FIELDS)}; "
                 "several values with |"
             )
-        patterns = tuple(one.strip().lower() for one in value.lstrip("=").split("|"))
+        patterns = tuple(pattern.strip().lower() for pattern in value.lstrip("=").split("|"))
         terms.append(Term(name, patterns, not negated))
     return tuple(terms)
 
@@ -87,7 +87,7 @@ def matching_rows(rows: Sequence[Row], words: Sequence[str], terms: Sequence[Ter
 
 def failed(row: Row) -> bool:
     """Return whether a connector or one of its tasks has failed."""
-    return row["state"] == "FAILED" or any(one["state"] == "FAILED" for one in row["tasks"])
+    return row["state"] == "FAILED" or any(task["state"] == "FAILED" for task in row["tasks"])
 
 
 def _near(word: str, there: Sequence[str]) -> str:

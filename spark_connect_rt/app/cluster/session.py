@@ -93,8 +93,8 @@ class Session:
 
     def note_unanswered(self, answer: Mapping[str, Any]) -> None:
         """Say which workers' part is missing in an answer."""
-        for one in answer.get("unanswered") or ():
-            self.terminal.note(f"worker {one['worker_id']} does not answer, its part is missing: {one['why']}")
+        for worker in answer.get("unanswered") or ():
+            self.terminal.note(f"worker {worker['worker_id']} does not answer, its part is missing: {worker['why']}")
 
     def close(self) -> None:
         """Close the client."""

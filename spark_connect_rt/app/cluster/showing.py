@@ -32,7 +32,7 @@ def show_items(
 ) -> None:
     """Write a list in any form; ``key``: what an item's name is, ``nothing``: said in place of an empty table."""
     if output is Output.NAME:
-        session.terminal.write("".join(f"{one_line(key(one))}\n" for one in items))
+        session.terminal.write("".join(f"{one_line(key(item))}\n" for item in items))
     elif show_data(session, list(items), output):
         return
     elif items or not nothing:

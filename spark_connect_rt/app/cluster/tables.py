@@ -48,10 +48,10 @@ class Table:
     """Rows under headers. Widths grow with what is shown: rows that come later keep the columns where they can."""
 
     def __init__(self, columns: Sequence[Column], wide: bool, styled: Styled = plain) -> None:
-        self._columns = [one for one in columns if wide or not one.wide]
+        self._columns = [column for column in columns if wide or not column.wide]
         self._wide = wide
         self._styled = styled
-        self._widths = [len(one.header) for one in self._columns]
+        self._widths = [len(column.header) for column in self._columns]
 
     def header(self) -> str:
         """Return the line of headers."""

@@ -97,7 +97,7 @@ def harmless(text: str) -> str:
     """Return ``text`` with control characters and direction marks written out: others wrote it, a terminal obeys it."""
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() or one in _ALLOWED else _written_out(one) for one in text)
+    return "".join(char if char.isprintable() or char in _ALLOWED else _written_out(char) for char in text)
 
 
 def one_line(text: object, limit: int | None = None) -> str:

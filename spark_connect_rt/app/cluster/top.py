@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 200
 _COLUMNS = (
-    Column("NAME", lambda one: one["name"], limit=40),
-    Column("TYPE", lambda one: one.get("type")),
-    Column("STATE", lambda one: one.get("aggregate") or one["state"]),
-    Column("TASKS", lambda one: one["running"]),
-    Column("RECORDS/S", lambda one: rate_text(one.get("records_per_second"))),
-    Column("LAG", lambda one: count_text(one.get("lag"))),
-    Column("ERRORS", lambda one: count_text(one.get("errors"))),
+    Column("NAME", lambda row: row["name"], limit=40),
+    Column("TYPE", lambda row: row.get("type")),
+    Column("STATE", lambda row: row.get("aggregate") or row["state"]),
+    Column("TASKS", lambda row: row["running"]),
+    Column("RECORDS/S", lambda row: rate_text(row.get("records_per_second"))),
+    Column("LAG", lambda row: count_text(row.get("lag"))),
+    Column("ERRORS", lambda row: count_text(row.get("errors"))),
     Column("WHY", why, limit=120),
 )
 _NAMES = {"abnormal": "failing"}

@@ -76,6 +76,6 @@ def make_host_archives(plugin_path: str) -> Iterator[Path]:
     Raises as ``make_host_archive``.
     """
     yield make_host_archive()
-    for one in find_locations(plugin_folders({"plugin.path": plugin_path})):
-        if one.java:
-            yield make_host_archive([Path(one.path)])
+    for location in find_locations(plugin_folders({"plugin.path": plugin_path})):
+        if location.java:
+            yield make_host_archive([Path(location.path)])

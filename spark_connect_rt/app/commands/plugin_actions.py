@@ -31,7 +31,7 @@ def show(place: PluginPlace, check: bool, as_json: bool) -> int:
     else:
         _write("".join(f"{line}\n" for line in report_lines(report)))
         _write("".join(f"{line}\n" for line in _installed_lines(report.get("installed", []))))
-    failed = [one for one in report.get("installed", []) if "failed" in _states(one)]
+    failed = [plugin for plugin in report.get("installed", []) if "failed" in _states(plugin)]
     return 1 if report["broken"] or failed else 0
 
 
@@ -89,13 +89,13 @@ def remove(place: PluginPlace, name: str, version: str) -> int:
 
 def sync_manifests(settings: Mapping[str, str], dry_run: bool) -> int:
     """Name plug-ins in service files that no such file names; exit code 1: a place cannot be read or written."""
-    places = [one.path for one in find_locations(plugin_folders(settings)) if one.java]
+    places = [location.path for location in find_locations(plugin_folders(settings)) if location.java]
     return max([_synced(place, dry_run) for place in places], default=0)
 
 
 def _synced(place: Path, dry_run: bool) -> int:
     try:
-        broken = [one.name for one in archives_in(place) if not is_zipfile(one)]
+        broken = [archive.name for archive in archives_in(place) if not is_zipfile(archive)]
         missing = missing_services(place) if dry_run else write_services(place)
     except OSError as error:
         _write(f"{place}: {error}\n")
@@ -112,16 +112,18 @@ def _synced(place: Path, dry_run: bool) -> int:
 
 def _installed_lines(installed: Sequence[Mapping[str, Any]]) -> list[str]:
     lines: list[str] = []
-    for one in installed:
-        lines.append(f"{'installed':17} {one['name']} {one['version']}  {one['source']}  by {one['installed_by']}")
-        for worker, state in one.get("workers", {}).items():
+    for plugin in installed:
+        lines.append(
+            f"{'installed':17} {plugin['name']} {plugin['version']}  {plugin['source']}  by {plugin['installed_by']}"
+        )
+        for worker, state in plugin.get("workers", {}).items():
             if state["state"] != "installed":
                 lines.append(f"{'':17} {worker}: {state['state']}: {state['reason']}")
     return lines
 
 
-def _states(one: Mapping[str, Any]) -> list[str]:
-    return [state["state"] for state in one.get("workers", {}).values()]
+def _states(plugin: Mapping[str, Any]) -> list[str]:
+    return [state["state"] for state in plugin.get("workers", {}).values()]
 
 
 def _write_json(value: Any) -> None:

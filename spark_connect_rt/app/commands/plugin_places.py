@@ -103,7 +103,7 @@ class OnThisMachine:
         if check:
             import_all(found)
         report: dict[str, Any] = plugin_report(found)
-        report["installed"] = [json_of(one) for one in self._installer.folder.installed()]
+        report["installed"] = [json_of(plugin) for plugin in self._installer.folder.installed()]
         return report
 
     def settings_of(self, name: str, version: str) -> Sequence[Mapping[str, Any]]:
@@ -112,7 +112,7 @@ class OnThisMachine:
         definition = getattr(found(), "config_def", None)
         if definition is None:
             raise BadRequestError(f"{name} declares no settings")
-        return [json_of(key_info(one)) for one in definition()]
+        return [json_of(key_info(key)) for key in definition()]
 
     def install(self, wanted: WantedPlugin) -> Mapping[str, Any]:
         """See PluginPlace."""

@@ -30,8 +30,8 @@ def settings_table(name: str, keys: Sequence[Mapping[str, Any]]) -> None:
     table = Table(title=name, title_justify="left", show_lines=False)
     for column in ("setting", "type", "default", "importance", "what it does"):
         table.add_column(column, overflow="fold")
-    for one in keys:
-        cells = (one["name"], one["type"], _default(one), one["importance"], one["documentation"] or "")
+    for key in keys:
+        cells = (key["name"], key["type"], _default(key), key["importance"], key["documentation"] or "")
         table.add_row(*map(Text, cells))  # texts of others: no mark-up is read in them
     Console().print(table)
 
@@ -40,8 +40,14 @@ def settings_page(name: str, keys: Sequence[Mapping[str, Any]]) -> str:
     """Return the settings of a plug-in as Markdown: required ones first, then by importance."""
     lines = [f"# {name}", "", "| setting | type | default | importance | what it does |", "|---|---|---|---|---|"]
     order = ("HIGH", "MEDIUM", "LOW")
-    for one in sorted(keys, key=lambda key: (not key["required"], order.index(key["importance"]))):
-        cells = (f"`{one['name']}`", one["type"], _default(one), one["importance"], one["documentation"] or "")
+    for setting in sorted(keys, key=lambda key: (not key["required"], order.index(key["importance"]))):
+        cells = (
+            f"`{setting['name']}`",
+            setting["type"],
+            _default(setting),
+            setting["importance"],
+            setting["documentation"] or "",
+        )
         lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
 

@@ -74,7 +74,7 @@ def replays_topic(config: WorkerConfig) -> TopicSpec | None:
 
 def own_topics(config: WorkerConfig) -> set[str]:
     """Return the topics of the workers themselves, whether they are there or not."""
-    stored = {one.name for one in config.storage.values()}
+    stored = {storage_topic.name for storage_topic in config.storage.values()}
     if "config" in config.storage:
         name = config.storage["config"].name
         stored |= {f"{name}-{part}" for part in ("plugins", "history", "history-course", "replays")}
@@ -82,4 +82,4 @@ def own_topics(config: WorkerConfig) -> set[str]:
     history = own.connectrt_history_storage_topic
     course = f"{history}-course" if history else None
     plugins = config.plugin_install.connectrt_plugins_storage_topic
-    return stored | {one for one in (plugins, history, course, own.connectrt_replays_storage_topic) if one}
+    return stored | {topic for topic in (plugins, history, course, own.connectrt_replays_storage_topic) if topic}

@@ -62,8 +62,10 @@ def _group_reads(around: Surroundings) -> HttpGroupReads:
 
     def reporting() -> set[str]:
         store = deps.status_store
-        statuses = (one for name in store.connectors() for one in (store.connector(name), *store.tasks(name).values()))
-        return {one.worker_id for one in statuses if one is not None and one.worker_id}
+        statuses = (
+            task for name in store.connectors() for task in (store.connector(name), *store.tasks(name).values())
+        )
+        return {status.worker_id for status in statuses if status is not None and status.worker_id}
 
     return HttpGroupReads(around.herder.views, deps.peers, deps.settings.signature_algorithm, reporting)
 

@@ -63,7 +63,7 @@ def migration_report(settings: Mapping[str, str], file: str) -> MigrationReport:
     given = WorkerFile(settings, DISTRIBUTED, PASSED_ON, catalog, client_problem, _shown(settings), complaints)
     state = _state(settings, complaints)
     worker = [*worker_lines(given), *map(_missing, jars.missing()), *_broken_lines(plugins.broken(), jars.missing())]
-    verdicts = [connector_verdict(one, catalog, client_problem) for one in state.connectors]
+    verdicts = [connector_verdict(connector, catalog, client_problem) for connector in state.connectors]
     draft = MigrationReport(worker, state.lines, verdicts, (), steps_back(settings, verdicts))
     there = steps_there(settings, file, state.workers, draft.must_change())
     return MigrationReport(worker, state.lines, verdicts, there, draft.back)
@@ -87,9 +87,15 @@ def _missing(place: str) -> Line:
 
 def _broken_lines(broken: Sequence[BrokenPlugin], missing: Sequence[str]) -> Iterator[Line]:
     """Yield plug-ins that no worker here could use; a connector that names one has a line of its own."""
-    for one in broken:
-        if one.location not in missing and one.error != NO_SERVICES and one.location != ENVIRONMENT:
-            yield Line("plugin.path", one.location, Fate.IGNORED, f"{one.name}: {one.error}")
+    for broken_plugin in broken:
+        if (
+            broken_plugin.location not in missing
+            and broken_plugin.error != NO_SERVICES
+            and broken_plugin.location != ENVIRONMENT
+        ):
+            yield Line(
+                "plugin.path", broken_plugin.location, Fate.IGNORED, f"{broken_plugin.name}: {broken_plugin.error}"
+            )
 
 
 def _state(settings: Mapping[str, str], complaints: Mapping[str, list[str]]) -> State:
@@ -154,7 +160,11 @@ def _refused(
 def client_problem(client: str, name: str) -> str | None:
     """Return why a setting of a Kafka client has no effect, None when it has; ``client``: empty for all three."""
     role = ClientRole(client) if client else ClientRole.CONSUMER
-    others = [one for one in ClientRole if one is not role and name in client_config_def(one.value)]
+    others = [
+        client_role
+        for client_role in ClientRole
+        if client_role is not role and name in client_config_def(client_role.value)
+    ]
     if client and others and name not in client_config_def(client):
         return f"a setting of the {others[0].value}, which the {client} passes over, in Java, too"
     if name.endswith(_JAVA_CLASSES):

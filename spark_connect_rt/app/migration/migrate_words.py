@@ -22,7 +22,7 @@ def text(report: MigrationReport) -> str:
         *_lines(report.topics),
         "",
         f"CONNECTORS: {_summary(report.connectors)}",
-        *(word for one in report.connectors for word in _connector(one)),
+        *(word for connector in report.connectors for word in _connector(connector)),
         "",
         "STEPS",
         *_numbered(report.there),
@@ -45,34 +45,37 @@ def _plain(part: Any) -> Any:
     if isinstance(part, Fate):
         return part.value
     if isinstance(part, dict):
-        return {name: _plain(one) for name, one in part.items()}
-    return [_plain(one) for one in part] if isinstance(part, list | tuple) else part
+        return {name: _plain(value) for name, value in part.items()}
+    return [_plain(value) for value in part] if isinstance(part, list | tuple) else part
 
 
 def _lines(lines: Sequence[Line], indent: str = "  ") -> Iterator[str]:
-    width = min(max((len(_given(one)) for one in lines), default=0), 72)
-    for one in lines:
-        yield f"{indent}{one.fate.value:8}{_given(one):{width}}  {one.why}".rstrip()
+    width = min(max((len(_given(line)) for line in lines), default=0), 72)
+    for line in lines:
+        yield f"{indent}{line.fate.value:8}{_given(line):{width}}  {line.why}".rstrip()
 
 
-def _given(one: Line) -> str:
-    return f"{one.name}={one.value}" if one.value else one.name
+def _given(line: Line) -> str:
+    return f"{line.name}={line.value}" if line.value else line.name
 
 
-def _connector(one: ConnectorVerdict) -> Iterator[str]:
-    mixed = "; its chain is mixed" if one.kind == "mixed" else ""
-    yield f"  {one.name}: {one.class_name} runs {_WHERE[one.runtime]}{mixed}; {one.state}, {one.tasks} tasks"
-    if one.kind == "mixed":
-        for element in one.elements:
+def _connector(verdict: ConnectorVerdict) -> Iterator[str]:
+    mixed = "; its chain is mixed" if verdict.kind == "mixed" else ""
+    yield (
+        f"  {verdict.name}: {verdict.class_name} runs {_WHERE[verdict.runtime]}{mixed}; {verdict.state}, "
+        f"{verdict.tasks} tasks"
+    )
+    if verdict.kind == "mixed":
+        for element in verdict.elements:
             yield f"    {'':8}{element.setting}={element.name}: {_WHERE[element.runtime]}"
-    yield from _lines(one.lines, "    ")
+    yield from _lines(verdict.lines, "    ")
 
 
 def _summary(connectors: Sequence[ConnectorVerdict]) -> str:
     if not connectors:
         return "none"
-    kinds = Counter(_WHERE[one.runtime] for one in connectors)
-    mixed = sum(one.kind == "mixed" for one in connectors)
+    kinds = Counter(_WHERE[connector.runtime] for connector in connectors)
+    mixed = sum(connector.kind == "mixed" for connector in connectors)
     named = ", ".join(f"{count} {where}" for where, count in sorted(kinds.items()))
     return f"{named}; {mixed} with a mixed chain (records cross between JVM and Python once)" if mixed else named
 

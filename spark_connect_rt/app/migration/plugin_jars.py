@@ -21,7 +21,7 @@ class PluginJars:
 
     def missing(self) -> list[str]:
         """Return what ``plugin.path`` names and is not there: folders, single jars."""
-        return [str(one) for one in self._folders if not (one.is_dir() or _is_jar(one))]
+        return [str(folder) for folder in self._folders if not (folder.is_dir() or _is_jar(folder))]
 
     def location_of(self, name: str) -> str | None:
         """Return the plug-in's folder or jar that holds the class ``name`` (whole, or its last part); None: none."""
@@ -53,7 +53,7 @@ class PluginJars:
             if _is_jar(folder):
                 yield folder
             elif folder.is_dir():
-                yield from sorted(one for one in folder.iterdir() if one.is_dir() or one.suffix == ".jar")
+                yield from sorted(path for path in folder.iterdir() if path.is_dir() or path.suffix == ".jar")
 
 
 def _is_jar(path: Path) -> bool:

@@ -54,8 +54,10 @@ def show_cluster(settings: Mapping[str, str], source: str | None, group: str | N
     }
     if group and source:
         records = cluster.records(policy.checkpoints_topic(source))
-        found = checkpoints((one.key, one.value) for one in records).get(group, {})
-        report["remote_consumer_offsets"] = {str(one): found[one].downstream_offset for one in sorted(found)}
+        found = checkpoints((record.key, record.value) for record in records).get(group, {})
+        report["remote_consumer_offsets"] = {
+            str(partition): found[partition].downstream_offset for partition in sorted(found)
+        }
     if as_json:
         sys.stdout.write(json.dumps(report, indent=2) + "\n")
     else:

@@ -39,13 +39,15 @@ class MirroredCluster:
         """Return topic -> number of partitions, of all topics."""
         with self.admin.client() as client:
             found: AdminClient = client
-            return {name: len(one.partitions) for name, one in found.list_topics(timeout=LIMIT_S).topics.items()}
+            return {name: len(topic.partitions) for name, topic in found.list_topics(timeout=LIMIT_S).topics.items()}
 
     def ranges(self, topics: Mapping[str, int]) -> dict[TopicPartition, range]:
         """Return the offsets that each partition of these topics holds now."""
         partitions = [TopicPartition(topic, n) for topic, count in topics.items() for n in range(count)]
         ends, begins = self.admin.end_offsets(partitions), self.admin.earliest_offsets(partitions)
-        return {one: range(begins[one], max(begins[one], ends[one])) for one in partitions}
+        return {
+            partition: range(begins[partition], max(begins[partition], ends[partition])) for partition in partitions
+        }
 
     def groups(self) -> list[str]:
         """Return the consumer groups, sorted."""
@@ -53,7 +55,7 @@ class MirroredCluster:
             found = answer_of(client, client.list_consumer_groups(request_timeout=LIMIT_S), LIMIT_S)
         if found.errors:
             raise connect_error(found.errors[0], "listing consumer groups")
-        return sorted(one.group_id for one in found.valid)
+        return sorted(group.group_id for group in found.valid)
 
     def committed(self, group: str) -> dict[TopicPartition, int]:
         """Return what a group has committed; nothing for one that is not there."""

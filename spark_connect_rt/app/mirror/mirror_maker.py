@@ -107,27 +107,27 @@ class MirrorMaker:
         os.environ["JAVA_HOME"] = str(find_java().home)
         if self._servers is not None:
             self._servers.start()
-        for one in self._flows:
-            one.start()
+        for flow in self._flows:
+            flow.start()
 
     def stop(self) -> None:
         """Stop every flow, all at the same time, then what they share."""
-        for one in self._flows:
-            one.ask_to_stop()
+        for flow in self._flows:
+            flow.ask_to_stop()
         end_s = time.monotonic() + STOP_LIMIT_S
-        for one in self._flows:
-            one.await_stopped(max(0.0, end_s - time.monotonic()))
+        for flow in self._flows:
+            flow.await_stopped(max(0.0, end_s - time.monotonic()))
         if self._servers is not None:
             self._servers.stop()
         self._session.stop()
 
     def progress(self) -> dict[SourceAndTarget, WorkerProgress | None]:
         """Return what each flow does now; None: it is not up yet."""
-        return {one.flow: one.progress() for one in self._flows}
+        return {flow.flow: flow.progress() for flow in self._flows}
 
     def failures(self) -> list[BaseException]:
         """Return what flows died of."""
-        return [one.failure for one in self._flows if one.failure is not None]
+        return [flow.failure for flow in self._flows if flow.failure is not None]
 
 
 def run_mirror_maker(raw: Mapping[str, str], targets: Collection[str] = ()) -> int:

@@ -88,8 +88,8 @@ class FlowApplications:
         """End what the flows' applications hold."""
         async with AsyncExitStack() as held:
             yield
-            for one in self._applications.values():
-                await held.enter_async_context(one.router.lifespan_context(one))
+            for application in self._applications.values():
+                await held.enter_async_context(application.router.lifespan_context(application))
 
 
 def internal_servers(

@@ -80,7 +80,9 @@ class FlowCheck:
     def report(self) -> FlowReport:
         """Read both clusters and return what differs, by partition and by group."""
         found = self._look()
-        checks = [self._partition(one, found) for one in sorted(found.source) if one.topic in self._topics]
+        checks = [
+            self._partition(partition, found) for partition in sorted(found.source) if partition.topic in self._topics
+        ]
         return FlowReport(self._name, checks, [self._group(name, found) for name in sorted(found.upstream)])
 
     def _cluster(self, side: str) -> MirroredCluster:
@@ -90,7 +92,7 @@ class FlowCheck:
         return MirroredCluster(self._flow.client(side, "admin", "verify"), consumer)
 
     def _look(self) -> Found:
-        names = [one for one in self._source.groups() if self._groups.should_replicate_group(one)]
+        names = [group for group in self._source.groups() if self._groups.should_replicate_group(group)]
         positions = positions_in(self._target.records(self._offset_topic), self._connector, self._flow.source_alias)
         downstream = self._downstream(names)
         target = self._target.ranges(self._target.partition_counts())
@@ -102,15 +104,15 @@ class FlowCheck:
         return Found(positions, downstream, target, {k: v for k, v in upstream.items() if v}, source, syncs)
 
     def _wanted(self, committed: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        return {one: offset for one, offset in committed.items() if one.topic in self._topics}
+        return {partition: offset for partition, offset in committed.items() if partition.topic in self._topics}
 
     def _downstream(self, names: list[str]) -> dict[str, dict[TopicPartition, int]]:
         """Return group -> remote partition -> offset: what is committed there, else the newest checkpoint."""
         records = self._target.records(self._flow.checkpoints_topic())
-        translated = checkpoints((one.key, one.value) for one in records)
+        translated = checkpoints((record.key, record.value) for record in records)
         return {
             name: {
-                **{place: one.downstream_offset for place, one in translated.get(name, {}).items()},
+                **{place: checkpoint.downstream_offset for place, checkpoint in translated.get(name, {}).items()},
                 **self._target.committed(name),
             }
             for name in names
@@ -144,7 +146,7 @@ class FlowCheck:
         chosen = windows(found.syncs.get(partition, []), records, copied, target)
         if not chosen or position is None:
             return None, "no offset syncs: only --full compares it"
-        parts = [contains(self._read(partition, one.source, one.target, position)) for one in chosen]
+        parts = [contains(self._read(partition, window.source, window.target, position)) for window in chosen]
         return total([*parts, Compared(not_copied_yet=source.stop - copied.stop)]), "sample"
 
     def _read(self, partition: TopicPartition, source: range, target: range, position: int | None) -> Sides:
@@ -180,9 +182,9 @@ class FlowCheck:
 def positions_in(records: list[LogRecord], connector: str, source_alias: str) -> dict[TopicPartition, int]:
     """Return source partition -> offset of the last record copied, of an offset topic's records in their order."""
     found: dict[TopicPartition, int] = {}
-    for one in records:
+    for record in records:
         try:
-            (name, place), offset = decode_key(one.key), decode_value(one.value)
+            (name, place), offset = decode_key(record.key), decode_value(record.value)
         except DataError:
             continue
         if name != connector or place is None or place.get("cluster") != source_alias:
@@ -198,9 +200,9 @@ def positions_in(records: list[LogRecord], connector: str, source_alias: str) ->
 def syncs_in(records: list[LogRecord]) -> dict[TopicPartition, list[OffsetSync]]:
     """Return the offset syncs of each source partition, in their order."""
     found: dict[TopicPartition, list[OffsetSync]] = {}
-    for one in records:
+    for record in records:
         try:
-            sync = OffsetSync.decode(one.key, one.value)
+            sync = OffsetSync.decode(record.key, record.value)
         except DataError:
             continue
         found.setdefault(sync.partition, []).append(sync)
@@ -213,21 +215,21 @@ def verify(
     """Compare the clusters of a file's replicating flows, or of some; return the exit code."""
     config = maker_config(raw)
     flows = [
-        one
-        for one in config.replicating()
-        if (source or one.source) == one.source and (target or one.target) == one.target
+        pair
+        for pair in config.replicating()
+        if (source or pair.source) == pair.source and (target or pair.target) == pair.target
     ]
     if not flows:
         raise BadConfigError({"--source, --target": ["no flow of the file replicates between these"]})
-    reports = [FlowCheck(config, one, sample).report() for one in flows]
+    reports = [FlowCheck(config, flow, sample).report() for flow in flows]
     if as_document:
-        sys.stdout.write(json.dumps([as_json(one) for one in reports], indent=1) + "\n")
+        sys.stdout.write(json.dumps([as_json(report) for report in reports], indent=1) + "\n")
     else:
-        for one in reports:
-            _print(one)
-    if not all(one.is_good for one in reports):
+        for report in reports:
+            _print(report)
+    if not all(report.is_good for report in reports):
         return EXIT_COUNTS_DISAGREE
-    return 0 if all(one.records for one in reports) else EXIT_NOTHING_COMPARED
+    return 0 if all(report.records for report in reports) else EXIT_NOTHING_COMPARED
 
 
 def _print(report: FlowReport) -> None:

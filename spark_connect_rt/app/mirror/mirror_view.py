@@ -57,11 +57,11 @@ def _sentence(worker: WorkerProgress | None) -> str:
     if worker is None:
         return NOT_UP
     tasks = worker.tasks
-    rate, records = sum(one.records_per_s for one in tasks), sum(one.records for one in tasks)
+    rate, records = sum(task.records_per_s for task in tasks), sum(task.records for task in tasks)
     return f"{_states(tasks)}, {records:,} records, {rate:,.0f} records/s"
 
 
 def _states(tasks: tuple[TaskProgress, ...]) -> str:
-    names = [one.state for one in tasks]
+    names = [task.state for task in tasks]
     counted = [f"{names.count(name)} {name}" for name in dict.fromkeys(names)]
     return f"{len(tasks)} tasks here" + (f" ({', '.join(counted)})" if counted else "")

@@ -35,7 +35,7 @@ def record_offsets(config: WorkerConfig, changes: Sequence[OffsetsChanged], say:
         clock.now_ms,
     )
     try:
-        store.append([Draft(_change(one, clock.now_ms())) for one in changes])
+        store.append([Draft(_change(change, clock.now_ms())) for change in changes])
     except ConnectError as error:
         say(f"the history of changes does not have it: {error}")
     finally:
@@ -43,9 +43,20 @@ def record_offsets(config: WorkerConfig, changes: Sequence[OffsetsChanged], say:
         admin.close()
 
 
-def _change(one: OffsetsChanged, now_ms: int) -> Change:
-    before, after = _shown(one.before), _shown(one.after)
-    return Change(0, now_ms, one.connector, OFFSETS, one.action, _who(), None, before, after, "by a command")
+def _change(change: OffsetsChanged, now_ms: int) -> Change:
+    before, after = _shown(change.before), _shown(change.after)
+    return Change(
+        0,
+        now_ms,
+        change.connector,
+        OFFSETS,
+        change.action,
+        _who(),
+        None,
+        before,
+        after,
+        "by a command",
+    )
 
 
 def _shown(pairs: Sequence[OffsetPair] | None) -> dict[str, list[dict[str, object]]] | None:

@@ -62,7 +62,7 @@ class InternalTopics:
         found = self._admin.members(self.config.group.group_id)
         if found.metadata and not any(found.metadata):
             raise RetriableError(f"group {self.config.group.group_id} rebalances: try again")
-        return sorted(metadata_of(found.protocol, one).url for one in found.metadata if one)
+        return sorted(metadata_of(found.protocol, metadata).url for metadata in found.metadata if metadata)
 
     def stored(self, kinds: Collection[str] = KINDS) -> Stored:
         """Return all records of all three topics, or of some: the others seem to be empty."""
@@ -143,7 +143,7 @@ class InternalTopics:
     def _held(self, topic: str) -> int:
         partitions = [TopicPartition(topic, number) for number in range(self._admin.partition_count(topic) or 0)]
         begins, ends = self._admin.earliest_offsets(partitions), self._admin.end_offsets(partitions)
-        return sum(ends[one] - begins[one] for one in partitions)
+        return sum(ends[partition] - begins[partition] for partition in partitions)
 
     def _shape(self, kind: str, brokers: int) -> TopicShape:
         spec = self.specs[kind]

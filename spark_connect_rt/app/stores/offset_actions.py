@@ -77,7 +77,7 @@ class AskedWorker:
     def offsets(self) -> list[OffsetPair]:
         """See Place."""
         found = json.loads(self._ask("GET").body)["offsets"]
-        return [(one["partition"], one["offset"]) for one in found]
+        return [(entry["partition"], entry["offset"]) for entry in found]
 
     def change(self, wanted: Sequence[OffsetPair] | None) -> str:
         """See Place."""
@@ -111,7 +111,10 @@ class OwnStores:
 
     def offsets(self) -> list[OffsetPair]:
         """See Place."""
-        return [(one.partition, one.offset) for one in ConnectorViews(self._deps, self._offsets).offsets(self._name)]
+        return [
+            (offset.partition, offset.offset)
+            for offset in ConnectorViews(self._deps, self._offsets).offsets(self._name)
+        ]
 
     def change(self, wanted: Sequence[OffsetPair] | None) -> str:
         """See Place."""
@@ -125,7 +128,7 @@ class OwnStores:
             exactly_once_producer_properties(worker, config.written(), name, number) for number in range(tasks)
         ]
         assert self._deps.transactions is not None
-        self._deps.transactions.fence([self._deps.resolve(one) for one in producers], FENCE_LIMIT_MS)
+        self._deps.transactions.fence([self._deps.resolve(producer) for producer in producers], FENCE_LIMIT_MS)
 
 
 class NoTables:

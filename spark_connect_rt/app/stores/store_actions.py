@@ -34,14 +34,14 @@ def check(settings: Mapping[str, str], as_json: bool) -> int:
         say("nothing is wrong")
     else:
         print_table(("severity", "code", "topic", "subject", "what it means"), finding_rows(findings))
-    return EXIT_DAMAGE if any(one.severity is Severity.DAMAGE for one in findings) else 0
+    return EXIT_DAMAGE if any(finding.severity is Severity.DAMAGE for finding in findings) else 0
 
 
 def backup(settings: Mapping[str, str], target: Path) -> int:
     """Write a backup of all three topics."""
     with InternalTopics(settings) as topics:
         kept = keep_backup(topics, target)
-    print_table(("topic", "records"), [(one.name, str(len(one.records))) for one in kept.topics.values()])
+    print_table(("topic", "records"), [(topic.name, str(len(topic.records))) for topic in kept.topics.values()])
     return 0
 
 
@@ -80,7 +80,7 @@ def list_offsets(settings: Mapping[str, str], connector: str | None, as_json: bo
         _print_json(found)
     else:
         words = ("connector", "partition", "offset", "written", "connector is")
-        print_table(words, [tuple(map(_cell, one.values())) for one in found])
+        print_table(words, [tuple(map(_cell, row.values())) for row in found])
     return 0
 
 
@@ -100,9 +100,9 @@ def prune_offsets(settings: Mapping[str, str], safety: Path, connector: str | No
 def _pruned(before: Sequence[Mapping[str, Any]]) -> list[OffsetsChanged]:
     """Return the change of each connector that is deleted: all its offsets are gone."""
     found: dict[str, list[OffsetPair]] = {}
-    for one in before:
-        if one["state"] == "deleted":
-            found.setdefault(one["connector"], []).append((one["partition"], one["offset"]))
+    for row in before:
+        if row["state"] == "deleted":
+            found.setdefault(row["connector"], []).append((row["partition"], row["offset"]))
     return [OffsetsChanged(name, PRUNE, pairs, []) for name, pairs in found.items()]
 
 

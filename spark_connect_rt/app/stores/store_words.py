@@ -19,25 +19,28 @@ from spark_connect_rt.protocol.offset_records import OffsetMap, canonical
 def finding_rows(findings: Sequence[Finding]) -> list[tuple[str, ...]]:
     """Return a table's rows, damage first."""
     order = {"damage": 0, "warning": 1, "leftover": 2}
-    ordered = sorted(findings, key=lambda one: order[one.severity.value])
-    return [(one.severity.value, one.code, one.topic, one.subject, one.explanation) for one in ordered]
+    ordered = sorted(findings, key=lambda finding: order[finding.severity.value])
+    return [
+        (finding.severity.value, finding.code, finding.topic, finding.subject, finding.explanation)
+        for finding in ordered
+    ]
 
 
 def report(findings: Sequence[Finding]) -> dict[str, Any]:
     """Return the JSON document of a check: counts by severity, and every finding."""
     counts = {"damage": 0, "warning": 0, "leftover": 0}
-    for one in findings:
-        counts[one.severity.value] += 1
+    for finding in findings:
+        counts[finding.severity.value] += 1
     listed = [
         {
-            "severity": one.severity.value,
-            "code": one.code,
-            "topic": one.topic,
-            "subject": one.subject,
-            "explanation": one.explanation,
-            "repair_records": len(one.repair),
+            "severity": finding.severity.value,
+            "code": finding.code,
+            "topic": finding.topic,
+            "subject": finding.subject,
+            "explanation": finding.explanation,
+            "repair_records": len(finding.repair),
         }
-        for one in findings
+        for finding in findings
     ]
     return {**counts, "findings": listed}
 
@@ -46,9 +49,9 @@ def repairs(findings: Sequence[Finding], specs: Mapping[str, TopicSpec]) -> dict
     """Return what repairs the findings, by kind of topic."""
     kinds = {spec.name: kind for kind, spec in specs.items()}
     changes: dict[str, list[Change]] = {}
-    for one in findings:
-        if one.repair:
-            changes.setdefault(kinds[one.topic], []).extend(one.repair)
+    for finding in findings:
+        if finding.repair:
+            changes.setdefault(kinds[finding.topic], []).extend(finding.repair)
     return changes
 
 
@@ -68,7 +71,7 @@ def offsets_of(stored: Stored, connector: str | None = None) -> list[dict[str, A
             found.append(
                 {"connector": name, "partition": partition, "offset": offset, "written": written, "state": known}
             )
-    return sorted(found, key=lambda one: (one["connector"], str(one["partition"])))
+    return sorted(found, key=lambda row: (row["connector"], str(row["partition"])))
 
 
 def prunable(stored: Stored, connector: str | None = None) -> list[Change]:

@@ -64,11 +64,11 @@ def compared(stream: Sequence[SourceOffset], topic: Sequence[SourceOffset]) -> l
     ours, theirs = _by_partition(stream), _by_partition(topic)
     rows = []
     for place in ours | theirs:
-        partition, one = ours.get(place, (None, None))
+        partition, offset = ours.get(place, (None, None))
         held, other = theirs.get(place, (None, None))
-        verdict = EXTRA if one is None else MISSING if other is None else DIFFERENT
-        verdict = SAME if canonical(one) == canonical(other) else verdict
-        rows.append((_text(partition or held), _text(one), _text(other), verdict))
+        verdict = EXTRA if offset is None else MISSING if other is None else DIFFERENT
+        verdict = SAME if canonical(offset) == canonical(other) else verdict
+        rows.append((_text(partition or held), _text(offset), _text(other), verdict))
     return sorted(rows)
 
 
@@ -110,7 +110,7 @@ def _refuse(topics: InternalTopics, name: str) -> None:
 
 
 def _batches(folder: Path) -> list[int]:
-    return sorted(int(one.name) for one in folder.glob("*") if one.name.isdigit())
+    return sorted(int(path.name) for path in folder.glob("*") if path.name.isdigit())
 
 
 def _by_partition(pairs: Sequence[SourceOffset]) -> dict[Hashable, SourceOffset]:

@@ -116,9 +116,15 @@ def _configs(cluster: Cluster) -> Iterator[Row]:
 
 
 def _offsets(cluster: Cluster) -> Iterator[Row]:
-    for one in offsets_of(cluster.stored):
-        written = datetime.fromisoformat(one["written"]).astimezone(UTC)
-        yield one["connector"], _text(one["partition"]), _text(one["offset"]), written, one["state"] == "configured"
+    for offset in offsets_of(cluster.stored):
+        written = datetime.fromisoformat(offset["written"]).astimezone(UTC)
+        yield (
+            offset["connector"],
+            _text(offset["partition"]),
+            _text(offset["offset"]),
+            written,
+            offset["state"] == "configured",
+        )
 
 
 def _workers(cluster: Cluster) -> Iterator[Row]:

@@ -38,8 +38,8 @@ def dead_letters(
     try:
         count = admin.partition_count(topic) or 0
         consumer = log_client_properties(config, "dead-letters").consumer
-        for one in read_with_headers(consumer, topic, part_of(topic, count, conditions)):
-            row = _row(topic, one)
+        for header in read_with_headers(consumer, topic, part_of(topic, count, conditions)):
+            row = _row(topic, header)
             if all(condition.lets(row[_PLACES[condition.column]]) for condition in conditions):
                 yield row
     finally:
@@ -52,12 +52,12 @@ def part_of(topic: str, count: int, conditions: Sequence[Comparison]) -> TopicPa
     partitions = [
         number
         for number, place in enumerate(places)
-        if all(one.lets(place[one.column]) for one in conditions if one.column in place)
+        if all(condition.lets(place[condition.column]) for condition in conditions if condition.column in place)
     ]
     return TopicPart(partitions, *bounds_of(conditions, "offset"), since_ms(conditions))
 
 
-def _row(topic: str, one: HeadedRecord) -> tuple[Any, ...]:
-    partition, offset, key, value, timestamp_ms = one.record
-    own, errors = split_headers(one.headers)
+def _row(topic: str, letter: HeadedRecord) -> tuple[Any, ...]:
+    partition, offset, key, value, timestamp_ms = letter.record
+    own, errors = split_headers(letter.headers)
     return topic, partition, offset, _EPOCH + timedelta(milliseconds=timestamp_ms), key, value, list(own), errors

@@ -18,4 +18,8 @@ DEAD_LETTERS = ConfigDef([key for key in OF_SINKS if key.name.startswith(PREFIX)
 
 def dead_letter_problems(config: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return what is wrong with the dead letter queue of a source: setting -> complaints."""
-    return {one.name: list(one.errors) for one in DEAD_LETTERS.validate(config) if one.errors}
+    return {
+        config_value.name: list(config_value.errors)
+        for config_value in DEAD_LETTERS.validate(config)
+        if config_value.errors
+    }

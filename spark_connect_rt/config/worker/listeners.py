@@ -67,9 +67,9 @@ def advertised(rest: RestSettings, local_host: str) -> Advertised:
     ``local_host`` stands in where a listener is on every interface.
     """
     listeners = parse_listeners(rest.listeners)
-    preferred = "http" if any(one.scheme == "http" for one in listeners) else "https"
+    preferred = "http" if any(listener.scheme == "http" for listener in listeners) else "https"
     scheme = (rest.rest_advertised_listener or preferred).lower()
-    chosen = next((one for one in listeners if one.scheme == scheme), listeners[0])
+    chosen = next((listener for listener in listeners if listener.scheme == scheme), listeners[0])
     host = rest.rest_advertised_host_name or _reachable(chosen.host) or local_host
     port = rest.rest_advertised_port or chosen.port
     shown = f"[{host}]" if ":" in host else host

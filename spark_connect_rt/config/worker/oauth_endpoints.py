@@ -37,4 +37,4 @@ def refuse_foreign_endpoints(config: Mapping[str, str], worker: Mapping[str, str
 
 
 def _listed(worker: Mapping[str, str], setting: str) -> set[str]:
-    return {one.strip() for one in (worker.get(setting) or "").split(",") if one.strip()}
+    return {part.strip() for part in (worker.get(setting) or "").split(",") if part.strip()}

@@ -30,7 +30,7 @@ _FILE, _REQUIREMENT, _VARIABLE = "", "pip:", "env:"
 def programs_value(value: Any) -> str | None:
     """Complain about a value of ``connectrt.programs``: allow and deny stand alone."""
     listed = list(value or ())
-    alone = {ALLOW, DENY} & {str(one).lower() for one in listed}
+    alone = {ALLOW, DENY} & {str(entry).lower() for entry in listed}
     return f"{min(alone)} cannot be combined with other values" if alone and len(listed) > 1 else None
 
 
@@ -72,7 +72,7 @@ def refuse_programs(config: Mapping[str, str], allowed: Sequence[str]) -> None:
 
 def allowed_programs(worker: Mapping[str, str]) -> Sequence[str]:
     """Return ``connectrt.programs`` of a worker's settings, which were checked when it started."""
-    return [one for one in parse_value(Type.LIST, worker.get(PROGRAMS) or DENY) if one]
+    return [entry for entry in parse_value(Type.LIST, worker.get(PROGRAMS) or DENY) if entry]
 
 
 def _named(config: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
@@ -108,12 +108,12 @@ def _variables(text: str) -> list[str]:
 def _problem(kind: str, value: str, allowed: Sequence[str]) -> str | None:
     if value.startswith("-"):
         return "begins with -, or has a word that does: options of pip and of programs are not taken"
-    if [one.lower() for one in allowed] == [ALLOW]:
+    if [entry.lower() for entry in allowed] == [ALLOW]:
         return None
     if kind == _FILE and "/" in value and value != posixpath.normpath(value):
         return "is not a plain path: leave out . and .."
     wanted = f"{kind}{value}"
-    if any(_matches(wanted, one, kind) for one in allowed if one.lower() not in (ALLOW, DENY)):
+    if any(_matches(wanted, entry, kind) for entry in allowed if entry.lower() not in (ALLOW, DENY)):
         return None
     listed = f", with {kind} in front" if kind else ""
     return f"runs code on this worker: {PROGRAMS} in the worker's file must list it{listed}, or be {ALLOW}"

@@ -152,12 +152,12 @@ class DirectorySourceTask(SourceTask):
             return
         self._look_at_ms = self.clock() + self._values["poll.interval.ms"]
         settled = self._files.settled(self.clock())
-        new = [one for one in settled if self._done.get(one.path) != one and one.path not in self._unstored]
-        self._done = {one.path: one for one in settled if self._done.get(one.path) == one}
+        new = [file for file in settled if self._done.get(file.path) != file and file.path not in self._unstored]
+        self._done = {file.path: file for file in settled if self._done.get(file.path) == file}
         by_time = self._values["file.order"] == "modified"
-        new.sort(key=lambda one: (one.modified_ms, one.path) if by_time else (0, one.path))
+        new.sort(key=lambda file: (file.modified_ms, file.path) if by_time else (0, file.path))
         if new:
-            offsets = self.context.offset_reader.offsets([{FILE: tellable(one.path)} for one in new])
+            offsets = self.context.offset_reader.offsets([{FILE: tellable(file.path)} for file in new])
             self._waiting.extend(zip(new, offsets, strict=True))
 
     def _end_of(self, found: FoundFile, *, bad: bool) -> None:

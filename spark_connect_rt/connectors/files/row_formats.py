@@ -189,8 +189,8 @@ def csv_record(delimiter: str) -> re.Pattern[bytes]:
     cut = re.escape(delimiter.encode())
     quoted = rb'"(?:[^"]|"")*+"[^%b\r\n]*+' % cut
     plain = rb'[^%b"\r\n][^%b\r\n]*+(?:\r(?!\n)[^%b\r\n]*+)*+' % (cut, cut, cut)
-    one = rb"(?:%b|%b|)" % (quoted, plain)
-    return re.compile(rb"%b(?:%b%b)*+\r?\n" % (one, cut, one))
+    cell = rb"(?:%b|%b|)" % (quoted, plain)
+    return re.compile(rb"%b(?:%b%b)*+\r?\n" % (cell, cut, cell))
 
 
 def header_names(record: bytes, delimiter: str) -> list[str]:

@@ -25,10 +25,10 @@ def first_answer(values: Mapping[str, Any]) -> list[Finding]:
     method: str = values["http.method"]
     begins = json.loads(values["http.offset.initial"] or "{}")
     address = filled(values[URL], begins)
-    params = {name: filled(one, begins) for name, one in json.loads(values["http.params"] or "{}").items()}
+    params = {name: filled(param, begins) for name, param in json.loads(values["http.params"] or "{}").items()}
     client = http_client(values)
     try:
-        parts: dict[str, Any] = {"params": {name: one for name, one in params.items() if one}} if params else {}
+        parts: dict[str, Any] = {"params": {name: param for name, param in params.items() if param}} if params else {}
         if values["http.body"] is not None:
             parts["content"] = filled(values["http.body"], begins)
         answer = request(client, method, address, time.time(), **parts)

@@ -36,13 +36,13 @@ def shown(url: str) -> str:
     return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
 
 
-def same_origin(one: str, other: str) -> bool:
+def same_origin(address: str, other: str) -> bool:
     """Return whether credentials for one address may be sent to the other (RFC 6454 4): scheme, host and port agree.
 
     A port that is the scheme's own may be left out, and hosts have no case. What cannot be read has no origin.
     """
     try:
-        return _origin(one) == _origin(other)
+        return _origin(address) == _origin(other)
     except httpx.InvalidURL:
         return False
 

@@ -41,7 +41,7 @@ class ClientCredentials(httpx.Auth):
         self._secret: str = values["http.oauth.client.secret"].value
         self._in_body = values["http.oauth.client.auth"] == POST
         asked = {"scope": values["http.oauth.scope"], "audience": values["http.oauth.audience"]}
-        self._form = {"grant_type": "client_credentials", **{name: one for name, one in asked.items() if one}}
+        self._form = {"grant_type": "client_credentials", **{name: value for name, value in asked.items() if value}}
         self._clock = clock
         self._token = ""
         self._renew_s = 0.0

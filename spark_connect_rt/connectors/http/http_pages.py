@@ -63,7 +63,7 @@ def standing_of(offset: Mapping[str, Any] | None, initial: Mapping[str, Any]) ->
         newest, following, count = unfinished["newest"], unfinished["next"], unfinished.get("count", 0)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ConnectError(f"the offset's {PAGE} cannot be read: {page!r:.80}") from error
-    whole = [one for one in (following, count) if isinstance(one, int) and not isinstance(one, bool)]
+    whole = [number for number in (following, count) if isinstance(number, int) and not isinstance(number, bool)]
     if not isinstance(newest, dict) or not (isinstance(following, str) or following in whole) or count not in whole:
         raise ConnectError(f"the offset's {PAGE} is not a page's: {page!r:.80}")
     return PagePosition(given, newest, following, count)

@@ -25,7 +25,7 @@ def json_texts(value: Any) -> str | None:
     complaint = json_object(value)
     if value is None or complaint is not None:
         return complaint
-    fits = all(isinstance(one, str) for one in json.loads(getattr(value, "value", value)).values())
+    fits = all(isinstance(load, str) for load in json.loads(getattr(value, "value", value)).values())
     return None if fits else 'must be a JSON object of texts: {"name": "text"}'
 
 

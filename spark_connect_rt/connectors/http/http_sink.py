@@ -138,7 +138,7 @@ class HttpSinkTask(SinkTask):
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Send the records. Raises RetriableError: later; DataError: refused; ExternalError: no record is to blame."""
-        left = [one for one in records if _place(one) not in self._sent]
+        left = [record for record in records if _place(record) not in self._sent]
         for call, group in groupby(left, self._call):
             same = list(group)
             if call is None:
@@ -193,7 +193,7 @@ class HttpSinkTask(SinkTask):
                 if error.status not in _NOT_FOUND:  # what is gone need not be deleted
                     raise
             return
-        parts = [self._body(one) for one in records]
+        parts = [self._body(record) for record in records]
         body = parts[0]
         if self._values["http.batch.records"] > 1:
             prefix, separator, suffix = (

@@ -120,7 +120,7 @@ class HttpSourceTask(SourceTask):
             raise ConnectError(obstacle)
         self._url: str = values["http.url"]
         self._kind: str = values["http.pagination"]
-        self._ends = {int(one) for one in values["http.pagination.end.statuses"]}
+        self._ends = {int(status) for status in values["http.pagination.end.statuses"]}
         self._partition = {ADDRESS: shown(self._url)}  # offsets are no secrets
         self._pointers = json.loads(values["http.offset.fields"] or "{}")
         self._params = json.loads(values["http.params"] or "{}")
@@ -189,14 +189,14 @@ class HttpSourceTask(SourceTask):
 
     def _ask(self, standing: PagePosition) -> httpx.Response:
         base = filled(self._url, standing.fields)
-        address, params = base, {name: filled(one, standing.fields) for name, one in self._params.items()}
+        address, params = base, {name: filled(param, standing.fields) for name, param in self._params.items()}
         if self._kind in FOLLOWING and isinstance(standing.next, str):
             address, params = page_address(base, standing.next), {}  # such an address is whole
         elif self._kind == NUMBER:
             params[self._values["http.page.param"]] = str(self._number(standing))
         elif self._kind == CURSOR and standing.next is not None:
             params[self._values["http.page.param"]] = str(standing.next)
-        parts: dict[str, Any] = {"params": {name: one for name, one in params.items() if one}} if params else {}
+        parts: dict[str, Any] = {"params": {name: param for name, param in params.items() if param}} if params else {}
         if self._values["http.body"] is not None:
             parts["content"] = filled(self._values["http.body"], standing.fields)
         return request(self._client, self._values["http.method"], address, self.clock(), **parts)
@@ -241,12 +241,12 @@ class HttpSourceTask(SourceTask):
     ) -> list[SourceRecord | SourceBatch]:
         before = self._standing
         newest, records = before.newest, list[SourceRecord]()
-        for at, one in enumerate(found):
+        for at, item in enumerate(found):
             try:
-                newest = taken(newest, self._pointers, one, largest=self._values["http.offset.take"] == "max")
-                records.append(self._record(one, before.offset()))
+                newest = taken(newest, self._pointers, item, largest=self._values["http.offset.take"] == "max")
+                records.append(self._record(item, before.offset()))
             except DataError as error:
-                self.context.report_errant(f"{place}, record {at}", error, orjson.dumps(one))
+                self.context.report_errant(f"{place}, record {at}", error, orjson.dumps(item))
         if following is None and not records:
             return self._over(newest)
         self._standing = before.after_page(newest, following, count)

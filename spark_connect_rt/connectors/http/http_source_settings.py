@@ -21,7 +21,7 @@ def _pointer(value: Any) -> str | None:
 
 
 def _statuses(value: Any) -> str | None:
-    fits = all(one.isascii() and one.isdigit() and 400 <= int(one) <= 499 for one in value or ())
+    fits = all(status.isascii() and status.isdigit() and 400 <= int(status) <= 499 for status in value or ())
     return None if fits else "must be HTTP statuses from 400 to 499, with commas between"
 
 

@@ -80,19 +80,19 @@ class BatchCopies:
         return TopicPartition(self._flow.remote_topic(partition.topic), partition.partition)
 
     def _written(self, copied: Sequence[Copied]) -> list[Written]:
-        for one in copied:
-            self._targets.arrived(one.target, one.first_target, one.records)
-            self._metrics.copied(one.target, one.records, one.size, one.stamps)
+        for batch in copied:
+            self._targets.arrived(batch.target, batch.first_target, batch.records)
+            self._metrics.copied(batch.target, batch.records, batch.size, batch.stamps)
             if self._syncs is not None:
-                for upstream, downstream, count in one.runs:
-                    self._syncs.take_in(one.source, OffsetRun(upstream, downstream, count))
+                for upstream, downstream, count in batch.runs:
+                    self._syncs.take_in(batch.source, OffsetRun(upstream, downstream, count))
         return [
             Written(
-                source_partition(self._flow.source_alias, one.source),
-                offset_of(one.last, one.topic_id),
-                one.target.topic,
-                one.records,
-                one.size,
+                source_partition(self._flow.source_alias, batch.source),
+                offset_of(batch.last, batch.topic_id),
+                batch.target.topic,
+                batch.records,
+                batch.size,
             )
-            for one in copied
+            for batch in copied
         ]

@@ -107,4 +107,4 @@ class MirrorCheckpointConnector(SourceConnector):
 
     def _reads_a_wanted_topic(self, group: str) -> bool:
         places = self._offsets.committed(self._properties, group)
-        return any(self._topics.should_replicate_topic(one.topic) for one in places)
+        return any(self._topics.should_replicate_topic(place.topic) for place in places)

@@ -74,9 +74,9 @@ class MirrorCheckpointTask(SourceTask):
 
     def stop(self) -> None:
         """Close the clients."""
-        for one in (getattr(self, name, None) for name in ("_checkpoints", "_syncs", "_target")):
-            if one is not None:
-                one.close()
+        for client in (getattr(self, name, None) for name in ("_checkpoints", "_syncs", "_target")):
+            if client is not None:
+                client.close()
 
     def _read_checkpoints(self, reader: _TopicReader) -> None:
         """Take in the checkpoints of earlier tasks, so that groups do not go back; leave out what is none."""
@@ -97,12 +97,12 @@ class MirrorCheckpointTask(SourceTask):
 
     def _remember(self, key: bytes | None, value: bytes | None) -> None:
         try:
-            one = Checkpoint.decode(key, value)
+            checkpoint = Checkpoint.decode(key, value)
         except DataError as error:
             log.warning("a record of %s is left out: %s", self._flow.checkpoints_topic(), error)
             return
-        if one.group in self._last:
-            self._last[one.group][one.partition] = one
+        if checkpoint.group in self._last:
+            self._last[checkpoint.group][checkpoint.partition] = checkpoint
 
     def _follow_syncs(self) -> bool:
         """Take in new offset syncs; return whether the topic was read to its end once."""
@@ -127,13 +127,23 @@ class MirrorCheckpointTask(SourceTask):
                 log.warning("group %s has no checkpoint this time: %s", group, error)
                 continue
             upstream = {place: GroupOffset(*found) for place, found in committed.items()}
-            for one in self._translation.checkpoints(group, upstream, self._last[group]):
-                self._last[group][one.partition] = one
-                yield self._record(one, now_ms)
+            for checkpoint in self._translation.checkpoints(group, upstream, self._last[group]):
+                self._last[group][checkpoint.partition] = checkpoint
+                yield self._record(checkpoint, now_ms)
 
-    def _record(self, one: Checkpoint, now_ms: int) -> SourceRecord:
+    def _record(self, checkpoint: Checkpoint, now_ms: int) -> SourceRecord:
         topic = self._flow.checkpoints_topic()
-        return SourceRecord(one.source_partition(), ONLY_ZERO, topic, one.value(), BYTES, one.key(), BYTES, 0, now_ms)
+        return SourceRecord(
+            checkpoint.source_partition(),
+            ONLY_ZERO,
+            topic,
+            checkpoint.value(),
+            BYTES,
+            checkpoint.key(),
+            BYTES,
+            0,
+            now_ms,
+        )
 
     def _set_offsets_of_idle_groups(self) -> None:
         try:
@@ -151,7 +161,11 @@ class MirrorCheckpointTask(SourceTask):
         A checkpoint of a topic that is not there, as of an earlier replication policy, does not keep the others back.
         """
         target = self._clusters[TARGET]
-        there = {place: one for place, one in self._last[group].items() if place.partition < counts.get(place.topic, 0)}
+        there = {
+            place: checkpoint
+            for place, checkpoint in self._last[group].items()
+            if place.partition < counts.get(place.topic, 0)
+        }
         stale = {place for place in self._last[group] if place not in there} - self._said_stale
         if stale:
             self._said_stale |= stale

@@ -42,14 +42,14 @@ class MirrorSourceMetrics:
         self._metrics.observe("record-age-ms", self._ages(ends), GROUP, **tags)
         self._under_way[remote].append((rows.num_rows, ends))
 
-    def arrived(self, one: Delivered) -> None:
+    def arrived(self, delivery: Delivered) -> None:
         """Take note of records that are acknowledged."""
-        remote = TopicPartition(one.topic, one.partition)
-        runs, left = self._under_way.get(remote), one.records
+        remote = TopicPartition(delivery.topic, delivery.partition)
+        runs, left = self._under_way.get(remote), delivery.records
         if not runs:
             return
         tags = self._tags(remote)
-        self._metrics.count("record", one.records, GROUP, **tags)
+        self._metrics.count("record", delivery.records, GROUP, **tags)
         while left and runs:
             count, ends = runs.popleft()
             self._metrics.observe("replication-latency-ms", self._ages(ends), GROUP, **tags)

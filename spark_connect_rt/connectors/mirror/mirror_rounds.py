@@ -58,7 +58,7 @@ class Rounds:
 
     def _run(self) -> None:
         while True:
-            job = min(self._jobs, key=lambda one: one.due_s)
+            job = min(self._jobs, key=lambda candidate: candidate.due_s)
             if self._ended.wait(max(0.0, job.due_s - time.monotonic())):
                 break
             done(job.what, job.run)

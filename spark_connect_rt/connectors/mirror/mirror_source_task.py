@@ -57,11 +57,15 @@ class MirrorSourceTask(SourceTask):
         self._metrics = MirrorSourceMetrics(self.context.metrics, self._flow, lambda: time.time() * 1_000)
         self._say_missing_s = 0.0
         partitions = partitions_of(config)
-        stored = self.context.offset_reader.offsets([self._place(one) for one in partitions])
+        stored = self.context.offset_reader.offsets([self._place(partition) for partition in partitions])
         begin = _BEGINNINGS.get(properties["auto.offset.reset"].lower(), -1)
-        starts = {one: next_offset(offset, begin) for one, offset in zip(partitions, stored, strict=True)}
+        starts = {partition: next_offset(offset, begin) for partition, offset in zip(partitions, stored, strict=True)}
         self._watch = LogPolicy(values, self.context.metrics).watch(partitions, stored)
-        before = [self._remote(one) for one, offset in zip(partitions, stored, strict=True) if next_offset(offset, 0)]
+        before = [
+            self._remote(partition)
+            for partition, offset in zip(partitions, stored, strict=True)
+            if next_offset(offset, 0)
+        ]
         self._targets = TargetLogs(values, self.context.metrics, before)
         self._copies = self._batch_copies(config, properties)
         if self._copies is not None:
@@ -108,18 +112,18 @@ class MirrorSourceTask(SourceTask):
 
     def commit_offsets(self, delivered: Sequence[Delivered]) -> None:
         """Sync offsets where that is due."""
-        for one in delivered:
-            self._metrics.arrived(one)
-            self._targets.arrived(TopicPartition(one.topic, one.partition), one.offset, one.records)
-            for partition, run in self._offsets.matched(one):
+        for delivery in delivered:
+            self._metrics.arrived(delivery)
+            self._targets.arrived(TopicPartition(delivery.topic, delivery.partition), delivery.offset, delivery.records)
+            for partition, run in self._offsets.matched(delivery):
                 if self._syncs is not None:
                     self._syncs.take_in(partition, run)
 
     def stop(self) -> None:
         """Write the last syncs and close the clients."""
-        for one in ("_consumer", "_copies"):
-            if getattr(self, one, None) is not None:
-                getattr(self, one).close()
+        for name in ("_consumer", "_copies"):
+            if getattr(self, name, None) is not None:
+                getattr(self, name).close()
         if getattr(self, "_syncs", None) is not None:
             self._syncs.close()  # type: ignore[union-attr]
 
@@ -159,10 +163,10 @@ class UpstreamOffsets:
         else:  # compacted, or with transactions' markers between them
             runs.extend((partition, offset, 1) for offset in offsets.to_pylist())
 
-    def matched(self, one: Delivered) -> list[tuple[TopicPartition, OffsetRun]]:
+    def matched(self, delivery: Delivered) -> list[tuple[TopicPartition, OffsetRun]]:
         """Return (partition at the source, offsets on both sides) of records that arrived."""
-        runs = self._runs.get(TopicPartition(one.topic, one.partition))
-        found, at, left = [], one.offset, one.records
+        runs = self._runs.get(TopicPartition(delivery.topic, delivery.partition))
+        found, at, left = [], delivery.offset, delivery.records
         while left and runs:
             partition, first, count = runs.popleft()
             taken = min(count, left)

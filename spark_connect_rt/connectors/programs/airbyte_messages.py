@@ -30,7 +30,7 @@ def airbyte_catalog(output: bytes) -> Catalog:
     for message in map(_object, output.splitlines()):
         if message.get("type") == "CATALOG":
             streams = message["catalog"]["streams"]
-            return Catalog(tuple(stream_name(one["name"], one.get("namespace")) for one in streams), streams)
+            return Catalog(tuple(stream_name(stream["name"], stream.get("namespace")) for stream in streams), streams)
     raise ConnectError(f"discovery printed no catalog of Airbyte: {errors_of(output) or 'no error either'}")
 
 
@@ -106,7 +106,9 @@ def configured(
 def key_paths(stream: Mapping[str, Any], given: Any = None) -> list[list[str]]:
     """Return the paths of a stream's key: the setting's, else its own."""
     if given:
-        return [[one] if isinstance(one, str) else list(one) for one in ([given] if isinstance(given, str) else given)]
+        return [
+            [path] if isinstance(path, str) else list(path) for path in ([given] if isinstance(given, str) else given)
+        ]
     return list(stream.get("source_defined_primary_key") or [])
 
 
@@ -126,9 +128,9 @@ def parts_of(state: Any, streams: Sequence[str]) -> dict[str, Offset]:
     return {name: {STATE: None, **shared} for name in streams}
 
 
-def _stream_part(one: Mapping[str, Any]) -> tuple[str, Offset]:
-    named = one["stream_descriptor"]
-    return stream_name(named["name"], named.get("namespace")), {STATE: _text(one.get("stream_state"))}
+def _stream_part(state: Mapping[str, Any]) -> tuple[str, Offset]:
+    named = state["stream_descriptor"]
+    return stream_name(named["name"], named.get("namespace")), {STATE: _text(state.get("stream_state"))}
 
 
 def input_state(offsets: Mapping[str, Offset], catalog: Catalog) -> tuple[Any, bool]:
@@ -142,7 +144,7 @@ def input_state(offsets: Mapping[str, Offset], catalog: Catalog) -> tuple[Any, b
     given = next(iter(shared), None)
     states = [_state(stream, offsets[name]) for name, stream in _entries(catalog) if _has_state(offsets.get(name))]
     if given is None:
-        return [{"type": "STREAM", "stream": one} for one in states] or None, False
+        return [{"type": "STREAM", "stream": state} for state in states] or None, False
     whole = json.loads(given)
     if whole["type"] == _LEGACY:
         return whole["state"], False

@@ -119,15 +119,15 @@ class AirbyteProgram(Program):
         tree = configured(
             catalog, intake.streams, self.setting("sync.mode"), json_of(self.setting("cursor.fields")), keys
         )
-        for one in tree["streams"]:
-            stream = one["stream"]
+        for entry in tree["streams"]:
+            stream = entry["stream"]
             name = _name(stream)
             paths = key_paths(stream, keys.get(name))
             if any(len(path) != 1 for path in paths):
                 log.warning("stream %s: its key %s lies deeper than its fields: its records have none", name, paths)
                 paths = []
             intake.schema(name, stream.get("json_schema") or {}, [path[0] for path in paths])
-        self._whole = {_name(one["stream"]) for one in tree["streams"] if one["sync_mode"] == FULL_REFRESH}
+        self._whole = {_name(entry["stream"]) for entry in tree["streams"] if entry["sync_mode"] == FULL_REFRESH}
         words = ["read", *self._common(), "--catalog", self.file("catalog.json", tree)]
         state, left_out = input_state(offsets, catalog)
         if left_out:

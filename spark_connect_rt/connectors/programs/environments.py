@@ -63,7 +63,7 @@ def program_path(executable: str, requirement: Sequence[str], python: str | None
     path = folder / "bin" / name
     if not path.exists():
         before = ("activate", "deactivate", "python", "pip", "pydoc")
-        there = sorted(one.name for one in path.parent.iterdir() if not one.name.lower().startswith(before))
+        there = sorted(file.name for file in path.parent.iterdir() if not file.name.lower().startswith(before))
         raise EnvironmentFailedError(
             f"the environment of {' '.join(requirement)} has no program {name!r}: {', '.join(there)}"
         )

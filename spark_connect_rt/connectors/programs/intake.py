@@ -142,8 +142,8 @@ class Intake:
                 after += [with_time(piece(partition, offset), now_ms) for piece in rest]
             self._say_unknown(rows)
         moves = [
-            empty_batch({STREAM: one}, self._offset(one, self._after), topic_of(self._topic, one))
-            for one in sorted(self._moved)
+            empty_batch({STREAM: moved}, self._offset(moved, self._after), topic_of(self._topic, moved))
+            for moved in sorted(self._moved)
         ]
         last = next(reversed([*before, *moves]), None)
         self._uncovered -= self._covered

@@ -77,10 +77,14 @@ def _single_type(tree: Any) -> tuple[str, Mapping[str, Any]]:
         return "", {}
     for word in ("anyOf", "oneOf"):
         if isinstance(tree.get(word), list):
-            others = [one for one in tree[word] if not (isinstance(one, dict) and one.get("type") == "null")]
+            others = [
+                alternative
+                for alternative in tree[word]
+                if not (isinstance(alternative, dict) and alternative.get("type") == "null")
+            ]
             return _single_type({**tree, word: None, **others[0]}) if _agree(others) else ("", {})
     kinds = tree.get("type")
-    words = [one for one in (kinds if isinstance(kinds, list) else [kinds]) if one != "null"]
+    words = [kind for kind in (kinds if isinstance(kinds, list) else [kinds]) if kind != "null"]
     if set(words) == {"integer", "number"}:
         return "number", tree
     if len(words) == 1 and isinstance(words[0], str):
@@ -90,28 +94,31 @@ def _single_type(tree: Any) -> tuple[str, Mapping[str, Any]]:
 
 def _agree(alternatives: list[Any]) -> bool:
     """Whether alternatives are of one type; those of texts differ in their format at most, and may hold dates."""
-    kinds = [_single_type(one)[0] for one in alternatives]
+    kinds = [_single_type(alternative)[0] for alternative in alternatives]
     return len(set(kinds)) == 1 and bool(kinds[0]) and (len(kinds) == 1 or kinds[0] in _PLAIN)
 
 
 def _struct(properties: Mapping[str, Any], times: bool, depth: int) -> Shape:
-    members = {name: shape_of(one, times, depth + 1) for name, one in properties.items()}
-    changes = {name: one.change for name, one in members.items() if one.change is not None}
-    lenient = {name: one.lenient for name, one in members.items()}
+    members = {name: shape_of(prop, times, depth + 1) for name, prop in properties.items()}
+    changes = {name: member.change for name, member in members.items() if member.change is not None}
+    lenient = {name: member.lenient for name, member in members.items()}
 
     def change(value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        return {**value, **{name: one(value[name]) for name, one in changes.items() if value.get(name) is not None}}
+        return {
+            **value,
+            **{name: convert(value[name]) for name, convert in changes.items() if value.get(name) is not None},
+        }
 
     def leniently(value: Any) -> Any:
         if value is None or isinstance(value, dict):
-            return value and {name: lenient[name](one) for name, one in value.items() if name in lenient}
+            return value and {name: lenient[name](member) for name, member in value.items() if name in lenient}
         raise DataError(f"no object: {value!r:.80}")
 
     return Shape(
-        struct_of({name: one.schema for name, one in members.items()}, optional=True),
-        pa.struct([pa.field(name, one.arrow) for name, one in members.items()]),
+        struct_of({name: member.schema for name, member in members.items()}, optional=True),
+        pa.struct([pa.field(name, member.arrow) for name, member in members.items()]),
         change if changes else None,
         leniently,
     )
@@ -121,11 +128,11 @@ def _array(element: Shape) -> Shape:
     inner = element.change
 
     def change(value: Any) -> Any:
-        return [one if one is None else inner(one) for one in value] if isinstance(value, list) and inner else value
+        return [item if item is None else inner(item) for item in value] if isinstance(value, list) and inner else value
 
     def leniently(value: Any) -> Any:
         if value is None or isinstance(value, list):
-            return value and [element.lenient(one) for one in value]
+            return value and [element.lenient(item) for item in value]
         raise DataError(f"no array: {value!r:.80}")
 
     schema = Schema(Type.ARRAY, optional=True, value_schema=element.schema)

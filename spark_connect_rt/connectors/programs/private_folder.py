@@ -46,7 +46,7 @@ class PrivateFolder:
 
 def masking(secrets: Iterable[str]) -> Callable[[str], str]:
     """Return what replaces each of these texts by ``[hidden]``, longest first."""
-    words = sorted({one for one in secrets if len(one) >= _SHORTEST}, key=len, reverse=True)
+    words = sorted({secret for secret in secrets if len(secret) >= _SHORTEST}, key=len, reverse=True)
     if not words:
         return str
     pattern = re.compile("|".join(map(re.escape, words)))

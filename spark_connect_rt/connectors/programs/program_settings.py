@@ -117,9 +117,9 @@ def json_of(value: Any) -> dict[str, Any]:
     return dict(json.loads(getattr(value, "value", value))) if value is not None else {}
 
 
-def merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def merged(tree: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """Return two trees as one; where both have an object it is merged, else the second's value wins."""
-    both = dict(one)
+    both = dict(tree)
     for name, value in other.items():
         mine = both.get(name)
         both[name] = merged(mine, value) if isinstance(mine, dict) and isinstance(value, dict) else value
@@ -141,13 +141,13 @@ def named_program(requirement: Sequence[str]) -> str:
 
 def chosen(streams: Sequence[str], patterns: Sequence[str]) -> list[str]:
     """Return the streams that patterns choose, sorted. Raises ConnectError: none."""
-    wanted = [one for one in patterns if not one.startswith("!")] or ["*"]
-    without = [one[1:] for one in patterns if one.startswith("!")]
+    wanted = [pattern for pattern in patterns if not pattern.startswith("!")] or ["*"]
+    without = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
     found = [
         name
         for name in sorted(set(streams))
-        if any(fnmatch.fnmatchcase(name, one) for one in wanted)
-        and not any(fnmatch.fnmatchcase(name, one) for one in without)
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in wanted)
+        and not any(fnmatch.fnmatchcase(name, pattern) for pattern in without)
     ]
     if not found:
         raise ConnectError(f"no stream fits {', '.join(patterns)}; there are: {', '.join(sorted(streams)) or 'none'}")
@@ -156,7 +156,7 @@ def chosen(streams: Sequence[str], patterns: Sequence[str]) -> list[str]:
 
 def plain_names(patterns: Sequence[str]) -> bool:
     """Whether patterns are names: what they choose is known without asking."""
-    return not any(character in one for one in patterns for character in "*?[!")
+    return not any(character in pattern for pattern in patterns for character in "*?[!")
 
 
 def shares(streams: Sequence[str], most: int) -> list[list[str]]:

@@ -52,8 +52,8 @@ class ProgramSourceTask(SourceTask):
         self._program.previewed = self.context.previewed
         self._program.install()
         streams = json.loads(config[f"{self._program.prefix}.{TASK_STREAMS}"])
-        stored = self.context.offset_reader.offsets([{STREAM: one} for one in streams])
-        offsets = {name: one for name, one in zip(streams, stored, strict=True) if one}
+        stored = self.context.offset_reader.offsets([{STREAM: stream} for stream in streams])
+        offsets = {name: offset for name, offset in zip(streams, stored, strict=True) if offset}
         self._intake = Intake(streams, offsets, values["topic"], self._program.row_settings(), self._report)
         self._catalog: Catalog | None = None
         self._catalog_due_s = 0.0
@@ -252,7 +252,7 @@ class ProgramSourceTask(SourceTask):
                 f"given up after {self._failures} failed runs in a row ({setting}): {text}", code=error.code
             )
             return
-        first_ms, longest_ms = (self._program.setting(f"retry.backoff{one}.ms") for one in ("", ".max"))
+        first_ms, longest_ms = (self._program.setting(f"retry.backoff{suffix}.ms") for suffix in ("", ".max"))
         wait_ms = min(longest_ms, first_ms << min(self._failures - 1, 32))
         log.warning("a run failed, the next one in %d ms: %s", wait_ms, text)
         self._due_s = self.clock() + wait_ms / 1000

@@ -30,7 +30,7 @@ def singer_catalog(output: bytes) -> Catalog:
     """Return what a tap's discovery printed. Raises ConnectError: it is no catalog."""
     try:
         tree = orjson.loads(output)
-        return Catalog(tuple(stream_id(one) for one in tree["streams"]), tree)
+        return Catalog(tuple(stream_id(stream) for stream in tree["streams"]), tree)
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise ConnectError(f"discovery printed no catalog of Singer: {error!r}") from error
 
@@ -65,8 +65,8 @@ def selected(
         key = (replication_keys or {}).get(name)
         if key:
             root["replication-key"] = entry["replication_key"] = key
-        for one in entry["metadata"]:
-            about = one["metadata"]
+        for item in entry["metadata"]:
+            about = item["metadata"]
             if about is not root and about.get("inclusion") != "unsupported":
                 about.setdefault("selected", True)
     return tree
@@ -74,9 +74,9 @@ def selected(
 
 def _root_metadata(entry: dict[str, Any]) -> dict[str, Any]:
     entries = entry.setdefault("metadata", [])
-    for one in entries:
-        if not one["breadcrumb"]:
-            found: dict[str, Any] = one["metadata"]
+    for item in entries:
+        if not item["breadcrumb"]:
+            found: dict[str, Any] = item["metadata"]
             return found
     entries.append({"breadcrumb": [], "metadata": {}})
     return _root_metadata(entry)
@@ -88,8 +88,8 @@ def parts_of(state: Any, streams: Sequence[str]) -> dict[str, Offset]:
         raise DataError(f"a state that is no object: {state!r:.80}")
     bookmarks = state.get(_BOOKMARKS)
     own = bookmarks if isinstance(bookmarks, dict) else {}
-    rest = {name: one for name, one in state.items() if name not in (_BOOKMARKS, _CURRENT)}
-    others = {name: one for name, one in own.items() if name not in streams}
+    rest = {name: value for name, value in state.items() if name not in (_BOOKMARKS, _CURRENT)}
+    others = {name: bookmark for name, bookmark in own.items() if name not in streams}
     shared = {SHARED: _text({**rest, **({_BOOKMARKS: others} if others else {})})} if rest or others else {}
     return {name: {STATE: _text(own.get(name, {})), **shared} for name in streams}
 
@@ -104,8 +104,8 @@ def joined_state(offsets: Mapping[str, Offset]) -> tuple[dict[str, Any] | None, 
     disputed: set[str] = set()
     bookmarks: dict[str, Any] = {}
     for offset in offsets.values():
-        for name, one in json.loads(offset.get(SHARED) or "{}").items():
-            if shared.setdefault(name, one) != one:
+        for name, value in json.loads(offset.get(SHARED) or "{}").items():
+            if shared.setdefault(name, value) != value:
                 disputed.add(name)
     for name in disputed:
         del shared[name]

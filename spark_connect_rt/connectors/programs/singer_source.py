@@ -90,7 +90,7 @@ class SingerTap(Program):
 
     def read_arguments(self, catalog: Catalog, intake: Intake, offsets: Mapping[str, Offset]) -> list[str]:
         """See Program."""
-        keys = {name: str(one) for name, one in json_of(self.setting("replication.keys")).items()}
+        keys = {name: str(key) for name, key in json_of(self.setting("replication.keys")).items()}
         tree = selected(catalog, intake.streams, self.setting("replication.method"), keys)
         for entry in tree["streams"]:
             for name in (entry.get("stream"), entry.get("table_name")):
@@ -124,8 +124,8 @@ class SingerTap(Program):
             if isinstance(records, pa.Table) and self.setting("value") == "struct":
                 intake.column(message["stream"], records)
             else:
-                for one in records.to_pylist() if isinstance(records, pa.Table) else records:
-                    intake.record(message["stream"], one)
+                for record in records.to_pylist() if isinstance(records, pa.Table) else records:
+                    intake.record(message["stream"], record)
             if self.setting("batch.delete") and not self.previewed:
                 _removed(path)
 

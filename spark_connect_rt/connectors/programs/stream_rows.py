@@ -52,7 +52,7 @@ class StreamSchema:
     key_schema: Schema | None = field(init=False)
 
     def __post_init__(self) -> None:
-        members = {one.name: one.schema for one in self.shape.schema.fields}
+        members = {member.name: member.schema for member in self.shape.schema.fields}
         object.__setattr__(self, "value_schema", self.shape.schema)
         keys = struct_of({name: members[name] for name in self.keys}) if self.keys else None
         object.__setattr__(self, "key_schema", keys)
@@ -151,17 +151,17 @@ class StreamRows:
         if not objects:
             return
         if not self._settings.structs:
-            self._pieces += [self._tree(one) for one in objects]
+            self._pieces += [self._tree(item) for item in objects]
             return
         try:
             shape = self._known().shape
         except DataError as error:
-            for one in objects:
-                self._report(f"stream {self.stream}", error, orjson.dumps(one))
+            for item in objects:
+                self._report(f"stream {self.stream}", error, orjson.dumps(item))
             return
         self._note_unknown(objects, shape)
         try:
-            changed = objects if shape.change is None else [shape.change(one) for one in objects]
+            changed = objects if shape.change is None else [shape.change(item) for item in objects]
             column = pa.array(changed, shape.arrow)
         except (pa.ArrowException, DataError, OverflowError, TypeError, ValueError):
             column = self._one_by_one(objects, shape)
@@ -170,19 +170,19 @@ class StreamRows:
 
     def _note_unknown(self, objects: Sequence[dict[str, Any]], shape: Shape) -> None:
         known = shape.fields | self.unknown
-        for one in objects:
-            if not known.issuperset(one):
-                self.unknown |= one.keys() - shape.fields
+        for item in objects:
+            if not known.issuperset(item):
+                self.unknown |= item.keys() - shape.fields
 
     def _one_by_one(self, objects: Sequence[dict[str, Any]], shape: Shape) -> pa.Array:
         fit = []
-        for one in objects:
+        for item in objects:
             try:
-                turned = shape.lenient(one)
+                turned = shape.lenient(item)
                 pa.array([turned], shape.arrow)
                 fit.append(turned)
             except (pa.ArrowException, DataError, OverflowError, TypeError, ValueError) as error:
-                self._report(f"stream {self.stream}", error, orjson.dumps(one))
+                self._report(f"stream {self.stream}", error, orjson.dumps(item))
         return pa.array(fit, shape.arrow)
 
     def _append_column(self, values: pa.StructArray) -> None:
@@ -234,7 +234,7 @@ def _as(column: pa.Array, wanted: pa.Field) -> pa.Array:
         return column
     try:
         if pa.types.is_string(wanted.type) and pa.types.is_nested(column.type):
-            return pa.array([None if one is None else orjson.dumps(one).decode() for one in column.to_pylist()])
+            return pa.array([None if value is None else orjson.dumps(value).decode() for value in column.to_pylist()])
         return column.cast(wanted.type)
     except (pa.ArrowException, TypeError) as error:
         raise DataError(f"column {wanted.name} of type {column.type} does not become {wanted.type}: {error}") from error

@@ -236,8 +236,8 @@ class DltPass:
     def ordered(self) -> bool:
         """Tell whether the state is right behind each item: every resource comes in the order of its cursor."""
         resources = self._source.resources
-        alone = all(one._pipe.parent is None for one in resources.selected.values())
-        return alone and all(_comes_in_order(one) for one in resources.selected.values())
+        alone = all(resource._pipe.parent is None for resource in resources.selected.values())
+        return alone and all(_comes_in_order(resource) for resource in resources.selected.values())
 
     def close(self) -> None:
         """End before the end."""
@@ -279,9 +279,9 @@ def _comes_in_order(resource: DltResource) -> bool:
 
 
 def _hints(columns: Mapping[str, Mapping[str, Any]]) -> TableHints:
-    keys = tuple(name for name, one in columns.items() if one.get("primary_key"))
-    deleted = next((name for name, one in columns.items() if one.get("hard_delete")), None)
-    types = {name: kind for name, one in columns.items() if (kind := _TYPES.get(one.get("data_type", "")))}
+    keys = tuple(name for name, column in columns.items() if column.get("primary_key"))
+    deleted = next((name for name, column in columns.items() if column.get("hard_delete")), None)
+    types = {name: kind for name, column in columns.items() if (kind := _TYPES.get(column.get("data_type", "")))}
     return TableHints(keys, deleted, types)
 
 
@@ -293,7 +293,7 @@ def _page(item: Any) -> Page:
         return pa.Table.from_pandas(item, preserve_index=False)
     if hasattr(item, "to_arrow"):
         return item.to_arrow()
-    return [_row(one) for one in (item if isinstance(item, list) else [item])]
+    return [_row(entry) for entry in (item if isinstance(item, list) else [item])]
 
 
 def _row(item: Any) -> Mapping[str, Any]:

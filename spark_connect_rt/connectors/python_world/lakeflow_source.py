@@ -71,7 +71,7 @@ def lakeflow_class(reference: str) -> type[Any]:
         found = named(module, name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConnectError(f"{CLASS}={reference} cannot be found: {error}", code=CODE_CLASS) from error
-    missing = [one for one in _METHODS if not callable(getattr(found, one, None))]
+    missing = [method for method in _METHODS if not callable(getattr(found, method, None))]
     if not isinstance(found, type) or missing:
         lacks = f"has no {', '.join(missing)}" if missing else "is no class"
         raise ConnectError(f"{CLASS}={reference} is no Lakeflow connector: it {lacks}", code=CODE_CLASS)

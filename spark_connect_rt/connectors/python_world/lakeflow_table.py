@@ -154,7 +154,9 @@ class LakeflowTable:
         return by_calls
 
     def _all_of(self, source: Any, partitions: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
-        return chain.from_iterable(source.read_partition(self.table, one, self._options) for one in partitions)
+        return chain.from_iterable(
+            source.read_partition(self.table, partition, self._options) for partition in partitions
+        )
 
     def _snapshot(self, source: Any) -> Iterator[list[Piece]]:
         if hasattr(source, "get_partitions"):

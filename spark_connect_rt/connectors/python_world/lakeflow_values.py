@@ -31,7 +31,7 @@ _TIMES = ("%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M:%S")
 
 def arrow_schema(schema: spark.StructType) -> pa.Schema:
     """Return the columns of a Spark schema; of types that only Spark has (variant, user-defined) text: JSON."""
-    return pa.schema([pa.field(one.name, arrow_type(one.dataType)) for one in schema.fields])
+    return pa.schema([pa.field(field.name, arrow_type(field.dataType)) for field in schema.fields])
 
 
 def arrow_type(kind: spark.DataType) -> pa.DataType:
@@ -85,9 +85,11 @@ def converted(value: Any, kind: pa.DataType) -> Any:
     if pa.types.is_struct(kind):
         return {field.name: converted(value.get(field.name), field.type) for field in kind}
     if pa.types.is_map(kind):
-        return [(converted(key, kind.key_type), converted(one, kind.item_type)) for key, one in value.items()]
+        return [(converted(key, kind.key_type), converted(item, kind.item_type)) for key, item in value.items()]
     if pa.types.is_list(kind):
-        return [converted(one, kind.value_type) for one in (value if isinstance(value, list | tuple) else [value])]
+        return [
+            converted(element, kind.value_type) for element in (value if isinstance(value, list | tuple) else [value])
+        ]
     return next((convert(value) for is_kind, convert in _CONVERSIONS if is_kind(kind)), value)
 
 

@@ -88,7 +88,7 @@ def _column(values: Sequence[Any]) -> pa.Array:
 def texts(values: Sequence[Any]) -> pa.Array:
     """Return values as a column of text: text as it is, else JSON. Raises ValueError: one has no JSON form."""
     try:
-        found = [None if one is None else one if isinstance(one, str) else json_text(one) for one in values]
+        found = [None if value is None else value if isinstance(value, str) else json_text(value) for value in values]
     except DataError as error:
         raise ValueError(str(error)) from error
     return pa.array(found, pa.string())
@@ -135,7 +135,7 @@ def typed_part(kind: pa.DataType) -> pa.DataType | None:
     if pa.types.is_null(kind):
         return None
     if pa.types.is_struct(kind):
-        parts = [(one.name, typed_part(one.type)) for one in kind]
+        parts = [(field.name, typed_part(field.type)) for field in kind]
         kept = [pa.field(name, part) for name, part in parts if part is not None]
         return pa.struct(kept) if kept else None
     if pa.types.is_list(kind):

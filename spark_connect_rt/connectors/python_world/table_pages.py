@@ -210,7 +210,7 @@ def with_offset(piece: Piece, offset: Mapping[str, Any]) -> Piece:
 
 def rows_in(pieces: Sequence[Piece]) -> int:
     """Return how many records these are."""
-    return sum(len(one.values) if isinstance(one, SourceBatch) else 1 for one in pieces)
+    return sum(len(piece.values) if isinstance(piece, SourceBatch) else 1 for piece in pieces)
 
 
 def topic_name(prefix: str, table: str) -> str:

@@ -46,18 +46,18 @@ def rows(fields: Sequence[Generated], seed: int, first: int, count: int) -> pa.S
     """Return records ``first`` to ``first + count - 1`` as structs."""
     numbers = np.arange(first, first + count, dtype=np.int64)
     columns = []
-    for stream, one in enumerate(fields):
-        column = one.column(numbers, random_words(seed, 2 * stream, numbers))
-        if one.null_per_mille:
-            chosen = random_words(seed, 2 * stream + 1, numbers) % np.uint64(1000) < np.uint64(one.null_per_mille)
+    for stream, field in enumerate(fields):
+        column = field.column(numbers, random_words(seed, 2 * stream, numbers))
+        if field.null_per_mille:
+            chosen = random_words(seed, 2 * stream + 1, numbers) % np.uint64(1000) < np.uint64(field.null_per_mille)
             column = pc.if_else(pa.array(chosen), pa.scalar(None, column.type), column)
         columns.append(column)
-    return pa.StructArray.from_arrays(columns, names=[one.name for one in fields])
+    return pa.StructArray.from_arrays(columns, names=[field.name for field in fields])
 
 
 def row_schema(fields: Sequence[Generated], name: str | None) -> Schema:
     """Return the Connect schema of the rows."""
-    members = tuple(Field(one.name, at, one.schema) for at, one in enumerate(fields))
+    members = tuple(Field(field.name, at, field.schema) for at, field in enumerate(fields))
     return Schema(Type.STRUCT, name=name, fields=members)
 
 
@@ -130,7 +130,7 @@ def _floats(how: Mapping[str, Any]) -> Made:
 
 def _choice(how: Mapping[str, Any]) -> Made:
     options = how["of"]
-    if not isinstance(options, list) or not options or not all(isinstance(one, str) for one in options):
+    if not isinstance(options, list) or not options or not all(isinstance(option, str) for option in options):
         raise ValueError("of must list texts")
     texts = pa.array(options, pa.string())
     return s.STRING, lambda _, words: texts.take(pa.array((words % np.uint64(len(options))).astype(np.int64)))

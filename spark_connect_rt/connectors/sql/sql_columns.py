@@ -53,7 +53,9 @@ class TypeRules:
 
 def source_columns(reflected: Iterable[Mapping[str, Any]], rules: TypeRules) -> tuple[SourceColumn, ...]:
     """Return the columns that SQLAlchemy's inspector describes (``name``, ``type``, ``nullable``)."""
-    return tuple(source_column(one["name"], one["type"], bool(one.get("nullable", True)), rules) for one in reflected)
+    return tuple(
+        source_column(column["name"], column["type"], bool(column.get("nullable", True)), rules) for column in reflected
+    )
 
 
 def source_column(name: str, kind: SqlType, nullable: bool, rules: TypeRules) -> SourceColumn:
@@ -64,7 +66,7 @@ def source_column(name: str, kind: SqlType, nullable: bool, rules: TypeRules) ->
 
 def row_schema(name: str | None, columns: Sequence[SourceColumn]) -> Schema:
     """Return the schema of a table's rows, named as the JDBC source names it: by the table."""
-    members = tuple(Field(one.name, index, one.schema) for index, one in enumerate(columns))
+    members = tuple(Field(column.name, index, column.schema) for index, column in enumerate(columns))
     return Schema(ConnectType.STRUCT, name=name, fields=members)
 
 
@@ -196,7 +198,7 @@ def _utc(values: pa.Array, zone: ZoneInfo, is_position: bool) -> pa.Array:
         values = pc.assume_timezone(clocks, str(zone), ambiguous="earliest", nonexistent="latest")
         skipped = pc.not_equal(pc.local_timestamp(values), clocks)
         if not is_position and pc.any(skipped).as_py():
-            read = [None if one is None else aware(one, zone) for one in clocks.to_pylist()]
+            read = [None if clock is None else aware(clock, zone) for clock in clocks.to_pylist()]
             return pc.if_else(skipped, pa.array(read, UTC_TIME), values.cast(UTC_TIME))
     return values.cast(UTC_TIME)
 
@@ -204,8 +206,8 @@ def _utc(values: pa.Array, zone: ZoneInfo, is_position: bool) -> pa.Array:
 def column_of_values(column: SourceColumn, values: Sequence[Any], zone: ZoneInfo) -> pa.Array:
     """Return a driver's Python values in the column's form. Raises pa.ArrowException, DataError: one does not fit."""
     if column.is_position:
-        times = [None if one is None else _time_of(one) for one in values]
-        if all(one is None or one.tzinfo is None for one in times):
+        times = [None if value is None else _time_of(value) for value in values]
+        if all(moment is None or moment.tzinfo is None for moment in times):
             return arrow_column(column, pa.array(times, pa.timestamp("us")), zone)
     convert = _CONVERSIONS.get(column.arrow.id)
     if pa.types.is_integer(column.arrow) and not {int, type(None)}.issuperset(map(type, values)):

@@ -49,20 +49,24 @@ def columns_of(plan: ReadPlan) -> tuple[SourceColumn, ...]:
 
 def piece_of_rows(rows: Sequence[Sequence[Any]], plan: ReadPlan) -> Piece:
     """Return rows of a driver's Python values, at least one, as a piece."""
-    return _piece(list(zip(*rows, strict=True)), plan, lambda one, values: column_of_values(one, values, plan.zone))
+    return _piece(
+        list(zip(*rows, strict=True)),
+        plan,
+        lambda column, values: column_of_values(column, values, plan.zone),
+    )
 
 
 def piece_of_batch(batch: pa.RecordBatch, plan: ReadPlan) -> Piece:
     """Return what an ADBC driver gave as a piece."""
 
-    def to_column(one: SourceColumn, values: pa.Array) -> pa.Array:
+    def to_column(column: SourceColumn, values: pa.Array) -> pa.Array:
         try:
-            return arrow_column(one, values, plan.zone)
+            return arrow_column(column, values, plan.zone)
         except pa.ArrowException:
             if len(values) > 1:
                 raise
             # What Arrow does not convert is tried as the other way of reading converts it.
-            return column_of_values(one, values.to_pylist(), plan.zone)
+            return column_of_values(column, values.to_pylist(), plan.zone)
 
     return _piece(batch.columns, plan, to_column)
 
@@ -72,13 +76,13 @@ def _piece(given: Sequence[Any], plan: ReadPlan, to_column: ToColumn) -> Piece:
     problems: dict[int, DataError] = {}
     unmarked: set[int] = set()
     arrays = []
-    for one, values in zip(columns, given, strict=True):
-        array, found = _read(one, values, to_column)
+    for column, values in zip(columns, given, strict=True):
+        array, found = _read(column, values, to_column)
         arrays.append(array)
         problems = {**found, **problems}
-        if one.name in (MOMENT, plan.incrementing):
+        if column.name in (MOMENT, plan.incrementing):
             unmarked |= set(found)
-    whole = pa.RecordBatch.from_arrays(arrays, names=[one.name for one in columns])
+    whole = pa.RecordBatch.from_arrays(arrays, names=[column.name for column in columns])
     marks = whole.select([name for name in (plan.incrementing, MOMENT) if name in whole.schema.names])
     if not problems:
         return Piece(whole, marks)
@@ -113,7 +117,7 @@ def _read(column: SourceColumn, values: Any, to_column: ToColumn) -> tuple[pa.Ar
 def _refused(at: int, error: DataError, given: Sequence[Any], whole: pa.RecordBatch, plan: ReadPlan) -> RefusedRow:
     names = [plan.incrementing] if plan.incrementing else list(plan.keys)
     key = "".join(f" {name} {whole.column(name)[at].as_py()}" for name in names)
-    shown = {one.name: _shown(values[at]) for one, values in zip(plan.columns, given, strict=False)}
+    shown = {column.name: _shown(values[at]) for column, values in zip(plan.columns, given, strict=False)}
     return RefusedRow(f"table {plan.name}{key}", error, readable_json(shown))
 
 

@@ -47,9 +47,9 @@ def table_plan(database: SqlDatabase, table: TableId, values: dict[str, Any]) ->
             raise ConnectError(f"database {database.name()} has no table {table} (any more)") from error
         finally:
             connection.rollback()
-    reflected = [{**one, "nullable": False} if _is_rowid(one, described) else one for one in described]
+    reflected = [{**column, "nullable": False} if _is_rowid(column, described) else column for column in described]
     columns = source_columns(reflected, TypeRules(values["numeric.mapping"], database.dialect))
-    nullable = [one["name"] for one in reflected if one.get("nullable", True)]
+    nullable = [column["name"] for column in reflected if column.get("nullable", True)]
     plan = _plan(str(table), columns, reflected, database, values)
     plan = _with(plan, table=(table.schema, table.name), keys=tuple(keys))
     problem = check_plan(plan, nullable, values["mode"]) if values["validate.non.null"] else None
@@ -77,14 +77,14 @@ def _plan(
     if mode in (INCREMENTING, BOTH):
         incrementing = values[INCREMENTING_COLUMN] or _generated_column(name, reflected)
     timestamps = tuple(values[TIMESTAMP_COLUMNS]) if mode in (TIMESTAMP, BOTH) else ()
-    known = [one.name for one in columns]
+    known = [entry.name for entry in columns]
     for wanted in (*timestamps, *([incrementing] if incrementing else [])):
         if wanted not in known:
             raise ConnectError(f"{name} has no column {wanted}{near_name(wanted, known)}; it has {', '.join(known)}")
-    kinds = {one["name"]: one.get("type") for one in reflected}
+    kinds = {entry["name"]: entry.get("type") for entry in reflected}
     for column, problem in (
         (incrementing, _number_problem(kinds.get(incrementing or ""))),
-        *((one, moment_problem(kinds.get(one), database.dialect)) for one in timestamps),
+        *((timestamp, moment_problem(kinds.get(timestamp), database.dialect)) for timestamp in timestamps),
     ):
         if column is not None and problem is not None:
             raise ConnectError(
@@ -120,9 +120,9 @@ def moment_problem(kind: Any, dialect: str) -> str | None:
 def _generated_column(name: str, reflected: Reflected) -> str:
     """Return the one column whose numbers the database makes. Raises ConnectError: none, or several."""
     made = [
-        one["name"]
-        for one in reflected
-        if one.get("identity") or one.get("autoincrement") is True or _is_rowid(one, reflected)
+        column["name"]
+        for column in reflected
+        if column.get("identity") or column.get("autoincrement") is True or _is_rowid(column, reflected)
     ]
     if len(made) == 1:
         return str(made[0])
@@ -132,10 +132,10 @@ def _generated_column(name: str, reflected: Reflected) -> str:
     )
 
 
-def _is_rowid(one: dict[str, Any], reflected: Reflected) -> bool:
+def _is_rowid(candidate: dict[str, Any], reflected: Reflected) -> bool:
     """Whether it is SQLite's INTEGER PRIMARY KEY, which is the row's number."""
     keys = [column["name"] for column in reflected if column.get("primary_key")]
-    return keys == [one["name"]] and type(one["type"]) is sa.INTEGER
+    return keys == [candidate["name"]] and type(candidate["type"]) is sa.INTEGER
 
 
 def _query_columns(
@@ -154,8 +154,8 @@ def _query_columns(
     if database.dialect != POSTGRESQL:
         return columns_by_values(names, rows), [{"name": name} for name in names]
     columns: Sequence[Any] = described or ()  # psycopg's own class, with names
-    reflected = [{"name": one.name, "type": _type_of(database, one)} for one in columns]
-    return tuple(source_column(one["name"], one["type"], True, rules) for one in reflected), reflected
+    reflected = [{"name": column.name, "type": _type_of(database, column)} for column in columns]
+    return tuple(source_column(column["name"], column["type"], True, rules) for column in reflected), reflected
 
 
 def _type_of(database: SqlDatabase, described: Any) -> Any:

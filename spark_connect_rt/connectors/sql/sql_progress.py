@@ -86,4 +86,4 @@ def completed_moment(moments: Sequence[dt.datetime], following: dt.datetime | No
     last = moments[-1]
     if following is None or following > last:
         return last
-    return max((one for one in moments if one < last), default=before)
+    return max((moment for moment in moments if moment < last), default=before)

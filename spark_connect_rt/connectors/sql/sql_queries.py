@@ -37,7 +37,7 @@ class ReadPlan:
 def select_rows(plan: ReadPlan, progress: Progress, end: dt.datetime | None) -> sa.Select[Any]:
     """Return the SELECT of everything behind ``progress``, in order; with timestamps before ``end``."""
     source = _source(plan)
-    chosen: list[Any] = [_chosen(source.c[one.name], one) for one in plan.columns]
+    chosen: list[Any] = [_chosen(source.c[column.name], column) for column in plan.columns]
     moment = _moment(plan, source) if plan.timestamps else None
     number = None if plan.incrementing is None else source.c[plan.incrementing]
     if moment is not None:
@@ -50,12 +50,12 @@ def select_rows(plan: ReadPlan, progress: Progress, end: dt.datetime | None) -> 
         statement = statement.where(behind)
     if moment is not None and end is not None:
         statement = statement.where(moment < _moment_literal(plan, end))
-    order = [one for one in (moment, number) if one is not None]
+    order = [column for column in (moment, number) if column is not None]
     return statement.order_by(*order) if order else statement
 
 
 def _source(plan: ReadPlan) -> sa.FromClause:
-    columns: list[sa.ColumnClause[Any]] = [sa.column(one.name) for one in plan.columns]
+    columns: list[sa.ColumnClause[Any]] = [sa.column(column.name) for column in plan.columns]
     if plan.query is None:
         schema, name = plan.table
         return sa.table(name, *columns, schema=schema)
@@ -68,8 +68,8 @@ def as_written(query: str) -> sa.TextClause:
     return sa.text(query.replace(":", "\\:"))
 
 
-def _chosen(column: Any, one: SourceColumn) -> Any:
-    return column if one.cast is None else sa.cast(column, one.cast).label(one.name)
+def _chosen(column: Any, source_column: SourceColumn) -> Any:
+    return column if source_column.cast is None else sa.cast(column, source_column.cast).label(source_column.name)
 
 
 def _moment(plan: ReadPlan, source: sa.FromClause) -> sa.ColumnElement[Any]:

@@ -147,8 +147,8 @@ class PieceReader:
                 check_digits(self._plan, self._next.marks, before)
         while (piece := self._next) is not None:
             self._next = next(self._pieces, None)
-            for one in piece.refused:
-                self._errant(one.place, one.error, one.data)
+            for refused_row in piece.refused:
+                self._errant(refused_row.place, refused_row.error, refused_row.data)
             before = self._progress(piece.marks, before)
             if piece.rows.num_rows:
                 return self._batch(piece.rows, before), before
@@ -156,7 +156,7 @@ class PieceReader:
 
     def _batch(self, rows: pa.RecordBatch, progress: Progress) -> SourceBatch:
         values = pa.StructArray.from_arrays(
-            rows.columns[: len(self._plan.columns)], names=[one.name for one in self._plan.columns]
+            rows.columns[: len(self._plan.columns)], names=[column.name for column in self._plan.columns]
         )
         return SourceBatch(self._partition, progress.offset(), self._topic, values, self._schema)
 

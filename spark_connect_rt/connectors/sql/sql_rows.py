@@ -81,7 +81,7 @@ class RowReader:
         if not keys or self.mode == RECORD_VALUE:
             return shape, _getter(record.value_schema, shape.columns, "value")
         read_value = _getter(record.value_schema, chosen, "value")
-        return shape, lambda one: (*read_key(one), *read_value(one))
+        return shape, lambda sink_record: (*read_key(sink_record), *read_value(sink_record))
 
     def _key_part(self, record: SinkRecord) -> _Part:
         if self.mode == NONE:
@@ -113,7 +113,7 @@ def _not_null(value: Any) -> Any:
 
 def _members(schema: Schema | None, value: Any, side: str) -> tuple[tuple[str, ...], tuple[Schema | None, ...]]:
     if schema is not None and schema.type is Type.STRUCT:
-        return tuple(one.name for one in schema.fields), tuple(one.schema for one in schema.fields)
+        return tuple(member.name for member in schema.fields), tuple(member.schema for member in schema.fields)
     if schema is None and isinstance(value, Mapping):
         return tuple(map(str, value)), (None,) * len(value)
     kind = type(value).__name__ if schema is None else schema.type.value
@@ -125,7 +125,7 @@ def _getter(schema: Schema | None, names: Sequence[str], side: str) -> Callable[
     if schema is None:  # every name is in the map: its names are part of what plans are kept by
         take = itemgetter(*names) if len(names) > 1 else lambda given: tuple(given[name] for name in names)
         return lambda record: take(part(record))
-    places = {one.name: one.index for one in schema.fields}
+    places = {member.name: member.index for member in schema.fields}
     indexes = [places[name] for name in names]
     if indexes == list(range(len(schema.fields))):
         return lambda record: tuple(_struct(part(record)).values())

@@ -174,7 +174,9 @@ class SqlSourceTask(SourceTask):
         if QUERY_TASK in config:
             self._tables = [self._at_stored_offset(None, [dict(QUERY_PARTITION)])]
         else:
-            self._tables = [self._at_stored_offset(one, self._partitions(one)) for one in tables_of(config[TABLES])]
+            self._tables = [
+                self._at_stored_offset(table, self._partitions(table)) for table in tables_of(config[TABLES])
+            ]
 
     def _partitions(self, table: TableId) -> list[dict[str, str]]:
         assert self._database is not None
@@ -197,7 +199,7 @@ class SqlSourceTask(SourceTask):
         if now_ms < self._retry_at_ms:
             return None
         # A table that is being read stays the first until its end: the driver's one connection has one open result.
-        for table in sorted(self._tables, key=lambda one: one.due_ms):
+        for table in sorted(self._tables, key=lambda candidate: candidate.due_ms):
             if table.due_ms > now_ms:
                 break
             try:
@@ -283,7 +285,7 @@ class SqlSourceTask(SourceTask):
 
     def idle_wait_ms(self) -> int:
         """Return the time until a table is due, or the database is tried again."""
-        due_ms = max(min(one.due_ms for one in self._tables), self._retry_at_ms)
+        due_ms = max(min(table.due_ms for table in self._tables), self._retry_at_ms)
         return max(1, due_ms - self._clock_ms())
 
     def stop(self) -> None:

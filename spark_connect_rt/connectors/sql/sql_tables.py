@@ -71,18 +71,22 @@ def all_tables(database: SqlDatabase, pattern: str | None) -> list[FoundTable]:
         if database.dialect == POSTGRESQL:
             names = {relkind: kind for kind, relkind in KINDS.items()}
             found = [
-                FoundTable(TableId(schema, name), names[relkind], frozenset(TableId(*one) for one in parents or ()))
+                FoundTable(
+                    TableId(schema, name), names[relkind], frozenset(TableId(*parent) for parent in parents or ())
+                )
                 for schema, name, relkind, parents in connection.execute(_OF_POSTGRESQL)
                 if like.fullmatch(schema)
             ]
         else:
             found = _inspected(sa.inspect(connection), database.dialect, like)
         connection.rollback()
-    return sorted(found, key=lambda one: str(one.table))
+    return sorted(found, key=lambda table: str(table.table))
 
 
 def _inspected(inspector: Any, dialect: str, like: re.Pattern[str]) -> list[FoundTable]:
-    schemas = [None] if dialect == SQLITE else [one for one in inspector.get_schema_names() if like.fullmatch(one)]
+    schemas = (
+        [None] if dialect == SQLITE else [schema for schema in inspector.get_schema_names() if like.fullmatch(schema)]
+    )
     ways = {"TABLE": inspector.get_table_names, "VIEW": inspector.get_view_names}
     return [
         FoundTable(TableId(schema, name), kind)
@@ -96,9 +100,9 @@ def _inspected(inspector: Any, dialect: str, like: re.Pattern[str]) -> list[Foun
 def read_tables(found: Sequence[FoundTable], values: dict[str, Any], database: str | None) -> list[TableId]:
     """Return the tables that the settings choose; a partition is left out where its whole table is read. Pure."""
     kinds = [kind.upper() for kind in values["table.types"]] or ["TABLE"]
-    of_kinds = [one for one in found if one.kind in kinds]
-    chosen = set(chosen_tables([one.table for one in of_kinds], values, database))
-    return [one.table for one in of_kinds if one.table in chosen and not one.parents & chosen]
+    of_kinds = [table for table in found if table.kind in kinds]
+    chosen = set(chosen_tables([table.table for table in of_kinds], values, database))
+    return [table.table for table in of_kinds if table.table in chosen and not table.parents & chosen]
 
 
 def unmatched_names(found: Sequence[FoundTable], values: dict[str, Any], database: str | None) -> list[str]:
@@ -106,14 +110,14 @@ def unmatched_names(found: Sequence[FoundTable], values: dict[str, Any], databas
     kinds = [kind.upper() for kind in values["table.types"]] or ["TABLE"]
     sentences = []
     for name in values["table.whitelist"]:
-        same = [one for one in found if _is_named(one.table, name, database)]
-        if any(one.kind in kinds for one in same):
+        same = [table for table in found if _is_named(table.table, name, database)]
+        if any(table.kind in kinds for table in same):
             continue
         if same:
             sentences.append(f"{name} is a {same[0].kind}: add that to table.types, which is {', '.join(kinds)}")
             continue
         parts = [part.casefold() for part in name_parts(name) or [name]]
-        near = [str(one.table) for one in found if one.table.name.casefold() == parts[-1]]
+        near = [str(table.table) for table in found if table.table.name.casefold() == parts[-1]]
         if near:
             sentences.append(f"no table is named {name}; there is {', '.join(near)}")
         elif len(parts) == 3 and parts[0] != (database or "").casefold():
@@ -158,7 +162,7 @@ def chosen_tables(tables: Sequence[TableId], values: dict[str, Any], database: s
 
     def matches(table: TableId, patterns: Sequence[str]) -> bool:
         compiled = [java_pattern(pattern) for pattern in patterns]
-        return any(one.fullmatch(text) for one in compiled for text in (table.name, str(table)))
+        return any(pattern.fullmatch(text) for pattern in compiled for text in (table.name, str(table)))
 
     if names := values["table.whitelist"]:
         return [table for table in tables if named(table, names)]

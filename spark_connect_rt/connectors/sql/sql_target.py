@@ -126,7 +126,7 @@ class Targets:
                 return None
             finally:
                 connection.rollback()
-        return Target(table, {one["name"]: one["type"] for one in found}, copied)
+        return Target(table, {column["name"]: column["type"] for column in found}, copied)
 
     def _create(self, table: TableId, shape: Shape) -> Target:
         if not self._creates:

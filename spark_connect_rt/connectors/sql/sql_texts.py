@@ -85,7 +85,7 @@ def text_column(values: pa.Array | Sequence[Any], kind: SqlType) -> pa.Array:
         return _of_union(values, kind)
     found = values if isinstance(values, pa.Array) else _plain(values)
     if found is not None:
-        of = next((one for is_kind, one in _OF_ARROW if is_kind(found.type)), None)
+        of = next((python_type for is_kind, python_type in _OF_ARROW if is_kind(found.type)), None)
         if of is not None:
             family = family_of(kind)
             _check(of, kind, family)
@@ -96,10 +96,10 @@ def text_column(values: pa.Array | Sequence[Any], kind: SqlType) -> pa.Array:
 def _of_union(values: pa.Array, kind: SqlType) -> pa.Array:
     """Return numbers of which some are whole, in Arrow's form of such a list: a child for each kind."""
     whole, fractions = (values.field(index) for index in (0, 1))
-    for one, other in ((whole, fractions), (fractions, whole)):
+    for child, other in ((whole, fractions), (fractions, whole)):
         if other.null_count == len(values):
-            return text_column(one, kind)
-    parts = [text_column(one, kind).cast(pa.string()) for one in (fractions, whole)]
+            return text_column(child, kind)
+    parts = [text_column(child, kind).cast(pa.string()) for child in (fractions, whole)]
     return pc.coalesce(*parts)
 
 
@@ -133,8 +133,8 @@ def _wholes(column: pa.Array) -> pa.Array:
 
 def _check(of: type[Any], kind: SqlType, family: Family) -> ToText:
     """Return how values of a class are written. Raises DataError: not into this column."""
-    for one, name, families, to_text in _KINDS:
-        if issubclass(of, one):
+    for cls, name, families, to_text in _KINDS:
+        if issubclass(of, cls):
             if family in families:
                 return to_text
             raise DataError(f"{name} cannot be written into a column of type {type_name(kind)}")
@@ -161,8 +161,8 @@ def _texts(values: Sequence[Any], kind: SqlType) -> list[str | None]:
 
 
 def _array_text(values: Sequence[Any], kind: Any) -> str:
-    if any(isinstance(one, list | tuple) for one in values):
-        return "{" + ",".join("NULL" if one is None else _array_text(one, kind) for one in values) + "}"
+    if any(isinstance(value, list | tuple) for value in values):
+        return "{" + ",".join("NULL" if value is None else _array_text(value, kind) for value in values) + "}"
     parts = []
     for text in _texts(values, kind.item_type):
         parts.append("NULL" if text is None else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"')

@@ -70,7 +70,7 @@ def conversion(schema: Schema | None, column: sa.types.TypeEngine[Any], zone: Zo
 def _of_arrays(of_part: Convert) -> Convert:
     def convert(value: Any) -> Any:
         if isinstance(value, list | tuple):
-            return [None if one is None else convert(one) for one in value]
+            return [None if element is None else convert(element) for element in value]
         return of_part(value)
 
     return convert
@@ -111,7 +111,7 @@ def converted_arrays(
             made.append(column.cast(pa.float64()) if pa.types.is_floating(column.type) else column)
             continue
         values = column.to_pylist()
-        made.append(values if convert is None else [None if one is None else convert(one) for one in values])
+        made.append(values if convert is None else [None if value is None else convert(value) for value in values])
     return made
 
 

@@ -58,7 +58,7 @@ class KafkaSinkTask(SinkTask):
         """Queue the records. Raises DataError: what a converter made is not bytes; ConnectError: a delivery failed."""
         rows = ProduceRows()
         for record in records:
-            headers = [(one.key, _bytes(one.value, record, f"header {one.key}")) for one in record.headers]
+            headers = [(header.key, _bytes(header.value, record, f"header {header.key}")) for header in record.headers]
             rows.append(
                 (
                     settings.target_topic(self._values["topic.format"], record.topic),

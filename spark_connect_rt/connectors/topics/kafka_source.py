@@ -115,7 +115,7 @@ class KafkaSourceConnector(RangeSourceConnector):
         """See RangeSourceConnector."""
         partitions = self._partitions
         begins, ends = self._found(partitions, FIRST), self._found(partitions, NEXT)
-        ids = self._topic_ids(sorted({one.topic for one in partitions}))
+        ids = self._topic_ids(sorted({partition.topic for partition in partitions}))
         numbers = {
             _key(place): self.number_behind(offset)
             for place, offset in stored
@@ -125,20 +125,20 @@ class KafkaSourceConnector(RangeSourceConnector):
         missing = ends if self._properties()["auto.offset.reset"].lower() == "latest" else begins
         keep, form = self._values["partition.keep"], self._values["topic.format"]
         found = []
-        for one in partitions:
-            place, begin, end = place_of(self._values, one), begins[one], ends[one]
+        for partition in partitions:
+            place, begin, end = place_of(self._values, partition), begins[partition], ends[partition]
             first = numbers.get(_key(place), -1)
-            first = first if begin <= first <= end else missing[one]
-            if one in later:
-                first = max(first, end if later[one] < 0 else later[one])
-            number = one.partition if keep else None
-            topic = settings.target_topic(form, one.topic)
-            found.append(SourceRange(place, first, end, topic, number, ids.get(one.topic)))
+            first = first if begin <= first <= end else missing[partition]
+            if partition in later:
+                first = max(first, end if later[partition] < 0 else later[partition])
+            number = partition.partition if keep else None
+            topic = settings.target_topic(form, partition.topic)
+            found.append(SourceRange(place, first, end, topic, number, ids.get(partition.topic)))
         return found
 
     def absent(self) -> list[str]:
         """Return the topics of ``topics`` that the cluster lacks; a pattern names none."""
-        servers, found = self._values["source.bootstrap.servers"], {one.topic for one in self._partitions}
+        servers, found = self._values["source.bootstrap.servers"], {partition.topic for partition in self._partitions}
         absent = [name for name in self._values["topics"] if name not in found]
         return [f'topics: topic "{name}" does not exist at {servers}' for name in absent]
 

@@ -36,12 +36,12 @@ class KafkaSourceTask(SourceTask):
         self._watch: LogWatch | None = None
         if RANGES in config:
             ranges = dict(map(_range_of, config[RANGES].split(",")))
-            starts = {one: first for one, (first, _) in ranges.items()}
-            self._ends = {one: end for one, (_, end) in ranges.items() if end is not None}
+            starts = {partition: first for partition, (first, _) in ranges.items()}
+            self._ends = {partition: end for partition, (_, end) in ranges.items() if end is not None}
             properties["auto.offset.reset"] = "none"
         else:
             own = [_partition_of(text) for text in config[PARTITIONS].split(",")]
-            stored = self.context.offset_reader.offsets([place_of(self._values, one) for one in own])
+            stored = self.context.offset_reader.offsets([place_of(self._values, partition) for partition in own])
             starts = _starts(own, stored, properties["auto.offset.reset"])
             self._watch = LogPolicy(self._values, self.context.metrics).watch(own, stored)
         # The connector, which plans, does without.
@@ -60,17 +60,22 @@ class KafkaSourceTask(SourceTask):
         if not self._partitions:
             return False  # every range is read
         ends = self._consumer.end_offsets(self._partitions)
-        for one in self._partitions:
-            if ends[one] < self._ends.get(one, 0):
-                raise DataError(f"{one} ends at {ends[one]} now, the range to read at {self._ends[one]}")
-        return any(self._consumer.position(one) < self._ends.get(one, ends[one]) for one in self._partitions)
+        for partition in self._partitions:
+            if ends[partition] < self._ends.get(partition, 0):
+                raise DataError(
+                    f"{partition} ends at {ends[partition]} now, the range to read at {self._ends[partition]}"
+                )
+        return any(
+            self._consumer.position(partition) < self._ends.get(partition, ends[partition])
+            for partition in self._partitions
+        )
 
     def poll(self) -> Sequence[SourceBatch] | None:
         """Return what is there, a batch of columns for each partition."""
         if not self._partitions:
             return []
         polled = self._poll(self._values["poll.max.records"], POLL_MS)
-        found = [self._batch(one, rows) for one, rows in self._within(polled)]
+        found = [self._batch(partition, rows) for partition, rows in self._within(polled)]
         if self._ends:
             self._leave_what_is_read()
         return found
@@ -90,18 +95,18 @@ class KafkaSourceTask(SourceTask):
         """Yield the rows that lie before the ends."""
         import pyarrow.compute as pc  # not where the connector plans
 
-        for one, rows in found:
-            end = self._ends.get(one)
+        for partition, rows in found:
+            end = self._ends.get(partition)
             if end is not None and rows.column("offset")[-1].as_py() >= end:
                 rows = rows.filter(pc.less(rows.column("offset"), end))
             if rows.num_rows:
-                yield one, rows
+                yield partition, rows
 
     def _leave_what_is_read(self) -> None:
-        bounded = [one for one in self._partitions if one in self._ends]
-        read = [one for one in bounded if self._consumer.position(one) >= self._ends[one]]
+        bounded = [partition for partition in self._partitions if partition in self._ends]
+        read = [partition for partition in bounded if self._consumer.position(partition) >= self._ends[partition]]
         self._consumer.unassign(read)
-        self._partitions = [one for one in self._partitions if one not in read]
+        self._partitions = [partition for partition in self._partitions if partition not in read]
 
     def _batch(self, partition: TopicPartition, rows: pa.RecordBatch) -> SourceBatch:
         topic = settings.target_topic(self._values["topic.format"], partition.topic)
@@ -147,7 +152,7 @@ def _starts(
 ) -> dict[TopicPartition, int]:
     begin = {"latest": -2}.get(reset.lower(), -1)
     pairs = zip(partitions, stored, strict=True)
-    return {one: begin if offset is None else last_offset(offset) + 1 for one, offset in pairs}
+    return {partition: begin if offset is None else last_offset(offset) + 1 for partition, offset in pairs}
 
 
 def _partition_of(text: str) -> TopicPartition:
@@ -155,10 +160,10 @@ def _partition_of(text: str) -> TopicPartition:
     return TopicPartition(topic, int(number))
 
 
-def range_text(one: SourceRange) -> str:
+def range_text(source_range: SourceRange) -> str:
     """Return a range as a task configuration has it."""
-    topic, number = one.partition[TOPIC_KEY], one.partition[PARTITION_KEY]
-    return f"{topic}-{number}:{one.first}:{'' if one.end is None else one.end}"
+    topic, number = source_range.partition[TOPIC_KEY], source_range.partition[PARTITION_KEY]
+    return f"{topic}-{number}:{source_range.first}:{'' if source_range.end is None else source_range.end}"
 
 
 def _range_of(text: str) -> tuple[TopicPartition, tuple[int, int | None]]:

@@ -33,8 +33,8 @@ class LogPolicy:
     def watch(self, partitions: Sequence[TopicPartition], stored: Sequence[Mapping[str, Any] | None]) -> LogWatch:
         """Return the watch of partitions that were read up to these source offsets."""
         known = {
-            one: str(offset[TOPIC_ID])
-            for one, offset in zip(partitions, stored, strict=True)
+            partition: str(offset[TOPIC_ID])
+            for partition, offset in zip(partitions, stored, strict=True)
             if offset and offset.get(TOPIC_ID)
         }
         return LogWatch(known, self.decide)

@@ -72,8 +72,8 @@ async def changes(snapshots: AsyncIterator[Snapshot]) -> AsyncIterator[tuple[str
     before: Snapshot | None = None
     last_ms = 0
     async for now in snapshots:
-        fresh = [one for one in now.course if one["at_ms"] > last_ms]
-        last_ms = max((one["at_ms"] for one in fresh), default=last_ms)
+        fresh = [point for point in now.course if point["at_ms"] > last_ms]
+        last_ms = max((point["at_ms"] for point in fresh), default=last_ms)
         known = before.tasks if before else {}
         yield (
             "connector",
@@ -92,14 +92,14 @@ async def changes(snapshots: AsyncIterator[Snapshot]) -> AsyncIterator[tuple[str
 def columns(course: Sequence[Point]) -> dict[str, list[Any]]:
     """Return a course as uPlot takes it: times in seconds, then one list for each line. Pure."""
     return {
-        "at_s": [one["at_ms"] / 1000 for one in course],
-        **{name: [one.get(name) for one in course] for name in ("records_per_second", "lag", "errors")},
+        "at_s": [point["at_ms"] / 1000 for point in course],
+        **{name: [point.get(name) for point in course] for name in ("records_per_second", "lag", "errors")},
     }
 
 
 def minutes(course: Sequence[Point] | None) -> list[Point]:
     """Return one point a minute, newest first: what the table shows. Pure."""
     found: dict[int, Point] = {}
-    for one in course or ():
-        found[int(one["at_ms"]) // _TABLE_STEP_MS] = one
+    for point in course or ():
+        found[int(point["at_ms"]) // _TABLE_STEP_MS] = point
     return [found[minute] for minute in sorted(found, reverse=True)]

@@ -62,7 +62,9 @@ def _add_rollback(routes: APIRouter, frame: Frame) -> None:
         if sure:
             return frame.done(request, f"{name} is rolled back to change {number}.")
         problems = [
-            f"{setting}: {one}" for setting, all_of in mapping(answer.get("problems")).items() for one in texts(all_of)
+            f"{setting}: {problem}"
+            for setting, all_of in mapping(answer.get("problems")).items()
+            for problem in texts(all_of)
         ]
         values = {"lines": diff_lines(answer, "diff"), "kept": texts(answer.get("kept")), "problems": problems}
         return frame.fragment(request, "_rollback.html", name=name, number=number, **values)
@@ -82,7 +84,9 @@ def _add_offsets(routes: APIRouter, frame: Frame) -> None:
             found = mapping(await api.get(path, {"from_ms": now_ms - _COURSE_MS, "to_ms": now_ms}))
             values["points"] = course(found)
             values["suggested_ms"] = suggested_ms(now_ms, found)
-            values["problems"] = [one for one in (values["page"].problem, text(found.get("problem"))) if one]
+            values["problems"] = [
+                problem for problem in (values["page"].problem, text(found.get("problem"))) if problem
+            ]
         except ApiError as error:
             values["problem"] = _shown(error)
         return frame.fragment(request, "_offset_history.html", **values)
@@ -112,9 +116,9 @@ async def _moved(frame: Frame, request: Request, name: str, path: str, body: dic
     answer = mapping(await frame.api(request).send("POST", path, {**body, "dry_run": not sure}))
     found = moves(answer)
     if sure:
-        moved = sum(one.moves for one in found)
+        moved = sum(move.moves for move in found)
         return frame.done(request, f"{name}: {moved} offset{'' if moved == 1 else 's'} written.")
-    again = {one: values[0] for one, values in fields.items() if one in ("time",)}
+    again = {field: values[0] for field, values in fields.items() if field in ("time",)}
     values: dict[str, Any] = {
         "title": title,
         "moves": found,

@@ -42,7 +42,7 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
     @routes.get("/connectors/{connector}/dead-letters")
     async def letters(request: Request, connector: ConnectorName) -> Response:
         name, api, given = decoded(connector), frame.api(request), request.query_params
-        wanted = letter_filter({one: given.getlist(one) for one in FILTERS})
+        wanted = letter_filter({parameter: given.getlist(parameter) for parameter in FILTERS})
         query = {"connector": name, "limit": PAGE, "after": given.get("after", ""), **wanted}
         problem, page = None, letters_page({})
         try:
@@ -74,11 +74,11 @@ async def _letter(api: Api, name: str, partition: int, offset: int) -> Mapping[s
     while True:
         answer = mapping(await api.get(_LETTERS, query))
         found = objects(answer.get("letters"))
-        for one in found:
-            if one.get("offset") == offset:
-                return one
+        for letter in found:
+            if letter.get("offset") == offset:
+                return letter
         query["after"] = text(answer.get("next"))
-        if not query["after"] or any((whole(one.get("offset")) or 0) > offset for one in found):
+        if not query["after"] or any((whole(letter.get("offset")) or 0) > offset for letter in found):
             raise HTTPException(404, f"Letter {partition}/{offset} of {name} no longer exists.")
 
 
@@ -92,7 +92,7 @@ def _add_replays(routes: APIRouter, frame: Frame) -> None:
         answer = mapping(await frame.api(request).send("POST", _REPLAYS, body))
         if sure:
             return frame.done(request, f"Replay {text(answer.get('id'))} of {name} started.")
-        asked = [(one, value) for one in _ASKED for value in fields.get(one, ()) if value]
+        asked = [(field, value) for field in _ASKED for value in fields.get(field, ()) if value]
         matched, shown = whole(answer.get("matched")), samples(answer)
         sendable = matched != len(shown) or not all(sample.error or sample.dropped for sample in shown)
         values = {"name": name, "samples": shown, "matched": matched, "asked": asked, "sendable": sendable}
@@ -103,7 +103,7 @@ def _add_replays(routes: APIRouter, frame: Frame) -> None:
     async def replays(request: Request, connector: ConnectorName) -> Response:
         name = decoded(connector)
         found = objects(mapping(await frame.api(request).get(_REPLAYS)).get("replays"))
-        lines = [replay_of(one) for one in found if one.get("connector") == name]
+        lines = [replay_of(entry) for entry in found if entry.get("connector") == name]
         return frame.fragment(request, "_replays.html", name=name, replays=lines)
 
     @routes.post("/connectors/{connector}/dead-letters/replays/{replay_id}/{verb}")

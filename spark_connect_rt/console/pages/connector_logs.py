@@ -68,4 +68,4 @@ def _lines(data: str) -> list[Any]:
         return []
     if isinstance(found, dict):
         found = found.get("lines", [found] if "message" in found else [])
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return [line for line in found if isinstance(line, dict)] if isinstance(found, list) else []

@@ -96,8 +96,10 @@ def given(fields: Mapping[str, Sequence[str]]) -> list[Mapping[str, Any]]:
         raise HTTPException(400, f"The offsets are {error}") from error
     wanted = 'a list of {"partition": {...}, "offset": {...} or null}'
     if not isinstance(found, list) or not all(
-        isinstance(one, dict) and isinstance(one.get("partition"), dict) and isinstance(one.get("offset"), dict | None)
-        for one in found
+        isinstance(entry, dict)
+        and isinstance(entry.get("partition"), dict)
+        and isinstance(entry.get("offset"), dict | None)
+        for entry in found
     ):
         raise HTTPException(400, f"The offsets are not {wanted}")
     return found
@@ -108,13 +110,13 @@ def moved(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]
 
     A partition that is left out is forgotten (``to`` None).
     """
-    known = {_key(one["partition"]): one for one in before}
-    wanted = {_key(one["partition"]): one for one in after}
+    known = {_key(entry["partition"]): entry for entry in before}
+    wanted = {_key(entry["partition"]): entry for entry in after}
     moves = [
-        {"partition": one["partition"], "from": known.get(key, {}).get("offset"), "to": one.get("offset")}
-        for key, one in wanted.items()
+        {"partition": entry["partition"], "from": known.get(key, {}).get("offset"), "to": entry.get("offset")}
+        for key, entry in wanted.items()
     ]
-    gone = [{**one, "from": one.get("offset"), "to": None} for key, one in known.items() if key not in wanted]
+    gone = [{**entry, "from": entry.get("offset"), "to": None} for key, entry in known.items() if key not in wanted]
     return [move for move in [*moves, *gone] if move["from"] != move["to"]]
 
 

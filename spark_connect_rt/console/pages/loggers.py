@@ -19,10 +19,10 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
     async def loggers(request: Request) -> Response:
         found = mapping(await frame.api(request).get(at("admin", "loggers")))
         lines = [
-            (name, text(mapping(one).get("level")), whole(mapping(one).get("last_modified")))
-            for name, one in found.items()
+            (name, text(mapping(logger).get("level")), whole(mapping(logger).get("last_modified")))
+            for name, logger in found.items()
         ]
-        lines.sort(key=lambda one: (one[0] != "root", one[0]))
+        lines.sort(key=lambda line: (line[0] != "root", line[0]))
         return await frame.page(request, "loggers.html", lines=lines, levels=tuple(LEVELS))
 
     @routes.post("/loggers")

@@ -83,8 +83,8 @@ async def _editor(frame: Frame, request: Request, config: Mapping[str, str], cop
 async def listed_plugins(api: Api) -> tuple[PluginLine, ...]:
     """Return the plug-ins that Java's API lists, with the descriptions that the management API has. Raises ApiError."""
     listed, report = await asyncio.gather(api.get(at("connector-plugins")), api.get_or({}, at("admin", "plugins")))
-    described = {text(one.get("class")): one.get("description") for one in objects(mapping(report).get("plugins"))}
-    return plugin_lines({**one, "description": described.get(text(one.get("class")))} for one in objects(listed))
+    described = {text(item.get("class")): item.get("description") for item in objects(mapping(report).get("plugins"))}
+    return plugin_lines({**item, "description": described.get(text(item.get("class")))} for item in objects(listed))
 
 
 def preview_wishes(fields: Mapping[str, Sequence[str]]) -> dict[str, Any]:

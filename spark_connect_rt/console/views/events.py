@@ -33,22 +33,22 @@ class EventLine:
     details: tuple[tuple[str, str], ...]
 
 
-def event_line(one: Mapping[str, Any]) -> EventLine:
+def event_line(event: Mapping[str, Any]) -> EventLine:
     """Return one event of the API; a kind of tomorrow is shown as it is."""
-    kind = text(one.get("kind"))
-    known = {"who": one.get("who"), **mapping(one.get("details"))}
+    kind = text(event.get("kind"))
+    known = {"who": event.get("who"), **mapping(event.get("details"))}
     details = tuple((str(name), detail_text(value)) for name, value in known.items())
-    state = _state_of(kind, text(one.get("summary")))
+    state = _state_of(kind, text(event.get("summary")))
     return EventLine(
-        id=text(one.get("id")),
-        at_ms=whole(one.get("at_ms")) or 0,
+        id=text(event.get("id")),
+        at_ms=whole(event.get("at_ms")) or 0,
         kind=kind,
         tone=tone(state) if state else _TONES.get(kind, "idle"),
         icon=shape(state) if state else _ICONS.get(kind) or _TONES.get(kind, "ok"),
-        worker_id=text(one.get("worker_id")),
-        connector=text(one.get("connector")),
-        task=whole(one.get("task")),
-        summary=_without_name(text(one.get("summary")), text(one.get("connector")), whole(one.get("task"))),
+        worker_id=text(event.get("worker_id")),
+        connector=text(event.get("connector")),
+        task=whole(event.get("task")),
+        summary=_without_name(text(event.get("summary")), text(event.get("connector")), whole(event.get("task"))),
         details=tuple((name, value) for name, value in details if value),
     )
 
@@ -72,20 +72,20 @@ def detail_text(value: Any) -> str:
     """Return one detail: a list has a line for each value, and what moved reads as a sentence."""
     if not isinstance(value, list):
         return text(value)
-    return "\n".join(_sentence(one) if isinstance(one, Mapping) else text(one) for one in value)
+    return "\n".join(_sentence(entry) if isinstance(entry, Mapping) else text(entry) for entry in value)
 
 
-def _sentence(one: Mapping[str, Any]) -> str:
-    if "connector" in one and "from" in one:
-        what = text(one["connector"]) + ("" if one.get("task") is None else f" task {text(one['task'])}")
-        way = [f"from {text(one['from'])}"] if one["from"] else []
-        return " ".join([what, *way, *([f"to {text(one['to'])}"] if one.get("to") else [])])
-    return ", ".join(f"{name} {text(value)}" for name, value in one.items() if value not in (None, ""))
+def _sentence(detail: Mapping[str, Any]) -> str:
+    if "connector" in detail and "from" in detail:
+        what = text(detail["connector"]) + ("" if detail.get("task") is None else f" task {text(detail['task'])}")
+        way = [f"from {text(detail['from'])}"] if detail["from"] else []
+        return " ".join([what, *way, *([f"to {text(detail['to'])}"] if detail.get("to") else [])])
+    return ", ".join(f"{name} {text(value)}" for name, value in detail.items() if value not in (None, ""))
 
 
 def event_lines(answer: Mapping[str, Any]) -> tuple[EventLine, ...]:
     """Return the events of ``GET /admin/events``."""
-    return tuple(event_line(one) for one in objects(answer.get("events")))
+    return tuple(event_line(item) for item in objects(answer.get("events")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +108,6 @@ class EventFilter:
 
 def event_filter(kinds: Iterable[str], connector: str, seconds: str) -> EventFilter:
     """Return the filter of a page's query; what is no kind or no number is left out."""
-    wanted: Sequence[str] = [one for one in kinds if one in KINDS]
+    wanted: Sequence[str] = [kind for kind in kinds if kind in KINDS]
     number = int(seconds) if seconds.isascii() and seconds.isdigit() and len(seconds) < 9 else 0
     return EventFilter(tuple(dict.fromkeys(wanted)), connector.strip(), number)

@@ -59,45 +59,45 @@ class GroupPage:
     @property
     def unreachable(self) -> tuple[str, ...]:
         """Workers of ours that did not answer."""
-        return tuple(one.worker_id for one in self.workers if not one.reachable and one.runtime != JAVA)
+        return tuple(worker.worker_id for worker in self.workers if not worker.reachable and worker.runtime != JAVA)
 
 
 def group_page(answer: Mapping[str, Any]) -> GroupPage:
     """Return what ``GET /admin/group`` says: the leader first, then by id."""
-    workers = tuple(_worker(one) for one in objects(answer.get("workers")))
+    workers = tuple(_worker(item) for item in objects(answer.get("workers")))
     return GroupPage(
         text(answer.get("group_id")),
         text(answer.get("kafka_cluster_id")),
         text(answer.get("protocol")),
         text(answer.get("leader")),
         whole(answer.get("generation")),
-        tuple(sorted(workers, key=lambda one: (not one.leader, one.worker_id))),
+        tuple(sorted(workers, key=lambda worker: (not worker.leader, worker.worker_id))),
     )
 
 
-def _worker(one: Mapping[str, Any]) -> WorkerLine:
+def _worker(worker: Mapping[str, Any]) -> WorkerLine:
     return WorkerLine(
-        worker_id=text(one.get("worker_id")),
-        url=text(one.get("url")),
-        leader=one.get("leader") is True,
-        this=one.get("this") is True,
-        runtime=text(one.get("runtime")),
-        version=text(one.get("version")),
-        reachable=one.get("reachable") is not False,
-        health=text(one.get("health")),
-        connectors=tuple(sorted(texts(one.get("connectors")))),
-        tasks=tasks_by_connector(texts(one.get("tasks"))),
-        records_per_second=number(one.get("records_per_second")),
-        memory_bytes=number(one.get("memory_bytes")),
-        started_ms=whole(one.get("started_ms")),
+        worker_id=text(worker.get("worker_id")),
+        url=text(worker.get("url")),
+        leader=worker.get("leader") is True,
+        this=worker.get("this") is True,
+        runtime=text(worker.get("runtime")),
+        version=text(worker.get("version")),
+        reachable=worker.get("reachable") is not False,
+        health=text(worker.get("health")),
+        connectors=tuple(sorted(texts(worker.get("connectors")))),
+        tasks=tasks_by_connector(texts(worker.get("tasks"))),
+        records_per_second=number(worker.get("records_per_second")),
+        memory_bytes=number(worker.get("memory_bytes")),
+        started_ms=whole(worker.get("started_ms")),
     )
 
 
 def tasks_by_connector(ids: Iterable[str]) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """Return connector -> numbers of ids such as ``orders-2``; a connector's name may hold dashes itself."""
     found: dict[str, list[int]] = {}
-    for one in ids:
-        name, _, last = one.rpartition("-")
+    for task_id in ids:
+        name, _, last = task_id.rpartition("-")
         if name and last.isascii() and last.isdigit():
             found.setdefault(name, []).append(int(last))
     return tuple((name, tuple(sorted(found[name]))) for name in sorted(found))
@@ -129,8 +129,8 @@ class TimeLine:
 
 def time_line(events: Iterable[Mapping[str, Any]], now_ms: int) -> TimeLine:
     """Return the rebalances among events of ``GET /admin/events`` on a line that ends now and holds all of them."""
-    found = [(event_line(one), _seconds(mapping(one.get("details")))) for one in events]
-    found = sorted((one for one in found if one[0].at_ms), key=lambda one: -one[0].at_ms)
+    found = [(event_line(event), _seconds(mapping(event.get("details")))) for event in events]
+    found = sorted((entry for entry in found if entry[0].at_ms), key=lambda entry: -entry[0].at_ms)
     first = min((line.at_ms for line, _ in found), default=now_ms)
     start = min(first - (now_ms - first) // 20, now_ms - 3_600_000)
     span = max(now_ms - start, 1)

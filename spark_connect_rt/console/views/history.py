@@ -60,43 +60,43 @@ class HistoryPage:
     @property
     def compared(self) -> tuple[int | None, int | None]:
         """Which two configurations are compared first: the newest with the one before it."""
-        numbers = [one.number for one in self.changes if one.kind == "config"]
+        numbers = [change.number for change in self.changes if change.kind == "config"]
         return (numbers[1] if len(numbers) > 1 else None), (numbers[0] if numbers else None)
 
 
 def history_page(answer: Mapping[str, Any], limit: int) -> HistoryPage:
     """Return what ``GET /admin/history`` says to a question for ``limit`` changes."""
-    changes = tuple(change_of(one) for one in objects(answer.get("changes")))
+    changes = tuple(change_of(item) for item in objects(answer.get("changes")))
     more = changes[-1].number if changes and len(changes) >= limit else None
     return HistoryPage(changes, text(answer.get("problem")), more)
 
 
-def change_of(one: Mapping[str, Any]) -> Change:
+def change_of(change: Mapping[str, Any]) -> Change:
     """Return one change with what it changed."""
-    kind = text(one.get("kind"))
-    before, after = one.get("before"), one.get("after")
+    kind = text(change.get("kind"))
+    before, after = change.get("before"), change.get("after")
     if kind == "offsets":
         found = _offset_differences(mapping(before), mapping(after))
     else:
         found = tuple(Difference(path[1:].replace("~1", "/").replace("~0", "~"), old, new)
                       for path, old, new in differences(dict(mapping(before)), dict(mapping(after))))  # fmt: skip
     return Change(
-        number=whole(one.get("number")) or 0,
-        at_ms=whole(one.get("at_ms")) or 0,
-        connector=text(one.get("connector")),
+        number=whole(change.get("number")) or 0,
+        at_ms=whole(change.get("at_ms")) or 0,
+        connector=text(change.get("connector")),
         kind=kind,
-        action=text(one.get("action")),
-        who=text(one.get("who")),
-        worker_id=text(one.get("worker_id")),
-        note=text(one.get("note")),
+        action=text(change.get("action")),
+        who=text(change.get("who")),
+        worker_id=text(change.get("worker_id")),
+        note=text(change.get("note")),
         differences=found,
-        changed_unseen=texts(one.get("changed_unseen")),
+        changed_unseen=texts(change.get("changed_unseen")),
     )
 
 
 def _offset_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Difference, ...]:
-    old = {text(one.get("partition")): text(one.get("offset")) for one in objects(before.get("offsets"))}
-    new = {text(one.get("partition")): text(one.get("offset")) for one in objects(after.get("offsets"))}
+    old = {text(item.get("partition")): text(item.get("offset")) for item in objects(before.get("offsets"))}
+    new = {text(item.get("partition")): text(item.get("offset")) for item in objects(after.get("offsets"))}
     places = dict.fromkeys((*old, *new))
     return tuple(
         Difference(place, old.get(place, ""), new.get(place, ""))
@@ -108,8 +108,8 @@ def _offset_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> 
 def diff_lines(answer: Mapping[str, Any], field: str = "changes") -> tuple[Difference, ...]:
     """Return the settings of ``.../diff`` (``changes``) or of a rollback's answer (``diff``)."""
     return tuple(
-        Difference(text(one.get("setting")), text(one.get("before")), text(one.get("after")))
-        for one in objects(answer.get(field))
+        Difference(text(item.get("setting")), text(item.get("before")), text(item.get("after")))
+        for item in objects(answer.get(field))
     )
 
 
@@ -130,8 +130,8 @@ class Move:
 def moves(answer: Mapping[str, Any]) -> tuple[Move, ...]:
     """Return the offsets of an undo's or a goto's answer."""
     return tuple(
-        Move(text(one.get("partition")), text(one.get("from")), text(one.get("to")))
-        for one in objects(answer.get("offsets"))
+        Move(text(item.get("partition")), text(item.get("from")), text(item.get("to")))
+        for item in objects(answer.get("offsets"))
     )
 
 
@@ -147,12 +147,12 @@ def course(answer: Mapping[str, Any], most: int = 200) -> tuple[Point, ...]:
     """Return points of ``.../offsets/course``, newest first; of many, ``most`` evenly spread and the newest."""
     points = [
         Point(
-            whole(one.get("at_ms")) or 0,
-            tuple((text(it.get("partition")), text(it.get("offset"))) for it in objects(one.get("offsets"))),
+            whole(item.get("at_ms")) or 0,
+            tuple((text(it.get("partition")), text(it.get("offset"))) for it in objects(item.get("offsets"))),
         )
-        for one in objects(answer.get("points"))
+        for item in objects(answer.get("points"))
     ]
-    points.sort(key=lambda one: -one.at_ms)
+    points.sort(key=lambda point: -point.at_ms)
     step = max(1, -(-len(points) // most))
     return tuple(points[::step])
 

@@ -31,14 +31,14 @@ class Shown:
 
 def shown(value: Any) -> Shown:
     """Return a VALUE of the API to read."""
-    one = mapping(value)
-    error, cut = text(one.get("error")), bool(one.get("cut"))
-    if "json" in one:
-        return Shown("json", json_text(one["json"]), error, cut)
-    if "text" in one:
-        return Shown("text", text(one["text"]), error, cut)
-    if "base64" in one:
-        return Shown("bytes", bytes_text(one["base64"]), error, cut)
+    encoded = mapping(value)
+    error, cut = text(encoded.get("error")), bool(encoded.get("cut"))
+    if "json" in encoded:
+        return Shown("json", json_text(encoded["json"]), error, cut)
+    if "text" in encoded:
+        return Shown("text", text(encoded["text"]), error, cut)
+    if "base64" in encoded:
+        return Shown("bytes", bytes_text(encoded["base64"]), error, cut)
     return Shown("nothing", "null", error, cut)
 
 
@@ -91,29 +91,29 @@ class LettersPage:
 
 def letters_page(answer: Mapping[str, Any]) -> LettersPage:
     """Return what ``GET /admin/dead-letters`` says."""
-    letters = tuple(_letter(one) for one in objects(answer.get("letters")))
+    letters = tuple(_letter(item) for item in objects(answer.get("letters")))
     return LettersPage(text(answer.get("topic")), letters, text(answer.get("next")))
 
 
-def _letter(one: Mapping[str, Any]) -> Letter:
-    origin, replayed = mapping(one.get("origin")), mapping(one.get("replayed"))
+def _letter(letter: Mapping[str, Any]) -> Letter:
+    origin, replayed = mapping(letter.get("origin")), mapping(letter.get("replayed"))
     place = text(origin.get("topic"))
     if place and whole(origin.get("partition")) is not None:
         place = f"{place}-{origin['partition']}@{text(origin.get('offset'))}"
     return Letter(
-        partition=whole(one.get("partition")) or 0,
-        offset=whole(one.get("offset")) or 0,
-        at_ms=whole(one.get("at_ms")),
+        partition=whole(letter.get("partition")) or 0,
+        offset=whole(letter.get("offset")) or 0,
+        at_ms=whole(letter.get("at_ms")),
         origin=place,
-        stage=text(one.get("stage")),
-        class_name=text(one.get("class")),
-        exception=text(one.get("exception")),
-        message=text(one.get("message")),
-        stacktrace=text(one.get("stacktrace")),
-        task=whole(one.get("task")),
-        key=shown(one.get("key")),
-        value=shown(one.get("value")),
-        headers=tuple((text(it.get("name")), shown(it.get("value"))) for it in objects(one.get("headers"))),
+        stage=text(letter.get("stage")),
+        class_name=text(letter.get("class")),
+        exception=text(letter.get("exception")),
+        message=text(letter.get("message")),
+        stacktrace=text(letter.get("stacktrace")),
+        task=whole(letter.get("task")),
+        key=shown(letter.get("key")),
+        value=shown(letter.get("value")),
+        headers=tuple((text(it.get("name")), shown(it.get("value"))) for it in objects(letter.get("headers"))),
         replayed_ms=whole(replayed.get("at_ms")),
         replayed_by=text(replayed.get("id")),
     )
@@ -132,9 +132,9 @@ def editable(letter: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     """
     parts = {"key": letter.get("key"), "value": letter.get("value"), "headers": letter.get("headers") or []}
     cut = [name for name in ("key", "value") if mapping(parts[name]).get("cut")]
-    if any(mapping(one.get("value")).get("cut") for one in objects(parts["headers"])):
+    if any(mapping(item.get("value")).get("cut") for item in objects(parts["headers"])):
         cut.append("headers")
-    return json_text({name: one for name, one in parts.items() if name not in cut}), tuple(cut)
+    return json_text({name: part for name, part in parts.items() if name not in cut}), tuple(cut)
 
 
 def patch_of(before: Any, after: Any, path: str = "") -> list[dict[str, Any]]:
@@ -197,17 +197,17 @@ def _patch(first: Mapping[str, str]) -> list[Any]:
     if not (written := first.get("patch", "").strip()):
         return []
     patch = _json(written, "the JSON patch")
-    if not isinstance(patch, list) or not all(isinstance(one, dict) and "op" in one for one in patch):
+    if not isinstance(patch, list) or not all(isinstance(operation, dict) and "op" in operation for operation in patch):
         raise BadReplay('The JSON patch is a list: [{"op": "replace", "path": "/value/json/amount", "value": 10}]')
     return patch
 
 
 def _places(given: Iterable[str]) -> list[dict[str, int]]:
     places = []
-    for one in given:
-        partition, _, offset = one.partition("/")
+    for place in given:
+        partition, _, offset = place.partition("/")
         if not (partition.isascii() and partition.isdigit() and offset.isascii() and offset.isdigit()):
-            raise BadReplay(f"{one} is not the place of a letter: partition/offset, for example 0/17")
+            raise BadReplay(f"{place} is not the place of a letter: partition/offset, for example 0/17")
         places.append({"partition": int(partition), "offset": int(offset)})
     if not places:
         raise BadReplay("No letters are selected. Select some, or replay all that match the filter.")
@@ -257,25 +257,25 @@ class Replay:
         return {"running": "busy", "done": "ok", "stopped": "idle"}.get(self.state, "idle")
 
 
-def replay_of(one: Mapping[str, Any]) -> Replay:
+def replay_of(replay: Mapping[str, Any]) -> Replay:
     """Return a replay of the API."""
     failures = tuple(
         (f"{text(it.get('partition'))}/{text(it.get('offset'))}", text(it.get("error")))
-        for it in objects(one.get("failures"))
+        for it in objects(replay.get("failures"))
     )
     return Replay(
-        id=text(one.get("id")),
-        state=text(one.get("state")),
-        target=text(one.get("target")),
-        matched=whole(one.get("matched")) or 0,
-        done=whole(one.get("done")) or 0,
-        failed=whole(one.get("failed")) or 0,
-        rate=number(one.get("rate")),
-        error=text(one.get("error")),
-        delivery=text(one.get("delivery")),
-        who=text(one.get("who")),
-        worker_id=text(one.get("worker_id")),
-        created_ms=whole(one.get("created_ms")),
+        id=text(replay.get("id")),
+        state=text(replay.get("state")),
+        target=text(replay.get("target")),
+        matched=whole(replay.get("matched")) or 0,
+        done=whole(replay.get("done")) or 0,
+        failed=whole(replay.get("failed")) or 0,
+        rate=number(replay.get("rate")),
+        error=text(replay.get("error")),
+        delivery=text(replay.get("delivery")),
+        who=text(replay.get("who")),
+        worker_id=text(replay.get("worker_id")),
+        created_ms=whole(replay.get("created_ms")),
         failures=failures,
     )
 
@@ -294,12 +294,12 @@ class Sample:
 def samples(answer: Mapping[str, Any]) -> tuple[Sample, ...]:
     """Return the letters of a dry run's answer."""
     found = []
-    for one in objects(answer.get("sample")):
-        before, after = mapping(one.get("before")), one.get("after")
+    for item in objects(answer.get("sample")):
+        before, after = mapping(item.get("before")), item.get("after")
         parts = _changed_parts(before, mapping(after)) if isinstance(after, Mapping) else ()
-        place = f"{text(one.get('partition'))}/{text(one.get('offset'))}".strip("/")
-        error = text(one.get("error"))
-        found.append(Sample(place, text(one.get("to")), parts, after is None and not error, error))
+        place = f"{text(item.get('partition'))}/{text(item.get('offset'))}".strip("/")
+        error = text(item.get("error"))
+        found.append(Sample(place, text(item.get("to")), parts, after is None and not error, error))
     return tuple(found)
 
 
@@ -321,9 +321,11 @@ def _readable(part: Any) -> str:
 def differences(before: Any, after: Any) -> tuple[tuple[str, str, str], ...]:
     """Return (path, before, after) for each place where two JSON values differ, lists as a whole."""
     found = []
-    for one in patch_of(before, after):
-        old = _at(before, one["path"])
-        found.append((one["path"] or "/", text(old), text(one.get("value")) if one["op"] != "remove" else ""))
+    for operation in patch_of(before, after):
+        old = _at(before, operation["path"])
+        found.append(
+            (operation["path"] or "/", text(old), text(operation.get("value")) if operation["op"] != "remove" else "")
+        )
     return tuple(found)
 
 

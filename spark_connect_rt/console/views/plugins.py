@@ -66,7 +66,7 @@ class InstalledLine:
     @property
     def failed(self) -> tuple[WorkerState, ...]:
         """Workers that could not install it."""
-        return tuple(one for one in self.workers if one.state == "failed")
+        return tuple(worker for worker in self.workers if worker.state == "failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +82,16 @@ class PluginsPage:
 def plugins_page(answer: Mapping[str, Any]) -> PluginsPage:
     """Return the page of the answer."""
     lines = plugin_lines(objects(answer.get("plugins")))
-    known = [kind for kind in KINDS if any(one.kind == kind for one in lines)]
-    others = sorted({one.kind for one in lines} - set(KINDS))
+    known = [kind for kind in KINDS if any(line.kind == kind for line in lines)]
+    others = sorted({line.kind for line in lines} - set(KINDS))
     broken = tuple(
-        BrokenLine(text(one.get("name")), text(one.get("location")), text(one.get("error")))
-        for one in objects(answer.get("broken"))
+        BrokenLine(text(item.get("name")), text(item.get("location")), text(item.get("error")))
+        for item in objects(answer.get("broken"))
     )
     return PluginsPage(
-        tuple((kind, tuple(one for one in lines if one.kind == kind)) for kind in (*known, *others)),
+        tuple((kind, tuple(line for line in lines if line.kind == kind)) for kind in (*known, *others)),
         broken,
-        tuple(_installed(one) for one in objects(answer.get("installed"))),
+        tuple(_installed(item) for item in objects(answer.get("installed"))),
         text(answer.get("problem")),
     )
 
@@ -100,30 +100,30 @@ def plugin_lines(plugins: Iterable[Mapping[str, Any]]) -> tuple[PluginLine, ...]
     """Return one line a class and kind, by class, with every version of it."""
     found: dict[tuple[str, str], list[tuple[str, str]]] = {}
     described: dict[tuple[str, str], str] = {}
-    for one in plugins:
-        key = text(one.get("class")), text(one.get("type")).lower()
-        version = text(one.get("version")), text(one.get("location"))
+    for plugin in plugins:
+        key = text(plugin.get("class")), text(plugin.get("type")).lower()
+        version = text(plugin.get("version")), text(plugin.get("location"))
         if version not in found.setdefault(key, []):
             found[key].append(version)
-        described[key] = described.get(key) or text(one.get("description"))
+        described[key] = described.get(key) or text(plugin.get("description"))
     lines = (PluginLine(*key, tuple(versions), described[key]) for key, versions in found.items())
-    return tuple(sorted(lines, key=lambda one: (one.short.lower(), one.class_name)))
+    return tuple(sorted(lines, key=lambda line: (line.short.lower(), line.class_name)))
 
 
-def _installed(one: Mapping[str, Any]) -> InstalledLine:
+def _installed(plugin: Mapping[str, Any]) -> InstalledLine:
     workers = tuple(
         WorkerState(str(worker), text(mapping(state).get("state")), text(mapping(state).get("reason")))
-        for worker, state in sorted(mapping(one.get("workers")).items())
+        for worker, state in sorted(mapping(plugin.get("workers")).items())
     )
     return InstalledLine(
-        name=text(one.get("name")),
-        version=text(one.get("version")),
-        source=text(one.get("source")),
-        kind=text(one.get("kind")),
-        installed_by=text(one.get("installed_by")),
-        installed_at_ms=whole(one.get("installed_at_ms")),
-        classes=texts(one.get("plugins")),
-        recorded=one.get("recorded") is not False,
+        name=text(plugin.get("name")),
+        version=text(plugin.get("version")),
+        source=text(plugin.get("source")),
+        kind=text(plugin.get("kind")),
+        installed_by=text(plugin.get("installed_by")),
+        installed_at_ms=whole(plugin.get("installed_at_ms")),
+        classes=texts(plugin.get("plugins")),
+        recorded=plugin.get("recorded") is not False,
         workers=workers,
     )
 
@@ -133,9 +133,9 @@ def matching(plugins: Iterable[PluginLine], search: str, kind: str) -> tuple[Plu
     words = search.lower().split()
     kinds = (kind,) if kind in CONNECTORS else CONNECTORS
     return tuple(
-        one
-        for one in plugins
-        if one.kind in kinds and all(word in f"{one.class_name} {one.description}".lower() for word in words)
+        plugin
+        for plugin in plugins
+        if plugin.kind in kinds and all(word in f"{plugin.class_name} {plugin.description}".lower() for word in words)
     )
 
 
@@ -143,4 +143,7 @@ def connector_line(plugins: Iterable[PluginLine], name: str) -> PluginLine | Non
     """Return the connector of that class or alias (``FileStreamSource``), None: it is not known."""
     short = name.rpartition(".")[2].rpartition(":")[2]
     aliases = {name, short, f"{short}Connector"}
-    return next((one for one in plugins if one.kind in CONNECTORS and {one.class_name, one.short} & aliases), None)
+    return next(
+        (plugin for plugin in plugins if plugin.kind in CONNECTORS and {plugin.class_name, plugin.short} & aliases),
+        None,
+    )

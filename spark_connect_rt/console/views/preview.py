@@ -54,7 +54,7 @@ def preview_page(answer: Mapping[str, Any]) -> PreviewPage:
     """Return what a preview found."""
     ended = text(answer.get("ended"))
     return PreviewPage(
-        tuple(_stages(one) for one in objects(answer.get("records"))),
+        tuple(_stages(item) for item in objects(answer.get("records"))),
         ENDS.get(ended, ended),
         text(answer.get("error")),
         number(answer.get("seconds")),
@@ -64,13 +64,13 @@ def preview_page(answer: Mapping[str, Any]) -> PreviewPage:
 def _stages(record: Mapping[str, Any]) -> tuple[Stage, ...]:
     found: list[Stage] = []
     before: dict[str, str] = {}
-    for one in objects(record.get("stages")):
-        shown = _shown(one)
+    for item in objects(record.get("stages")):
+        shown = _shown(item)
         parts = tuple(
             Part(name, words, bool(found) and _differs(before.get(name), words)) for name, words in shown.items()
         )
-        dropped = one.get("record") is None and not one.get("error") and not one.get("bytes")
-        found.append(Stage(text(one.get("stage")), parts, dropped, text(one.get("error"))))
+        dropped = item.get("record") is None and not item.get("error") and not item.get("bytes")
+        found.append(Stage(text(item.get("stage")), parts, dropped, text(item.get("error"))))
         before = before | shown
     return tuple(found)
 
@@ -84,7 +84,7 @@ def _shown(stage: Mapping[str, Any]) -> dict[str, str]:
     record = mapping(stage.get("record"))
     shown = {
         name: json_text(record[name]) if isinstance(record[name], Mapping | list) else text(record[name])
-        for name in (*PARTS, *(one for one in record if one not in PARTS))
+        for name in (*PARTS, *(part for part in record if part not in PARTS))
         if name in record and (record[name] is not None or name not in _SCHEMAS)
     }
     shown = {name: words or ("null" if record[name] is None else '""') for name, words in shown.items()}
@@ -105,7 +105,7 @@ def bytes_text(coded: Any) -> str:
         words = data.decode("utf-8")
     except UnicodeDecodeError:
         words = "\0"
-    if all(one.isprintable() or one in "\r\n\t" for one in words):
+    if all(word.isprintable() or word in "\r\n\t" for word in words):
         return words
     return data.hex(" ")
 
@@ -126,10 +126,10 @@ def check_lines(answer: Mapping[str, Any]) -> tuple[CheckLine, ...]:
     """Return the findings, problems first, then warnings, each in the order of the answer."""
     tones = {"problem": "bad", "warning": "warn", "ok": "ok"}
     lines = []
-    for one in objects(answer.get("lines")):
-        level = text(one.get("level")) or ("ok" if one.get("ok") else "problem")
-        words = (text(one.get("what")), text(one.get("change")))
+    for item in objects(answer.get("lines")):
+        level = text(item.get("level")) or ("ok" if item.get("ok") else "problem")
+        words = (text(item.get("what")), text(item.get("change")))
         lines.append(
-            CheckLine(text(one.get("check")), text(one.get("setting")), tones.get(level, "warn"), level, *words)
+            CheckLine(text(item.get("check")), text(item.get("setting")), tones.get(level, "warn"), level, *words)
         )
-    return tuple(sorted(lines, key=lambda one: ("bad", "warn", "ok").index(one.tone)))
+    return tuple(sorted(lines, key=lambda line: ("bad", "warn", "ok").index(line.tone)))

@@ -16,14 +16,14 @@ def objects(value: Any) -> tuple[Mapping[str, Any], ...]:
     """Return the objects of a JSON list, none where there is none."""
     if not isinstance(value, Sequence) or isinstance(value, str):
         return ()
-    return tuple(one for one in value if isinstance(one, Mapping))
+    return tuple(item for item in value if isinstance(item, Mapping))
 
 
 def texts(value: Any) -> tuple[str, ...]:
     """Return the values of a JSON list as texts."""
     if not isinstance(value, Sequence) or isinstance(value, str):
         return ()
-    return tuple(str(one) for one in value)
+    return tuple(str(item) for item in value)
 
 
 def number(value: Any) -> float | None:

@@ -56,7 +56,7 @@ class SentFrames:
                 return {"batches": 1, "places": {}}
             self._rows[-1].ends += 1
             return None
-        self._rows.extend(_Row(*one) for one in rows)
+        self._rows.extend(_Row(*row) for row in rows)
         last = self._rows[-1]
         last.segments, last.ends, last.data_bytes = segments, 1, data_bytes
         self.data_bytes += data_bytes

@@ -93,8 +93,8 @@ class SourceCalls(OnMeter):
     def stacks(self, task: object, limit_s: float) -> str:
         """Return what the task's threads are doing."""
         assert self._jvm is not None
-        threads = [one for kind in ("task", "commit") for one in self._jvm.stacks(f"{kind}-{task}", limit_s)]
-        return "\n".join(f"{one['thread']}\n    " + "\n    ".join(one["stack"]) for one in threads)
+        threads = [stack for kind in ("task", "commit") for stack in self._jvm.stacks(f"{kind}-{task}", limit_s)]
+        return "\n".join(f"{thread['thread']}\n    " + "\n    ".join(thread["stack"]) for thread in threads)
 
     def kill(self, reason: str) -> None:
         """End the JVM; its other tasks are lost, too, and hosted again."""

@@ -72,10 +72,12 @@ class SourceChain:
             return [], []
         batches = self.pipeline.convert(records)
         of_each = self.pipeline.rows_of_each
-        segments = [(one.topic, rows, 1) for one, rows in zip(records, of_each, strict=True)]
+        segments = [(record.topic, rows, 1) for record, rows in zip(records, of_each, strict=True)]
         offsets = tuple((partition, offset) for partition, offset in frame.head["offsets"])
         last = len(batches) - 1
-        return [replace(one, source_offsets=offsets if at == last else ()) for at, one in enumerate(batches)], segments
+        return [
+            replace(batch, source_offsets=offsets if at == last else ()) for at, batch in enumerate(batches)
+        ], segments
 
     def _records(self, frame: Frame) -> list[SourceRecord]:
         """Return what crossed; source partition and offset are known of the whole frame only."""
@@ -107,9 +109,9 @@ class SourceChain:
                 )
         return records
 
-    def _header(self, one: Mapping[str, object]) -> Header:
-        ((schema, value),) = read_all(self._headers, [one["value"]])  # type: ignore[list-item]
-        return Header(str(one["key"]), value, schema)
+    def _header(self, header: Mapping[str, object]) -> Header:
+        ((schema, value),) = read_all(self._headers, [header["value"]])  # type: ignore[list-item]
+        return Header(str(header["key"]), value, schema)
 
     def close(self) -> None:
         """Close the transformations."""

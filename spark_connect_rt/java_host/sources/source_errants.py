@@ -68,4 +68,4 @@ def _contents(frame: Frame) -> tuple[Written, Written, Headers]:
 
     head = frame.head
     key, value = ((part(size), encoding) for size, encoding in (head["key"], head["value"]))
-    return key, value, [(one["name"], part(one["value"][0])) for one in head["headers"]]
+    return key, value, [(header["name"], part(header["value"][0])) for header in head["headers"]]

@@ -133,7 +133,7 @@ class JavaConverter(_JavaConverter, Converter):
 
     def prepare_to(self, data: Sequence[tuple[str, bytes | None]]) -> None:
         """Cross once for all of them."""
-        self._prepare_to([(topic, "", one) for topic, one in data])
+        self._prepare_to([(topic, "", value) for topic, value in data])
 
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         """Return Java's bytes. Raises DataError, JavaHostGoneError."""

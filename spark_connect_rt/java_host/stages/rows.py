@@ -54,7 +54,7 @@ class Rows:
 
     def _written(self, headers: Iterable[Header]) -> list[dict[str, Any]]:
         write = self._headers.from_connect_data
-        return [{"key": one.key, "value": write("", one.schema, one.value)} for one in headers]
+        return [{"key": header.key, "value": write("", header.schema, header.value)} for header in headers]
 
     def records(self, answer: Frame, given: Sequence[AnyRecord]) -> list[AnyRecord | None]:
         """Return for each record given what became of it: None where it was dropped, or refused."""
@@ -75,14 +75,14 @@ class Rows:
                 "key": keys[at][1],
                 "value_schema": values[at][0],
                 "value": values[at][1],
-                "headers": tuple(self._header(one) for one in columns["headers"][at] or ()),
+                "headers": tuple(self._header(header) for header in columns["headers"][at] or ()),
             }
             found[row] = altered(given[row], **changes)
         return found
 
-    def _header(self, one: dict[str, Any]) -> Header:
-        schema, value = self._headers.to_connect_data("", one["value"])
-        return Header(one["key"], value, schema)
+    def _header(self, header: dict[str, Any]) -> Header:
+        schema, value = self._headers.to_connect_data("", header["value"])
+        return Header(header["key"], value, schema)
 
 
 def read_all(converter: JsonConverter, data: Sequence[bytes | None]) -> list[tuple[Schema | None, Any]]:
@@ -90,7 +90,7 @@ def read_all(converter: JsonConverter, data: Sequence[bytes | None]) -> list[tup
     at_once = converter.values_to_connect_data("", data) if None not in data else None
     if at_once is not None:
         return [(at_once[0], value) for value in at_once[1]]
-    return [NULL if one is None else converter.to_connect_data("", one) for one in data]
+    return [NULL if text is None else converter.to_connect_data("", text) for text in data]
 
 
 def row_columns(answer: Frame) -> dict[str, list[Any]]:

@@ -149,5 +149,5 @@ class _Link:
         with self._lock:
             self._gone = reason
             waiting = list(self._open.values())
-        for one in waiting:
-            one.set_exception(JavaHostGoneError(f"the Java host is gone: {reason}"))
+        for future in waiting:
+            future.set_exception(JavaHostGoneError(f"the Java host is gone: {reason}"))

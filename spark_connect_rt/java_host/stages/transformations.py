@@ -112,7 +112,7 @@ class JavaStep:
     @property
     def plugins(self) -> list[JavaPlugin]:
         """Return what it is made of."""
-        return [one for one in (self.transformation, self.predicate) if one is not None]
+        return [plugin for plugin in (self.transformation, self.predicate) if plugin is not None]
 
     @property
     def head(self) -> Mapping[str, Any]:
@@ -144,8 +144,8 @@ class Crossing:
 
     def _stage(self, sink: bool) -> JavaStage:
         if sink not in self._stages:
-            makes = {"kind": "chain", "sink": sink, "steps": [one.head for one in self._steps]}
-            code = joined_code([plugin.java_code for one in self._steps for plugin in one.plugins])
+            makes = {"kind": "chain", "sink": sink, "steps": [step.head for step in self._steps]}
+            code = joined_code([plugin.java_code for step in self._steps for plugin in step.plugins])
             self._stages[sink] = JavaStage(code, makes)
         return self._stages[sink]
 
@@ -182,11 +182,11 @@ class Crossing:
 
 def crossing_of(steps: Sequence[Any]) -> Crossing:
     """Return what applies all these steps of a chain at once."""
-    return Crossing([JavaStep(one.transformation, one.predicate, one.negate) for one in steps])
+    return Crossing([JavaStep(step.transformation, step.predicate, step.negate) for step in steps])
 
 
 def joined_code(codes: Sequence[JavaCode]) -> JavaCode:
     """Return the code of a JVM that hosts all of these: every plug-in once, the largest heap's JVM otherwise."""
     first = codes[0]
-    plugins = tuple(dict.fromkeys(one for code in codes for one in code.plugins))
+    plugins = tuple(dict.fromkeys(plugin for code in codes for plugin in code.plugins))
     return replace(first, plugins=plugins, connector_class="", connector_version="")

@@ -18,10 +18,10 @@ class BufferPool:
     def take(self, size: int) -> memoryview:
         """Return a writable view of so many bytes; what is in them is not said."""
         self._rests = 0
-        for number, one in enumerate(self._kept):
-            if _is_free(one):
-                if len(one) >= size:
-                    return memoryview(one)[:size]
+        for number, buffer in enumerate(self._kept):
+            if _is_free(buffer):
+                if len(buffer) >= size:
+                    return memoryview(buffer)[:size]
                 del self._kept[number]
                 break
         made = bytearray(-(-size // ROUNDED_BYTES) * ROUNDED_BYTES)

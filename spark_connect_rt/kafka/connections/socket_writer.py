@@ -58,8 +58,8 @@ class SocketWriter:
 
 def _behind(pieces: Sequence[Piece], sent: int) -> list[Piece]:
     """Return what is left of pieces of which so many bytes were sent."""
-    for number, one in enumerate(pieces):
-        if sent < len(one):
-            return [memoryview(one)[sent:], *pieces[number + 1 :]]
-        sent -= len(one)
+    for number, piece in enumerate(pieces):
+        if sent < len(piece):
+            return [memoryview(piece)[sent:], *pieces[number + 1 :]]
+        sent -= len(piece)
     return []

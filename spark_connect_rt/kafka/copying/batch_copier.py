@@ -127,9 +127,11 @@ class BatchCopier:
 
     def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Copy these partitions from these offsets on (-1 beginning, -2 end)."""
-        ends = {one: _END_OF[offset] for one, offset in offsets.items() if offset in _END_OF}
+        ends = {partition: _END_OF[offset] for partition, offset in offsets.items() if offset in _END_OF}
         found = {**offsets, **(self._run(self._fetcher.look_up(ends, LOOKUP_TIMEOUT_S)) if ends else {})}
-        self._fetcher.readings.update({one: PartitionReading(found[one], found[one]) for one in offsets})
+        self._fetcher.readings.update(
+            {partition: PartitionReading(found[partition], found[partition]) for partition in offsets}
+        )
 
     def poll(self, timeout_ms: int) -> list[Copied]:
         """Copy for that long, and return what is acknowledged if it is time for a report.

@@ -200,9 +200,9 @@ class BatchSender:
 
     def _replace(self, place: TopicPartition, old: list[Piece], new: list[Piece]) -> None:
         """Put pieces in the place of others, which are not in the queue any more."""
-        self.held_bytes += sum(one.size for one in new) - sum(one.size for one in old)
-        for one in new:
-            one.read_ms, one.until_s = old[0].read_ms, old[0].until_s
+        self.held_bytes += sum(piece.size for piece in new) - sum(piece.size for piece in old)
+        for piece in new:
+            piece.read_ms, piece.until_s = old[0].read_ms, old[0].until_s
         self._waiting[place].extendleft(reversed(new))
 
     def _content(self, piece: Piece) -> Any:
@@ -317,8 +317,8 @@ class BatchSender:
     def _stall(self, place: TopicPartition) -> None:
         """What waits here may wait for long: it must not keep whole answers in memory."""
         self._stalled.add(place)
-        for one in self._waiting[place]:
-            one.keep()
+        for piece in self._waiting[place]:
+            piece.keep()
 
     def _say_stalled(self, place: TopicPartition, since_s: float, why: str) -> None:
         if since_s > SAY_STALLED_EACH_S and time.monotonic() - self._said_s > SAY_STALLED_EACH_S:

@@ -99,29 +99,29 @@ def pieces_of(
             continue
         if batch.next_offset <= position or not batch.record_count:
             continue
-        one = _as_it_is(partition, batch, batches[batch.start : batch.end])
-        if passes(batch, position, rules.codec) and one.size <= rules.request_bytes:
+        piece = _as_it_is(partition, batch, batches[batch.start : batch.end])
+        if passes(batch, position, rules.codec) and piece.size <= rules.request_bytes:
             yield from taken_apart(apart, position, rules)
             apart = []
             if rules.check_crcs and not (rules.target_checks and keeps_crc(batch)):
-                check_crc(one.content, batch)
-            yield one
+                check_crc(piece.content, batch)
+            yield piece
         else:
-            apart.append(one)
+            apart.append(piece)
     yield from taken_apart(apart, position, rules)
 
 
 def behind(position: int, batches: Any, pieces: Sequence[Piece]) -> int:
     """Return the offset to go on at behind an answer that was gone through."""
     found = offset_behind(batches, position)
-    return max(found, *(one.last + 1 for one in pieces)) if pieces else found
+    return max(found, *(piece.last + 1 for piece in pieces)) if pieces else found
 
 
 def taken_apart(batches: Sequence[Piece], position: int, rules: CopyRules) -> Iterator[Piece]:
     """Yield the records of neighbouring batches of one partition, as rows. Raises DataError."""
     if not batches:
         return
-    joined = b"".join(one.content for one in batches)
+    joined = b"".join(batch.content for batch in batches)
     yield from _rows(batches[0].source, position, joined, None, rules, batches[0].codec)
 
 

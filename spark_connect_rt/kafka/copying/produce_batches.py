@@ -35,7 +35,7 @@ class ProduceBatches:
 
     def __init__(self, batches: Sequence[tuple[TopicPartition, Piece]], acks: int, limit_ms: int) -> None:
         """Take each partition's batch, which replicas have to have it, and how long the broker may wait for them."""
-        self._batches = sorted(batches, key=lambda one: (one[0].topic, one[0].partition))
+        self._batches = sorted(batches, key=lambda batch: (batch[0].topic, batch[0].partition))
         self._acks = _ACKS.pack(acks, limit_ms)
 
     async def sent_by(self, connection: BufferedConnection) -> Any:
@@ -66,7 +66,7 @@ class ProduceBatches:
         return found
 
     def _pieces(self) -> Iterator[Piece]:
-        by_topic = [(topic, list(some)) for topic, some in groupby(self._batches, lambda one: one[0].topic)]
+        by_topic = [(topic, list(some)) for topic, some in groupby(self._batches, lambda batch: batch[0].topic)]
         before = [_NO_TRANSACTION, self._acks, _NUMBER.pack(len(by_topic))]
         for topic, batches in by_topic:
             name = topic.encode()

@@ -45,7 +45,7 @@ def shares(left: Mapping[int, int], share_from: int, cpus: int) -> list[list[int
     count = max(1, min(MOST_PROCESSES, cpus, total // share_from, len(left)))
     found: list[list[int]] = [[] for _ in range(count)]
     loads = [0] * count
-    for number in sorted(left, key=lambda one: -left[one]):
+    for number in sorted(left, key=lambda partition: -left[partition]):
         least = loads.index(min(loads))
         found[least].append(number)
         loads[least] += left[number]

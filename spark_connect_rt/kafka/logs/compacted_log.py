@@ -122,7 +122,7 @@ class KafkaCompactedLog:
         self._held = SharedClient(f"the log of topic {self.topic}", lambda: producer, close_producer)
         own = {**_CONSUMER, **({} if self._is_transactional() else _HELD), "error_cb": self._note}
         self._consumer = make_consumer({"group.id": self.topic, **self._clients.consumer}, own)
-        self._positions, self._begun_at = {one.partition: offset for one, offset in beginning.items()}, end
+        self._positions, self._begun_at = {place.partition: offset for place, offset in beginning.items()}, end
         if self._load is not None:
             asked = FactsOfLog(self._admin, self.topic, self._is_transactional(), self._start_timeout_ms)
             self._positions = self._load.begin(asked.facts(beginning, end, self._load.wants_facts))
@@ -183,7 +183,7 @@ class KafkaCompactedLog:
     def _ask_end(self, left_s: float) -> Mapping[TopicPartition, int]:
         self._own.end_is_asked()
         return self._admin.end_offsets(
-            [TopicPartition(self.topic, one) for one in self._positions], max(1, int(left_s * 1000))
+            [TopicPartition(self.topic, number) for number in self._positions], max(1, int(left_s * 1000))
         )
 
     def read_back(self, timeout_ms: int) -> None:
@@ -207,10 +207,12 @@ class KafkaCompactedLog:
             return self._changed.wait_for(lambda: self._reached(end), max(0.0, until_s - time.monotonic()))
 
     def _look_ahead(self, probe: EndProbe, end: Mapping[TopicPartition, int], deadline: float) -> None:
-        late = {one.partition: at for one in end if (at := self._positions[one.partition]) < end[one]}
+        late = {place.partition: at for place in end if (at := self._positions[place.partition]) < end[place]}
         silent = probe.silent_until(late, deadline - time.monotonic()) if late else {}
         with self._changed:  # who read on meanwhile, or began again, knows better
-            self._positions.update({one: to for one, to in silent.items() if self._positions[one] == late[one] < to})
+            self._positions.update(
+                {number: to for number, to in silent.items() if self._positions[number] == late[number] < to}
+            )
             self._changed.notify_all()
 
     def stop(self) -> None:
@@ -254,10 +256,10 @@ class KafkaCompactedLog:
 
     def _assign(self) -> None:
         """Read on. At first only partitions that were behind: a fetch of the others alone is held, and all wait."""
-        behind = {one.partition for one, at in self._begun_at.items() if self._positions[one.partition] < at}
+        behind = {place.partition for place, at in self._begun_at.items() if self._positions[place.partition] < at}
         self._assigned_all = not behind
         wanted = behind or self._positions
-        self._consumer.assign([_ClientPartition(self.topic, one, self._positions[one]) for one in wanted])
+        self._consumer.assign([_ClientPartition(self.topic, number, self._positions[number]) for number in wanted])
 
     def _is_transactional(self) -> bool:
         return self._clients.consumer.get("isolation.level", "").lower() == "read_committed"
@@ -299,7 +301,7 @@ class KafkaCompactedLog:
 
     def _read_in_bulk(self) -> None:
         """Read most of a long topic in whole record batches; what is left, and every other topic, is the consumer's."""
-        load, ends = self._load, {one.partition: end for one, end in self._loading.items()}
+        load, ends = self._load, {place.partition: end for place, end in self._loading.items()}
         left = sum(max(0, end - self._positions[number]) for number, end in ends.items())
         if load is None or left < load.bulk_from:
             return
@@ -340,13 +342,13 @@ class KafkaCompactedLog:
         errors = list(map(Message.error, messages))
         good = messages
         if any(errors):  # never compare them: KafkaError == None breaks the interpreter
-            good = [one for one, error in zip(messages, errors, strict=True) if error is None]
+            good = [message for message, error in zip(messages, errors, strict=True) if error is None]
         last = dict(zip(map(Message.partition, good), good, strict=True))
         moved = {partition: message.offset() + 1 for partition, message in last.items()}
         if len(good) < len(messages):
-            for one in messages:
-                if one.error() is not None:
-                    self._take_event(one, moved)
+            for message in messages:
+                if message.error() is not None:
+                    self._take_event(message, moved)
         if self._deliver(good, last, moved):
             with self._changed:
                 self._positions.update(moved)
@@ -382,7 +384,7 @@ class KafkaCompactedLog:
 
 
 def _reaches(positions: Mapping[int, int], end: Mapping[TopicPartition, int]) -> bool:
-    return all(positions[one.partition] >= offset for one, offset in end.items())
+    return all(positions[place.partition] >= offset for place, offset in end.items())
 
 
 def _ignore(records: Sequence[LogRecord]) -> None: ...

@@ -57,7 +57,7 @@ class EndProbe:
         if self._consumer is None:
             self._consumer = make_consumer(self._properties, _SETTINGS)
         found, open_ones = dict[int, int](), set(positions)
-        self._consumer.assign([_ClientPartition(self._topic, *one) for one in positions.items()])
+        self._consumer.assign([_ClientPartition(self._topic, *position) for position in positions.items()])
         try:
             while open_ones and not self._closed and time.monotonic() < end_s:
                 message = self._consumer.poll(_STEP_S)

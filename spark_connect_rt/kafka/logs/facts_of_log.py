@@ -21,7 +21,9 @@ class FactsOfLog:
 
     def facts(self, beginning: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], asks: bool) -> LogFacts:
         """Return them; without asking, where no snapshot wants them, only where the log begins and ends."""
-        begins, ends = ({one.partition: offset for one, offset in found.items()} for found in (beginning, end))
+        begins, ends = (
+            {partition.partition: offset for partition, offset in found.items()} for found in (beginning, end)
+        )
         if not asks:
             return LogFacts("", self.topic, "", begins, ends, 0)
         described = self.admin.describe_topic(self.topic, self.limit_ms)

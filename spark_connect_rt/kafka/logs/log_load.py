@@ -124,8 +124,8 @@ class LatestLoad:
     def finish(self) -> list[LogRecord]:
         """Return the last record of each key in each partition, tombstones included, in the order they were written."""
         found = list(self._latest.values())
-        kept = [one for one in found if isinstance(one, LogRecord)]
-        records = kept + to_records([one for one in found if not isinstance(one, LogRecord)])
+        kept = [record for record in found if isinstance(record, LogRecord)]
+        records = kept + to_records([message for message in found if not isinstance(message, LogRecord)])
         # A key, or two spellings of one source partition, may lie in two partitions: only time orders those.
         records.sort(key=lambda record: (record.timestamp_ms, record.partition, record.offset))
         self._latest = {} if self._cache is None else _kept(records)
@@ -154,7 +154,7 @@ class LatestLoad:
         if self._cache is None or self._facts is None or not self._unsaved_count:
             return
         facts, now_ms = self._facts, self._cache.now_ms()
-        marks = {**self._marks, **{number: _bookmark(one) for number, one in self._last.items()}}
+        marks = {**self._marks, **{number: _bookmark(last) for number, last in self._last.items()}}
         records = tuple(self._latest.values())
         snapshot = LogSnapshot(
             facts.cluster_id, facts.topic, facts.topic_id, now_ms, marks, records, facts.committed_only
@@ -174,8 +174,8 @@ class LatestLoad:
         return True
 
 
-def _record_of(one: Any) -> LogRecord:
-    return one if isinstance(one, LogRecord) else to_records([one])[0]
+def _record_of(record: Any) -> LogRecord:
+    return record if isinstance(record, LogRecord) else to_records([record])[0]
 
 
 def _bookmark(last: Any) -> Bookmark:

@@ -77,7 +77,9 @@ class MergedRead:
         return message
 
     def _drop_finished(self) -> None:
-        for number in [one for one in self._reached if one in self._ahead and not self._ahead[one]]:
+        for number in [
+            partition for partition in self._reached if partition in self._ahead and not self._ahead[partition]
+        ]:
             del self._ahead[number]
             self.positions[number] = max(self.positions[number], self._reached[number])
 

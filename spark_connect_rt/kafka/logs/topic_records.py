@@ -50,7 +50,7 @@ def read_topic(consumer: Mapping[str, str], topic: str, partitions: int) -> list
     Raises RetriableError, TimedOutError.
     """
     part = TopicPart(range(partitions))
-    return in_time_order(one for found in _messages(consumer, topic, part) for one in to_records(found))
+    return in_time_order(record for found in _messages(consumer, topic, part) for record in to_records(found))
 
 
 def read_with_headers(consumer: Mapping[str, str], topic: str, part: TopicPart) -> Iterator[HeadedRecord]:
@@ -71,7 +71,11 @@ def _messages(consumer: Mapping[str, str], topic: str, part: TopicPart) -> Itera
             received_s = time.monotonic() if messages else received_s
             if time.monotonic() - received_s > STALLED_MS / 1000:
                 raise TimedOutError(f"topic {topic}: nothing could be read for {STALLED_MS} ms")
-            yield [one for one in messages if _moved(one, positions) and one.offset() < ends[one.partition()]]
+            yield [
+                message
+                for message in messages
+                if _moved(message, positions) and message.offset() < ends[message.partition()]
+            ]
     finally:
         client.close()
 
@@ -82,15 +86,15 @@ def _span(client: Any, topic: str, part: TopicPart) -> tuple[dict[int, int], dic
     first = part.first_offset or 0
     # Asked through the consumer that reads: under read_committed the end is before the first open transaction.
     begins, log_ends = (look_up_offsets(client, dict.fromkeys(wanted, end), STALLED_MS / 1000) for end in (FIRST, NEXT))
-    positions = {one.partition: max(offset, first) for one, offset in begins.items()}
-    ends = {one.partition: offset for one, offset in log_ends.items()}
+    positions = {partition.partition: max(offset, first) for partition, offset in begins.items()}
+    ends = {partition.partition: offset for partition, offset in log_ends.items()}
     if part.last_offset is not None:
         ends = {number: min(end, part.last_offset + 1) for number, end in ends.items()}
     if part.since_ms is not None and wanted:
         times = look_up_offsets(client, dict.fromkeys(wanted, max(0, part.since_ms)), STALLED_MS / 1000)
-        for one, offset in times.items():
-            since = offset if offset >= 0 else ends[one.partition]  # none so late
-            positions[one.partition] = max(positions[one.partition], since)
+        for partition, offset in times.items():
+            since = offset if offset >= 0 else ends[partition.partition]  # none so late
+            positions[partition.partition] = max(positions[partition.partition], since)
     return positions, ends
 
 

@@ -156,7 +156,7 @@ class OffsetDeleteRequest(Request[OffsetDeleteRequest_v0]):  # type: ignore[misc
 
     def build(self, request_struct_class: Any) -> Any:
         """Return the request."""
-        topics = groupby(self._partitions, lambda one: one.topic)
+        topics = groupby(self._partitions, lambda partition: partition.topic)
         return request_struct_class(self._group, [(topic, [p.partition for p in found]) for topic, found in topics])
 
 

@@ -63,24 +63,26 @@ class KafkaBatchConsumer:
 
     def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
         """See the port. A partition already read goes on from the new offset."""
-        self.unassign([one for one in offsets if one in self._assigned])
+        self.unassign([offset for offset in offsets if offset in self._assigned])
         found = self._found(offsets)
         try:
             self._consumer.incremental_assign(
-                [_ClientPartition(one.topic, one.partition, found[one]) for one in offsets]
+                [_ClientPartition(offset.topic, offset.partition, found[offset]) for offset in offsets]
             )
         except KafkaException as error:
             raise connect_error(error, "assigning " + ", ".join(map(str, offsets))) from error
-        self._assigned.update({one: found[one] for one in offsets})
+        self._assigned.update({offset: found[offset] for offset in offsets})
 
     def unassign(self, partitions: Sequence[TopicPartition]) -> None:
         """See ``ports.executor_clients.BatchConsumer.unassign``."""
-        known = [one for one in partitions if one in self._assigned]
+        known = [partition for partition in partitions if partition in self._assigned]
         if known:
-            self._consumer.incremental_unassign([_ClientPartition(one.topic, one.partition) for one in known])
-            for one in known:
-                del self._assigned[one]
-                self._problems.pop(one, None)
+            self._consumer.incremental_unassign(
+                [_ClientPartition(partition.topic, partition.partition) for partition in known]
+            )
+            for partition in known:
+                del self._assigned[partition]
+                self._problems.pop(partition, None)
 
     def poll(self, max_records: int, timeout_ms: int) -> pa.RecordBatch | None:
         """See the port. Returns as soon as there is one record, with what else is there.
@@ -122,7 +124,7 @@ class KafkaBatchConsumer:
 
     def _found(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return the offsets with the two ends replaced by numbers."""
-        ends = {one: _END_OF[offset] for one, offset in offsets.items() if offset in _END_OF}
+        ends = {partition: _END_OF[offset] for partition, offset in offsets.items() if offset in _END_OF}
         return {**offsets, **look_up_offsets(self._consumer, ends, LOOKUP_TIMEOUT_S)}
 
     def _raise_problem(self) -> None:
@@ -134,10 +136,10 @@ class KafkaBatchConsumer:
         errors = list(map(Message.error, messages))
         if not any(errors):  # never compare them: KafkaError == None breaks the interpreter
             return messages
-        for one in messages:
-            self._take_event(one)
+        for message in messages:
+            self._take_event(message)
         self._go_on_behind_gaps()
-        return [one for one, error in zip(messages, errors, strict=True) if error is None]
+        return [message for message, error in zip(messages, errors, strict=True) if error is None]
 
     def _go_on_behind_gaps(self) -> None:
         """Read on where auto.offset.reset says. What the watch refuses is raised by a later poll, and then again."""
@@ -200,7 +202,7 @@ class _Rows:
         self._chunk("value", list(map(Message.value, messages)))
         headers: list[Any] = list(map(Message.headers, messages))
         if any(headers):
-            headers = [one and [{"key": key, "value": value} for key, value in one] for one in headers]
+            headers = [header and [{"key": key, "value": value} for key, value in header] for header in headers]
         self._chunk("headers", headers)
 
     def batch(self) -> pa.RecordBatch:

@@ -91,7 +91,7 @@ class BrokerLinks:
         closing = [connection.close() for connection in self._connections.values()]
         self._connections.clear()
         if any(closing):
-            await asyncio.wait([one for one in closing if one is not None], timeout=1.0)
+            await asyncio.wait([future for future in closing if future is not None], timeout=1.0)
 
     def _candidates(self) -> Iterator[Address]:
         known = list(self._brokers.values())
@@ -108,15 +108,17 @@ class BrokerLinks:
         self._brokers = {broker[0]: (broker[1], broker[2]) for broker in metadata.brokers}
         found = list(topic_leaders(metadata))
         errors = {topic: code for topic, code in self._topic_errors.items() if topic not in topics}
-        self._topic_errors = errors | {one.topic: one.error_code for one in found if one.error_code}
+        self._topic_errors = errors | {leaders.topic: leaders.error_code for leaders in found if leaders.error_code}
         self.topic_ids = {topic: known for topic, known in self.topic_ids.items() if topic not in topics}
-        self.topic_ids |= {one.topic: one.topic_id for one in found if one.topic_id is not None}
-        led_by = {partition: leader for one in found for partition, leader in one.leaders.items()}
-        self._known = {one for one in self._known if one.topic not in topics} | led_by.keys()
-        led_by = {one: broker for one, broker in self.leaders.items() if one.topic not in topics} | led_by
+        self.topic_ids |= {leaders.topic: leaders.topic_id for leaders in found if leaders.topic_id is not None}
+        led_by = {partition: leader for leaders in found for partition, leader in leaders.leaders.items()}
+        self._known = {partition for partition in self._known if partition.topic not in topics} | led_by.keys()
+        led_by = {
+            partition: broker for partition, broker in self.leaders.items() if partition.topic not in topics
+        } | led_by
         self.leaders = {partition: broker for partition, broker in led_by.items() if broker in self._brokers}
-        epochs = {one: epoch for one, epoch in self.epochs.items() if one.topic not in topics}
-        self.epochs = epochs | {partition: epoch for one in found for partition, epoch in one.epochs.items()}
+        epochs = {partition: epoch for partition, epoch in self.epochs.items() if partition.topic not in topics}
+        self.epochs = epochs | {partition: epoch for leaders in found for partition, epoch in leaders.epochs.items()}
 
     async def _send(self, address: Address, purpose: str, request: Any) -> Any:
         async with self._opening[address, purpose]:

@@ -54,9 +54,11 @@ class FetchConsumer:
     def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
         """See the port. A partition already read goes on from the new offset."""
         self.unassign(list(offsets))
-        ends = {one: _END_OF[offset] for one, offset in offsets.items() if offset in _END_OF}
+        ends = {partition: _END_OF[offset] for partition, offset in offsets.items() if offset in _END_OF}
         found = {**offsets, **(self._run(self._fetcher.look_up(ends, LOOKUP_TIMEOUT_S)) if ends else {})}
-        self._fetcher.readings.update({one: PartitionReading(found[one], found[one]) for one in offsets})
+        self._fetcher.readings.update(
+            {partition: PartitionReading(found[partition], found[partition]) for partition in offsets}
+        )
 
     def unassign(self, partitions: Sequence[TopicPartition]) -> None:
         """See ``ports.executor_clients.BatchConsumer.unassign``."""

@@ -126,8 +126,8 @@ class Fetcher:
 
     def forget(self, partitions: Sequence[TopicPartition]) -> None:
         """Read these no more; what was answered of them is dropped, too: a paused reader keeps nothing."""
-        for one in partitions:
-            self.readings.pop(one, None)
+        for partition in partitions:
+            self.readings.pop(partition, None)
         self.answers = deque(answer for answer in self.answers if self.readings.get(answer.partition) is answer.reading)
 
     async def look_up(self, ends: dict[TopicPartition, int], limit_s: float) -> dict[TopicPartition, int]:
@@ -173,9 +173,9 @@ class Fetcher:
     def _check(self, broker: int, doubted: _Doubted, now_s: float) -> None:
         """Ask a new leader whether its log is the one read so far, once what the last one answered is in."""
         asked = [reading for partitions in self._asked.values() for reading in partitions.values()]
-        settled = {place: one for place, one in doubted.items() if one[0] not in asked}
+        settled = {place: doubt for place, doubt in doubted.items() if doubt[0] not in asked}
         if settled and broker not in self._checks and self._retry_s.get(broker, 0.0) <= now_s:
-            request = EpochEndsRequest({place: (epoch, one.epoch) for place, (one, epoch) in settled.items()})
+            request = EpochEndsRequest({place: (epoch, reading.epoch) for place, (reading, epoch) in settled.items()})
             self._checks[broker] = asyncio.get_running_loop().create_task(self._links.ask(broker, request)), settled
 
     def _refresh_if_due(self, now_s: float) -> None:
@@ -190,9 +190,11 @@ class Fetcher:
     def _request(self, partitions: dict[TopicPartition, PartitionReading]) -> FencedFetchRequest:
         settings, topics = self._settings, dict[str, list[tuple[int, Any, int]]]()
         epochs: dict[tuple[str, int], int] = {}
-        for one, reading in partitions.items():
-            epochs[one.topic, one.partition] = reading.leader_epoch
-            topics.setdefault(one.topic, []).append((one.partition, reading.fetch_at, settings.partition_bytes))
+        for partition, reading in partitions.items():
+            epochs[partition.topic, partition.partition] = reading.leader_epoch
+            topics.setdefault(partition.topic, []).append(
+                (partition.partition, reading.fetch_at, settings.partition_bytes)
+            )
         committed = int(settings.committed_only)
         return FencedFetchRequest(
             settings.wait_ms,
@@ -253,7 +255,9 @@ class Fetcher:
 
     def _look_for_lost(self) -> None:
         """Give partitions without a leader some time: a failover, or metadata under way; raise when it is up."""
-        lost = {one: reading for one, reading in self.readings.items() if one not in self._links.leaders}
+        lost = {
+            partition: reading for partition, reading in self.readings.items() if partition not in self._links.leaders
+        }
         if lost:  # before one is given up: who goes on with the others asks no more often for that
             self._retry_s[None] = time.monotonic() + backoff_s(self._settings.retry_ms, 1, random.random())
         for partition, reading in lost.items():

@@ -83,7 +83,7 @@ class EpochEndsRequest(Request[OffsetForLeaderEpochRequest_v3]):  # type: ignore
 
     def build(self, request_struct_class: Any) -> Any:
         """See Request."""
-        by_topic = groupby(sorted(self._epochs.items()), key=lambda one: one[0].topic)
+        by_topic = groupby(sorted(self._epochs.items()), key=lambda entry: entry[0].topic)
         topics = [(topic, [(place.partition, *epochs) for place, epochs in places]) for topic, places in by_topic]
         return request_struct_class(UNKNOWN, topics)
 

@@ -191,6 +191,6 @@ def topic_leaders(metadata: Any) -> Iterator[TopicLeaders]:
             topic,
             code,
             None if topic_id is None else urlsafe_b64encode(topic_id).decode().rstrip("="),  # as Java prints it
-            {TopicPartition(topic, one[1]): one[2] for one in partitions},
-            {TopicPartition(topic, one[1]): one[3] for one in partitions} if has_epochs else {},
+            {TopicPartition(topic, partition[1]): partition[2] for partition in partitions},
+            {TopicPartition(topic, partition[1]): partition[3] for partition in partitions} if has_epochs else {},
         )

@@ -43,7 +43,7 @@ def look_up_offsets(
     """
     end_s = time.monotonic() + timeout_s
     unknown_end_s = end_s if unknown_s is None else end_s - timeout_s + unknown_s
-    doing = "reading the offsets of " + ", ".join(sorted({one.topic for one in wanted}))
+    doing = "reading the offsets of " + ", ".join(sorted({partition.topic for partition in wanted}))
     failures = 0
     while True:
         left_s = max(0.05, end_s - time.monotonic())
@@ -56,7 +56,7 @@ def look_up_offsets(
                 raise problem from error
         failures += 1
         threading.Event().wait(_RETRY_S.wait(failures, random.random()))
-        renew_metadata(consumer, {one.topic for one in wanted}, left_s)
+        renew_metadata(consumer, {partition.topic for partition in wanted}, left_s)
 
 
 def _problem(error: KafkaException, doing: str) -> ConnectError:
@@ -76,7 +76,7 @@ def renew_metadata(consumer: Any, topics: Iterable[str], timeout_s: float) -> No
 
 
 def _ask(consumer: Any, wanted: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, int]:
-    asked = [_ClientPartition(one.topic, one.partition, what) for one, what in wanted.items()]
+    asked = [_ClientPartition(partition.topic, partition.partition, what) for partition, what in wanted.items()]
     if not asked:
         return {}
     found: dict[TopicPartition, int] = {}

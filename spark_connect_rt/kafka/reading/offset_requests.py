@@ -29,7 +29,7 @@ async def look_up(
     """
     started_s = time.monotonic()
     found: dict[TopicPartition, int] = {}
-    while missing := {one: end for one, end in ends.items() if one not in found}:
+    while missing := {partition: end for partition, end in ends.items() if partition not in found}:
         try:
             await _ask(links, missing, committed_only, found)
         except UnknownTopicError as error:
@@ -50,23 +50,23 @@ async def _ask(
 ) -> None:
     """Ask for what can be asked for; raise what kept one from being ``found``."""
     if not ends.keys() <= links.leaders.keys():
-        await links.refresh({one.topic for one in ends} | {one.topic for one in links.leaders})
+        await links.refresh({place.topic for place in ends} | {leader.topic for leader in links.leaders})
     problem: ConnectError | None = None
     by_leader: dict[int, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
-    for one, end in ends.items():
-        if one in links.leaders:
-            by_leader[links.leaders[one]][one.topic].append((one.partition, end))
+    for place, end in ends.items():
+        if place in links.leaders:
+            by_leader[links.leaders[place]][place.topic].append((place.partition, end))
         else:
-            problem = _refused(one, links.why_lost(one))
+            problem = _refused(place, links.why_lost(place))
     for broker, topics in by_leader.items():
         answer = await links.ask(broker, OffsetRequest(-1, int(committed_only), list(topics.items())))
         for topic, partitions in answer.topics:
             for partition, code, _, offset in partitions:
-                one = TopicPartition(topic, partition)
+                topic_partition = TopicPartition(topic, partition)
                 if code:
-                    problem = _refused(one, code)
+                    problem = _refused(topic_partition, code)
                 else:
-                    found[one] = offset
+                    found[topic_partition] = offset
     if problem is not None:
         raise problem
 

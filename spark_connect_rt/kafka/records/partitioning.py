@@ -89,17 +89,17 @@ def _edges(places: Numbers) -> list[int]:
 
 def _topics(batch: pa.RecordBatch) -> tuple[list[str], Numbers]:
     """Return the topics, and the number of each row's among them."""
-    one = (batch.schema.metadata or {}).get(TOPIC)
-    if one is not None:
-        return [one.decode()], np.zeros(batch.num_rows, np.int64)
+    topic = (batch.schema.metadata or {}).get(TOPIC)
+    if topic is not None:
+        return [topic.decode()], np.zeros(batch.num_rows, np.int64)
     column = batch.column("topic").dictionary_encode()
     return column.dictionary.to_pylist(), numbers_of(column.indices)
 
 
 def _partitions(batch: pa.RecordBatch) -> Numbers:
-    one = (batch.schema.metadata or {}).get(PARTITION)
-    if one is not None or "partition" not in batch.schema.names:
-        return np.full(batch.num_rows, _UNPLACED if one is None else int(one))
+    partition = (batch.schema.metadata or {}).get(PARTITION)
+    if partition is not None or "partition" not in batch.schema.names:
+        return np.full(batch.num_rows, _UNPLACED if partition is None else int(partition))
     return numbers_of(batch.column("partition").fill_null(_UNPLACED))
 
 

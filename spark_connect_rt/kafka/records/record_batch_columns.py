@@ -150,7 +150,7 @@ def _few_records(columns: dict[str, pa.Array], times: Numbers) -> Pieces:
 
 
 def _header_pairs(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]]:
-    return [(one["key"], one["value"]) for one in headers or ()]
+    return [(header["key"], header["value"]) for header in headers or ()]
 
 
 def _many_records(columns: dict[str, pa.Array], times: Numbers) -> Pieces:
@@ -168,7 +168,7 @@ def _records(columns: dict[str, pa.Array], times: Numbers) -> pa.Buffer:
     key_lengths, value_lengths = _lengths(key, count), _lengths(value, count)
     tails = _NO_HEADERS if headers is _NULL else _header_tails(headers)
     firsts = (np.zeros(count, np.int64), times - times[0], np.arange(count), key_lengths)
-    sizes = sum(varint_sizes(one) for one in (*firsts, value_lengths)) + _lengths(tails, count)
+    sizes = sum(varint_sizes(column) for column in (*firsts, value_lengths)) + _lengths(tails, count)
     sizes += np.maximum(key_lengths, 0) + np.maximum(value_lengths, 0)
     rows = _joined(varints(sizes, *firsts), key, varints(value_lengths), value, tails)
     return rows.buffers()[2].slice(0, int(ends_of(rows)[-1]))

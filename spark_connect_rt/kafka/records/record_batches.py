@@ -79,7 +79,7 @@ class CommittedBatches:
 
     def __init__(self, aborted: Iterable[tuple[int, int]] | None) -> None:
         """Take (producer id, first offset) of the aborted transactions; None: they count, too."""
-        self._waiting = sorted(aborted or (), key=lambda one: one[1])
+        self._waiting = sorted(aborted or (), key=lambda transaction: transaction[1])
         self._bad_producers: set[int] = set()
 
     def counts(self, batch: Any, is_control: bool, aborts: Callable[[], bool]) -> bool:

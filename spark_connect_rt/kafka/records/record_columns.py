@@ -186,7 +186,7 @@ def _laid_out(chunk: list[tuple[Batch, Any]], answer: memoryview) -> tuple[_Ints
     """
     if all(batch.codec == 0 for batch, _ in chunk):
         first = chunk[0][0].records
-        starts, ends = (np.array([place(one) - first for one, _ in chunk]) for place in _PLACES)
+        starts, ends = (np.array([place(batch) - first for batch, _ in chunk]) for place in _PLACES)
         return np.frombuffer(answer[first : first + int(ends[-1])], np.uint8), starts, ends
     ends = np.cumsum([len(body) for _, body in chunk])
     return np.frombuffer(b"".join(body for _, body in chunk), np.uint8), np.concatenate(([0], ends[:-1])), ends

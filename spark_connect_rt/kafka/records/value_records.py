@@ -40,7 +40,8 @@ def value_records(values: pa.Array, deltas: Numbers) -> Pieces | None:
     times = deltas if deltas.any() else b"\0"  # as in most batches
     behind = [_ATTRIBUTES, times, np.arange(len(values), dtype=np.int32), _NO_KEY, lengths]
     widths: list[Any] = [
-        len(one) if isinstance(one, bytes) else varint_sizes(one).astype(np.int32, copy=False) for one in behind
+        len(column) if isinstance(column, bytes) else varint_sizes(column).astype(np.int32, copy=False)
+        for column in behind
     ]
     sizes = lengths + sum(widths) + np.int32(len(_NO_HEADERS))
     widths.insert(0, varint_sizes(sizes))
@@ -50,8 +51,8 @@ def value_records(values: pa.Array, deltas: Numbers) -> Pieces | None:
     pieces: Pieces = []
     for first, end in pairwise(edges):
         columns: list[_Column] = [
-            one if isinstance(one, bytes) else (one[first:end], int(width[first]))
-            for one, width in zip([sizes, *behind], widths, strict=True)
+            column if isinstance(column, bytes) else (column[first:end], int(width[first]))
+            for column, width in zip([sizes, *behind], widths, strict=True)
         ]
         pieces += _run(values.slice(first, end - first), columns)
     return pieces
@@ -68,7 +69,7 @@ def _edges(widths: Sequence[npt.NDArray[Any]]) -> list[int]:
 
 def _run(values: pa.Array, head: Sequence[_Column]) -> Pieces:
     """Return the records of rows whose heads have the same width."""
-    first = b"".join(one if isinstance(one, bytes) else varint(int(one[0][0])) for one in head)
+    first = b"".join(column if isinstance(column, bytes) else varint(int(column[0][0])) for column in head)
     if len(values) == 1:
         return [first, values[0].as_buffer(), _NO_HEADERS]
     between = _NO_HEADERS + first
@@ -87,11 +88,11 @@ def _heads(first: bytes, head: Sequence[_Column], count: int) -> npt.NDArray[np.
     """Return the heads of all rows behind the first, which has this one; a row each."""
     heads = np.frombuffer(bytearray(first) * count, np.uint8).reshape(count, len(first))
     place = 0
-    for one in head:
-        if isinstance(one, bytes):
-            place += len(one)
+    for piece in head:
+        if isinstance(piece, bytes):
+            place += len(piece)
             continue
-        numbers, width = one
+        numbers, width = piece
         for byte, column in enumerate(_varint_bytes(numbers[1:], width), place):
             heads[:, byte] = column
         place += width

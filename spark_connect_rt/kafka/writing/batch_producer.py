@@ -220,7 +220,7 @@ def _send_rows(send: Callable[..., None], rows: Iterator[Any]) -> tuple[Any] | N
     """Queue rows of every column; as ``_send_values``."""
     for row in rows:
         topic, value, key, partition, timestamp_ms, headers = row
-        pairs = [(one["key"], one["value"]) for one in headers] if headers else _NO_HEADERS
+        pairs = [(header["key"], header["value"]) for header in headers] if headers else _NO_HEADERS
         try:
             send(
                 topic,

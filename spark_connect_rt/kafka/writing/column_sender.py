@@ -249,5 +249,5 @@ def _taken(waiting: deque[Rows], most_bytes: int) -> Rows:
         size += first.size
     if len(taken) == 1:
         return taken[0]
-    columns, sizes = joined([one.columns for one in taken]), np.concatenate([one.sizes for one in taken])
+    columns, sizes = joined([rows.columns for rows in taken]), np.concatenate([rows.sizes for rows in taken])
     return Rows(columns, sizes, taken[0].now_ms, taken[0].until_s)

@@ -108,16 +108,16 @@ class JointBatches:
 
     async def _attempt(self, place: TopicPartition, entries: Sequence[_Entry]) -> None:
         """Give each entry its outcome."""
-        while left := [one for one in entries if not one.given_up]:
+        while left := [entry for entry in entries if not entry.given_up]:
             try:
                 written = await self._sent(place, left)
             except Exception as error:  # noqa: BLE001 - what cannot be laid out, too, fails no neighbour
-                if isinstance(error, ProducerClosed) and any(one.given_up for one in left):
+                if isinstance(error, ProducerClosed) and any(entry.given_up for entry in left):
                     continue  # taken back for the sake of one that closed
                 if len(left) > 1 and not _worth_another(error):
                     self._alone_until_s[place] = asyncio.get_running_loop().time() + ALONE_S
-                    for one in left:
-                        await self._attempt(place, [one])
+                    for entry in left:
+                        await self._attempt(place, [entry])
                     return
                 _fail(left, error)
             else:
@@ -125,7 +125,7 @@ class JointBatches:
             return
 
     async def _sent(self, place: TopicPartition, entries: Sequence[_Entry]) -> Written:
-        rows = entries[0].rows if len(entries) == 1 else _joint([one.rows for one in entries])
+        rows = entries[0].rows if len(entries) == 1 else _joint([entry.rows for entry in entries])
         batch = ReadyBatch(record_batch(rows.columns, rows.now_ms, self._settings.compression), len(rows.sizes))
         sending = asyncio.create_task(self._send(place, batch))
 
@@ -133,18 +133,18 @@ class JointBatches:
             if written.cancelled() and self._withdraw(batch):
                 sending.cancel()
 
-        for one in entries:
-            one.under_way.add(batch)
-            one.written.add_done_callback(take_back)
+        for entry in entries:
+            entry.under_way.add(batch)
+            entry.written.add_done_callback(take_back)
         try:
             await asyncio.wait([sending])
         except asyncio.CancelledError:
             sending.cancel()
             raise
         finally:
-            for one in entries:
-                one.under_way.discard(batch)
-                one.written.remove_done_callback(take_back)
+            for entry in entries:
+                entry.under_way.discard(batch)
+                entry.written.remove_done_callback(take_back)
         if sending.cancelled():
             raise ProducerClosed
         return sending.result()
@@ -157,8 +157,8 @@ def _alike(first: Rows, other: Rows) -> bool:
 
 
 def _joint(several: Sequence[Rows]) -> Rows:
-    sizes = np.concatenate([one.sizes for one in several])
-    return replace(several[0], columns=joined([one.columns for one in several]), sizes=sizes)
+    sizes = np.concatenate([rows.sizes for rows in several])
+    return replace(several[0], columns=joined([rows.columns for rows in several]), sizes=sizes)
 
 
 def _worth_another(error: Exception) -> bool:
@@ -167,13 +167,13 @@ def _worth_another(error: Exception) -> bool:
 
 def _settle(entries: Sequence[_Entry], written: Written) -> None:
     offset = written.offset
-    for one in entries:
-        if not one.given_up:
-            one.written.set_result(written._replace(offset=offset))
-        offset += len(one.rows.sizes) if written.offset >= 0 else 0
+    for entry in entries:
+        if not entry.given_up:
+            entry.written.set_result(written._replace(offset=offset))
+        offset += len(entry.rows.sizes) if written.offset >= 0 else 0
 
 
 def _fail(entries: Sequence[_Entry], error: Exception) -> None:
-    for one in entries:
-        if not one.given_up:
-            one.written.set_exception(error)
+    for entry in entries:
+        if not entry.given_up:
+            entry.written.set_exception(error)

@@ -77,7 +77,7 @@ class ProduceRequests:
         try:
             answer = await self._client.send(leader, request)
         except KafkaError as error:
-            _settle(batches, dict.fromkeys((one.place for one in batches), error))
+            _settle(batches, dict.fromkeys((unsent.place for unsent in batches), error))
         except BaseException:
             for batch in batches:
                 batch.offset.cancel()

@@ -135,7 +135,7 @@ class SharedClients:
             client.users -= 1
             if client.users:
                 return False
-            self._clients = {key: one for key, one in self._clients.items() if one[1] is not client}
+            self._clients = {key: entry for key, entry in self._clients.items() if entry[1] is not client}
             return True
 
 

@@ -93,7 +93,7 @@ def _servers(setting: str, value: str) -> list[tuple[str, int]]:
         return []
     parts = [part.strip() for part in value.split(",")]
     places = [_place(part, None) for part in parts if _SERVER.match(part)]
-    return [one for one in places if one is not None]
+    return [place for place in places if place is not None]
 
 
 def _place(text: str, usual: int | None) -> tuple[str, int] | None:

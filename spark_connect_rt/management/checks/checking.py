@@ -82,7 +82,7 @@ class ConnectorChecks:
             connector = new_connector(self._deps.plugins, resolved)
             names = secret_settings(connector)
             secrets = lambda: _hidden({**config, **resolved}, names)  # noqa: E731 - as above
-            valid = all(one.level is not Level.PROBLEM for one in lines)
+            valid = all(finding.level is not Level.PROBLEM for finding in lines)
             lines += self._parallel.run(
                 list(self._outside(connector, name, StoredConfig(config), resolved, names, valid=valid))
             )
@@ -94,9 +94,9 @@ class ConnectorChecks:
         shown = secrets()
         here = f"worker {self._deps.settings.worker_id}"
         found = tuple(
-            _line(one, shown, here) for one in sorted(lines, key=lambda line: order.get(line.check, len(order)))
+            _line(finding, shown, here) for finding in sorted(lines, key=lambda line: order.get(line.check, len(order)))
         )
-        return CheckReport(all(one.ok for one in found), found)
+        return CheckReport(all(line.ok for line in found), found)
 
     def _asked(self, request: CheckRequest) -> tuple[dict[str, str], str]:
         """Return the configuration and its name, which may be empty. Raises NotFoundError, BadRequestError."""
@@ -131,9 +131,9 @@ class ConnectorChecks:
 
     def _unread(self, config: Mapping[str, str], declared: Collection[str]) -> Iterator[Finding]:
         connector = new_connector(self._deps.plugins, self._deps.resolve(config))
-        for one in unread_settings(config, declared, declares_all=not isinstance(connector, JavaConnector)):
-            change = f"rename it to {one.nearest}" if one.nearest else "remove it, or correct its name"
-            yield Finding(VALIDATION, one.name, Level.WARNING, one.sentence(), change)
+        for setting in unread_settings(config, declared, declares_all=not isinstance(connector, JavaConnector)):
+            change = f"rename it to {setting.nearest}" if setting.nearest else "remove it, or correct its name"
+            yield Finding(VALIDATION, setting.name, Level.WARNING, setting.sentence(), change)
 
     def _outside(
         self,
@@ -153,7 +153,7 @@ class ConnectorChecks:
         offsets = OffsetLines(self._deps, self._starting, name, stored, resolved, sink=sink)
         yield Planned(NAME, "name", offsets.of_name)
         yield Planned(OFFSETS, "name", offsets.of_offsets)
-        kafkas = [one for one in resolved if ".override." in one]
+        kafkas = [setting for setting in resolved if ".override." in setting]
         yield Planned(NAME, POLICY_CLASS, lambda: self._neighbours(name, resolved))
         addresses = addresses_in(resolved, {*secret, *kafkas})
         seen = self._from_executor(addresses)
@@ -180,7 +180,7 @@ class ConnectorChecks:
         if not addresses or self._reach is None:
             return None
         try:
-            return self._reach([(one.host, one.port) for one in addresses], EXECUTOR_LIMIT_S)
+            return self._reach([(address.host, address.port) for address in addresses], EXECUTOR_LIMIT_S)
         except ConnectError as error:
             log.info("hosts are looked at from the worker: %s", error)
             return None

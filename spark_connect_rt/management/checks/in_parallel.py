@@ -46,8 +46,8 @@ class ParallelChecks:
         limit = limit_s or self._limit_s
         found: list[list[Finding] | None] = [None] * len(checks)
         threads = [
-            threading.Thread(target=self._run, args=(one, found, at), name=f"check-{one.check}", daemon=True)
-            for at, one in enumerate(checks)
+            threading.Thread(target=self._run, args=(check, found, at), name=f"check-{check.check}", daemon=True)
+            for at, check in enumerate(checks)
         ]
         for thread in threads:
             thread.start()
@@ -56,8 +56,8 @@ class ParallelChecks:
             thread.join(max(0.0, end_s - time.monotonic()))
         return [
             line
-            for one, lines in zip(checks, found, strict=True)
-            for line in (lines if lines is not None else [_late(one, limit)])
+            for check, lines in zip(checks, found, strict=True)
+            for line in (lines if lines is not None else [_late(check, limit)])
         ]
 
     def _run(self, planned: Planned, found: list[list[Finding] | None], at: int) -> None:

@@ -64,7 +64,7 @@ class KafkaLines:
     def planned(self) -> Iterator[Planned]:
         """Yield the checks."""
         yield Planned(HOST, self._setting(self._role, "bootstrap.servers"), lambda: self._reach(self._role))
-        if any(one.startswith("admin.override.") for one in self._config):
+        if any(setting.startswith("admin.override.") for setting in self._config):
             yield Planned(HOST, self._setting("admin", "bootstrap.servers"), lambda: self._reach("admin"))
         yield Planned(TOPIC, self._topic_setting, self._sink_topics if self._sink else self._source_topic)
         if self._config.get(TOPIC_NAME, "").strip():

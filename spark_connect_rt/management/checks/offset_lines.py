@@ -94,7 +94,7 @@ def offset_line(name: str, found: Sequence[str], *, there: bool, sink: bool) -> 
         where = "where auto.offset.reset says (earliest, unless overridden)" if sink else "at the start"
         return Finding(OFFSETS, setting, Level.OK, f"no offset is stored: it begins {where}")
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    shown = f"{'; '.join(one[:200] for one in found[:_SHOWN])}{more}"
+    shown = f"{'; '.join(text[:200] for text in found[:_SHOWN])}{more}"
     if there:
         return Finding(OFFSETS, setting, Level.OK, f"it goes on from its stored offsets: {shown}")
     what = f"this name has old offsets: it would resume at {shown}"

@@ -94,13 +94,13 @@ class Pending:
         """Take a change that was made."""
         mine = seen.position is None
         delay_ms = LEADER_MS if mine or is_leader else OTHERS_MS + self.others_extra_ms
-        one = Waiting(seen, now_ms + delay_ms)
-        self.waiting.append(one)
+        entry = Waiting(seen, now_ms + delay_ms)
+        self.waiting.append(entry)
         self._answered = [it for it in self._answered if it.at_ms > now_ms - KNOWN_FOR_MS]
         for answer in self._answered:
-            if _fits(one, answer.kind, answer.connector, answer.after):
+            if _fits(entry, answer.kind, answer.connector, answer.after):
                 self._answered.remove(answer)
-                self._attribute(one, answer.asked, now_ms)
+                self._attribute(entry, answer.asked, now_ms)
                 break
         while len(self.waiting) > MOST:
             del self.waiting[0]
@@ -109,9 +109,9 @@ class Pending:
     def answered(self, request: Request[Any], asked: Asked, now_ms: int) -> None:
         """Take that a request was answered, here or by another worker."""
         for kind, connector, after in _described(request):
-            found = (one for one in reversed(self.waiting) if _fits(one, kind, connector, after))
-            if (one := next(found, None)) is not None:
-                self._attribute(one, asked, now_ms)
+            found = (entry for entry in reversed(self.waiting) if _fits(entry, kind, connector, after))
+            if (entry := next(found, None)) is not None:
+                self._attribute(entry, asked, now_ms)
             else:
                 self._answered.append(_Answered(kind, connector, after, asked, now_ms))
         del self._answered[:-MOST]
@@ -120,27 +120,27 @@ class Pending:
         """Remove and return what is to be recorded now, in the order in which it was seen."""
         if now_ms < self._held_until_ms:
             return []
-        due = [one for one in self.waiting if one.due_ms <= now_ms]
-        self.waiting = [one for one in self.waiting if one.due_ms > now_ms]
+        due = [entry for entry in self.waiting if entry.due_ms <= now_ms]
+        self.waiting = [entry for entry in self.waiting if entry.due_ms > now_ms]
         return due
 
     def put_back(self, those: Sequence[Waiting], due_ms: int) -> None:
         """Try these again later: they could not be recorded. What comes meanwhile is recorded behind them."""
         self._held_until_ms = max(self._held_until_ms, due_ms)
-        for one in those:
-            one.due_ms = due_ms
+        for entry in those:
+            entry.due_ms = due_ms
         self.waiting = [*those, *self.waiting]
 
     def next_due_ms(self) -> int | None:
         """Return when there is something to record."""
-        due_ms = min((one.due_ms for one in self.waiting), default=None)
+        due_ms = min((entry.due_ms for entry in self.waiting), default=None)
         return None if due_ms is None else max(due_ms, self._held_until_ms)
 
-    def _attribute(self, one: Waiting, asked: Asked, now_ms: int) -> None:
-        one.asked = asked
-        if one.seen.event_key:
-            self.name_client(one.seen.event_key, asked.who)
-        one.due_ms = now_ms if asked.here or one.seen.position is None else now_ms + PASSED_ON_MS
+    def _attribute(self, entry: Waiting, asked: Asked, now_ms: int) -> None:
+        entry.asked = asked
+        if entry.seen.event_key:
+            self.name_client(entry.seen.event_key, asked.who)
+        entry.due_ms = now_ms if asked.here or entry.seen.position is None else now_ms + PASSED_ON_MS
 
 
 _ANY, _SOMETHING = object(), object()
@@ -164,9 +164,9 @@ def _described(request: Request[Any]) -> Sequence[tuple[str, str, Any]]:
     return ()
 
 
-def _fits(one: Waiting, kind: str, connector: str, after: Any) -> bool:
-    if (one.seen.kind, one.seen.connector) != (kind, connector) or one.asked is not None:
+def _fits(entry: Waiting, kind: str, connector: str, after: Any) -> bool:
+    if (entry.seen.kind, entry.seen.connector) != (kind, connector) or entry.asked is not None:
         return False
     if after is _ANY:
         return True
-    return one.seen.after is not None if after is _SOMETHING else one.seen.after == after
+    return entry.seen.after is not None if after is _SOMETHING else entry.seen.after == after

@@ -203,7 +203,7 @@ class Recorder:
         if self._unread and self._is_leader():
             due[:0] = self._missed()
         while due:
-            together = next((n for n, one in enumerate(due) if not self._goes_with_others(one)), len(due))
+            together = next((n for n, entry in enumerate(due) if not self._goes_with_others(entry)), len(due))
             some = due[: max(1, min(together, WRITE_MOST))]
             self._write(some)
             del due[: len(some)]
@@ -237,7 +237,7 @@ class Recorder:
             raise
         first = self._store.first_position()
         missed = []
-        for seen in sorted(unread.values(), key=lambda one: one.position or 0):
+        for seen in sorted(unread.values(), key=lambda change: change.position or 0):
             last = self._store.last(seen.connector, seen.kind)
             since = last[1] if last is not None and last[1] is not None else first
             if since is None or seen.position is None or seen.position <= since:
@@ -245,18 +245,18 @@ class Recorder:
             missed.append(Waiting(seen, 0))
         return missed
 
-    def _goes_with_others(self, one: Waiting) -> bool:
+    def _goes_with_others(self, entry: Waiting) -> bool:
         """Return whether its record does not depend on what was recorded a moment before."""
-        return one.seen.is_live and not self._alone
+        return entry.seen.is_live and not self._alone
 
     def _write(self, some: Sequence[Waiting]) -> None:
         drafts = []
-        served_elsewhere = [one.asked is None or not one.asked.here or self._alone for one in some]
+        served_elsewhere = [entry.asked is None or not entry.asked.here or self._alone for entry in some]
         if any(served_elsewhere):
             self._store.refresh(READ_LIMIT_MS)
-        for one, elsewhere in zip(some, served_elsewhere, strict=True):
-            seen = one.seen
-            change = None if elsewhere and self._is_recorded(seen) else self._change(seen, one.asked)
+        for entry, elsewhere in zip(some, served_elsewhere, strict=True):
+            seen = entry.seen
+            change = None if elsewhere and self._is_recorded(seen) else self._change(seen, entry.asked)
             if change is not None:
                 drafts.append(Draft(change, seen.position))
         if drafts:
@@ -318,7 +318,7 @@ def _seen(change: ConfigChange, now_ms: int, *, alone: bool) -> Seen:
         action = _ACTIONS_OF_STATES.get((after or {}).get("state", ""), "set")
     else:
         name = ""
-        before, after = (None if one is None else {"logger": change.name, **one} for one in (before, after))
+        before, after = (None if side is None else {"logger": change.name, **side} for side in (before, after))
     key = config_event_key(change.position)
     return Seen(change.kind, name, action, before, after, at_ms, position, state, change.is_live, key)
 

@@ -53,14 +53,17 @@ class HerderFeed:
             status = self._herder.views.connector_status(name)
         except NotFoundError:
             return ""  # nothing was reported yet
-        for one in (status.connector, *status.tasks):
-            if one.state == FAILED:
-                return (one.trace or "no trace").strip()
+        for task in (status.connector, *status.tasks):
+            if task.state == FAILED:
+                return (task.trace or "no trace").strip()
         return ""
 
     def committed(self, name: str) -> Mapping[str, int]:
         """See ``ConnectorFeed.committed``."""
-        return {one.topic: offset for one, offset in self._offsets.committed(self._admin(), _group(name)).items()}
+        return {
+            partition.topic: offset
+            for partition, offset in self._offsets.committed(self._admin(), _group(name)).items()
+        }
 
     def end(self, name: str) -> None:
         """See ``ConnectorFeed.end``."""

@@ -58,7 +58,7 @@ class LetterDesk:
         found = self._topics.describe(queue.topic) if queue else None
         if queue is None or found is None:
             return LetterPage(queue.topic if queue else None, query.connector, (), None, 0)
-        numbers = [one for one in range(len(found.replicas)) if wanted.partition in (None, one)]
+        numbers = [partition for partition in range(len(found.replicas)) if wanted.partition in (None, partition)]
         span = self._topics.span(queue.topic, numbers, wanted.from_ms)
         before = decode_cursor(query.after, found.topic_id) if query.after else {}
         positions = {number: max(offset, before.get(number, 0)) for number, offset in span.begins.items()}

@@ -50,7 +50,7 @@ def wanted_replay(wanted: WantedReplay, parts: RunParts, plugin: Plugin) -> Repl
         target=wanted.target,
         filter=wanted_filter.as_fields(),
         letters=None if wanted.letters is None else tuple(sorted(set(wanted.letters))),
-        edit={name: one for name, one in wanted.edit.items() if one is not None},
+        edit={name: value for name, value in wanted.edit.items() if value is not None},
         rate=wanted.rate,
         again=wanted.again,
         who="",

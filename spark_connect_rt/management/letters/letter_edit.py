@@ -57,7 +57,7 @@ def check_edit(edit: Mapping[str, Any], plugin: Plugin) -> None:
     chain = edit.get(TRANSFORMS)
     if chain is None:
         return
-    if not isinstance(chain, Mapping) or not all(isinstance(one, str) for pair in chain.items() for one in pair):
+    if not isinstance(chain, Mapping) or not all(isinstance(text, str) for pair in chain.items() for text in pair):
         raise BadRequestError('edit.transforms is an object of texts: {"transforms": "a", "transforms.a.type": ...}')
     foreign = sorted(name for name in chain if name.partition(".")[0] not in ("transforms", "predicates"))
     problems: dict[str, list[str]] = {name: ["not a setting of transformations"] for name in foreign}
@@ -212,7 +212,7 @@ def _as_bytes(form: LetterForm, before: EditedRecord, given: SinkRecord, found: 
         value = converters.value.from_connect_data(topic, found.value_schema, found.value)
     if found.headers is not given.headers:
         write = converters.header.from_connect_header
-        headers = [(one.key, write(topic, one.key, one.schema, one.value)) for one in found.headers]
+        headers = [(header.key, write(topic, header.key, header.schema, header.value)) for header in found.headers]
     return EditedRecord(topic, key, value, headers, before.key_changed or key != before.key)
 
 

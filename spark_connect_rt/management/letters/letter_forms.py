@@ -64,10 +64,12 @@ class LetterForm:
 
     def close(self) -> None:
         """Let go of what a converter holds (a JVM)."""
-        for one in (self.converters.key, self.converters.value, self.converters.header) if self.converters else ():
-            if hasattr(one, "close"):
+        for converter in (
+            (self.converters.key, self.converters.value, self.converters.header) if self.converters else ()
+        ):
+            if hasattr(converter, "close"):
                 with self.lock:
-                    one.close()
+                    converter.close()
 
 
 class LetterForms:
@@ -113,14 +115,14 @@ class LetterForms:
             forms = list(self._known.values())
             self._known.clear()
             self._recent.clear()
-        for one in forms:
-            one.close()
+        for form in forms:
+            form.close()
 
     def _current(self, connector: str) -> LetterForm:
         config = self._config_of(connector)
         if config is None:
             return LetterForm(None)
-        mark = (connector, frozenset(one for one in config.items() if "converter" in one[0]))
+        mark = (connector, frozenset(setting for setting in config.items() if "converter" in setting[0]))
         if mark not in self._known:
             while len(self._known) >= _KEPT:
                 del self._known[next(iter(self._known))]  # not closed: somebody may read by it

@@ -57,11 +57,11 @@ class LetterTopics:
     def span(self, topic: str, numbers: Sequence[int], from_ms: int | None = None) -> Span:
         """Return the offsets of these partitions; ``from_ms``: leave out what lies before the first so late."""
         wanted = [TopicPartition(topic, number) for number in numbers]
-        begins = {one.partition: offset for one, offset in self.admin.earliest_offsets(wanted).items()}
-        ends = {one.partition: offset for one, offset in self.admin.end_offsets(wanted).items()}
+        begins = {partition.partition: offset for partition, offset in self.admin.earliest_offsets(wanted).items()}
+        ends = {partition.partition: offset for partition, offset in self.admin.end_offsets(wanted).items()}
         if from_ms is not None:
-            for one, offset in self.admin.offsets_since(wanted, from_ms).items():
-                begins[one.partition] = ends[one.partition] if offset < 0 else offset
+            for partition, offset in self.admin.offsets_since(wanted, from_ms).items():
+                begins[partition.partition] = ends[partition.partition] if offset < 0 else offset
         return Span(begins, ends)
 
     @contextmanager

@@ -123,8 +123,8 @@ class ReplayLog:
     def _on_records(self, records: Sequence[LogRecord]) -> None:
         now_s = time.monotonic()
         with self._changed:
-            for one in records:
-                self._records.take(one.key, one.value)
+            for record in records:
+                self._records.take(record.key, record.value)
             for standing in self._records.all():
                 if self._seen_s.get(standing.replay.id, (0, 0.0))[0] != standing.changes:
                     self._seen_s[standing.replay.id] = (standing.changes, now_s)

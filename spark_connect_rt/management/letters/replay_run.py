@@ -178,7 +178,7 @@ class ReplayRun:
         found = topics.describe(replay.topic)
         if queue is None or found is None:
             raise no_topic(replay.topic)
-        numbers = [one for one in range(len(found.replicas)) if self._reads(one)]
+        numbers = [partition for partition in range(len(found.replicas)) if self._reads(partition)]
         span = topics.span(replay.topic, numbers, self._filter.from_ms)
         if not progress.topic_id:
             progress = replace(progress, topic_id=found.topic_id, positions=span.begins, ends=span.ends)
@@ -276,29 +276,29 @@ class ReplayRun:
         except DataError as error:
             assert self._producer is not None
             self._producer.abort(COMMIT_MS)
-            if not any(one.row for one in entries):
+            if not any(entry.row for entry in entries):
                 raise
             if len(entries) == 1:
                 failed = Entry(entries[0].letter, error=str(error))
                 self._commit([failed], positions)
                 return
-            for one in entries:
-                self._send([one], {**self._progress.positions, one.letter.partition: one.letter.offset + 1})
+            for entry in entries:
+                self._send([entry], {**self._progress.positions, entry.letter.partition: entry.letter.offset + 1})
             self._commit([], positions)
 
     def _commit(self, entries: Sequence[Entry], positions: Mapping[int, int], progress: Progress | None = None) -> None:
         """Commit one transaction: letters, marks, progress. Raises DataError, FencedError, ConnectError."""
         made = replace(progress or self._progress, positions=dict(positions))
         made = replace(made, matched=made.matched + len(entries))
-        for one in entries:
-            if one.error:
-                made = made.failing(one.letter.partition, one.letter.offset, one.error)
-        sent = [one.row for one in entries if one.row is not None and not one.error]
+        for entry in entries:
+            if entry.error:
+                made = made.failing(entry.letter.partition, entry.letter.offset, entry.error)
+        sent = [entry.row for entry in entries if entry.row is not None and not entry.error]
         self._write(sent, self._delivered(entries), self._with_sent(made, entries))
 
     def _delivered(self, entries: Sequence[Entry]) -> list[tuple[int, int]]:
         """Return the letters that are where they belong once these entries are committed."""
-        return [(one.letter.partition, one.letter.offset) for one in entries if not one.error]
+        return [(entry.letter.partition, entry.letter.offset) for entry in entries if not entry.error]
 
     def _with_sent(self, progress: Progress, _entries: Sequence[Entry]) -> Progress:
         """Return the progress with what else it must say of entries that are being sent."""

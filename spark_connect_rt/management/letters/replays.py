@@ -94,7 +94,7 @@ class LetterReplays:
         """Let go of every replay: another worker goes on with it."""
         self._stopping = True
         with self._lock:
-            threads = [one.thread for one in self._running.values()]
+            threads = [running.thread for running in self._running.values()]
         end_s = time.monotonic() + STOP_S
         for thread in [*threads, *([self._thread] if self._thread else [])]:
             while thread.is_alive() and time.monotonic() < end_s:
@@ -125,7 +125,7 @@ class LetterReplays:
     def replays(self) -> Sequence[ReplayInfo]:
         """See ``DeadLetterReplays.replays``."""
         self._parts.log.look()
-        return [self._info(one) for one in reversed(self._parts.log.read(lambda records: records.all()))]
+        return [self._info(entry) for entry in reversed(self._parts.log.read(lambda records: records.all()))]
 
     def replay(self, replay_id: str) -> ReplayInfo:
         """See ``DeadLetterReplays.replay``."""
@@ -166,20 +166,20 @@ class LetterReplays:
         self._parts.log.append([wish_record(standing, stopped=stopped)])
         return self.replay(replay_id)
 
-    def _info(self, one: Standing) -> ReplayInfo:
-        replay, progress = one.replay, one.progress
+    def _info(self, entry: Standing) -> ReplayInfo:
+        replay, progress = entry.replay, entry.progress
         first = self._parts.log.read(lambda records: {it.replay.topic: it.replay.id for it in records.due()})
-        waits = one.state == RUNNING and first.get(replay.topic) != replay.id
+        waits = entry.state == RUNNING and first.get(replay.topic) != replay.id
         waiting = f"waits for replay {first.get(replay.topic)} of the same queue" if waits else None
-        if one.state == RUNNING and not waits and not replay.is_exact and not one.worker:
+        if entry.state == RUNNING and not waits and not replay.is_exact and not entry.worker:
             waiting = "waits for the leader of the group, which must be a worker of this kind"
-        problem = self._problems.get(replay.id) if one.state == RUNNING else None
+        problem = self._problems.get(replay.id) if entry.state == RUNNING else None
         return ReplayInfo(
             id=replay.id,
             connector=replay.connector,
             topic=replay.topic,
             target=replay.target,
-            state=one.state,
+            state=entry.state,
             matched=progress.matched,
             done=progress.done,
             failed=progress.failed,
@@ -187,7 +187,7 @@ class LetterReplays:
             error=progress.error or problem or waiting,
             delivery="exactly once" if replay.is_exact else "at least once",
             who=replay.who,
-            worker_id=one.worker if one.state == RUNNING else "",
+            worker_id=entry.worker if entry.state == RUNNING else "",
             created_ms=replay.created_ms,
             changed_ms=progress.at_ms or replay.created_ms,
             filter=dict(replay.filter),
@@ -215,8 +215,8 @@ class LetterReplays:
 
     def _begin_due(self) -> None:
         now_s = time.monotonic()
-        for one in self._parts.log.read(lambda records: records.due()):
-            replay = one.replay
+        for entry in self._parts.log.read(lambda records: records.due()):
+            replay = entry.replay
             with self._lock:
                 running = self._running.get(replay.topic)
                 if running is not None and running.thread.is_alive():
@@ -224,7 +224,7 @@ class LetterReplays:
                 silent_s = self._parts.log.silent_s(replay.id, now_s)
                 if self._stopping or now_s < self._again_s.get(replay.id, 0.0):
                     continue
-                if not may_take(one, self._parts.worker, silent_s, self._lease_s) or not self._can(replay):
+                if not may_take(entry, self._parts.worker, silent_s, self._lease_s) or not self._can(replay):
                     continue
                 thread = threading.Thread(
                     target=self._carry_out, args=(replay,), name=f"replay-{replay.id}", daemon=True

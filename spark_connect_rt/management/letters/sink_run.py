@@ -65,14 +65,16 @@ class SinkRun(ReplayRun):
 
     def _delivered(self, entries: Sequence[Entry]) -> list[tuple[int, int]]:
         """A letter that a transformation dropped is done; the sink decides about the others."""
-        return [(one.letter.partition, one.letter.offset) for one in entries if one.row is None and not one.error]
+        return [
+            (entry.letter.partition, entry.letter.offset) for entry in entries if entry.row is None and not entry.error
+        ]
 
     def _with_sent(self, progress: Progress, entries: Sequence[Entry]) -> Progress:
         side = dict(progress.side)
         copied = list(side.get("copied", ()))
-        for one in entries:
-            if one.row is not None and not one.error:
-                copied[self._index(one.row[0])] += 1
+        for entry in entries:
+            if entry.row is not None and not entry.error:
+                copied[self._index(entry.row[0])] += 1
         return replace(progress, side={**side, "copied": copied} if side else {})
 
     def _end(self, over: bool, positions: Mapping[int, int]) -> None:
@@ -177,10 +179,10 @@ class SinkRun(ReplayRun):
         span = self._parts.topics.span(refused, [0])
         found: Refusals = {}
         with self._parts.topics.reading(refused, span.begins, span.ends) as reading:
-            for one in reading:
-                if one is not None and one.origin_topic is not None and one.origin_offset is not None:
-                    why = one.errors.get("exception.message") or one.errors.get("exception.class.name")
-                    found[one.origin_topic, one.origin_offset] = f"the sink: {one.errors.get('stage')}: {why}"
+            for letter in reading:
+                if letter is not None and letter.origin_topic is not None and letter.origin_offset is not None:
+                    why = letter.errors.get("exception.message") or letter.errors.get("exception.class.name")
+                    found[letter.origin_topic, letter.origin_offset] = f"the sink: {letter.errors.get('stage')}: {why}"
         return found
 
     def _is_settled(self) -> bool:

@@ -77,7 +77,7 @@ class GroupOverview:
         config = self._hide(self._views.connector_config(name).written())
         answers = self._reads.ask(CONNECTOR, {"name": name})
         counters, row = counters_of(answers), self._rows.looked().get(name)
-        named = {one.worker_id for one in (status.connector, *status.tasks)}
+        named = {instance.worker_id for instance in (status.connector, *status.tasks)}
         return ConnectorDetail(
             name=name,
             type=status.type,
@@ -100,7 +100,7 @@ class GroupOverview:
             topics=self._topics(name),
             tasks=[_task(task, counters.get(task.id, {})) for task in status.tasks],
             course=[CoursePoint(*point) for point in course_of(answers)],
-            unanswered=[one for one in unanswered(answers) if one.worker_id in named],
+            unanswered=[worker for worker in unanswered(answers) if worker.worker_id in named],
             at_ms=self._clock.now_ms(),
         )
 
@@ -118,9 +118,9 @@ class GroupOverview:
             group_id=standing.group_id,
             kafka_cluster_id=self._views.kafka_cluster_id(),
             protocol=standing.protocol,
-            leader=next((one.worker.worker_id for one in answers if one.worker.leader), None),
+            leader=next((answer.worker.worker_id for answer in answers if answer.worker.leader), None),
             generation=standing.generation,
-            workers=[self._worker(one) for one in answers],
+            workers=[self._worker(answer) for answer in answers],
             at_ms=self._clock.now_ms(),
         )
 

@@ -104,11 +104,11 @@ class GroupRows:
         with self._lock:
             states = self._states.refreshed(self._clock.now_ms())
         mine = [
-            (state.name, one.task)
+            (state.name, instance.task)
             for state in states.values()
             if worker_id in state.workers
-            for one in state.instances
-            if one.worker_id == worker_id and one.state != "UNASSIGNED"
+            for instance in state.instances
+            if instance.worker_id == worker_id and instance.state != "UNASSIGNED"
         ]
         return [name for name, task in mine if task is None], [
             f"{name}-{task}" for name, task in mine if task is not None
@@ -140,7 +140,7 @@ class GroupRows:
 
     def _ask(self) -> None:
         answers = self._reads.ask(SHARES)
-        members = frozenset(one.worker.worker_id for one in answers)
+        members = frozenset(answer.worker.worker_id for answer in answers)
         self._gathered = Gathered(self._clock.monotonic_ms(), shares_of(answers), unanswered(answers), members)
 
     def _look(self) -> Mapping[str, ConnectorRow]:
@@ -148,7 +148,7 @@ class GroupRows:
         now_ms = self._clock.now_ms()
         states, gathered = self._states.refreshed(now_ms), self._gathered
         same = self._looked_at[0] is states and self._looked_at[1] is gathered
-        if same and not any(one.loud for one in states.values()):
+        if same and not any(known.loud for known in states.values()):
             return self._rows
         members = self._with_those_just_gone(states, gathered, now_ms)
         same_members, self._members = members == self._members, members
@@ -181,7 +181,7 @@ class GroupRows:
         """Return the group's workers, with those that have left it just now: work moves within moments."""
         if not gathered.members:
             return frozenset()
-        named = frozenset[str]().union(*(one.workers for one in states.values())) - gathered.members
+        named = frozenset[str]().union(*(state.workers for state in states.values())) - gathered.members
         self._gone = {worker: self._gone.get(worker, now_ms) for worker in named}
         return gathered.members | {worker for worker, since_ms in self._gone.items() if now_ms - since_ms < GONE_MS}
 
@@ -226,7 +226,9 @@ class GroupRows:
                 "removed": sorted(removed),
                 "counts": counted(rows),
                 "records_per_second": round(sum(row.records_per_second or 0.0 for row in rows), 1),
-                "unanswered": [{"worker_id": one.worker_id, "why": one.why} for one in self._gathered.unanswered],
+                "unanswered": [
+                    {"worker_id": worker.worker_id, "why": worker.why} for worker in self._gathered.unanswered
+                ],
                 "at_ms": self._at_ms,
             }
         )
@@ -262,7 +264,7 @@ def _share_of(state: KnownState, gathered: Gathered) -> Share | None:
     """Return what runs of a connector; None: it may run on a worker that did not answer."""
     share = (gathered.shares or {}).get(state.name)
     if share is None and gathered.shares is not None:
-        missing = {one.worker_id for one in gathered.unanswered}
+        missing = {worker.worker_id for worker in gathered.unanswered}
         return None if state.workers & missing else Share(0.0, None, 0, False)
     return share
 

@@ -70,7 +70,7 @@ class KnownStates:
             return before
         status = self._views.connector_status(name)
         instances = self._facts(status, before, now_ms)
-        notes = [one.restart for one in (status.connector, *status.tasks) if one.restart is not None]
+        notes = [instance.restart for instance in (status.connector, *status.tasks) if instance.restart is not None]
         return KnownState(
             mark,
             name,
@@ -80,32 +80,32 @@ class KnownStates:
             status.connector.worker_id,
             dict(sorted(Counter(task.state for task in status.tasks).items())),
             instances,
-            frozenset(one.worker_id for one in instances if one.worker_id),
+            frozenset(instance.worker_id for instance in instances if instance.worker_id),
             next((note for note in notes if note.stopped), notes[0] if notes else None),
-            next((f"task {one.task}: {one.stalled}" for one in instances if one.stalled), None),
+            next((f"task {instance.task}: {instance.stalled}" for instance in instances if instance.stalled), None),
             _last_error(instances, before),
             any_loud(instances),
         )
 
     def _facts(self, status: ConnectorStateInfo, before: KnownState | None, now_ms: int) -> tuple[InstanceFacts, ...]:
         connector, tasks = status.connector, status.tasks
-        loud = any(_is_loud(one) for one in (connector, *tasks))
+        loud = any(_is_loud(instance) for instance in (connector, *tasks))
         times = self._views.status_times(status.name) if loud else {}
-        earlier = {one.task: one for one in before.instances} if before else {}
+        earlier = {instance.task: instance for instance in before.instances} if before else {}
 
-        def facts(task: int | None, one: InstanceState) -> InstanceFacts:
+        def facts(task: int | None, instance_state: InstanceState) -> InstanceFacts:
             known, written_ms = earlier.get(task), times.get(task) or 0
-            same = known is not None and known.state == one.state
+            same = known is not None and known.state == instance_state.state
             seen_ms = known.since_ms if known is not None and same and known.since_ms else now_ms
             return InstanceFacts(
                 task,
-                one.state,
-                one.worker_id,
-                last_line(one.trace),
-                _since_ms(one.state, written_ms, seen_ms),
-                one.restart.next_attempt_ms if one.restart else None,
-                (one.restart.stopped or "") if one.restart else "",
-                one.progress.reason if one.progress else "",
+                instance_state.state,
+                instance_state.worker_id,
+                last_line(instance_state.trace),
+                _since_ms(instance_state.state, written_ms, seen_ms),
+                instance_state.restart.next_attempt_ms if instance_state.restart else None,
+                (instance_state.restart.stopped or "") if instance_state.restart else "",
+                instance_state.progress.reason if instance_state.progress else "",
             )
 
         return (facts(None, connector), *(facts(task.id, task) for task in tasks))
@@ -122,15 +122,15 @@ def _since_ms(state: str, written_ms: int, seen_ms: int) -> int:
     return min(written_ms or seen_ms, seen_ms) if state in ("UNASSIGNED", "RESTARTING") else 0
 
 
-def _is_loud(one: InstanceState) -> bool:
-    return one.state in ("FAILED", "UNASSIGNED", "RESTARTING")
+def _is_loud(instance: InstanceState) -> bool:
+    return instance.state in ("FAILED", "UNASSIGNED", "RESTARTING")
 
 
 def _last_error(instances: tuple[InstanceFacts, ...], before: KnownState | None) -> LastError | None:
     """Return the error of what FAILED last, else the one that was there before."""
-    failed = [one for one in instances if one.state == "FAILED" and one.error]
+    failed = [instance for instance in instances if instance.state == "FAILED" and instance.error]
     if not failed:
         return before.last_error if before else None
-    newest = max(failed, key=lambda one: one.since_ms)
+    newest = max(failed, key=lambda instance: instance.since_ms)
     words = newest.error if newest.task is None else f"task {newest.task}: {newest.error}"
     return LastError(words, newest.since_ms)

@@ -61,7 +61,7 @@ class TaskCourses:
             self._forget(here, now_ms)
 
     def _note_lags(self, lags: dict[str, int]) -> None:
-        for name in [one for one in self._lags if one not in lags]:
+        for name in [connector for connector in self._lags if connector not in lags]:
             del self._lags[name]  # it left, or its lag is not known any more: ten minutes begin again
         for name, lag in lags.items():
             self._lags.setdefault(name, deque(maxlen=GROWS_FOR)).append(lag)

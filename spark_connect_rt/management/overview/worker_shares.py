@@ -81,9 +81,9 @@ class WorkerShares:
         """Return the counters of a connector's tasks here, by number, and the course of the last hour."""
         fields = ("executor", "records", "errors", "lag", "cpu_seconds")
         counted = {
-            str(one.task.task): {field: getattr(one, field) for field in fields}
-            | {"records_per_second": one.records_per_s}
-            for one in self._views.tasks_of(name)
+            str(task.task.task): {field: getattr(task, field) for field in fields}
+            | {"records_per_second": task.records_per_s}
+            for task in self._views.tasks_of(name)
         }
         return {"tasks": counted, "course": [list(point) for point in self._courses.of_connector(name)]}
 
@@ -107,10 +107,10 @@ class WorkerShares:
 def shares_of(answers: Sequence[WorkerAnswer]) -> dict[str, Share]:
     """Return what runs of each connector in the group, as far as workers answered; odd shares are left out."""
     found: dict[str, Share] = {}
-    for one in answers:
-        if one.why or not isinstance(one.answer, Mapping):
+    for answer in answers:
+        if answer.why or not isinstance(answer.answer, Mapping):
             continue
-        for name, share in one.answer.items():
+        for name, share in answer.answer.items():
             read = _share(share)
             if read is not None:
                 found[name] = read if name not in found else _sum(found[name], read)
@@ -125,21 +125,21 @@ def _share(given: Any) -> Share | None:
         return None
 
 
-def _sum(one: Share, other: Share) -> Share:
-    lag = other.lag if one.lag is None else one.lag + (other.lag or 0)
-    rate = round(one.records_per_second + other.records_per_second, 1)
-    return Share(rate, lag, one.errors + other.errors, one.lag_grows or other.lag_grows)
+def _sum(share: Share, other: Share) -> Share:
+    lag = other.lag if share.lag is None else share.lag + (other.lag or 0)
+    rate = round(share.records_per_second + other.records_per_second, 1)
+    return Share(rate, lag, share.errors + other.errors, share.lag_grows or other.lag_grows)
 
 
 def counters_of(answers: Sequence[WorkerAnswer]) -> dict[int, Mapping[str, Any]]:
     """Return task number -> counters, as the workers that run them say."""
-    tasks = [one.answer["tasks"] for one in answers if not one.why]
+    tasks = [answer.answer["tasks"] for answer in answers if not answer.why]
     return {int(number): counters for found in tasks for number, counters in found.items()}
 
 
 def course_of(answers: Sequence[WorkerAnswer]) -> list[Point]:
     """Return the course of a connector over all workers."""
-    return added_up([Point(*point) for point in one.answer["course"]] for one in answers if not one.why)
+    return added_up([Point(*point) for point in answer.answer["course"]] for answer in answers if not answer.why)
 
 
 def resident_bytes() -> int | None:

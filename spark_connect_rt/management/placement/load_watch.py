@@ -56,8 +56,8 @@ class LoadWatch:
     def own_loads(self) -> list[list[Any]]:
         """Return [connector, task, records a second, lag, CPU seconds] of every task that runs here."""
         return [
-            [one.task.connector, one.task.task, one.records_per_s, one.lag, one.cpu_seconds]
-            for one in self._views.progress().tasks
+            [task.task.connector, task.task.task, task.records_per_s, task.lag, task.cpu_seconds]
+            for task in self._views.progress().tasks
         ]
 
     def look(self) -> None:
@@ -80,10 +80,10 @@ class LoadWatch:
         if not swaps:
             return
         self._submit(SwapTasks(swaps)).result(SERVE_LIMIT_S)
-        for one in swaps:
-            said = f"{one.hot} goes from {one.giver} to {one.taker} by load, and {one.cold} back"
+        for swap in swaps:
+            said = f"{swap.hot} goes from {swap.giver} to {swap.taker} by load, and {swap.cold} back"
             log.info("%s", said)
-            self._record_event("rebalance", said, connector=one.hot.connector, task=one.hot.task)
+            self._record_event("rebalance", said, connector=swap.hot.connector, task=swap.hot.task)
 
 
 def samples_of(answers: list[WorkerAnswer] | Any) -> dict[str, Mapping[ConnectorTaskId, Sample]]:

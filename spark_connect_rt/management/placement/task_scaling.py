@@ -65,7 +65,7 @@ class TaskScaling:
     def look(self) -> None:
         """Look at every connector that has the setting, once; on a worker that does not lead: forget."""
         ranges = self._ranges() if self._views.is_leader() else {}
-        for name in [one for one in self._memories if one not in ranges]:
+        for name in [connector for connector in self._memories if connector not in ranges]:
             del self._memories[name]
             self._rates.pop(name, None)
         if not ranges:

@@ -204,8 +204,8 @@ def shown_stage(stage: Mapping[str, Any]) -> PreviewStage:
 
 
 def _record(tree: Mapping[str, Any]) -> ShownRecord:
-    return ShownRecord(**{**tree, "headers": tuple(ShownHeader(**one) for one in tree["headers"])})
+    return ShownRecord(**{**tree, "headers": tuple(ShownHeader(**header) for header in tree["headers"])})
 
 
 def _bytes(tree: Mapping[str, Any]) -> ShownBytes:
-    return ShownBytes(**{**tree, "headers": tuple(ShownHeaderBytes(**one) for one in tree["headers"])})
+    return ShownBytes(**{**tree, "headers": tuple(ShownHeaderBytes(**header) for header in tree["headers"])})

@@ -52,7 +52,7 @@ def positions_of(
 ) -> list[tuple[str, int, int]]:
     """Return where every partition of the topics (name -> partitions) is read from. Pure."""
     places = [TopicPartition(topic, number) for topic, count in sorted(topics.items()) for number in range(count)]
-    return [(one.topic, one.partition, stored.get(one, default)) for one in places]
+    return [(place.topic, place.partition, stored.get(place, default)) for place in places]
 
 
 class StartingPoints:
@@ -84,7 +84,7 @@ class StartingPoints:
             return ()
         if self._deps.config_store.snapshot().contains(name):
             found = self._herder.submit(ReadOffsets(name)).result(READ_LIMIT_S)
-            return [(one.partition or {}, one.offset) for one in found if one.offset is not None]
+            return [(offset.partition or {}, offset.offset) for offset in found if offset.offset is not None]
         self._deps.offset_store.read(name, [])
         known = self._deps.offset_store.connector_offsets(name)
         return [(partition or {}, offset) for partition, offset in known if offset is not None]

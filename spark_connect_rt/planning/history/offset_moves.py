@@ -48,19 +48,19 @@ def undo_moves(
     """
     present, old = by_partition(now), by_partition(before)
     moves, moved = [], []
-    for one in offset_moves(before, after):
-        key = canonical(one.partition)
+    for move in offset_moves(before, after):
+        key = canonical(move.partition)
         at, back = present.get(key, (None, None))[1], old.get(key, (None, None))[1]
-        if not _same(at, one.to):
-            moved.append(OffsetMove(one.partition, one.to, at))
+        if not _same(at, move.to):
+            moved.append(OffsetMove(move.partition, move.to, at))
         if not _same(at, back):
-            moves.append(OffsetMove(one.partition, at, back))
+            moves.append(OffsetMove(move.partition, at, back))
     return moves, moved
 
 
 def pairs_of(moves: Sequence[OffsetMove]) -> list[OffsetPair]:
     """Return what a request to alter offsets is given."""
-    return [(one.partition, one.to) for one in moves]
+    return [(move.partition, move.to) for move in moves]
 
 
 def changed_pairs(before: Sequence[OffsetPair], change: Sequence[OffsetPair] | None) -> list[OffsetPair]:
@@ -79,5 +79,5 @@ def as_sink_offsets(pairs: Sequence[OffsetPair]) -> list[tuple[str, int, int]] |
     return found
 
 
-def _same(one: OffsetMap | None, other: OffsetMap | None) -> bool:
-    return one is other if one is None or other is None else canonical(one) == canonical(other)
+def _same(offset_map: OffsetMap | None, other: OffsetMap | None) -> bool:
+    return offset_map is other if offset_map is None or other is None else canonical(offset_map) == canonical(other)

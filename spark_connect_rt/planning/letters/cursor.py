@@ -26,7 +26,7 @@ def decode_cursor(text: str, topic_id: str) -> dict[int, int]:
         data = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
         named, pairs = json.loads(data)
         positions: dict[int, int] = dict(pairs)
-        if not all(type(one) is int and 0 <= one < 2**63 for pair in positions.items() for one in pair):
+        if not all(type(number) is int and 0 <= number < 2**63 for pair in positions.items() for number in pair):
             raise ValueError("no offsets")
     except (ValueError, TypeError, RecursionError, binascii.Error) as error:
         raise BadRequestError("after is not a cursor: give the 'next' of the page before, as it was") from error

@@ -29,7 +29,7 @@ class Origins:
         if config is None:
             return cls()
         pattern = config.get("topics.regex")
-        topics = tuple(one for one in parse_value(Type.LIST, config.get("topics") or "") if one)
+        topics = tuple(topic for topic in parse_value(Type.LIST, config.get("topics") or "") if topic)
         return cls(topics, java_pattern(pattern) if pattern else None)
 
     def topic(self, letter: Letter) -> str:

@@ -112,7 +112,7 @@ class LetterFilter:
         """Return it as ``of`` takes it."""
         values = (self.partition, self.stage, self.class_name, self.message)
         rest = (self.origin, self.from_ms, self.to_ms, self.replayed)
-        return {name: one for name, one in zip(FILTERS, (*values, *rest), strict=True) if one is not None}
+        return {name: value for name, value in zip(FILTERS, (*values, *rest), strict=True) if value is not None}
 
     def lets(self, letter: Letter, is_replayed: bool) -> bool:
         """Return whether the letter is wanted.

@@ -100,13 +100,13 @@ def kind_of(wanted: Any) -> str:
     return kinds[0]
 
 
-def same(one: Any, other: Any) -> bool:
+def same(tree: Any, other: Any) -> bool:
     """Return whether two trees are the same JSON: 1, 1.0 and true are three values."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    return type(one) is type(other) and bool(one == other)
+    if isinstance(tree, dict) and isinstance(other, dict):
+        return tree.keys() == other.keys() and all(same(tree[key], other[key]) for key in tree)
+    if isinstance(tree, list) and isinstance(other, list):
+        return len(tree) == len(other) and all(map(same, tree, other))
+    return type(tree) is type(other) and bool(tree == other)
 
 
 def shown_error(why: BaseException, hide: Callable[[str], str] = str) -> str:
@@ -162,7 +162,7 @@ def _plain(data: bytes, *, is_whole: bool = True) -> dict[str, Any]:
         text = data.decode() if is_whole else _beginning(data)
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(data).decode()}
-    if any(one < " " and one not in "\t\r\n" for one in text):
+    if any(char < " " and char not in "\t\r\n" for char in text):
         return {"base64": base64.b64encode(data).decode()}
     return {"text": text}
 

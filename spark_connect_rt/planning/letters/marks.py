@@ -86,7 +86,7 @@ class Marks:
         """Return the mark of a letter, the latest of several; None: it was not replayed."""
         known = self._found.get(Place(topic_id, partition, offset // CHUNK))
         marks = [Mark(replay, at_ms) for replay, (at_ms, ranges) in (known or {}).items() if _holds(ranges, offset)]
-        return max(marks, key=lambda one: one.at_ms, default=None)
+        return max(marks, key=lambda mark: mark.at_ms, default=None)
 
     def ranges(self, place: Place, replay: str) -> Ranges:
         """Return what one replay delivered there."""

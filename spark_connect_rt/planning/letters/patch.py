@@ -37,13 +37,13 @@ class LetterPatch:
         if not isinstance(patched, dict) or set(patched) - set(PARTS):
             raise DataError(f"after the patch there is more than {', '.join(PARTS)}")
         headers = patched.get("headers") or []
-        if not isinstance(headers, list) or not all(_is_header(one) for one in headers):
+        if not isinstance(headers, list) or not all(_is_header(header) for header in headers):
             raise DataError('after the patch headers are no list of {"name": "..", "value": ..}')
         return {"key": patched.get("key"), "value": patched.get("value"), "headers": headers}
 
 
-def _is_header(one: Any) -> bool:
-    return isinstance(one, dict) and set(one) <= {"name", "value"} and isinstance(one.get("name"), str)
+def _is_header(value: Any) -> bool:
+    return isinstance(value, dict) and set(value) <= {"name", "value"} and isinstance(value.get("name"), str)
 
 
 def _problem(operations: Any) -> str:
@@ -51,13 +51,13 @@ def _problem(operations: Any) -> str:
         return "a list of operations (RFC 6902): op, path, value or from"
     if len(operations) > OPERATIONS_MAX:
         return f"at most {OPERATIONS_MAX} operations"
-    if sum(isinstance(one, dict) and one.get("op") == "copy" for one in operations) > COPIES_MAX:
+    if sum(isinstance(operation, dict) and operation.get("op") == "copy" for operation in operations) > COPIES_MAX:
         return f"at most {COPIES_MAX} copy operations"
-    for number, one in enumerate(operations):
+    for number, operation in enumerate(operations):
         try:
-            jsonpatch.JsonPatch([one])
-            root = str(one["path"]).split("/")[1:2]
-            _ = one[_NEEDS[one["op"]]]
+            jsonpatch.JsonPatch([operation])
+            root = str(operation["path"]).split("/")[1:2]
+            _ = operation[_NEEDS[operation["op"]]]
         except Exception as error:  # noqa: BLE001 - a library, whatever it says of a wrong operation
             return f"operation {number}: {type(error).__name__}: {error}"
         if root not in ([part] for part in PARTS):

@@ -109,15 +109,15 @@ def progress_record(replay_id: str, progress: Progress) -> tuple[bytes, bytes]:
     return _key(PROGRESS, replay_id), json.dumps(asdict(progress)).encode()
 
 
-def wish_record(one: Standing, *, stopped: bool) -> tuple[bytes, bytes]:
+def wish_record(entry: Standing, *, stopped: bool) -> tuple[bytes, bytes]:
     """Return the record of a request to stop or go on, also after the failure that is seen now."""
-    forgiven_ms = -1 if stopped or one.progress.state != FAILED else one.progress.at_ms
-    return _key(WISH, one.replay.id), json.dumps({"stopped": stopped, "forgiven_ms": forgiven_ms}).encode()
+    forgiven_ms = -1 if stopped or entry.progress.state != FAILED else entry.progress.at_ms
+    return _key(WISH, entry.replay.id), json.dumps({"stopped": stopped, "forgiven_ms": forgiven_ms}).encode()
 
 
 def forgetting(replay_ids: Sequence[str]) -> list[tuple[bytes, None]]:
     """Return the records that remove replays; their marks stay."""
-    return [(_key(kind, one), None) for one in replay_ids for kind in (DEFINED, PROGRESS, WISH)]
+    return [(_key(kind, replay_id), None) for replay_id in replay_ids for kind in (DEFINED, PROGRESS, WISH)]
 
 
 def _key(kind: str, replay_id: str) -> bytes:
@@ -166,8 +166,8 @@ class ReplayRecords:
 
     def all(self) -> list[Standing]:
         """Return every replay, oldest first."""
-        found = [one for replay_id in self._defined if (one := self.standing(replay_id)) is not None]
-        return sorted(found, key=lambda one: (one.replay.created_ms, one.replay.id))
+        found = [entry for replay_id in self._defined if (entry := self.standing(replay_id)) is not None]
+        return sorted(found, key=lambda entry: (entry.replay.created_ms, entry.replay.id))
 
     def due(self) -> list[Standing]:
         """Return the replays that are to be carried out now: of each queue the oldest that is neither over nor stopped.
@@ -175,23 +175,23 @@ class ReplayRecords:
         One after another: so a letter that two of them want is delivered by the first alone.
         """
         first: dict[str, Standing] = {}
-        for one in self.all():
-            if one.state == RUNNING:
-                first.setdefault(one.replay.topic, one)
+        for entry in self.all():
+            if entry.state == RUNNING:
+                first.setdefault(entry.replay.topic, entry)
         return list(first.values())
 
     def forgettable(self) -> list[str]:
         """Return the ids of ended replays beyond those that are remembered, oldest first."""
-        ended = [one.replay.id for one in self.all() if one.state in ENDED]
+        ended = [entry.replay.id for entry in self.all() if entry.state in ENDED]
         return ended[: max(0, len(ended) - REMEMBERED)]
 
 
-def may_take(one: Standing, worker: str, silent_s: float, lease_s: float) -> bool:
+def may_take(entry: Standing, worker: str, silent_s: float, lease_s: float) -> bool:
     """Return whether a worker may carry out a replay now: it is its own, nobody's, or its worker is silent.
 
     That two do at once is no harm: the transactional id of the queue lets only the last of them write.
     """
-    return one.worker in ("", worker) or silent_s >= lease_s
+    return entry.worker in ("", worker) or silent_s >= lease_s
 
 
 def _replay(data: dict[str, Any]) -> Replay:

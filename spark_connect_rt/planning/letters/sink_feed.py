@@ -86,7 +86,7 @@ def feed_config(config: Mapping[str, str], name: str, sides: Sequence[tuple[str,
         made[f"transforms.{alias}.replacement"] = topic
     made["transforms.connectrt_replay_place.type"] = f"{_SMT}.DropHeaders"
     made["transforms.connectrt_replay_place.headers"] = PLACE_HEADER
-    own = [one for one in parse_value(Type.LIST, config.get("transforms") or "") if one]
+    own = [transform for transform in parse_value(Type.LIST, config.get("transforms") or "") if transform]
     return made | {
         "name": name,
         "topics": ",".join(side for side, _ in sides),

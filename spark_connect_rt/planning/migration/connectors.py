@@ -56,7 +56,7 @@ def connector_verdict(
     elements = list(_elements(given, catalog, found.runtime if found else ""))
     lines = [*_class_lines(given, class_name, found), *_element_lines(elements)]
     lines += _setting_lines(given, catalog, found, client_problem)
-    lines += [Line(one, "FAILED", Fate.DIFFERS, "is FAILED now, and would be FAILED here") for one in given.failed]
+    lines += [Line(task, "FAILED", Fate.DIFFERS, "is FAILED now, and would be FAILED here") for task in given.failed]
     where = found.runtime if found else ""
     return ConnectorVerdict(
         given.name, class_name, where, _kind(where, elements), given.state, given.tasks, elements, lines
@@ -115,16 +115,16 @@ def _element(setting: str, name: str, catalog: Catalog, config: Mapping[str, str
 
 
 def _element_lines(elements: Sequence[Element]) -> Iterator[Line]:
-    for one in elements:
-        if not one.runtime:
-            why = "is not set" if not one.name else "found neither here nor on plugin.path"
-            yield Line(one.setting, one.name, Fate.CHANGE, why)
+    for element in elements:
+        if not element.runtime:
+            why = "is not set" if not element.name else "found neither here nor on plugin.path"
+            yield Line(element.setting, element.name, Fate.CHANGE, why)
 
 
 def _kind(where: str, elements: Sequence[Element]) -> str:
-    if not where or not all(one.runtime for one in elements):
+    if not where or not all(element.runtime for element in elements):
         return where
-    return where if all(one.runtime == where for one in elements) else "mixed"
+    return where if all(element.runtime == where for element in elements) else "mixed"
 
 
 def _setting_lines(
@@ -133,11 +133,11 @@ def _setting_lines(
     config = given.config
     aliases = set(parse_value(Type.LIST, given.worker.get("config.providers") or ""))
     for name, value in config.items():
-        lost = [one for one in _REFERENCE.findall(value or "") if one not in aliases]
+        lost = [reference for reference in _REFERENCE.findall(value or "") if reference not in aliases]
         if lost:
             why = f"refers to config provider {', '.join(lost)}, which the worker's file does not set up"
             yield Line(name, shown(name, value), Fate.CHANGE, why)
-        prefix = next((one for one in _OVERRIDES if name.startswith(one)), None)
+        prefix = next((override for override in _OVERRIDES if name.startswith(override)), None)
         problem = client_problem(_OVERRIDES[prefix], name.removeprefix(prefix)) if prefix else None
         if problem:
             yield Line(name, shown(name, value), Fate.IGNORED, problem)

@@ -86,7 +86,7 @@ class MigrationReport:
 
     def lines(self) -> list[Line]:
         """Return every line, the connectors' named after them."""
-        of_connectors = [line for one in self.connectors for line in one.lines]
+        of_connectors = [line for connector in self.connectors for line in connector.lines]
         return [*self.worker, *self.topics, *of_connectors]
 
     def must_change(self) -> bool:

@@ -36,7 +36,9 @@ def steps_there(settings: Mapping[str, str], file: str, workers: Sequence[str], 
 
 def steps_back(settings: Mapping[str, str], connectors: Sequence[ConnectorVerdict]) -> list[str]:
     """Return the way back to Java workers."""
-    only_here = sorted(one.name for one in connectors if one.runtime == PYTHON and _python_only(one))
+    only_here = sorted(
+        connector.name for connector in connectors if connector.runtime == PYTHON and _python_only(connector)
+    )
     warn = [f"Stop what Java cannot run (PUT /connectors/NAME/stop): {', '.join(only_here)}."] if only_here else []
     return [
         *warn,
@@ -47,8 +49,11 @@ def steps_back(settings: Mapping[str, str], connectors: Sequence[ConnectorVerdic
     ]
 
 
-def _python_only(one: ConnectorVerdict) -> bool:
-    named = [one.class_name, *(element.name for element in one.elements if element.runtime == PYTHON)]
+def _python_only(verdict: ConnectorVerdict) -> bool:
+    named = [
+        verdict.class_name,
+        *(element.name for element in verdict.elements if element.runtime == PYTHON),
+    ]
     return any(name.startswith("spark_connect_rt.") for name in named)
 
 

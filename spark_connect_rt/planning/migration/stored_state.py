@@ -32,10 +32,10 @@ def topic_lines(stored: Stored, findings: Sequence[Finding], workers: Sequence[s
         Line(stored.names["offsets"], f"{sum(offsets.values())} source partitions", Fate.SAME, _counted(offsets)),
         Line(stored.names["statuses"], f"{len(live_records(stored.statuses))} records", Fate.SAME, ""),
     ]
-    for one in findings:
-        if one.severity is not Severity.LEFTOVER:
-            fate = Fate.CHANGE if one.severity is Severity.DAMAGE else Fate.DIFFERS
-            lines.append(Line(f"{one.topic}: {one.code}", one.subject, fate, one.explanation))
+    for finding in findings:
+        if finding.severity is not Severity.LEFTOVER:
+            fate = Fate.CHANGE if finding.severity is Severity.DAMAGE else Fate.DIFFERS
+            lines.append(Line(f"{finding.topic}: {finding.code}", finding.subject, fate, finding.explanation))
     return lines
 
 

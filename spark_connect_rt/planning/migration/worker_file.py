@@ -64,12 +64,12 @@ def _unsecured_clients(settings: Mapping[str, str]) -> list[Line]:
 
     As in Java, these clients do not see the worker's own settings, so such a file fails only when a task starts.
     """
-    secured = [one for one in ("producer", "consumer") if f"{one}.security.protocol" in settings]
+    secured = [role for role in ("producer", "consumer") if f"{role}.security.protocol" in settings]
     if not secured and "security.protocol" not in settings:
         return []
     why = "is not set: as in Java, tasks' {}s do not take the worker's own, and connect without security"
-    missing = [one for one in ("producer", "consumer") if one not in secured]
-    return [Line(f"{one}.security.protocol", "", Fate.DIFFERS, why.format(one)) for one in missing]
+    missing = [role for role in ("producer", "consumer") if role not in secured]
+    return [Line(f"{role}.security.protocol", "", Fate.DIFFERS, why.format(role)) for role in missing]
 
 
 def _line(file: WorkerFile, name: str) -> Line:
@@ -115,7 +115,7 @@ def _list_fate(file: WorkerFile, name: str) -> tuple[Fate, str] | None:
     """Judge settings that name several classes or a policy."""
     classes = parse_value(Type.LIST, file.settings[name] or "") if name in _LISTS else []
     if name == "metric.reporters":
-        others = [one for one in classes if one != _JMX]
+        others = [cls for cls in classes if cls != _JMX]
         why = "Java's reporters do not run here: metrics are at GET /admin/metrics"
         return (Fate.IGNORED, f"{why}; not loaded: {', '.join(others)}") if others else (Fate.DIFFERS, why)
     if name == "rest.extension.classes":
@@ -127,8 +127,8 @@ _LISTS = ("metric.reporters", "rest.extension.classes")
 
 
 def _extension_fate(file: WorkerFile, classes: Sequence[str]) -> tuple[Fate, str]:
-    found = {one: file.catalog.find(one) for one in classes}
-    lost = [one for one, plugin in found.items() if plugin is None or plugin.runtime == JAVA]
+    found = {cls: file.catalog.find(cls) for cls in classes}
+    lost = [cls for cls, plugin in found.items() if plugin is None or plugin.runtime == JAVA]
     if lost:
         why = "REST extensions in Java do not run here: take it out, or write one in Python"
         return Fate.CHANGE, f"{', '.join(lost)}: {why}"

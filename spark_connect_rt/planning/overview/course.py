@@ -66,11 +66,13 @@ class TaskCourse:
     def points(self, since_ms: int) -> list[Point]:
         """Return the points after ``since_ms``, oldest first."""
         order = [*range(self._next, len(self._at_ms)), *range(self._next)]
-        return [self._point(one) for one in order if self._at_ms[one] > since_ms]
+        return [self._point(index) for index in order if self._at_ms[index] > since_ms]
 
-    def _point(self, one: int) -> Point:
-        lag = self._lags[one]
-        return Point(self._at_ms[one], round(self._rates[one], 1), None if lag == _UNKNOWN else lag, self._errors[one])
+    def _point(self, index: int) -> Point:
+        lag = self._lags[index]
+        return Point(
+            self._at_ms[index], round(self._rates[index], 1), None if lag == _UNKNOWN else lag, self._errors[index]
+        )
 
     def _keep(self, point: Point) -> None:
         lag = _UNKNOWN if point.lag is None else min(point.lag, 2**63 - 1)

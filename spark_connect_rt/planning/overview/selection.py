@@ -59,7 +59,7 @@ class Wanted:
             raise BadRequestError(f"sort is one of {', '.join(SORTS)}, not {sort[:40]!r}")
         if type_ not in ("", "source", "sink", "unknown"):
             raise BadRequestError(f"type is source or sink, not {type_[:40]!r}")
-        states = (one.strip().upper() for one in query.get("state", "").split(","))
+        states = (part.strip().upper() for part in query.get("state", "").split(","))
         return Wanted(
             query.get("search", "").strip().lower(),
             frozenset(filter(None, states)),

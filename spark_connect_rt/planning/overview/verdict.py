@@ -75,11 +75,11 @@ def why_abnormal(
         lag: records it is behind.
         lag_grows: over all of the last ten minutes.
     """
-    tasks = sum(one.task is not None for one in instances)
-    failed = [one for one in instances if one.state == "FAILED"]
-    passing = [one for one in instances if one.state in _PASSING and _long(one, now_ms)]
-    gone = [one for one in instances if _is_gone(one, members)]
-    stalled = [one for one in instances if one.stalled]
+    tasks = sum(instance.task is not None for instance in instances)
+    failed = [instance for instance in instances if instance.state == "FAILED"]
+    passing = [instance for instance in instances if instance.state in _PASSING and _long(instance, now_ms)]
+    gone = [instance for instance in instances if _is_gone(instance, members)]
+    stalled = [instance for instance in instances if instance.stalled]
     said = [
         _failed(failed, tasks),
         f"{_names(gone, tasks)}: worker {gone[0].worker_id} is not in the group any more" if gone else "",
@@ -95,7 +95,7 @@ def _failed(failed: Sequence[InstanceFacts], tasks: int) -> str:
     if not failed:
         return ""
     first = failed[0]
-    given_up = next((one.given_up for one in failed if one.given_up), "")
+    given_up = next((instance.given_up for instance in failed if instance.given_up), "")
     words = f"{_names(failed, tasks)} FAILED" + (f": {first.error}" if first.error else "")
     if given_up:
         return f"{words} (not restarted any more: {given_up})"
@@ -104,18 +104,23 @@ def _failed(failed: Sequence[InstanceFacts], tasks: int) -> str:
 
 def _names(instances: Sequence[InstanceFacts], tasks: int) -> str:
     """Return who it is about: the connector, task 3, or 2 of 5 tasks."""
-    of_tasks = [one for one in instances if one.task is not None]
+    of_tasks = [instance for instance in instances if instance.task is not None]
     if len(of_tasks) < len(instances):
         return "the connector" + (f" and {len(of_tasks)} of {tasks} tasks" if of_tasks else "")
     return f"task {of_tasks[0].task}" if len(of_tasks) == 1 else f"{len(of_tasks)} of {tasks} tasks"
 
 
-def _long(one: InstanceFacts, now_ms: int) -> bool:
-    return one.since_ms > 0 and now_ms - one.since_ms >= LONG_MS
+def _long(instance: InstanceFacts, now_ms: int) -> bool:
+    return instance.since_ms > 0 and now_ms - instance.since_ms >= LONG_MS
 
 
-def _is_gone(one: InstanceFacts, members: frozenset[str] | None) -> bool:
-    return bool(members) and bool(one.worker_id) and one.state not in _PASSING and one.worker_id not in (members or ())
+def _is_gone(instance: InstanceFacts, members: frozenset[str] | None) -> bool:
+    return (
+        bool(members)
+        and bool(instance.worker_id)
+        and instance.state not in _PASSING
+        and instance.worker_id not in (members or ())
+    )
 
 
 def _time(passed_ms: int) -> str:
@@ -127,4 +132,4 @@ def _time(passed_ms: int) -> str:
 
 def any_loud(instances: Iterable[InstanceFacts]) -> bool:
     """Return whether the verdict may change by time alone."""
-    return not all(one.is_quiet for one in instances)
+    return not all(instance.is_quiet for instance in instances)

@@ -80,12 +80,12 @@ class ClaimRules:
 
 def compact_offers(protocol: ConnectProtocol, metadata: WorkerMetadata, rules: ClaimRules) -> list[tuple[str, bytes]]:
     """Return JoinGroup's (protocol name, metadata) of the compact form, for before those of every other."""
-    offered = [one for one in protocol.offered() if one.is_incremental]
+    offered = [offer for offer in protocol.offered() if offer.is_incremental]
     if not offered:
         return []
     packed = held_bytes(metadata)
     claim = rules.claim(metadata, packed)
-    return [(compact_name(one), encode_claim(one, claim, packed)) for one in offered]
+    return [(compact_name(offer), encode_claim(offer, claim, packed)) for offer in offered]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,5 +180,5 @@ def _may_be_longer(
     return 4 * names + _ITEM_BYTES * count > limit_bytes
 
 
-def _same(one: ConnectorsAndTasks, other: ConnectorsAndTasks) -> bool:
-    return one is other or (set(one.connectors) == set(other.connectors) and set(one.tasks) == set(other.tasks))
+def _same(work: ConnectorsAndTasks, other: ConnectorsAndTasks) -> bool:
+    return work is other or (set(work.connectors) == set(other.connectors) and set(work.tasks) == set(other.tasks))

@@ -76,7 +76,7 @@ def cores_of(now: Sample, before: Sample | None, passed_s: float) -> float:
 def loads_of(samples: Samples, before: Samples, passed_s: float) -> dict[str, dict[ConnectorTaskId, float]]:
     """Return the load of every task, from two looks; a task that moved in between is counted by its records."""
     return {
-        worker: {task: cores_of(one, before.get(worker, {}).get(task), passed_s) for task, one in tasks.items()}
+        worker: {task: cores_of(sample, before.get(worker, {}).get(task), passed_s) for task, sample in tasks.items()}
         for worker, tasks in samples.items()
     }
 
@@ -146,15 +146,17 @@ def _best(
     hot, cold = _movable(loads[giver], resting), _movable(loads[taker], resting)
     wanted = (sums[giver] - sums[taker]) / 2
     best, left = None, sums[giver] * (1 - rules.gain)
-    for one in hot:
+    for offered in hot:
         # Of the taker's tasks the one with which the two workers come out nearest to each other.
-        other = min(cold, key=lambda task: (abs(loads[giver][one] - loads[taker][task] - wanted), task), default=None)
+        other = min(
+            cold, key=lambda task: (abs(loads[giver][offered] - loads[taker][task] - wanted), task), default=None
+        )
         if other is None:
             return None
-        moved = loads[giver][one] - loads[taker][other]
+        moved = loads[giver][offered] - loads[taker][other]
         worse = max(sums[giver] - moved, sums[taker] + moved)
         if worse < left:
-            best, left = Swap(one, giver, other, taker), worse
+            best, left = Swap(offered, giver, other, taker), worse
     return best
 
 

@@ -56,7 +56,7 @@ class Room:
         """Return who may list all it holds in one round; ``lists``: member -> length of its list. At least one may."""
         left = self.left_bytes - self.members * _BARE_BYTES
         chosen: list[str] = []
-        for member, length in sorted(lists.items(), key=lambda one: one[1]):
+        for member, length in sorted(lists.items(), key=lambda entry: entry[1]):
             left -= length
             if left < 0 and chosen:
                 break

@@ -30,7 +30,7 @@ class CheckLine(JsonShape):
     check: str = field(metadata=described(f"{', '.join(CHECKS)}, or a connector's own."))
     setting: str = field(metadata=described("What it is about; empty: no setting in particular."))
     ok: bool = field(metadata=described("Not a problem; a warning is ok, too."))
-    level: str = field(metadata=one_of(one.value for one in Level))
+    level: str = field(metadata=one_of(member.value for member in Level))
     what: str
     change: str = field(metadata=described("What to change; empty: nothing."))
     where: str = field(default="", metadata=described("Looked from: worker host:port, or executor host."))

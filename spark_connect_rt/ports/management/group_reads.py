@@ -49,7 +49,7 @@ class Unanswered(JsonShape):
 
 def unanswered(answers: Sequence[WorkerAnswer]) -> tuple[Unanswered, ...]:
     """Return whose part is missing."""
-    return tuple(Unanswered(one.worker.worker_id, one.why) for one in answers if one.why)
+    return tuple(Unanswered(answer.worker.worker_id, answer.why) for answer in answers if answer.why)
 
 
 class GroupReads(Protocol):

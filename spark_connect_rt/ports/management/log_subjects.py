@@ -33,9 +33,9 @@ def subject_of(record: logging.LogRecord) -> Subject | None:
     if known is not None:
         return known
     args = record.args if isinstance(record.args, tuple) else ()
-    for one in args:
-        if isinstance(one, ConnectorTaskId):
-            return one
+    for arg in args:
+        if isinstance(arg, ConnectorTaskId):
+            return arg
     return _named_connector(record.msg, args) or getattr(_thread, "subject", None)
 
 

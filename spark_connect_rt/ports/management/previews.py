@@ -113,7 +113,7 @@ class Preview(JsonShape):
     """What came of a preview."""
 
     records: tuple[PreviewedRecord, ...]
-    ended: str = field(metadata=one_of(one.value for one in Ended))
+    ended: str = field(metadata=one_of(member.value for member in Ended))
     error: str | None
     seconds: float
 

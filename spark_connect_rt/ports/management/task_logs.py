@@ -81,7 +81,7 @@ class TaskLogs:
                 for kept in log.lines
                 if kept.number > after and kept.line.level in shown
             ]
-        found.sort(key=lambda one: (one[1].line.at_ms, one[1].number))  # executors say theirs a second later
+        found.sort(key=lambda entry: (entry[1].line.at_ms, entry[1].number))  # executors say theirs a second later
         return found[-tail:] if tail else []
 
     def _of(self, connector: str, task: int | None) -> list[tuple[int | None, _Log]]:
@@ -119,7 +119,7 @@ class TaskLogs:
 
     def _forget_old(self) -> None:
         old_s = self._now_s() - KEPT_S
-        for subject in [one for one, log in self._logs.items() if log.last_s < old_s]:
+        for subject in [idle for idle, log in self._logs.items() if log.last_s < old_s]:
             self._size -= self._logs.pop(subject).size
 
 

@@ -43,7 +43,9 @@ def raise_descriptor_limit() -> DescriptorLimit:
 
 def descriptor_limit() -> DescriptorLimit:
     """Return the limits in force; an unlimited one counts as ``MOST``."""
-    soft, hard = (MOST if one == resource.RLIM_INFINITY else one for one in resource.getrlimit(resource.RLIMIT_NOFILE))
+    soft, hard = (
+        MOST if limit == resource.RLIM_INFINITY else limit for limit in resource.getrlimit(resource.RLIMIT_NOFILE)
+    )
     return DescriptorLimit(soft, hard)
 
 

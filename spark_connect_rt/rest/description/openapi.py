@@ -74,10 +74,10 @@ def _described(guessed: Mapping[str, Any], operation: Operation, schemas: Schema
         str(status): _refusal(why, schemas) for status, why in refusals.items() if status not in operation.answers
     }
     responses |= {str(status): _answer(status, shape, schemas) for status, shape in operation.answers.items()}
-    parameters = [one for one in guessed.get("parameters", ()) if one["in"] == "path"]
-    parameters += [_parameter(one) for one in operation.parameters]
-    own = {one["name"] for one in parameters}
-    parameters += [one for one in guessed.get("parameters", ()) if one["name"] not in own]
+    parameters = [parameter for parameter in guessed.get("parameters", ()) if parameter["in"] == "path"]
+    parameters += [_parameter(parameter) for parameter in operation.parameters]
+    own = {parameter["name"] for parameter in parameters}
+    parameters += [parameter for parameter in guessed.get("parameters", ()) if parameter["name"] not in own]
     described = {
         "tags": guessed.get("tags", []),
         "summary": guessed.get("description", "").partition("\n")[0],

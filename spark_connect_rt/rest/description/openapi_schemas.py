@@ -65,7 +65,7 @@ def _task_id() -> dict[str, Any]:
 def _without_noise(schema: Any) -> Any:
     """Drop titles that repeat a field's name, and defaults: of answers every field that has one is there."""
     if isinstance(schema, list):
-        return [_without_noise(one) for one in schema]
+        return [_without_noise(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     return {key: _without_noise(value) for key, value in schema.items() if not _is_noise(key, value)}

@@ -40,12 +40,12 @@ class CalmServer(uvicorn.Server):
         self._reserved.hold()
         tls: dict[str, Any] = {"ssl_handshake_timeout": REQUEST_LIMIT_S} if self.config.ssl else {}
         self.servers = []
-        for one in sockets or []:
+        for sock in sockets or []:
             made = partial(
                 BoundedHttp, self.connections, self.config, self.server_state, app_state=self.lifespan.state, _loop=loop
             )
-            server = await loop.create_server(made, sock=one, ssl=self.config.ssl, backlog=ACCEPTED_AT_ONCE, **tls)
-            one.listen(BACKLOG)  # asyncio takes its backlog for both
+            server = await loop.create_server(made, sock=sock, ssl=self.config.ssl, backlog=ACCEPTED_AT_ONCE, **tls)
+            sock.listen(BACKLOG)  # asyncio takes its backlog for both
             self.servers.append(server)
         self.started = True
 

@@ -87,6 +87,6 @@ def _changed_since(context: RestContext, name: str, given: str) -> list[SettingC
         read = history.change_at(name, int(tag[1]))
         then = read.after if read is not None else (changes[0].before if changes else None)
     else:
-        then = next((one.after for one in changes if str(one.number) == given.strip('"')), None)
-    unseen = {setting for one in changes for setting in one.changed_unseen}
+        then = next((change.after for change in changes if str(change.number) == given.strip('"')), None)
+    unseen = {setting for change in changes for setting in change.changed_unseen}
     return config_diff(then, now, unseen if then is not None else ())

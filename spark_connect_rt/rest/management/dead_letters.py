@@ -225,12 +225,12 @@ def _rate(value: Any) -> float | None:
 def _places(value: Any) -> tuple[tuple[int, int], ...] | None:
     if value is None:
         return None
-    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+    if not isinstance(value, list) or not all(isinstance(place, dict) for place in value):
         raise BadRequestError('letters are a list of {"partition": 0, "offset": 1}')
     return tuple(
         (
-            whole_number(one.get("partition"), "partition", 0, 2**31 - 1),
-            whole_number(one.get("offset"), "offset", 0, NUMBER_MAX),
+            whole_number(place.get("partition"), "partition", 0, 2**31 - 1),
+            whole_number(place.get("offset"), "offset", 0, NUMBER_MAX),
         )
-        for one in value
+        for place in value
     )

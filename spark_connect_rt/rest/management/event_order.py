@@ -17,11 +17,11 @@ def wanted(
     A rebalance that moved a connector is an event of that connector, too.
     """
     return [
-        one
-        for one in events
-        if one.at_ms >= since_ms
-        and (not kinds or one.kind in kinds)
-        and (connector is None or one.connector == connector or _moved(one, connector))
+        event
+        for event in events
+        if event.at_ms >= since_ms
+        and (not kinds or event.kind in kinds)
+        and (connector is None or event.connector == connector or _moved(event, connector))
     ]
 
 
@@ -29,7 +29,7 @@ def _moved(event: GroupEvent, connector: str) -> bool:
     if event.kind != "rebalance":
         return False
     items = [*event.details.get("moved", ()), *event.details.get("released", ())]
-    return any(isinstance(one, Mapping) and one.get("connector") == connector for one in items)
+    return any(isinstance(item, Mapping) and item.get("connector") == connector for item in items)
 
 
 def behind(events: Sequence[GroupEvent], last: str) -> list[GroupEvent]:
@@ -38,15 +38,15 @@ def behind(events: Sequence[GroupEvent], last: str) -> list[GroupEvent]:
     Of the worker that recorded it, those behind it. Others' may have been read later than they happened, so theirs
     begin a little before: none is missed, one may come again under the same id. An id that is not kept any more: all.
     """
-    known = next((one for one in events if one.id == last), None)
+    known = next((event for event in events if event.id == last), None)
     if known is None:
         return list(events)
     return [
-        one
-        for one in events
-        if one.id != last
+        event
+        for event in events
+        if event.id != last
         and (
-            (one.at_ms, one.id) > (known.at_ms, known.id)
-            or (one.worker_id != known.worker_id and one.at_ms > known.at_ms - LATE_MS)
+            (event.at_ms, event.id) > (known.at_ms, known.id)
+            or (event.worker_id != known.worker_id and event.at_ms > known.at_ms - LATE_MS)
         )
     ]

@@ -92,22 +92,22 @@ class _Following:
         if found is self._found and not self._seen_s:
             return ()
         self._found = found
-        known = {one.id for one in found}
+        known = {event.id for event in found}
         if self._sent is None:
             due = behind(found, self._last) if self._from_start else []
-            self._sent = known - {one.id for one in due}
+            self._sent = known - {event.id for event in due}
         now_s = asyncio.get_running_loop().time()
-        self._seen_s = {one.id: self._seen_s.get(one.id, now_s) for one in found if one.id not in self._sent}
-        ready = [one for one in found if now_s - self._seen_s.get(one.id, now_s) >= SETTLE_S]
-        self._sent = (self._sent | {one.id for one in ready}) & known
-        for one in ready:
-            del self._seen_s[one.id]
-        return [Sent(one.kind, one, one.id) for one in self._asked.of(ready)]
+        self._seen_s = {event.id: self._seen_s.get(event.id, now_s) for event in found if event.id not in self._sent}
+        ready = [event for event in found if now_s - self._seen_s.get(event.id, now_s) >= SETTLE_S]
+        self._sent = (self._sent | {event.id for event in ready}) & known
+        for event in ready:
+            del self._seen_s[event.id]
+        return [Sent(event.kind, event, event.id) for event in self._asked.of(ready)]
 
 
 def _filter_of(request: Request) -> _Filter:
     text = request.query_params.get("kind", "")
-    kinds = {one.strip() for one in text.split(",") if one.strip()}
+    kinds = {part.strip() for part in text.split(",") if part.strip()}
     if unknown := sorted(kinds - KINDS.keys()):
         raise BadRequestError(f"kind: there is no kind {', '.join(unknown)}; there are {', '.join(KINDS)}")
     since_ms = number_up_to(request.query_params.get("since_ms"), "since_ms", 0, 2**53)

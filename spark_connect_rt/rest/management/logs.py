@@ -43,7 +43,7 @@ def add_routes(routes: APIRouter, logs: LogReads | None, streams: EventStreams) 
 
     async def listed(wanted: WantedLines) -> Response:
         found, missing = await asyncio.to_thread(kept().lines, wanted)
-        return JsonResponse(LogList(tuple(one.line for one in found), tuple(missing)))
+        return JsonResponse(LogList(tuple(line.line for line in found), tuple(missing)))
 
     async def followed(request: Request, wanted: WantedLines) -> Response:
         following = _Following(kept(), wanted, request.headers.get("last-event-id", ""))
@@ -87,7 +87,9 @@ class _Following:
         found = await self._read(WantedLines(self._wanted.connector, self._wanted.task, SENT_AT_ONCE), everywhere=True)
         at_ms, run, number = _place(self._last)
         if run:
-            self._first = [one for one in found if (one.number > number if one.run == run else one.line.at_ms > at_ms)]
+            self._first = [
+                line for line in found if (line.number > number if line.run == run else line.line.at_ms > at_ms)
+            ]
         elif self._wanted.tail:
             self._first = found[-self._wanted.tail :]
 
@@ -101,15 +103,15 @@ class _Following:
         )
         shown = LEVELS[LEVELS.index(self._wanted.level) :]
         return [
-            Sent("line", one.line, f"{one.line.at_ms}.{one.run}.{one.number}")
-            for one in (*first, *new)
-            if one.line.level in shown
+            Sent("line", line.line, f"{line.line.at_ms}.{line.run}.{line.number}")
+            for line in (*first, *new)
+            if line.line.level in shown
         ]
 
     async def _read(self, wanted: WantedLines, *, everywhere: bool) -> Sequence[PlacedLine]:
         found, _ = await asyncio.to_thread(self._logs.lines, wanted, self._after, everywhere=everywhere)
-        for one in found:
-            self._after[one.run] = max(one.number, self._after.get(one.run, 0))
+        for line in found:
+            self._after[line.run] = max(line.number, self._after.get(line.run, 0))
         return found
 
 

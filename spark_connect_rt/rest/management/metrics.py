@@ -31,14 +31,18 @@ def prometheus_name(group: str, name: str) -> str:
 def metrics_text(values: Iterable[Measured]) -> bytes:
     """Return the text that ``CONTENT_TYPE`` names."""
     families: dict[str, Metric] = {}
-    for one in values:
-        name = prometheus_name(one.metric.group, one.metric.name)
+    for measured in values:
+        name = prometheus_name(measured.metric.group, measured.metric.name)
         if name not in families:
-            kind = CounterMetricFamily if name.endswith("_total") and JMX not in one.metric.group else GaugeMetricFamily
-            families[name] = kind(name, one.metric.doc)
+            kind = (
+                CounterMetricFamily
+                if name.endswith("_total") and JMX not in measured.metric.group
+                else GaugeMetricFamily
+            )
+            families[name] = kind(name, measured.metric.doc)
         # Values of one name differ in their tags: beans of a domain, what a connector and its tasks measure.
-        labels = {re.sub("[^a-zA-Z0-9_]", "_", key): text for key, text in one.tags.items()}
-        families[name].samples.append(Sample(name, labels, one.value))
+        labels = {re.sub("[^a-zA-Z0-9_]", "_", key): text for key, text in measured.tags.items()}
+        families[name].samples.append(Sample(name, labels, measured.value))
     return generate_latest(_Gathered(families.values()))
 
 

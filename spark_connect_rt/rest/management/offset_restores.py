@@ -53,7 +53,9 @@ def undo_of(change: Change, *, force: bool) -> Decide:
     def decide(now: Sequence[OffsetPair]) -> Decided:
         moves, moved = undo_moves(now, before, after)
         if moved and moves and not force:
-            named = "; ".join(f"{one.partition} was left at {one.from_}, is at {one.to}" for one in moved[:MOST_NAMED])
+            named = "; ".join(
+                f"{move.partition} was left at {move.from_}, is at {move.to}" for move in moved[:MOST_NAMED]
+            )
             more = f" and {len(moved) - MOST_NAMED} more" if len(moved) > MOST_NAMED else ""
             text = f"the connector has moved since change {change.number}: {named}{more}"
             return Decided(moves, f"{text}. With 'force' it is undone all the same.")
@@ -140,7 +142,7 @@ class OffsetRestore:
 
     async def _offsets(self) -> list[OffsetPair]:
         found = await asyncio.wrap_future(self._context.herder.submit(ReadOffsets(self._connector)))
-        return [(one.partition, one.offset) for one in found]
+        return [(offset.partition, offset.offset) for offset in found]
 
     async def _refusals(self, decided: Decided) -> list[str]:
         pairs = pairs_of(decided.moves)
@@ -152,8 +154,8 @@ class OffsetRestore:
 
 def _pairs(value: object) -> list[OffsetPair]:
     listed = value.get("offsets", []) if isinstance(value, dict) else []
-    return [(one.get("partition"), one.get("offset")) for one in listed]
+    return [(entry.get("partition"), entry.get("offset")) for entry in listed]
 
 
 def _shown(moves: Sequence[OffsetMove]) -> list[MovedOffset]:
-    return [MovedOffset(one.partition, one.from_, one.to) for one in moves]
+    return [MovedOffset(move.partition, move.from_, move.to) for move in moves]

@@ -79,7 +79,7 @@ def add_routes(routes: APIRouter, plugins: ReadPlugins | None, rights: InstallRi
         """Return the installed versions of one plug-in, and how each worker stands with them."""
         name = decoded(plugin)
         known = await _beside(installs.installed) if installs else ()
-        found = [one for one in known if one.name == name]
+        found = [info for info in known if info.name == name]
         if not found:
             raise NotFoundError(f"no plug-in {name} is installed")
         return JsonResponse(found)

@@ -56,7 +56,7 @@ class WantedPreview(JsonShape):
         metadata={
             "alias": "from",
             "description": "Where: the stored offsets, the start, or those given.",
-            "json_schema_extra": {"enum": [one.value for one in From]},
+            "json_schema_extra": {"enum": [member.value for member in From]},
         },
     )
     offsets: tuple[PreviewOffset, ...] = field(default=(), metadata=described("With from=given."))
@@ -109,7 +109,7 @@ def read_preview(data: bytes) -> PreviewRequest:
         raise BadRequestError("name or config is needed: what is to be previewed")
     if name is not None and (not isinstance(name, str) or not name):
         raise BadRequestError("name is a text")
-    words = [one.value for one in From]
+    words = [member.value for member in From]
     if body.get("from", From.STORED.value) not in words:
         raise BadRequestError(f"from is one of {', '.join(words)}")
     begin = From(body.get("from", From.STORED.value))
@@ -137,12 +137,12 @@ def _number(body: Mapping[str, Any], name: str, default: float, least: float, mo
 
 
 def _offsets(given: Any) -> tuple[tuple[_Offset, _Offset], ...]:
-    if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
+    if not isinstance(given, list) or not all(isinstance(entry, dict) for entry in given):
         raise BadRequestError('offsets are [{"partition": {...}, "offset": {...}}]')
     pairs = []
-    for one in given:
-        partition, offset = one.get("partition"), one.get("offset")
-        if not isinstance(partition, dict) or not isinstance(offset, dict) or len(one) > 2:
+    for entry in given:
+        partition, offset = entry.get("partition"), entry.get("offset")
+        if not isinstance(partition, dict) or not isinstance(offset, dict) or len(entry) > 2:
             raise BadRequestError('each of offsets is {"partition": {...}, "offset": {...}}')
         pairs.append((partition, offset))
     return tuple(pairs)

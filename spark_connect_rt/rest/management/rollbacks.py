@@ -42,7 +42,7 @@ def diff_between(history: History, connector: str, first: int, second: int) -> l
     before, after = config_after(history, connector, first), config_after(history, connector, second)
     low, high = sorted((before.number, after.number))
     between = history.changes(ChangeQuery(connector, (CONFIG,), high + 1, SEEN)).changes
-    unseen = {setting for one in between if one.number > low for setting in one.changed_unseen}
+    unseen = {setting for change in between if change.number > low for setting in change.changed_unseen}
     return config_diff(before.after, after.after, unseen)
 
 
@@ -96,4 +96,6 @@ def _diff(history: History, present: object, new: Rollback, change: Change) -> l
 async def _problems(context: RestContext, new: Rollback) -> dict[str, list[str]]:
     """Return what validation says of the configuration."""
     found = await asyncio.wrap_future(context.herder.submit(ValidateConfig(new.config)))
-    return {one.value.name: list(one.value.errors) for one in found.configs if one.value and one.value.errors}
+    return {
+        config.value.name: list(config.value.errors) for config in found.configs if config.value and config.value.errors
+    }

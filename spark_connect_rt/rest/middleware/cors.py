@@ -24,7 +24,7 @@ class CrossOrigin:
     def __init__(self, app: Asgi, origins: Sequence[str], methods: Sequence[str]) -> None:
         """Take the allowed origins (regular expressions; ``*`` alone: all) and methods (none: GET, POST, HEAD)."""
         self._app = app
-        self._origins = [_pattern(one) for one in origins]
+        self._origins = [_pattern(origin) for origin in origins]
         self._methods = ",".join(methods or DEFAULT_METHODS)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:

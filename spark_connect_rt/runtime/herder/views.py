@@ -75,7 +75,7 @@ class ConnectorViews:
         Blocks for sinks (asks Kafka). Raises NotFoundError, RetriableError.
         """
         if self.connector_type(name) == "sink":
-            return [(one.partition, one.offset) for one in self.offsets(name)]
+            return [(offset.partition, offset.offset) for offset in self.offsets(name)]
         self.connector_config(name)
         return list(self._offsets.connector_offsets(name))
 

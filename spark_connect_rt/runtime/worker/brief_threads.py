@@ -66,21 +66,21 @@ class BriefThreads:
 
     def start(self, name: str, run: Callable[[], None]) -> RunningThread:
         """See Threads. Raises RuntimeError: the machine has no thread left."""
-        one = _Run(name, run, self._threads.event())
+        thread = _Run(name, run, self._threads.event())
         with self._changed:
             if self._idle > len(self._waiting) or self._count - self._idle >= AT_ONCE or self._is_full():
-                self._waiting.append(one)
+                self._waiting.append(thread)
                 self._changed.notify_all()
                 self._grow_later()
-                return one
+                return thread
             self._count += 1
         try:
-            self._threads.start(name, lambda: self._work(one))
+            self._threads.start(name, lambda: self._work(thread))
         except RuntimeError:
             with self._changed:
                 self._count -= 1
             raise
-        return one
+        return thread
 
     def _grow_later(self) -> None:
         """Have a thread added if calls still wait then for one. Under the lock."""
@@ -126,16 +126,16 @@ class BriefThreads:
         """See Threads."""
         return self._threads.later(delay_ms, call)
 
-    def _work(self, one: _Run | None) -> None:
-        while one is not None:
-            threading.current_thread().name = one.name
+    def _work(self, run: _Run | None) -> None:
+        while run is not None:
+            threading.current_thread().name = run.name
             try:
-                one.call()
+                run.call()
             except BaseException:  # SystemExit too: the thread is for the calls that follow
-                log.exception("thread=%s a call raised", one.name)
+                log.exception("thread=%s a call raised", run.name)
             finally:
-                one.over.set()
-            one = self._next()
+                run.over.set()
+            run = self._next()
 
     def _next(self) -> _Run | None:
         with self._changed:

@@ -44,7 +44,7 @@ def java_code(
     locations = dict.fromkeys([connector.location, *places])
     return JavaCode(
         plugins=tuple(locations),
-        contents=tuple(places[one] for one in locations),
+        contents=tuple(places[location] for location in locations),
         heap=config.get(JAVA_HEAP) or worker.plugins.connectrt_java_heap,
         options=_options(config.get(JAVA_OPTIONS) or worker.plugins.connectrt_java_options),
         alone=config.get("connectrt.isolation", "").strip().lower() == "process",

@@ -65,7 +65,7 @@ class ConnectorMetrics:
         """See ``api.task.PluginMetrics``."""
         if not values:
             return
-        key, new = _now(group, name, tags), [float(one) for one in values]
+        key, new = _now(group, name, tags), [float(value) for value in values]
         with self._lock:
             number, total, least, most = self._observed.get(key, (0, 0.0, new[0], new[0]))
             number, total, least, most = number + len(new), total + sum(new), min(least, *new), max(most, *new)

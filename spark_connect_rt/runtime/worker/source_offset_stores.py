@@ -98,7 +98,9 @@ class SourceOffsetStores:
             self._used.pop(connector, None)
             if key is not None:
                 self._used[connector] = key
-            idle = [one for one, place in self._places.items() if place.store and one not in self._used.values()]
+            idle = [
+                unused for unused, place in self._places.items() if place.store and unused not in self._used.values()
+            ]
             stores = [place.store for place in map(self._places.pop, idle) if place.store]
         for store in stores:
             self._threads.start("close-own-offsets", partial(_close, store))

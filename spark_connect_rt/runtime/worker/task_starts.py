@@ -81,12 +81,12 @@ class TaskStarts:
 
     def take_known(self) -> Iterator[Known]:
         """Yield what is known now, in the order it was added; it is no more among these. To be called at every tick."""
-        for task, one in list(self._tasks.items()):
+        for task, start in list(self._tasks.items()):
             question = self._questions.get(task.connector)
-            if one.actual.life is Life.ALIVE and question is not None and question.answered:
+            if start.actual.life is Life.ALIVE and question is not None and question.answered:
                 with self._lock:
                     del self._tasks[task]
-                yield Known(one.spec, one.actual.key, question.facts, question.trace)
+                yield Known(start.spec, start.actual.key, question.facts, question.trace)
         self._forget_questions()
 
     def failed(self, spec: TaskSpec, key: Any, trace: str) -> None:
@@ -98,28 +98,31 @@ class TaskStarts:
     def actual_of(self, task: ConnectorTaskId) -> Actual | None:
         """Return how a task stands that is being started, None when it is not among these."""
         with self._lock:
-            one = self._tasks.get(task)
-            return None if one is None else one.actual
+            start = self._tasks.get(task)
+            return None if start is None else start.actual
 
     def trace_of(self, task: ConnectorTaskId) -> str | None:
         """Return why a task FAILED, None when it did not, or is not among these."""
-        one = self._tasks.get(task)
-        return one.trace if one is not None and one.actual.life is Life.FAILED else None
+        start = self._tasks.get(task)
+        return start.trace if start is not None and start.actual.life is Life.FAILED else None
 
     def switch(self, task: ConnectorTaskId, paused: bool) -> bool:
         """Pause or resume a task; False: it is not among these."""
-        one = self._tasks.get(task)
-        if one is not None:
-            one.spec, one.actual = replace(one.spec, paused=paused), replace(one.actual, mode=paused)
+        start = self._tasks.get(task)
+        if start is not None:
+            start.spec, start.actual = (
+                replace(start.spec, paused=paused),
+                replace(start.actual, mode=paused),
+            )
             self._changed(task, "")
-        return one is not None
+        return start is not None
 
     def stop(self, task: ConnectorTaskId) -> bool:
         """Stop waiting for a task's connector; False: the task does not wait here."""
-        one = self._tasks.get(task)
-        if one is None or one.actual.life is not Life.ALIVE:
+        start = self._tasks.get(task)
+        if start is None or start.actual.life is not Life.ALIVE:
             return False
-        one.actual = replace(one.actual, life=Life.STOPPED)
+        start.actual = replace(start.actual, life=Life.STOPPED)
         self._changed(task, f"{task} stopped before a run began")
         return True
 
@@ -135,8 +138,8 @@ class TaskStarts:
 
     def _forget_questions(self) -> None:
         """The next start asks once more: also one whose connector never answered the last time."""
-        waited_for = {task.connector for task, one in self._tasks.items() if one.actual.life is Life.ALIVE}
-        self._questions = {name: one for name, one in self._questions.items() if name in waited_for}
+        waited_for = {task.connector for task, start in self._tasks.items() if start.actual.life is Life.ALIVE}
+        self._questions = {name: question for name, question in self._questions.items() if name in waited_for}
 
     def _find_out(self, connector: str, question: _Question) -> None:
         try:

@@ -321,8 +321,8 @@ class Worker:
             *(measured("connect-worker-metrics", name, count) for name, count in counts),
             *self._connector_counts.metrics(),
             *self._task_counts.metrics(),
-            *(one for connector in connectors for one in connector.metrics()),
-            *(one for task in tasks for one in task.metrics()),
+            *(metric for connector in connectors for metric in connector.metrics()),
+            *(metric for task in tasks for metric in task.metrics()),
         ]
 
     def task_progress(self) -> tuple[TaskProgress, ...]:

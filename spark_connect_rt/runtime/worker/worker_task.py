@@ -134,7 +134,7 @@ class WorkerTask:
         lag = self.membership.lag if self.membership else None
         held = self.membership.partition_count if self.membership else 0
         with self._lock:
-            running, paused = (self._state_times.share(one.value, now_ms) for one in (State.RUNNING, State.PAUSED))
+            running, paused = (self._state_times.share(phase.value, now_ms) for phase in (State.RUNNING, State.PAUSED))
             kind, state, stalled = self.launch.kind, self._state.value, "progress" in self._notes
             facts = TaskFacts(self.id, kind, state, self._counters, self._measures, running, paused, stalled, lag, held)
             return list(task_metrics(facts, now_ms))

@@ -195,7 +195,7 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
                 raise NotFoundError(f"{', '.join(absent)}. Create what is missing, or correct the name.")
             known = () if self._connector.transforms else self._conditions
             ranges = wanted(source.ranges(starting, since_ms(known)), known)
-            ranges = non_empty(ranges) if limits.until == LATEST else [replace(one, end=None) for one in ranges]
+            ranges = non_empty(ranges) if limits.until == LATEST else [replace(range_, end=None) for range_ in ranges]
             return self._connector.range_tasks(source, ranges, limits, self._kinds)
         finally:
             source.stop()

@@ -66,7 +66,7 @@ class NamedConnector:
     def columns(self) -> str:
         """Return the columns of its rows, as DDL; what types are not said a sample shows. Raises BadConfigError, ..."""
         decodes = self.options.decodes
-        unsaid = [one for one in decodes if one.type_ddl is None]
+        unsaid = [rule for rule in decodes if rule.type_ddl is None]
         kinds: Mapping[str, pa.DataType] = {}
         if unsaid:
             from spark_connect_rt.spark.datasource.sampling import sampled_kinds

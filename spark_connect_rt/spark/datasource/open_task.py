@@ -89,8 +89,8 @@ def open_task(partition: TaskPartition, batch_step: MakeStep | None = None, *, a
     """
     clients = load_clients(partition.clients)
     config = clients.resolve(partition.config, partition.config)
-    held: dict[str, Any] = {one.column: HeldValues() for one in partition.decodes if one.format == SCHEMA}
-    readers = {one.column: value_reader(one, config, clients, held.get(one.column)) for one in partition.decodes}
+    held: dict[str, Any] = {rule.column: HeldValues() for rule in partition.decodes if rule.format == SCHEMA}
+    readers = {rule.column: value_reader(rule, config, clients, held.get(rule.column)) for rule in partition.decodes}
     converters = replace(ConnectorConverters.from_config(config, config, clients.plugin), **held)
     task: SourceTask = load_class(partition.task_class)()
     context = task.context = ReadContext(partition.starting)

@@ -72,19 +72,19 @@ class Comparison:
 def taken(filters: Iterable[Any], columns: Sequence[str]) -> tuple[list[Comparison], list[Any]]:
     """Return the conditions that a read of these columns keeps to, and the filters that Spark has to apply."""
     conditions, left = [], []
-    for one in filters:
-        condition = _condition(one)
+    for filter_ in filters:
+        condition = _condition(filter_)
         if condition is not None and condition.column in columns:
             conditions.append(condition)
         else:
-            left.append(one)
+            left.append(filter_)
     return conditions, left
 
 
 def kept_rows(batch: pa.RecordBatch, conditions: Sequence[Comparison]) -> pa.RecordBatch:
     """Return the rows of a batch that all conditions let through."""
-    for one in conditions:
-        batch = batch.filter(one.mask(batch.column(one.column)))
+    for condition in conditions:
+        batch = batch.filter(condition.mask(batch.column(condition.column)))
     return batch
 
 
@@ -92,15 +92,15 @@ def bounds_of(conditions: Sequence[Comparison], column: str) -> tuple[int | None
     """Return (first, last) of the whole numbers that conditions can let through, None: open on that side."""
     first: int | None = None
     last: int | None = None
-    for one in conditions:
-        if one.column != column or one.negated:
+    for condition in conditions:
+        if condition.column != column or condition.negated:
             continue
-        values = one.value if one.comparison == "In" else (one.value,)
-        if one.comparison in ("EqualTo", "In", "GreaterThan", "GreaterThanOrEqual"):
-            least = min(values) + (one.comparison == "GreaterThan")
+        values = condition.value if condition.comparison == "In" else (condition.value,)
+        if condition.comparison in ("EqualTo", "In", "GreaterThan", "GreaterThanOrEqual"):
+            least = min(values) + (condition.comparison == "GreaterThan")
             first = least if first is None else max(first, least)
-        if one.comparison in ("EqualTo", "In", "LessThan", "LessThanOrEqual"):
-            most = max(values) - (one.comparison == "LessThan")
+        if condition.comparison in ("EqualTo", "In", "LessThan", "LessThanOrEqual"):
+            most = max(values) - (condition.comparison == "LessThan")
             last = most if last is None else min(last, most)
     return first, last
 
@@ -108,17 +108,19 @@ def bounds_of(conditions: Sequence[Comparison], column: str) -> tuple[int | None
 def since_ms(conditions: Iterable[Comparison]) -> int | None:
     """Return a time before which no record can have a timestamp that the conditions let through."""
     least = [
-        (one.value - _EPOCH) // timedelta(milliseconds=1)
-        for one in conditions
-        if one.column == "timestamp" and not one.negated and one.comparison.startswith(("Equal", "Greater"))
+        (condition.value - _EPOCH) // timedelta(milliseconds=1)
+        for condition in conditions
+        if condition.column == "timestamp"
+        and not condition.negated
+        and condition.comparison.startswith(("Equal", "Greater"))
     ]
     return max(least, default=None)
 
 
-def _condition(one: Any) -> Comparison | None:
+def _condition(filter_: Any) -> Comparison | None:
     """Return what one of Spark's filters says, None where it is not taken."""
-    negated = type(one).__name__ == "Not"
-    plain = one.child if negated else one
+    negated = type(filter_).__name__ == "Not"
+    plain = filter_.child if negated else filter_
     name = type(plain).__name__
     column = ".".join(getattr(plain, "attribute", ()))
     if column not in PUSHED:

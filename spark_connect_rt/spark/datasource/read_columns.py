@@ -31,7 +31,7 @@ def ddl_of(kind: pa.DataType) -> str:
     """Return Spark's words for the type of a column. Raises DataError: Spark has none."""
     if pa.types.is_struct(kind):
         fields = (kind.field(at) for at in range(kind.num_fields))
-        return f"struct<{', '.join(f'{_quoted(one.name)}: {ddl_of(one.type)}' for one in fields)}>"
+        return f"struct<{', '.join(f'{_quoted(field.name)}: {ddl_of(field.type)}' for field in fields)}>"
     if pa.types.is_map(kind):
         return f"map<{ddl_of(kind.key_type)}, {ddl_of(kind.item_type)}>"
     if pa.types.is_list(kind):
@@ -51,7 +51,7 @@ def columns_ddl(
     decodes: Sequence[Decode], kinds: Mapping[str, pa.DataType], columns: Sequence[str] = tuple(COLUMNS)
 ) -> str:
     """Return the columns of a read; of ``decodes`` with the types that are said, else with those of ``kinds``."""
-    typed = COLUMNS | {one.column: one.type_ddl or ddl_of(kinds[one.column]) for one in decodes}
+    typed = COLUMNS | {rule.column: rule.type_ddl or ddl_of(kinds[rule.column]) for rule in decodes}
     return ", ".join(f"{name} {typed[name]}" for name in columns)
 
 
@@ -64,4 +64,4 @@ def given_kinds(options: ReadOptions, schema: StructType) -> dict[str, pa.DataTy
         said = f"the columns are {', '.join(options.columns)}: leave out .schema(), see decode and columns"
         raise BadConfigError({"schema": [said]})
     zone = {"timezone": "UTC"} if has(ZONE_OF_ARROW_TYPES) else {}  # before: always
-    return {one.column: to_arrow_type(schema[one.column].dataType, **zone) for one in options.decodes}
+    return {rule.column: to_arrow_type(schema[rule.column].dataType, **zone) for rule in options.decodes}

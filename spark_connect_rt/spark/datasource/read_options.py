@@ -151,9 +151,11 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
     whole = take("config", whole_config, {})
     decodes = _decodes(given, problems)
     columns = take("columns", _columns, tuple(COLUMNS))
-    for one in decodes:
-        if one.column not in columns:
-            problems.setdefault("columns", []).append(f"has no {one.column}, which {one.option} would make columns of")
+    for rule in decodes:
+        if rule.column not in columns:
+            problems.setdefault("columns", []).append(
+                f"has no {rule.column}, which {rule.option} would make columns of"
+            )
     reading.refuse()
     config = {name: value for name, value in given.items() if not _is_own(name)}
     connector, config = given.get("connector"), {**config, **whole}
@@ -258,9 +260,11 @@ def _starting(text: str) -> tuple[SourceOffset, ...] | str:
         return CONNECT
     tree = decode_json(text.encode())
     offsets = tree.get("offsets") if isinstance(tree, dict) else None
-    if not isinstance(offsets, list) or not all(isinstance(one, dict) and "partition" in one for one in offsets):
+    if not isinstance(offsets, list) or not all(
+        isinstance(offset, dict) and "partition" in offset for offset in offsets
+    ):
         raise ValueError('must be earliest, connect or what GET /connectors/{name}/offsets answers: {"offsets": [...]}')
-    return tuple((one["partition"], one.get("offset")) for one in offsets)
+    return tuple((offset["partition"], offset.get("offset")) for offset in offsets)
 
 
 def _part(whole: int | None, tasks: int, task: int) -> int | None:

@@ -68,7 +68,7 @@ def write_plan(options: Mapping[str, str], schema: StructType, clients: str) -> 
     patience_ms = take("patienceMs", count_of, PATIENCE_MS)
     whole = take("config", whole_config, {})
     topic = given.get("topic")
-    texts = [one.name for one in schema if isinstance(one.dataType, StringType | BinaryType)]
+    texts = [field.name for field in schema if isinstance(field.dataType, StringType | BinaryType)]
     are_records = is_record_form(schema.names, texts)
     if topic is None and not (are_records and "topic" in schema.names):
         problems["topic"] = ["is missing: name one by this option" + (", or in a column topic" if are_records else "")]
@@ -154,6 +154,9 @@ class RowStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
 
 def _log_counts(messages: list[Any], which: str = "") -> None:
-    written = [one for one in messages if isinstance(one, WrittenRows)]
-    rows, refused = sum(one.rows for one in written), sum(one.refused for one in written)
+    written = [message for message in messages if isinstance(message, WrittenRows)]
+    rows, refused = (
+        sum(part.rows for part in written),
+        sum(part.refused for part in written),
+    )
     log.info("%s%d rows written, %d of them refused and left out", which, rows, refused)

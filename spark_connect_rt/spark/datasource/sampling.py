@@ -46,22 +46,22 @@ class Sample:
 
     def shows(self, decodes: Sequence[Decode]) -> bool:
         """Tell whether there is a type for each column."""
-        return all(self._found.get(one.column) or one.column in self._problems for one in decodes)
+        return all(self._found.get(rule.column) or rule.column in self._problems for rule in decodes)
 
     def kinds(self, decodes: Sequence[Decode]) -> dict[str, pa.DataType]:
         """Return the type of each column. Raises BadConfigError: the sample does not tell."""
         problems, kinds = {}, {}
-        for one in decodes:
-            found = self._found.get(one.column)
+        for rule in decodes:
+            found = self._found.get(rule.column)
             try:
-                if one.column in self._problems:
-                    raise self._problems[one.column]
+                if rule.column in self._problems:
+                    raise self._problems[rule.column]
                 if not found:
-                    raise DataError(f"no record shows what the {one.column} is")
-                kinds[one.column] = common_type(found)
+                    raise DataError(f"no record shows what the {rule.column} is")
+                kinds[rule.column] = common_type(found)
             except DataError as error:
                 example = "'struct<id: bigint, name: string>'"
-                problems[one.option] = [f"{error}: say the type with {one.type_option}, such as {example}"]
+                problems[rule.option] = [f"{error}: say the type with {rule.type_option}, such as {example}"]
         if problems:
             raise BadConfigError(problems)
         return kinds

@@ -121,7 +121,7 @@ class SinkWrite:
         while self._offsets:
             flushed = self._reports.flush(FLUSH_TIMEOUT_MS)
             safe = self._task.pre_commit(dict(self._offsets)) if flushed else {}
-            if flushed and all(safe.get(one, -1) >= offset for one, offset in self._offsets.items()):
+            if flushed and all(safe.get(partition, -1) >= offset for partition, offset in self._offsets.items()):
                 return
             if time.monotonic() > end_s:
                 raise ConnectError(f"the sink did not make everything durable within {self._plan.patience_ms} ms")

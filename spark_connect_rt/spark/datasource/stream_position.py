@@ -35,9 +35,9 @@ def position_at(offsets: Iterable[SourceOffset]) -> Position:
 def offsets_of(position: Position) -> tuple[SourceOffset, ...]:
     """Return what tasks find stored when they resume there."""
     return tuple(
-        (decode_json(partition.encode()), decode_json(one["offset"].encode()))
-        for partition, one in position.items()
-        if partition != NOWHERE and one["offset"] is not None
+        (decode_json(partition.encode()), decode_json(entry["offset"].encode()))
+        for partition, entry in position.items()
+        if partition != NOWHERE and entry["offset"] is not None
     )
 
 
@@ -56,7 +56,7 @@ def advanced(position: Position, batch: pa.RecordBatch) -> Position:
 
 def rows_between(start: Position, end: Position) -> dict[str, int]:
     """Return source partition -> how many rows a batch had."""
-    counts = {name: one["rows"] - start.get(name, {"rows": 0})["rows"] for name, one in end.items()}
+    counts = {name: entry["rows"] - start.get(name, {"rows": 0})["rows"] for name, entry in end.items()}
     return {name: count for name, count in counts.items() if count > 0}
 
 
@@ -81,7 +81,7 @@ class RepeatedBatch:
         self.lacking = rows_between(start, end)
         """Source partition -> how many rows."""
         self._ends = {} if exact else {name: end[name]["offset"] for name in self.lacking}
-        self._at = {name: one["offset"] for name, one in start.items()}
+        self._at = {name: entry["offset"] for name, entry in start.items()}
 
     @property
     def complete(self) -> bool:
@@ -115,4 +115,4 @@ class RepeatedBatch:
 
 def as_position(offset: Mapping[str, Any]) -> Position:
     """Return Spark's copy of an offset as a position."""
-    return {name: dict(one) for name, one in offset.items()}
+    return {name: dict(entry) for name, entry in offset.items()}

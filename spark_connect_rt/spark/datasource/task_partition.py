@@ -33,6 +33,6 @@ class TaskPartition(InputPartition):  # type: ignore[misc]
 
 def made_columns(partition: TaskPartition, also: Sequence[str] = ()) -> frozenset[str]:
     """Return the columns that a task's batches have: those of the read, and what decoding and limits look at."""
-    decoded = {"topic", *POSITION_COLUMNS, *(one.column for one in partition.decodes)} if partition.decodes else ()
+    decoded = {"topic", *POSITION_COLUMNS, *(rule.column for rule in partition.decodes)} if partition.decodes else ()
     sized = ("key", "value") if partition.limits.max_bytes is not None else ()
     return frozenset({*partition.columns, *decoded, *sized, *also})

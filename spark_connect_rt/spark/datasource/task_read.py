@@ -59,7 +59,7 @@ def convert(
             records = [piece for piece in pieces if isinstance(piece, SourceRecord)]
             rows, places, errants = pipeline.convert_rows(records)
             _tell(errants)
-            texts = [[_text(one) for one in some] for some in zip(*places, strict=True)] or [[], []]
+            texts = [[_text(value) for value in some] for some in zip(*places, strict=True)] or [[], []]
             yield _columns(rows, [pa.array(some, pa.string()) for some in texts], columns)
             continue
         for piece in pieces:

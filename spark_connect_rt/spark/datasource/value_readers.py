@@ -59,14 +59,16 @@ class ConverterReader:
     def type_of(self, topics: Sequence[str], data: pa.Array) -> pa.DataType | None:
         """See ValueReader."""
         pairs = zip(topics, data.to_pylist(), strict=True)
-        found = [self.value(topic, one) for topic, one in pairs if one is not None]
-        kinds = list(dict.fromkeys(type_of(one) for one in found if one.schema is not None or one.value is not None))
+        found = [self.value(topic, value) for topic, value in pairs if value is not None]
+        kinds = list(
+            dict.fromkeys(type_of(pair) for pair in found if pair.schema is not None or pair.value is not None)
+        )
         return common_type(kinds) if kinds else None
 
     def column(self, topics: Sequence[str], data: pa.Array, kind: pa.DataType) -> pa.Array:
         """See ValueReader."""
         pairs = zip(topics, data.to_pylist(), strict=True)
-        return typed_column([None if one is None else self.value(topic, one).value for topic, one in pairs], kind)
+        return typed_column([None if value is None else self.value(topic, value).value for topic, value in pairs], kind)
 
 
 class JsonReader(ConverterReader):
@@ -203,7 +205,7 @@ def _no_times(kind: pa.DataType) -> pa.DataType:
 def _parsed(data: pa.Array, kind: pa.DataType | None) -> pa.Array | None:
     """Return a column of bare JSON texts, None where they go one by one; ``kind`` None: what they show."""
     texts = data.to_pylist()
-    if not texts or any(one.startswith(ENVELOPE) for one in texts):
+    if not texts or any(value.startswith(ENVELOPE) for value in texts):
         return None
     text = b'{"value":' + b'}\n{"value":'.join(texts) + b"}"
     schema = None if kind is None else pa.schema([pa.field("value", kind)])

@@ -30,9 +30,9 @@ def rehearse(session: SparkSession, classes: Path) -> None:
     compile_loader(session._jvm, classes)
     register(session._jvm)
     register_source(session, Rehearsal)
-    for one in (slice_session(session, Rehearsal), session):
-        make_active(one)
-        one.read.format(Rehearsal.name()).load().write.format(Rehearsal.name()).mode("append").save()
+    for spark_session in (slice_session(session, Rehearsal), session):
+        make_active(spark_session)
+        spark_session.read.format(Rehearsal.name()).load().write.format(Rehearsal.name()).mode("append").save()
     with tempfile.TemporaryDirectory() as folder:
         table = str(Path(folder) / "table")
         session.range(ROWS).selectExpr("id", "cast(id as string) text").write.parquet(table)

@@ -172,7 +172,7 @@ class ControlChannel:
     def _give_up(self) -> None:
         """Close everything. Unless asked to: who is cut off this way is dead once it must have stopped (E3)."""
         self._door.close()
-        for sock in (self._wake_in, self._wake_out, *(one.sock for one in self._connections)):
+        for sock in (self._wake_in, self._wake_out, *(peer.sock for peer in self._connections)):
             sock.close()
         self._selector.close()
         if not self._stopped.wait(self._session_s * DEATH_MARGIN):

@@ -106,7 +106,7 @@ class Door:
             elif key.fileobj is not self._wake_in:
                 self._serve(key.data)
         limit_s = time.monotonic() - HELLO_TIMEOUT_S
-        for guest in [one for one in self._guests if one.opened_s < limit_s]:
+        for guest in [late for late in self._guests if late.opened_s < limit_s]:
             self._dismiss(guest, "no hello in time")
 
     def _accept(self) -> None:

@@ -318,7 +318,7 @@ class Engine:
             elif run not in hosted or (slot.killed and not run.failed):  # it never ran there, or a neighbour was stuck
                 self._place_again(run)
             else:
-                with_it = [one.task for one in hosted if one is not run]
+                with_it = [other.task for other in hosted if other is not run]
                 self._recover(run, f"slot {slot.number}", error or "the slice ended under its tasks", with_it)
         self._check_closed()
 

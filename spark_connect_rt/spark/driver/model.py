@@ -66,14 +66,14 @@ class Revocations:
     def answered(self, partitions: Collection[TopicPartition]) -> None:
         """Each partition was released once: that answers the oldest revocation that named it."""
         for partition in partitions:
-            oldest = next((one for one in self._open if partition in one), None)
+            oldest = next((revocation for revocation in self._open if partition in revocation), None)
             if oldest is not None:
                 oldest.discard(partition)
-        self._open = [one for one in self._open if one]
+        self._open = [revocation for revocation in self._open if revocation]
 
     def unanswered(self) -> list[Sequence[TopicPartition]]:
         """Return what is open, a list for each revocation."""
-        return [sorted(one) for one in self._open]
+        return [sorted(revocation) for revocation in self._open]
 
 
 @dataclass(slots=True, eq=False)

@@ -72,4 +72,4 @@ class PluginDoor:
 def _children(folder: Path) -> list[str]:
     if not folder.is_dir():
         return []
-    return sorted(one.name for one in folder.iterdir() if not one.name.startswith((".", "__")))
+    return sorted(path.name for path in folder.iterdir() if not path.name.startswith((".", "__")))

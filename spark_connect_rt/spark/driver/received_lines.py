@@ -16,7 +16,7 @@ def take_lines(message: Message, logs: TaskLogs) -> None:
     """Keep the lines of a message for each of its tasks. Raises nothing; quick: the control channel waits for it."""
     try:
         tasks = [ConnectorTaskId(str(connector), int(number)) for connector, number in message["tasks"]]
-        lines = [decoded_line(one) for one in message["lines"]]
+        lines = [decoded_line(line) for line in message["lines"]]
         logs.add(tasks, "process" if message.get("shared") else "executor", str(message["machine"])[:255], lines)
     except (LookupError, TypeError, ValueError) as error:
         log.warning("log lines of an executor cannot be read: %s", error)

@@ -113,14 +113,14 @@ def _settled(run: Run, now_ms: float) -> bool:
 
 def _load(run: Run, now_ms: float) -> TaskLoad:
     settled = _settled(run, now_ms)
-    recent = [one for one in run.moved if settled and one[0] >= now_ms - WINDOW_MS]
+    recent = [sample for sample in run.moved if settled and sample[0] >= now_ms - WINDOW_MS]
     seconds = WINDOW_MS / 1000
     return TaskLoad(
         run.task,
         run.slot.number if run.slot is not None else 0,
         run.isolation,
-        bytes_per_s=sum(one[1] for one in recent) / seconds,
-        records_per_s=sum(one[2] for one in recent) / seconds,
+        bytes_per_s=sum(sample[1] for sample in recent) / seconds,
+        records_per_s=sum(sample[2] for sample in recent) / seconds,
     )
 
 

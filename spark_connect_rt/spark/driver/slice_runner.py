@@ -84,12 +84,12 @@ class SparkSliceLauncher:
 
     def launch(self, slice_id: int) -> SliceHandle:
         """Start a slice on a thread of its own; it waits there for Spark and for its turn to be planned."""
-        one = SparkSlice(self, slice_id)
+        spark_slice = SparkSlice(self, slice_id)
         try:
-            threading.Thread(target=one.run_job, name=f"slice-{slice_id}", daemon=True).start()
+            threading.Thread(target=spark_slice.run_job, name=f"slice-{slice_id}", daemon=True).start()
         except RuntimeError as error:  # no thread is left: a slice that could not be opened, as for want of a file
-            one.never_began(str(error))
-        return one
+            spark_slice.never_began(str(error))
+        return spark_slice
 
     def channel(self) -> ControlChannel:
         """Return the control channel; its making needs the session, for the address depends on the master."""

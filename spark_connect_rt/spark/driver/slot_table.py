@@ -141,7 +141,7 @@ class SlotTable:
         assert slot is not None
         lost_at_ms, code, tasks = slot.lost_jvm
         if code != java or not tasks or now - lost_at_ms > JVM_REPORTS_WITHIN_MS:
-            tasks = tuple(one.task for one in slot.hosts.values() if one.launch.java == java)
+            tasks = tuple(host.task for host in slot.hosts.values() if host.launch.java == java)
             slot.lost_jvm = (now, java, tasks)
         return [task for task in tasks if task != run.task]
 
@@ -151,7 +151,7 @@ class SlotTable:
         """Return the slot for one more task, None: a new one."""
         facts = self._facts(without)
         if alone:
-            facts = [one for one in facts if one.tasks == 0]
+            facts = [slot for slot in facts if slot.tasks == 0]
         return choose_slot(facts, isolation, self._settings.limits, len(self._slots), crowds=crowds)
 
     def _facts(self, without: Slot | None = None) -> list[SlotFacts]:
@@ -253,7 +253,7 @@ class SlotTable:
         waiting, slot.waiting = slot.waiting, []
         for run in waiting:
             self._host(run, slot)
-        for retiring in [one for one in self._slots.values() if one.successor is slot]:
+        for retiring in [other for other in self._slots.values() if other.successor is slot]:
             self._hand_over(retiring, slot)
 
     def _hand_over(self, retiring: Slot, successor: Slot) -> None:
@@ -311,20 +311,22 @@ class SlotTable:
 
     def _share_when_starved(self, slot: Slot, now_ms: float) -> None:
         """Have suspects that get no slot for themselves, for lack of a core, share one that is up: late beats never."""
-        up = [one for one in self._slots.values() if one.connected and one.takes_tasks()]
+        up = [candidate for candidate in self._slots.values() if candidate.connected and candidate.takes_tasks()]
         late = now_ms - slot.opened_at_ms >= self._settings.apart_patience_ms
         if slot.connected or not (late and up and slot.has_suspects()):
             return
         for run in list(slot.waiting):
             self.leave(run)
-            run.target = min(up, key=lambda one: (not one.has_suspects(), one.load(), one.number))
+            run.target = min(
+                up, key=lambda candidate: (not candidate.has_suspects(), candidate.load(), candidate.number)
+            )
             self.place(run)
         if not slot.ending:
             self.end(slot)
 
     def _may_go(self, slot: Slot, now_ms: float) -> bool:
         """Tell whether an empty slot lingered long enough; the last one stays warm, but not for ever."""
-        others = [one for one in self._slots.values() if one is not slot and one.takes_tasks()]
+        others = [other for other in self._slots.values() if other is not slot and other.takes_tasks()]
         if now_ms - slot.opened_at_ms >= self._settings.slice_length_ms:
             return True
         return bool(others) and now_ms - slot.idle_since_ms >= self._settings.idle_linger_ms

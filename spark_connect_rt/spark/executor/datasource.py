@@ -105,7 +105,9 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
         """Close the slice's books: what was written must be what the driver received reports of (E4)."""
         from spark_connect_rt.spark.executor.slice_halves import close_books
 
-        close_books(self._ticket, [one.totals if isinstance(one, SliceTotals) else None for one in messages])
+        close_books(
+            self._ticket, [message.totals if isinstance(message, SliceTotals) else None for message in messages]
+        )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Nothing to undo: what is durable was reported, the rest is read again."""

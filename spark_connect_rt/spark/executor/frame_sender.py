@@ -95,8 +95,8 @@ class _Sender:
                 self._produce(last)
                 self._flush()
             raise
-        for one in converted:
-            self._produce(one)
+        for part in converted:
+            self._produce(part)
 
     def _produce(self, converted: ConvertedBatch) -> None:
         self._errant_log.write(converted.errants)

@@ -87,10 +87,10 @@ def _tell(reports: ErrantReports, errants: Sequence[Errant]) -> None:
 
 
 def _raw_batches(consumer: Any, ranges: Sequence[OffsetRange]) -> Iterator[pa.RecordBatch]:
-    for one in ranges:
-        consumer.assign({one.partition: one.start})
-        yield from _one_range(consumer, one)
-        consumer.unassign([one.partition])
+    for range_ in ranges:
+        consumer.assign({range_.partition: range_.start})
+        yield from _one_range(consumer, range_)
+        consumer.unassign([range_.partition])
 
 
 def _one_range(consumer: Any, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:

@@ -154,7 +154,7 @@ class ReaderSide:
         """Yield what the lanes of this process reported durable, once they have ended (E4)."""
         self._lanes.join()
         if self._lanes.totals:
-            totals = [(host, one.records, one.batches) for host, one in self._lanes.totals.items()]
+            totals = [(host, total.records, total.batches) for host, total in self._lanes.totals.items()]
             yield Row(0, RowKind.TOTALS, orjson.dumps(totals))
 
     def _report_of_lane(self, message: Mapping[str, Any]) -> None:
@@ -276,7 +276,7 @@ class ReaderSide:
                 host.claimed.set()
                 host.switches.nudge()
             case "durable" if isinstance(host, SourceHost):
-                delivered = [Delivered(*one) for one in message.get("delivered", ())]
+                delivered = [Delivered(*entry) for entry in message.get("delivered", ())]
                 host.durable(message["rows"], delivered, metadata_of(message.get("metadata", ())))
             case other:
                 log.error("unknown control message %s for host %s, ignored", other, message["host"])

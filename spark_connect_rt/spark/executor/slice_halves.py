@@ -68,7 +68,7 @@ def write_slice(ticket: SliceTicket, batches: Iterator[pa.RecordBatch]) -> Total
     finally:
         side.abandon()
         client.close()
-    return {host: (one.records, one.batches) for host, one in totals.items()}
+    return {host: (total.records, total.batches) for host, total in totals.items()}
 
 
 def close_books(ticket: SliceTicket, written: Sequence[Mapping[int, tuple[int, int]] | None]) -> None:
@@ -77,10 +77,10 @@ def close_books(ticket: SliceTicket, written: Sequence[Mapping[int, tuple[int, i
     Raises FencedError: a partition ended without totals, None, or the driver's books differ.
     """
     totals: Totals = {}
-    for one in written:
-        if one is None:
+    for counts in written:
+        if counts is None:
             raise FencedError(f"slice {ticket.slice_id}: a partition ended without totals")
-        totals.update(one)
+        totals.update(counts)
     ask_totals(ticket, totals)
 
 

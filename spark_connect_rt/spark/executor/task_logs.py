@@ -94,21 +94,21 @@ class ExecutorLogs(logging.Handler):
         if isinstance(subject, ConnectorTaskId):
             return [subject]
         hosted = self._hosted()
-        return hosted if subject is None else [one for one in hosted if one.connector == subject]
+        return hosted if subject is None else [task for task in hosted if task.connector == subject]
 
     def _message(self, tasks: Sequence[ConnectorTaskId], lines: Sequence[RawLine], *, shared: bool) -> bytes:
         """Return a message of these lines, within ``MESSAGE_BYTES``: what JSON makes too long of them is cut."""
         message = {
             "op": OP,
-            "tasks": [list(one) for one in tasks],
+            "tasks": [list(task) for task in tasks],
             "machine": self._host,
             "shared": shared,
-            "lines": [encoded(one) for one in lines],
+            "lines": [encoded(line) for line in lines],
         }
         data = encode_message(message)
         for limit in (1_000, 100, 0):
             if len(data) > MESSAGE_BYTES:
-                data = encode_message(message | {"lines": [encoded(shortened(one, limit)) for one in lines]})
+                data = encode_message(message | {"lines": [encoded(shortened(line, limit)) for line in lines]})
         return data
 
     def _next(self) -> tuple[Subject | None, list[RawLine]] | None:
@@ -123,10 +123,10 @@ class ExecutorLogs(logging.Handler):
                 return None
             subject, size, lines = self._waiting[0][0], 0, list[RawLine]()
             while self._waiting and self._waiting[0][0] == subject:
-                one = self._waiting[0][1].size()
-                if lines and size + one > BATCH_BYTES:
+                length = self._waiting[0][1].size()
+                if lines and size + length > BATCH_BYTES:
                     break
-                size += one
+                size += length
                 lines.append(self._waiting.popleft()[1])
             self._size -= size
             return subject, lines
@@ -136,8 +136,8 @@ class ExecutorLogs(logging.Handler):
     def _put_back(self, subject: Subject | None, lines: Sequence[RawLine]) -> None:
         self.acquire()
         try:
-            self._waiting.extendleft((subject, one) for one in reversed(lines))
-            self._size += sum(one.size() for one in lines)
+            self._waiting.extendleft((subject, line) for line in reversed(lines))
+            self._size += sum(line.size() for line in lines)
         finally:
             self.release()
 

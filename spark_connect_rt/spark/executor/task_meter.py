@@ -111,7 +111,7 @@ class TaskMeter:
         """Take what a client says of a cluster, see ``ports.process.cluster_contact.OnContact``. Any thread."""
         if not why:
             if servers in self._away:
-                self._away = {one: since for one, since in self._away.items() if one != servers}
+                self._away = {cluster: since for cluster, since in self._away.items() if cluster != servers}
         elif servers not in self._away:
             self._away = {**self._away, servers: (why, time.monotonic())}
 
@@ -127,7 +127,11 @@ class TaskMeter:
         if not (self._changed or self._call or self._elsewhere or reported or away or anyway):
             return None  # of an idle task; it is asked each second
         self._changed = False
-        call = min((one for one in (self._call, self._elsewhere) if one), key=lambda one: one[1], default=None)
+        call = min(
+            (running for running in (self._call, self._elsewhere) if running),
+            key=lambda running: running[1],
+            default=None,
+        )
         long_call = call is not None and now_s - call[1] >= LONG_CALL_S
         totals = dict(self._totals)
         moved = sum(number for name, number in totals.items() if _is_news(name))
@@ -143,7 +147,7 @@ class TaskMeter:
         if call is not None and long_call:
             fields |= {"call": call[0], "call_ms": int((now_s - call[1]) * 1000)}
         if away:
-            servers, (why, since_s) = min(away.items(), key=lambda one: one[1][1])
+            servers, (why, since_s) = min(away.items(), key=lambda entry: entry[1][1])
             fields |= {"away": f"no broker at {servers} answers: {why}", "away_ms": int((now_s - since_s) * 1000)}
         return fields
 

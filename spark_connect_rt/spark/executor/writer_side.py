@@ -106,7 +106,7 @@ class LaneTable:
 
     def batches(self) -> int:
         """Return how many batches the lanes reported durable."""
-        return sum(one.batches for one in self.totals.values())
+        return sum(total.batches for total in self.totals.values())
 
     def unended(self) -> list[int]:
         """Return the hosts that have not ended."""

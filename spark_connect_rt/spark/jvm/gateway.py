@@ -98,7 +98,7 @@ def start_early(conf: Mapping[str, str]) -> bool:
 
 def early_descriptors() -> list[int]:
     """Return what a fork of this process must close, or the JVM would outlive this one."""
-    return [one.process.stdin.fileno() for one in _EARLY if one.process.stdin is not None]
+    return [starting_jvm.process.stdin.fileno() for starting_jvm in _EARLY if starting_jvm.process.stdin is not None]
 
 
 def end_early() -> None:

@@ -88,7 +88,7 @@ class _OnImport:
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         """See ``importlib.abc.MetaPathFinder``."""
         if name == PYTHON_SIDE:
-            sys.meta_path = [one for one in sys.meta_path if one is not self]
+            sys.meta_path = [finder for finder in sys.meta_path if finder is not self]
             register(self._jvm)
 
 

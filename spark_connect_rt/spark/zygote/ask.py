@@ -31,7 +31,7 @@ def ask(address: str, data: bytes) -> str:
     if not line.recv(1):
         return "the zygote has ended"
     line.settimeout(LIMIT_S)
-    descriptors = b"".join(one.to_bytes(4, sys.byteorder) for one in (0, 1, 2, ENDS))
+    descriptors = b"".join(descriptor.to_bytes(4, sys.byteorder) for descriptor in (0, 1, 2, ENDS))
     line.sendmsg([b"%10d" % len(data)], [(_socket.SOL_SOCKET, SCM_RIGHTS, descriptors)])
     line.sendall(data)
     return line.recv(4096).decode(errors="replace")

@@ -61,32 +61,32 @@ def insert_batch(inserting: InsertField, batch: B) -> B | None:
     columns = flat_columns(schema, column)
     if columns is None:
         return None
-    for one in inserting.insertions:
-        array = _inserted(one, inserting, batch, schema)
+    for insertion in inserting.insertions:
+        array = _inserted(insertion, inserting, batch, schema)
         if array is None:
             return None
-        columns.append((one.name, array))
+        columns.append((insertion.name, array))
     made = struct_column(columns)
     return None if made is None else inserting.changed_batch(batch, schema and inserting.updated_schema(schema), made)
 
 
-def _inserted(one: Insertion, inserting: InsertField, batch: B, schema: Schema | None) -> pa.Array | None:
+def _inserted(insertion: Insertion, inserting: InsertField, batch: B, schema: Schema | None) -> pa.Array | None:
     count = len(batch.values)
-    if one.source in ("topic", "static"):
-        return pa.repeat(pa.scalar(batch.topic if one.source == "topic" else inserting.static_value), count)
+    if insertion.source in ("topic", "static"):
+        return pa.repeat(pa.scalar(batch.topic if insertion.source == "topic" else inserting.static_value), count)
     times = batch.timestamps_ms
-    if one.source == "timestamp" and times is not None and not times.null_count:
+    if insertion.source == "timestamp" and times is not None and not times.null_count:
         if schema is None:
             return times
         as_time = pc.cast(times, TIMESTAMP_TYPE)
         return as_time if _within_years(times) else None
-    if one.source == "offset":
+    if insertion.source == "offset":
         return batch.offsets if isinstance(batch, SinkBatch) else None
-    if one.source == "partition" and batch.partition is not None:
+    if insertion.source == "partition" and batch.partition is not None:
         return pa.repeat(pa.scalar(batch.partition, pa.int32()), count)
-    missing = one.source == "partition" or (one.source == "timestamp" and times is None)
-    if missing and schema is not None and one.schema.optional:
-        return pa.nulls(count, arrow_type(one.schema))
+    missing = insertion.source == "partition" or (insertion.source == "timestamp" and times is None)
+    if missing and schema is not None and insertion.schema.optional:
+        return pa.nulls(count, arrow_type(insertion.schema))
     return None
 
 
@@ -172,7 +172,7 @@ def _flatten(flattening: Flatten, schema: Schema | None, column: pa.Array, prefi
         return False
     if schema is not None and schema.default is not None:
         return False
-    members = [None] * column.type.num_fields if schema is None else [one.schema for one in schema.fields]
+    members = [None] * column.type.num_fields if schema is None else [member.schema for member in schema.fields]
     for field, inner, array in zip(column.type, members, column.flatten(), strict=True):
         name = flattening.name(prefix, field.name)
         if pa.types.is_struct(field.type):
@@ -189,7 +189,7 @@ def _same_names(schema: Schema | None, column: pa.Array) -> bool:
     names = [field.name for field in column.type]
     if schema is None:
         return len(set(names)) == len(names)
-    return schema.type is Type.STRUCT and [one.name for one in schema.fields] == names
+    return schema.type is Type.STRUCT and [field.name for field in schema.fields] == names
 
 
 def set_metadata_batch(setting: SetSchemaMetadata, batch: B) -> B | None:

@@ -55,9 +55,9 @@ def flat_columns(schema: Schema | None, column: pa.Array | None) -> Columns | No
     names = [field.name for field in column.type]
     if len(set(names)) != len(names):
         return None
-    if schema is not None and (schema.type is not Type.STRUCT or [one.name for one in schema.fields] != names):
+    if schema is not None and (schema.type is not Type.STRUCT or [field.name for field in schema.fields] != names):
         return None
-    schemas = [None] * len(names) if schema is None else [one.schema for one in schema.fields]
+    schemas = [None] * len(names) if schema is None else [field.schema for field in schema.fields]
     arrays = column.flatten()
     if not all(map(agrees, schemas, arrays)):
         return None

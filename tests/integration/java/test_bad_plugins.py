@@ -54,7 +54,7 @@ class Worker:
     def __init__(self, folders: list[Path], heap: str, folder: Path, limits: Limits | None) -> None:
         self.host = driver_host(JvmSettings(heap, "-XX:TieredStopAtLevel=1"), limits)
         answers = DriverAnswers(self.host, "service_load")
-        paths = [str(one) for one in folders]
+        paths = [str(path) for path in folders]
         self.plugins = Plugins(BUNDLED, lambda: discover(paths, with_environment=False, java=answers))
         self._folder = folder
 
@@ -85,7 +85,7 @@ class Worker:
     def listed(self) -> list[str]:
         answer = self._client.get("/connector-plugins")
         assert answer.status_code == 200
-        return [one["class"] for one in answer.json()]
+        return [plugin["class"] for plugin in answer.json()]
 
 
 @contextmanager
@@ -137,7 +137,7 @@ def test_what_hangs_or_throws_before_it_has_a_configuration_holds_up_no_other(
         assert set(classes) - set(worker.listed()) == {f"{UNRULY}HangsInVersion", f"{UNRULY}ThrowsInVersion"}
         broken = worker.connectrt("plugins", "list", "--url", "http://h").out
         assert "its constructor or version() did not return in 1.0 s: it is in org.sparkconnectrt" in broken
-        asked = {one: at.submit(worker.validated, {"connector.class": one, "topic": "t"}) for one in classes}
+        asked = {cls: at.submit(worker.validated, {"connector.class": cls, "topic": "t"}) for cls in classes}
         asked["created"] = at.submit(worker.created, {"connector.class": classes[0], "topic": "t"})
         assert worker.validated(GOOD).json()["error_count"] == 0
         for name, answer in asked.items():
@@ -210,7 +210,7 @@ def test_places_that_cannot_be_used_are_named_and_the_others_are_used(
         assert f"{why}" in caplog.text
     listed = worker.listed()
     assert listed.count(OBEDIENT_SOURCE) == 1
-    assert any("FileStreamSource" in one for one in listed)
+    assert any("FileStreamSource" in plugin for plugin in listed)
     assert not {SINK, OBEDIENT_SINK} & set(listed)
 
 

@@ -133,7 +133,7 @@ def test_the_archive_of_a_plugin_has_its_classes_wherever_its_jars_lie(
     (tmp_path / "broken" / "no.jar").write_bytes(b"no jar")
     monkeypatch.setattr(class_archive, "cache_directory", lambda: tmp_path)
     (tmp_path / "java-host").mkdir()
-    own, foreign = (HostProgram(java.executable, jars, (one,)) for one in (place, tmp_path / "broken"))
+    own, foreign = (HostProgram(java.executable, jars, (archive,)) for archive in (place, tmp_path / "broken"))
 
     path = make_host_archive([place])
     assert path == archive_path(own) != archive_path(replace(own, plugins=()))

@@ -54,7 +54,7 @@ def test_what_debezium_unwraps_of_a_python_source_is_what_is_written(tmp_path: P
         {"id": 1, "name": "newer"},
         {"no": "envelope"},
     ]
-    assert [[(one["key"], one["value"]) for one in row["headers"] or ()] for row in rows] == [
+    assert [[(header["key"], header["value"]) for header in row["headers"] or ()] for row in rows] == [
         [("__op", b"c")],
         [("__op", b"u")],
         [],

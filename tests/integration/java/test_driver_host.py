@@ -92,8 +92,8 @@ def started(plugins: Plugins) -> Iterator[Callable[..., Any]]:
         return connector
 
     yield start
-    for one in made:
-        one.stop()
+    for opened in made:
+        opened.stop()
 
 
 def until(fact: Callable[[], Any]) -> None:
@@ -108,7 +108,7 @@ def test_a_connector_answers_all_that_the_runtime_asks(plugins: Plugins, started
     assert isinstance(connector, JavaSourceConnector)
     assert (connector.version(), connector.java_task_class) == ("1.0", SOURCE_TASK)
     assert connector.config_def()["records"].default == "1000"
-    assert [one["task.number"] for one in connector.task_configs(2)] == ["0", "1"]
+    assert [config["task.number"] for config in connector.task_configs(2)] == ["0", "1"]
     assert connector.exactly_once_support({}) is ExactlyOnceSupport.SUPPORTED
     assert connector.alter_offsets({}, [({"p": 1}, {"at": 2}), ({"p": 2}, None)])
     assert connector.validate({"records": "x"})["records"][0].endswith("Not a number of type LONG")
@@ -271,7 +271,7 @@ def test_one_that_ends_the_jvm_in_which_plug_ins_are_looked_for_ends_no_connecto
     searches = driver_host(JvmSettings("64m"), LIMITS)
     answers = DriverAnswers(host, "hybrid_warn", searches)
     plugins = Plugins((), lambda: discover([str(tmp_path)], with_environment=False, java=answers))
-    assert [one.version for one in plugins.list()] == [None]
+    assert [plugin.version for plugin in plugins.list()] == [None]
     (place,) = plugins.broken()
     assert place.error.startswith("only its service files could be read")
     for words in (place.error, caplog.text):

@@ -195,7 +195,7 @@ def test_a_connector_is_validated_started_and_asked_for_its_tasks(host: Host, tm
     config["batch.size"] = "10"
     assert host.ask("start", config)["ok"]["version"] == "4.1.1"
     tasks = host.ask("task_configs", config, tasks_max=3)["ok"]
-    assert [one["task.class"] for one in tasks] == ["org.apache.kafka.connect.file.FileStreamSourceTask"]
+    assert [task["task.class"] for task in tasks] == ["org.apache.kafka.connect.file.FileStreamSourceTask"]
     assert host.ask("exactly_once", config)["ok"] == {"answer": "SUPPORTED"}
     assert host.ask("boundaries", config)["ok"] == {"answer": "UNSUPPORTED"}
     wrong = host.ask("alter_offsets", config, offsets=[[{"filename": "f"}, {"position": -1}]])["error"]

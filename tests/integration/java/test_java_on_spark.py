@@ -166,5 +166,5 @@ def test_exactly_once_through_a_killed_jvm(worker: Offsets, broker: EmbeddedKafk
     assert not worker.of(launch, TaskFailed)
     assert worker.end(launch).drained
     assert [value for _, value in reader.to_end()] == expected
-    starts = [one for one in (worker.folder / name / "notes").read_text().splitlines() if one.startswith("start")]
+    starts = [line for line in (worker.folder / name / "notes").read_text().splitlines() if line.startswith("start")]
     assert len(starts) == 2

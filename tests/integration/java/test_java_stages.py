@@ -256,14 +256,14 @@ def test_a_preview_shows_each_record_behind_each_of_javas_stages(find: Finder) -
     }
     walk = StageWalk(config, {}, find)
     shown, dropped, refused = (walk.of_source(source_record(0, text)).stages for text in ("one", "drop", "refuse"))
-    assert [one["stage"] for one in shown] == ["polled", "transforms.label", "transforms.route", "converted"]
-    assert [one["record"]["topic"] for one in shown] == ["orders", "orders", "to-orders", "to-orders"]
-    assert [one["name"] for one in shown[1]["record"]["headers"]] == ["h", "labelled"]
+    assert [stage["stage"] for stage in shown] == ["polled", "transforms.label", "transforms.route", "converted"]
+    assert [stage["record"]["topic"] for stage in shown] == ["orders", "orders", "to-orders", "to-orders"]
+    assert [header["name"] for header in shown[1]["record"]["headers"]] == ["h", "labelled"]
     assert base64.b64decode(shown[-1]["bytes"]["value"]) == b"M\xfeone"
     assert dropped[-1] == {"stage": "transforms.label", "record": None}
     assert "refused on purpose" in refused[-1]["error"]
     read = walk.of_sink(("t", 0, 5, None, None, b"M\xfea", None)).stages
-    assert [one["record"]["value"] for one in read] == ["a"] * 3
+    assert [stage["record"]["value"] for stage in read] == ["a"] * 3
     assert "without its mark" in walk.of_sink(("t", 0, 6, None, None, b"unmarked", None)).stages[0]["error"]
     walk.close()
 

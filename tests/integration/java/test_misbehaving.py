@@ -164,8 +164,8 @@ def test_what_is_static_is_of_all_tasks_of_a_jvm_as_in_java(
         host.next(number, FromJava.BATCH)
         host.process.send(ToJava.STOP, number)
     lines = [line.getMessage().split() for line in caplog.records if "started; instance" in line.getMessage()]
-    one, other = (int(words[words.index("instance") + 1]) for words in lines)
-    assert other == one + 1
+    instance, other = (int(words[words.index("instance") + 1]) for words in lines)
+    assert other == instance + 1
 
 
 def test_a_call_that_hangs_is_shown_with_its_name_its_time_and_its_stack(host: HostedJava, numbers: int) -> None:
@@ -193,7 +193,10 @@ def test_a_call_that_hangs_is_shown_with_its_name_its_time_and_its_stack(host: H
         thread = "commit-" if method.startswith("commit") else "task-"
         host.process.send(ToJava.STACKS, 0, f"{thread}c{number}-")
         stacks = host.next(0, FromJava.STACKS).head
-        assert any("Misbehaviour.sleepWhatever" in line for one in stacks for line in one["stack"]), (method, stacks)
+        assert any("Misbehaviour.sleepWhatever" in line for stack in stacks for line in stack["stack"]), (
+            method,
+            stacks,
+        )
 
 
 def test_what_is_ended_twice_is_stopped_and_closed_once(

@@ -49,7 +49,7 @@ def plugins(answers: DriverAnswers, file_plugin: Path, tmp_path_factory: pytest.
     transforms = tmp_path_factory.mktemp("transforms") / "transforms.jar"
     transforms.symlink_to(next(jar for jar in resolve_jars(COORDINATES) if jar.name.startswith("connect-transforms-")))
     folders = [str(file_plugin.parent), str(transforms)]
-    ours = [one for one in javas_plugins().everything() if not one.java_class.startswith(IN_JAVA)]
+    ours = [plugin for plugin in javas_plugins().everything() if not plugin.java_class.startswith(IN_JAVA)]
     return Plugins(ours, lambda: discover(folders, with_environment=False, java=answers))
 
 

@@ -48,10 +48,10 @@ def worker(session: SparkSession, broker: EmbeddedKafka, tmp_path: Path) -> Iter
 def hosts() -> list[psutil.Process]:
     """Return the JVMs of tasks below this process: of Spark's Python processes, which are its JVM's children."""
     found = []
-    for one in psutil.Process().children(recursive=True):
+    for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):  # it is a zombie, or gone by now
-            if "org.sparkconnectrt.host.Host" in one.cmdline():
-                found.append(one)
+            if "org.sparkconnectrt.host.Host" in child.cmdline():
+                found.append(child)
     return found
 
 
@@ -92,9 +92,9 @@ def test_every_line_of_a_sink_whose_jvm_is_killed_is_there(
     killed = hosts()
     for jvm in killed:
         os.kill(jvm.pid, signal.SIGKILL)
-    worker.until(lambda: any((partition, COUNT) in one.sink_offsets for one in worker.of(launch, BatchDurable)))
+    worker.until(lambda: any((partition, COUNT) in report.sink_offsets for report in worker.of(launch, BatchDurable)))
     assert not worker.of(launch, TaskFailed)
-    assert {one.pid for one in hosts()} - {jvm.pid for jvm in killed}
+    assert {host.pid for host in hosts()} - {jvm.pid for jvm in killed}
     assert worker.end(launch).drained
     lines = file.read_bytes().split()
     assert set(lines) >= {b"%06d" % number for number in range(COUNT)}

@@ -48,8 +48,8 @@ ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
 LIMIT_S = 60
 
 
-BY_NAME = {one.java_class: one.target for one in BUNDLED}
-BY_TARGET = {one.target: one.java_class for one in BUNDLED}
+BY_NAME = {plugin.java_class: plugin.target for plugin in BUNDLED}
+BY_TARGET = {plugin.target: plugin.java_class for plugin in BUNDLED}
 
 
 class Clients(MemoryExecutorClients):
@@ -112,8 +112,8 @@ class Sinks:
 
     def committed(self, launch: TaskLaunch) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
-        for one in self.worker.of(launch, BatchDurable):
-            found.update(one.sink_offsets)
+        for report in self.worker.of(launch, BatchDurable):
+            found.update(report.sink_offsets)
         return found
 
     def commits(self, launch: TaskLaunch, partition: TopicPartition, offset: int) -> None:
@@ -155,7 +155,7 @@ def test_what_a_task_asks_for_happens(sinks: Sinks) -> None:
     sinks.worker.end(launch)
     notes = sinks.notes()
     assert notes.count("t-0@0 a") == 3
-    assert [one for one in notes if one.startswith(("!", "resume"))] == [
+    assert [note for note in notes if note.startswith(("!", "resume"))] == [
         "!retry",
         "!commit",
         "!back",
@@ -214,8 +214,8 @@ def test_a_frame_of_several_puts_stops_where_the_task_asks_for_something(sinks: 
     assert [note for note in notes if not note.endswith(" v10")] == [
         f"t-0@{at} v{at}" for at in range(40) if at not in (10, 11, 20)
     ]
-    assert 22 in [dict(one.sink_offsets).get(ZERO) for one in sinks.worker.of(launch, BatchDurable)]
-    assert sum(one.records for one in sinks.worker.of(launch, BatchDurable)) == 40
+    assert 22 in [dict(report.sink_offsets).get(ZERO) for report in sinks.worker.of(launch, BatchDurable)]
+    assert sum(report.records for report in sinks.worker.of(launch, BatchDurable)) == 40
     assert any(rows > 2 and answer["puts"] > 1 for _, rows, answer in frames), "several puts of one frame"
     stopped = next(answer for _, _, answer in frames if "again" in answer)
     again = next(answer for kind, _, answer in frames if kind is ToJava.PUT_AGAIN)
@@ -243,11 +243,11 @@ def test_a_frame_goes_on_elsewhere_when_the_task_goes_back_in_the_middle(sinks: 
     sinks.worker.end(launch)
     notes = [note for note in sinks.notes() if note.startswith(("t-0@", "!", "resume"))]
     at = notes.index("!back")
-    assert notes[:at] == [f"t-0@{one} v{one}" for one in range(9)]
+    assert notes[:at] == [f"t-0@{offset} v{offset}" for offset in range(9)]
     assert notes[at + 1 : at + 4] == ["t-0@10 v10", "t-0@11 v11", "t-0@0 v0"], "its put, then from where it went"
     paused = notes.index("!pause")
     assert notes[paused + 1] == "resume", "nothing more of the frame"
-    assert notes[paused + 2 :] == [f"t-0@{one} v{one}" for one in range(21, 30)]
+    assert notes[paused + 2 :] == [f"t-0@{offset} v{offset}" for offset in range(21, 30)]
     assert any(rows > 3 for _, rows, _ in frames)
 
 
@@ -295,11 +295,11 @@ def test_errant_records_are_durable_letters_before_an_offset_is_committed(sinks:
     sinks.write(b'{"schema": null, "payload": "!await"}', b"no JSON", b'{"schema": null, "payload": "good"}')
     sinks.commits(launch, ZERO, 3)
     sinks.worker.end(launch)
-    assert [one for one in sinks.notes() if one[0] not in "soc"] == ["!await", "durable", "t-0@2 good"]
+    assert [note for note in sinks.notes() if note[0] not in "soc"] == ["!await", "durable", "t-0@2 good"]
     letters = sinks.worker.topics.read(TopicPartition("dead", 0), 0, 9)
-    assert [one["value"] for one in letters] == [b"no JSON", b'{"schema": null, "payload": "!await"}']
+    assert [letter["value"] for letter in letters] == [b"no JSON", b'{"schema": null, "payload": "!await"}']
     first, second = (
-        {h["key"].removeprefix("__connect.errors."): h["value"] for h in one["headers"]} for one in letters
+        {h["key"].removeprefix("__connect.errors."): h["value"] for h in letter["headers"]} for letter in letters
     )
     assert (first["stage"], first["class.name"]) == (b"VALUE_CONVERTER", JSON.encode())
     assert first["exception.class.name"] == b"org.apache.kafka.connect.errors.DataException"
@@ -307,7 +307,10 @@ def test_errant_records_are_durable_letters_before_an_offset_is_committed(sinks:
     assert (second["stage"], second["exception.message"], second["offset"]) == (b"TASK_PUT", b"no good", b"0")
     assert second["class.name"] == b"org.apache.kafka.connect.sink.SinkTask"
     durable = sinks.worker.of(launch, BatchDurable)
-    assert (sum(one.records for one in durable), sum(one.skipped for one in durable)) == (1, 2)
+    assert (
+        sum(report.records for report in durable),
+        sum(report.skipped for report in durable),
+    ) == (1, 2)
 
 
 def test_a_record_that_is_tried_again_and_again_holds_up_no_revocation_and_no_stop(sinks: Sinks) -> None:
@@ -355,11 +358,14 @@ def test_a_chain_with_a_part_of_pythons_crosses_once_behind_it(sinks: Sinks) -> 
     sinks.write("a", "no", "!errant", "refuse", "b")
     sinks.commits(launch, ZERO, 5)
     sinks.worker.end(launch)
-    assert [one for one in sinks.notes() if one[0] in "t!"] == ["t-0@0 a?", "!errant", "t-0@4 b?"]
+    assert [note for note in sinks.notes() if note[0] in "t!"] == ["t-0@0 a?", "!errant", "t-0@4 b?"]
     letters = sinks.worker.topics.read(TopicPartition("dead", 0), 0, 9)
-    assert sorted(one["value"] for one in letters) == [b"!errant", b"no", b"refuse"]  # as they were consumed
+    assert sorted(letter["value"] for letter in letters) == [b"!errant", b"no", b"refuse"]  # as they were consumed
     durable = sinks.worker.of(launch, BatchDurable)
-    assert (sum(one.records for one in durable), sum(one.skipped for one in durable)) == (2, 3)
+    assert (
+        sum(report.records for report in durable),
+        sum(report.skipped for report in durable),
+    ) == (2, 3)
 
 
 def test_a_task_finds_its_group_member_in_its_context(sinks: Sinks) -> None:
@@ -392,8 +398,8 @@ def test_a_killed_jvm_is_a_loss_and_its_task_goes_on_from_what_is_committed(sink
     sinks.write("a")
     sinks.commits(launch, ZERO, 1)
     hosts = slot_hosts()
-    apart = (one for some in hosts._apart.values() for one in some)  # as they are behind a test that killed two
-    jvm = next(one for one in (*hosts._shared.values(), *apart) if not one.gone)
+    apart = (host for some in hosts._apart.values() for host in some)  # as they are behind a test that killed two
+    jvm = next(host for host in (*hosts._shared.values(), *apart) if not host.gone)
     os.kill(jvm.process.pid, signal.SIGKILL)
     sinks.write("b")
     sinks.commits(launch, ZERO, 2)

@@ -55,10 +55,10 @@ def write(broker: EmbeddedKafka, topic: str, values: list[bytes]) -> None:
 def task_jvms(worker: OurWorkerProcess, plugin: str) -> list[psutil.Process]:
     """Return the JVMs that hold open a jar of this name; the driver's do as well."""
     found = []
-    for one in psutil.Process(worker.pid).children(recursive=True):
+    for child in psutil.Process(worker.pid).children(recursive=True):
         with contextlib.suppress(psutil.Error):  # it is gone by now
-            if any(plugin in file.path for file in one.open_files()):
-                found.append(one)
+            if any(plugin in file.path for file in child.open_files()):
+                found.append(child)
     return found
 
 
@@ -97,7 +97,7 @@ def test_lines_of_a_sink_whose_jvms_are_killed_are_all_there(
     def committed() -> int:
         asked = [ConsumerGroupTopicPartitions("connect-lines")]
         found = admin.list_consumer_group_offsets(asked)["connect-lines"].result(30)
-        return sum(one.offset for one in found.topic_partitions)
+        return sum(partition.offset for partition in found.topic_partitions)
 
     until(lambda: committed() == count, LIMIT_S, "the last commit", told)
 

@@ -46,13 +46,13 @@ def test_two_tasks_share_a_jvm_and_its_death_is_theirs_alone(file_plugin: Path, 
     code = JavaCode((str(file_plugin),), heap="96m", options=("-XX:TieredStopAtLevel=1",))
     slot, tasks = SlotHosts(), [Task(), Task(), Task()]
     codes = [code, code, JavaCode(code.plugins, "96m", code.options, alone=True)]
-    handles = [slot.acquire(one, worker, str, task) for one, task in zip(codes, tasks, strict=True)]
+    handles = [slot.acquire(java_code, worker, str, task) for java_code, task in zip(codes, tasks, strict=True)]
     assert handles[0].pid == handles[1].pid != handles[2].pid
     for number, (task, handle) in enumerate(zip(tasks, handles, strict=True)):
         task.start(handle, file, f"t{number}")
     found = [task.topic_of_batch(handle) for task, handle in zip(tasks, handles, strict=True)]
     assert found == ["t0", "t1", "t2"]
-    threads = [one["thread"] for one in handles[0].stacks("task-t1", LIMIT_S)]
+    threads = [stack["thread"] for stack in handles[0].stacks("task-t1", LIMIT_S)]
     assert threads == ["task-t1-0"]
     os.kill(handles[0].pid, signal.SIGKILL)
     for task in tasks[:2]:
@@ -66,7 +66,7 @@ def test_two_tasks_share_a_jvm_and_its_death_is_theirs_alone(file_plugin: Path, 
 
 
 def _jvms() -> set[psutil.Process]:
-    return {one for one in psutil.Process().children() if MAIN_CLASS in one.cmdline()}
+    return {child for child in psutil.Process().children() if MAIN_CLASS in child.cmdline()}
 
 
 def test_a_jvm_is_warm_before_its_task_comes_and_one_that_nobody_comes_to_ends(

@@ -75,8 +75,8 @@ class Offsets(Worker):
     def read_offsets(self, task: ConnectorTaskId, partitions: Sequence[Mapping[str, Any]]) -> list[Any]:
         with self.lock:
             return [
-                self.offsets.get((task.connector, orjson.dumps(one, option=orjson.OPT_SORT_KEYS).decode()))
-                for one in partitions
+                self.offsets.get((task.connector, orjson.dumps(partition, option=orjson.OPT_SORT_KEYS).decode()))
+                for partition in partitions
             ]
 
 
@@ -124,7 +124,7 @@ class Sources:
             "connector.class": SOURCE,
             "topic": name,
             "misbehave": deeds,
-            **{one.replace("_", "."): value for one, value in config.items()},
+            **{setting.replace("_", "."): value for setting, value in config.items()},
         }
         return self.start(self.launch(java_code(java_plugin_path() / "misbehaving"), SOURCE_TASK, connector, name))
 
@@ -157,7 +157,7 @@ def java_code(plugin: Path) -> JavaCode:
 def pids() -> list[int]:
     """Return the JVMs of this process that live."""
     children = psutil.Process().children()
-    return [one.pid for one in children if "org.sparkconnectrt.host.Host" in one.cmdline()]
+    return [child.pid for child in children if "org.sparkconnectrt.host.Host" in child.cmdline()]
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def test_hooks_learn_where_records_are_the_last_ones_before_the_stop(sources: So
     assert (end.drained, end.records) == (True, 4)
     notes = sources.notes()
     assert notes[0] == "start 0 false"
-    assert [one for one in notes if "@" in one] == ["a t-0@0", "b u-0@0", "c t-0@1", "d t-0@2"]
+    assert [note for note in notes if "@" in note] == ["a t-0@0", "b u-0@0", "c t-0@1", "d t-0@2"]
     assert notes[-2:] == ["commit", "stop"]
     assert sources.worker.offsets["s", '{"name":"s"}'] == {"n": 2}
 
@@ -210,7 +210,7 @@ def test_a_task_goes_on_from_its_offsets_pauses_and_resumes(
         more.write("while paused\n")
     worker.runner.do(Resume(launch.task))
     worker.until(lambda: "while paused" in sources.values())
-    assert [type(one).__name__ for one in worker.of(launch, TaskPaused | TaskRunning)] == [  # type: ignore[arg-type]
+    assert [type(task_paused).__name__ for task_paused in worker.of(launch, TaskPaused | TaskRunning)] == [  # type: ignore[arg-type]
         "TaskRunning",
         "TaskPaused",
         "TaskRunning",
@@ -226,21 +226,21 @@ def test_a_task_goes_on_from_its_offsets_pauses_and_resumes(
 
 def again_one_batch(values: Sequence[str], count: int, batch: int = 100) -> None:
     """Each of ``count`` records came once and in order, but for the last batch before a kill, which came twice."""
-    numbers = [int(one.removeprefix("0:")) for one in values]
+    numbers = [int(value.removeprefix("0:")) for value in values]
     steps = [now - before for before, now in pairwise(numbers)]
-    (back, *more) = [one for one in steps if one != 1] or [0]
+    (back, *more) = [step for step in steps if step != 1] or [0]
     assert (sorted(set(numbers)), more) == (list(range(count)), [])
     assert -batch < back <= 0
 
 
 def test_a_killed_jvm_is_the_loss_of_its_tasks_which_go_on_from_what_is_committed(sources: Sources) -> None:
-    one = sources.misbehaving("", "one", records="3000", batch="10", pause_ms="1")
+    start = sources.misbehaving("", "one", records="3000", batch="10", pause_ms="1")
     two = sources.misbehaving("", "two", records="3000", batch="10", pause_ms="1")
     worker = sources.worker
     worker.until(lambda: len(sources.values("one")) > 300 and len(sources.values("two")) > 300)
     for pid in pids():
         os.kill(pid, signal.SIGKILL)
-    for launch in (one, two):
+    for launch in (start, two):
         name = launch.task.connector
         worker.until(lambda name=name: "0:2999" in sources.values(name))  # type: ignore[misc]
         assert not worker.of(launch, TaskFailed)
@@ -351,14 +351,16 @@ def test_errant_records_are_tolerated_as_in_java_and_become_dead_letters(sources
     sources.worker.until(lambda: len(sources.values("dead")) == 2)
     end = sources.worker.end(launch)
     assert end.records == 2
-    assert [orjson.loads(one)["payload"] for one in sources.values()] == ["a", "c"]
+    assert [orjson.loads(source)["payload"] for source in sources.values()] == ["a", "c"]
     assert sources.values("dead") == ['"b"', '"d"']
     (letter, _) = sources.topics.read(TopicPartition("dead", 0), 0, 9)
-    headers = {one["key"].removeprefix("__connect.errors."): one["value"].decode() for one in letter["headers"]}
+    headers = {
+        header["key"].removeprefix("__connect.errors."): header["value"].decode() for header in letter["headers"]
+    }
     assert (headers["stage"], headers["class.name"]) == ("VALUE_CONVERTER", JSON)
     assert headers["exception.class.name"] == "org.apache.kafka.connect.errors.DataException"
     assert (headers["topic"], headers["value.encoding"], headers["source.offset"]) == ("t", "json", '{"n":1}')
-    assert sum(one.skipped for one in sources.worker.of(launch, BatchDurable)) == 2
+    assert sum(report.skipped for report in sources.worker.of(launch, BatchDurable)) == 2
     assert sources.worker.offsets["s", '{"name":"s"}'] == {"n": 1}  # as in Java: a dropped record's is not stored
     assert "b nowhere" in sources.notes()
 
@@ -379,11 +381,11 @@ def test_a_chain_with_a_part_in_python_crosses_once(sources: Sources) -> None:
         key_converter_schemas_enable="false",
         value_converter="spark_connect_rt.converters.json:JsonConverter",
     )
-    sources.has(*[SCHEMA % one for one in "ac"], topic="w")
+    sources.has(*[SCHEMA % letter for letter in "ac"], topic="w")
     assert sources.worker.end(launch).drained
     assert sources.topics.read(TopicPartition("w", 0), 0, 9)[1]["key"] == b'{"f":"c"}'
     assert sources.values("u") == [SCHEMA % "b"]
-    assert [one for one in sources.notes() if "@" in one] == ["a w-0@0", "b u-0@0", "c w-0@1"]
+    assert [note for note in sources.notes() if "@" in note] == ["a w-0@0", "b u-0@0", "c w-0@1"]
     assert sources.worker.offsets["s", '{"name":"s"}'] == {"n": 2}
 
 
@@ -400,7 +402,7 @@ def test_an_errant_record_that_is_not_tolerated_fails_the_task_in_javas_words(so
     trace = sources.failed(launch)
     assert trace.startswith("org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler")
     assert "Caused by: org.apache.kafka.connect.errors.DataException" in trace
-    assert [orjson.loads(one)["payload"] for one in sources.values()] == ["a"]
+    assert [orjson.loads(source)["payload"] for source in sources.values()] == ["a"]
 
 
 def test_a_connector_s_own_transactions_commit_and_abort(sources: Sources) -> None:
@@ -417,7 +419,7 @@ def test_a_connector_s_own_transactions_commit_and_abort(sources: Sources) -> No
         assert line in notes
     assert "open" not in " ".join(notes)
     stored = sources.topics.read(TopicPartition("offsets", 0), 0, 99)
-    assert [orjson.loads(one["value"]) for one in stored][-1] == {"n": 6}
+    assert [orjson.loads(record["value"]) for record in stored][-1] == {"n": 6}
     assert orjson.loads(stored[0]["key"]) == ["s", {"name": "s"}]
 
 
@@ -430,7 +432,7 @@ def test_transactions_of_polls_and_of_time(sources: Sources, boundary: str) -> N
     assert sources.notes()[0] == "start 0 false"
     assert sources.worker.end(launch).records == 3
     stored = sources.topics.read(TopicPartition("offsets", 0), 0, 99)
-    assert [orjson.loads(one["value"]) for one in stored][-1] == {"n": 2}
+    assert [orjson.loads(record["value"]) for record in stored][-1] == {"n": 2}
 
 
 def test_a_lost_jvm_leaves_no_part_of_a_transaction(sources: Sources) -> None:
@@ -438,4 +440,4 @@ def test_a_lost_jvm_leaves_no_part_of_a_transaction(sources: Sources) -> None:
     trace = sources.failed(launch)
     assert "exit code 1" in trace
     assert sources.values() == ["a"]
-    assert [one for one in sources.notes() if one.startswith("start")][1:] == ["start 1 true"] * 3
+    assert [note for note in sources.notes() if note.startswith("start")][1:] == ["start 1 true"] * 3

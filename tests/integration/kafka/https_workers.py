@@ -19,7 +19,7 @@ class Stores:
         authority = trustme.CA()
         server = authority.issue_cert("127.0.0.1")
         key = serialization.load_pem_private_key(server.private_key_pem.bytes(), None)
-        own, *above = [x509.load_pem_x509_certificate(one.bytes()) for one in server.cert_chain_pems]
+        own, *above = [x509.load_pem_x509_certificate(pem.bytes()) for pem in server.cert_chain_pems]
         sealed = serialization.BestAvailableEncryption(_PASSWORD.encode())
         self._keys, self._trust = folder / "worker.p12", folder / "trust.p12"
         self._keys.write_bytes(

@@ -54,9 +54,9 @@ class Cluster:
     def rows(self, topic: str) -> list[Row]:
         """Return every record there is now, partition by partition; none of a topic that is not there."""
         found: list[Row] = []
-        for one in self.messages(topic):
-            place = one.partition(), one.key(), one.value(), one.timestamp()[1]
-            found.append((*place, tuple(one.headers() or ())))
+        for message in self.messages(topic):
+            place = message.partition(), message.key(), message.value(), message.timestamp()[1]
+            found.append((*place, tuple(message.headers() or ())))
         return sorted(found, key=lambda row: row[0])
 
     def messages(self, topic: str) -> list[Any]:
@@ -78,12 +78,12 @@ class Cluster:
             consumer.assign([TopicPartition(topic, number, 0) for number in range(left)])
             received_s = time.monotonic()
             while left and time.monotonic() - received_s < SILENCE_S:
-                for one in consumed(consumer, 1_000, 0.2):
+                for message in consumed(consumer, 1_000, 0.2):
                     received_s = time.monotonic()
-                    if one.error() is None:
-                        found.append(one)
+                    if message.error() is None:
+                        found.append(message)
                     else:
-                        left -= one.error().code() == KafkaError._PARTITION_EOF
+                        left -= message.error().code() == KafkaError._PARTITION_EOF
             return None if left else found
         finally:
             consumer.close()
@@ -155,7 +155,7 @@ class Flow:
             "tasks.max": str(tasks),
             **{f"{side}.converter": BYTES for side in ("key", "value", "header")},
             **factors,
-            **{f"{one}.interval.seconds": "1" for one in (*rounds, "sync.group.offsets")},
+            **{f"{setting}.interval.seconds": "1" for setting in (*rounds, "sync.group.offsets")},
             **more,
         }
         answer = self.rest.settled("PUT", f"/connectors/{name}/config", config, LIMIT_S)

@@ -82,7 +82,7 @@ class MirroredClusters:
     def __init__(self, folder: Path, clusters: Mapping[str, EmbeddedKafka]) -> None:
         """Create the topics; nobody mirrors yet."""
         self._folder = folder
-        self.addresses = {alias: one.bootstrap_servers for alias, one in clusters.items()}
+        self.addresses = {alias: cluster.bootstrap_servers for alias, cluster in clusters.items()}
         self.settings = mirror_settings(self.addresses)
         self.file = folder / "mirror.properties"
         self.file.write_text("".join(f"{name}={value}\n" for name, value in self.settings.items()))
@@ -131,7 +131,7 @@ class MirroredClusters:
             begin = max(0, self.committed(alias, topic))
             consumer.assign([TopicPartition(topic, 0, begin)])
             while len(values) < count:
-                values += [(one.value() or b"").decode() for one in consumer.consume(count - len(values), 1.0)]
+                values += [(message.value() or b"").decode() for message in consumer.consume(count - len(values), 1.0)]
             consumer.commit(offsets=[TopicPartition(topic, 0, begin + count)], asynchronous=False)
         finally:
             consumer.close()

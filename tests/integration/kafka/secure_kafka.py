@@ -41,7 +41,7 @@ class JavaStores:
             self._keytool("-importcert", "-noprompt", "-alias", "root", "-file", root, *self._store(path, kind))
         child = authority.create_child_ca().issue_cert("worker")
         key = serialization.load_pem_private_key(child.private_key_pem.bytes(), None)
-        chain = [x509.load_pem_x509_certificate(one.bytes()) for one in child.cert_chain_pems]
+        chain = [x509.load_pem_x509_certificate(pem.bytes()) for pem in child.cert_chain_pems]
         sealed = serialization.BestAvailableEncryption(STORE_PASSWORD.encode())
         openssl = directory / "openssl.p12"
         openssl.write_bytes(pkcs12.serialize_key_and_certificates(b"worker", key, chain[0], chain[1:], sealed))

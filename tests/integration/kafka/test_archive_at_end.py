@@ -41,12 +41,12 @@ def test_a_broker_that_stops_writes_the_archive_and_the_next_one_maps_it(
 def test_what_the_jvm_does_not_take_is_not_tried_again(cache: Path, java: Java, tmp_path: Path) -> None:
     jar = tmp_path / "some.jar"
     jar.write_bytes(b"no jar")
-    one = ArchiveAtEnd("broker", java, [jar])
-    (option, _) = one.options_to_write()
+    end = ArchiveAtEnd("broker", java, [jar])
+    (option, _) = end.options_to_write()
     Path(option.partition("=")[2]).write_bytes(b"no archive")
-    assert one.limit_s(1.0) > 1.0
-    one.keep()
-    assert one.limit_s(1.0) == 1.0
+    assert end.limit_s(1.0) > 1.0
+    end.keep()
+    assert end.limit_s(1.0) == 1.0
     (mark,) = cache.iterdir()
     assert mark == failed_mark(mark)
     assert ArchiveAtEnd("broker", java, [jar]).options_to_write() == []
@@ -59,6 +59,6 @@ def test_without_a_cache_a_broker_starts_without_one(
         raise OSError("no space left on device")
 
     monkeypatch.setattr(archive_at_end, "cache_directory", full)
-    one = ArchiveAtEnd("broker", java, [])
-    assert (one.options_to_write(), one.limit_s(1.0)) == ([], 1.0)
-    one.keep()
+    end = ArchiveAtEnd("broker", java, [])
+    assert (end.options_to_write(), end.limit_s(1.0)) == ([], 1.0)
+    end.keep()

@@ -85,7 +85,7 @@ class TestKafkaBatchClients(KafkaClients):
                 self.read(consumer, 1)
         refuses[0] = False
         assert [row["value"] for row in self.read(consumer, 2)] == [b"3", b"4"]
-        assert {(one.wanted, one.found, one.missed) for one in moves} == {(1, 3, 2)}
+        assert {(log_move.wanted, log_move.found, log_move.missed) for log_move in moves} == {(1, 3, 2)}
         consumer.close()
 
     @pytest.mark.parametrize("start", [0, BEGINNING])
@@ -126,7 +126,12 @@ class TestKafkaBatchClients(KafkaClients):
         producer.flush(LIMIT_MS)
         producer.produce(produce_batch(topic, pa.array([b"x" * 50_000], pa.binary())))
         producer.flush(LIMIT_MS)
-        assert [one and one.offset for one in producer.metadata()] == [0, None, 1, None]
+        assert [record_metadata and record_metadata.offset for record_metadata in producer.metadata()] == [
+            0,
+            None,
+            1,
+            None,
+        ]
         assert [isinstance(error, DataError) for error in producer.refused()] == [True, True]
         producer.close()
 

@@ -66,16 +66,18 @@ class Copying:
         producer = source_producer_properties(worker, given, "c", 0)
         reading = {"bootstrap.servers": self.servers, "auto.offset.reset": "earliest", **(consumer or {})}
         assert obstacles(reading, producer) == []
-        copier = BatchCopier(reading, producer, lambda one: TopicPartition(f"A.{one.topic}", one.partition))
+        copier = BatchCopier(
+            reading, producer, lambda partition: TopicPartition(f"A.{partition.topic}", partition.partition)
+        )
         copier.assign({TopicPartition(self.topic, number): start for number in range(PARTITIONS)})
         found = 0
 
         def enough() -> bool:
             nonlocal found
-            for one in copier.poll(50):
-                found += one.records
-                self.runs += [(one.source.partition, *run) for run in one.runs]
-                assert one.last == one.runs[-1][0] + one.runs[-1][2] - 1
+            for copied in copier.poll(50):
+                found += copied.records
+                self.runs += [(copied.source.partition, *run) for run in copied.runs]
+                assert copied.last == copied.runs[-1][0] + copied.runs[-1][2] - 1
             return found >= records
 
         try:
@@ -88,8 +90,10 @@ class Copying:
         """Return how many committed records a topic has, up to ``count``, and SHA-256 of all that is in them."""
         found = read_records(self.servers, topic, count)
         digest = hashlib.sha256()
-        for one in sorted(found, key=lambda one: (one.partition(), one.offset())):
-            digest.update(repr((one.partition(), one.key(), one.value(), one.timestamp(), one.headers())).encode())
+        for record in sorted(found, key=lambda message: (message.partition(), message.offset())):
+            digest.update(
+                repr((record.partition(), record.key(), record.value(), record.timestamp(), record.headers())).encode()
+            )
         return len(found), digest.hexdigest()
 
     def holds_the_same(self, count: int) -> bool:
@@ -105,75 +109,77 @@ def copying(broker: EmbeddedKafka) -> Callable[..., Copying]:
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_the_same_bytes_arrive(copying: Callable[..., Copying], codec: str) -> None:
-    one = copying()
-    one.write(6_000, **{"compression.type": codec, "enable.idempotence": True})
-    one.run(6_000)
-    assert one.holds_the_same(6_000)
-    assert sorted(one.runs)[0][:3] == (0, 0, 0)
-    assert all(upstream == downstream for _, upstream, downstream, _ in one.runs)
+    copier = copying()
+    copier.write(6_000, **{"compression.type": codec, "enable.idempotence": True})
+    copier.run(6_000)
+    assert copier.holds_the_same(6_000)
+    assert sorted(copier.runs)[0][:3] == (0, 0, 0)
+    assert all(upstream == downstream for _, upstream, downstream, _ in copier.runs)
 
 
 def test_small_requests_and_small_answers_make_no_difference(copying: Callable[..., Copying]) -> None:
-    one = copying()
-    one.write(6_000, **{"batch.size": 3_000})
+    copier = copying()
+    copier.write(6_000, **{"batch.size": 3_000})
     sizes = {"fetch.max.bytes": "9000", "max.partition.fetch.bytes": "2000"}
-    one.run(6_000, consumer=sizes, max_request_size="20000", buffer_memory="40000")
-    assert one.holds_the_same(6_000)
+    copier.run(6_000, consumer=sizes, max_request_size="20000", buffer_memory="40000")
+    assert copier.holds_the_same(6_000)
 
 
 def test_what_is_too_large_for_the_copy_is_taken_apart(copying: Callable[..., Copying]) -> None:
-    one = copying(max_message_bytes="2000")
-    one.write(6_000)
-    one.run(6_000)
-    assert one.holds_the_same(6_000)
+    copier = copying(max_message_bytes="2000")
+    copier.write(6_000)
+    copier.run(6_000)
+    assert copier.holds_the_same(6_000)
 
 
 def test_another_compression_that_is_asked_for_takes_batches_apart(copying: Callable[..., Copying]) -> None:
-    one = copying()
-    one.write(3_000, **{"compression.type": "lz4"})
-    one.run(3_000, compression_type="gzip")
-    assert one.holds_the_same(3_000)
+    copier = copying()
+    copier.write(3_000, **{"compression.type": "lz4"})
+    copier.run(3_000, compression_type="gzip")
+    assert copier.holds_the_same(3_000)
 
 
 def test_times_of_a_log_that_gives_them_itself_are_kept(copying: Callable[..., Copying]) -> None:
-    one = copying({"message.timestamp.type": "LogAppendTime"})
-    one.write(1_000)
-    one.run(1_000)
+    copier = copying({"message.timestamp.type": "LogAppendTime"})
+    copier.write(1_000)
+    copier.run(1_000)
     told = [
-        [record.timestamp()[1] for record in read_records(one.servers, name, 1_000)] for name in (one.topic, one.copy)
+        [record.timestamp()[1] for record in read_records(copier.servers, name, 1_000)]
+        for name in (copier.topic, copier.copy)
     ]
     assert sorted(told[0]) == sorted(told[1])
 
 
 def test_records_of_one_each_in_a_batch(copying: Callable[..., Copying]) -> None:
-    one = copying()
-    one.write(2_000, **{"batch.num.messages": 1})
-    one.run(2_000)
-    assert one.holds_the_same(2_000)
+    copier = copying()
+    copier.write(2_000, **{"batch.num.messages": 1})
+    copier.run(2_000)
+    assert copier.holds_the_same(2_000)
 
 
 def test_only_committed_records_are_copied_and_their_offsets_are_right(copying: Callable[..., Copying]) -> None:
-    one = copying()
-    one.write(900, **{"transactional.id": one.topic})
-    one.run(600, consumer={"isolation.level": "read_committed"})
-    assert one.holds_the_same(600)
+    copier = copying()
+    copier.write(900, **{"transactional.id": copier.topic})
+    copier.run(600, consumer={"isolation.level": "read_committed"})
+    assert copier.holds_the_same(600)
     upstream = {
-        (record.partition(), record.offset()): record.key() for record in read_records(one.servers, one.topic, 600)
+        (record.partition(), record.offset()): record.key()
+        for record in read_records(copier.servers, copier.topic, 600)
     }
     downstream = {
-        (record.partition(), record.offset()): record.key() for record in read_records(one.servers, one.copy, 600)
+        (record.partition(), record.offset()): record.key() for record in read_records(copier.servers, copier.copy, 600)
     }
-    pairs = {(part, at + n): (part, to + n) for part, at, to, count in one.runs for n in range(count)}
+    pairs = {(part, at + n): (part, to + n) for part, at, to, count in copier.runs for n in range(count)}
     assert len(pairs) == 600
     assert all(upstream[here] == downstream[there] for here, there in pairs.items())
 
 
 def test_it_begins_in_the_middle_of_a_batch(copying: Callable[..., Copying]) -> None:
-    one = copying()
-    one.write(3_000)
-    one.run(3_000 - 3 * 123, start=123)
-    assert min(upstream for _, upstream, _, _ in one.runs) == 123
-    found = read_records(one.servers, one.copy, 3_000 - 3 * 123)
+    copier = copying()
+    copier.write(3_000)
+    copier.run(3_000 - 3 * 123, start=123)
+    assert min(upstream for _, upstream, _, _ in copier.runs) == 123
+    found = read_records(copier.servers, copier.copy, 3_000 - 3 * 123)
     assert {record.timestamp()[1] for record in found} == set(range(WRITTEN_MS + 369, WRITTEN_MS + 3_000))
 
 
@@ -181,34 +187,34 @@ def test_it_begins_in_the_middle_of_a_batch(copying: Callable[..., Copying]) -> 
 def test_what_is_damaged_on_the_source_s_disk_is_told_and_not_copied(
     copying: Callable[..., Copying], broker: EmbeddedKafka, consumer: dict[str, str]
 ) -> None:
-    one = copying()
-    producer = Producer({"bootstrap.servers": one.servers, "linger.ms": 100, "batch.num.messages": 10})
+    copier = copying()
+    producer = Producer({"bootstrap.servers": copier.servers, "linger.ms": 100, "batch.num.messages": 10})
     for _ in range(30):  # three batches, none so small that it is joined with others
-        producer.produce(one.topic, b"x" * 1_000, partition=0)
+        producer.produce(copier.topic, b"x" * 1_000, partition=0)
     assert producer.flush(60) == 0
-    (log,) = (broker.directory / "logs" / f"{one.topic}-0").glob("*.log")
+    (log,) = (broker.directory / "logs" / f"{copier.topic}-0").glob("*.log")
     content = bytearray(log.read_bytes())
     *_, last = whole_batches(content)
     content[last.end - 1] ^= 1
     log.write_bytes(content)
     with pytest.raises(DataError, match=f"offset {last.base_offset} is damaged"):
-        one.run(30, consumer=consumer)
-    offsets = [record.offset() for record in read_records(one.servers, one.copy, 30, limit_s=2)]
+        copier.run(30, consumer=consumer)
+    offsets = [record.offset() for record in read_records(copier.servers, copier.copy, 30, limit_s=2)]
     assert offsets == list(range(len(offsets)))
     assert len(offsets) <= last.base_offset
 
 
 def test_both_sides_speak_tls(secure: SecureKafka) -> None:
     """What is sent of batches is then the transport's matter, not the socket's; large ones fill what it takes."""
-    one = Copying(secure.kafka.bootstrap_servers)
-    one.write(6_000, **{"linger.ms": 100})
+    copier = Copying(secure.kafka.bootstrap_servers)
+    copier.write(6_000, **{"linger.ms": 100})
     own = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(secure.client), "security.protocol": "SSL"}
     settings = secure.settings("TLS", **own)
-    plain, one.servers = one.servers, settings["bootstrap.servers"]
+    plain, copier.servers = copier.servers, settings["bootstrap.servers"]
     security = {name: text for name, text in settings.items() if name.startswith(("ssl.", "security."))}
-    one.run(6_000, 0, consumer=settings, **security)
-    one.servers = plain
-    assert one.holds_the_same(6_000)
+    copier.run(6_000, 0, consumer=settings, **security)
+    copier.servers = plain
+    assert copier.holds_the_same(6_000)
 
 
 def test_settings_that_it_does_not_honour_are_named() -> None:

@@ -100,7 +100,7 @@ def test_conditions_bound_what_is_read_of_a_topic(group: Group) -> None:
 
     def offsets(*bounds: int | None) -> list[tuple[int, int]]:
         found = read_with_headers({"bootstrap.servers": group.servers}, topic, TopicPart([1], *bounds))
-        return [one.record[:2] for one in found]
+        return [letter.record[:2] for letter in found]
 
     assert offsets(2, 4) == [(1, 2), (1, 3), (1, 4)]
     assert offsets(None, 5, 4_500) == [(1, 4), (1, 5)]

@@ -67,8 +67,10 @@ class TestColumnProducer(KafkaClients):
             producer.flush(LONG_MS)
             found += producer.metadata()
         producer.close()
-        assert [one and one[:3] for one in found] == [(topic, n % 2, n // 2) for n in range(200)]
-        stamps = {one.timestamp_ms for one in found if one is not None}
+        assert [record_metadata and record_metadata[:3] for record_metadata in found] == [
+            (topic, n % 2, n // 2) for n in range(200)
+        ]
+        stamps = {record_metadata.timestamp_ms for record_metadata in found if record_metadata is not None}
         assert all(abs(stamp - time.time() * 1000) < LONG_MS for stamp in stamps if stamp)
 
     def test_a_topic_with_the_broker_s_time_says_that_time(self) -> None:
@@ -130,9 +132,9 @@ class TestColumnProducer(KafkaClients):
         librdkafka.flush(LIMIT_MS)
         librdkafka.close()
         placed = []
-        for one in (topic, other):
+        for name in (topic, other):
             consumer = self.new_consumer()
-            consumer.assign({TopicPartition(one, number): 0 for number in range(2)})
+            consumer.assign({TopicPartition(name, number): 0 for number in range(2)})
             placed.append({row["key"]: row["partition"] for row in self.read(consumer, 50)})
             consumer.close()
         assert placed[0] == placed[1]
@@ -202,7 +204,10 @@ class TestColumnProducer(KafkaClients):
         keyed = [{"key": None if n == 1 else b"k", "value": b"%d" % n} for n in range(4)]
         producer.produce(rows_batch(keyed, {TOPIC: compacted.encode(), PARTITION: b"0"}))
         producer.flush(LONG_MS)
-        places = [one and (one.topic, one.offset) for one in producer.metadata()]
+        places = [
+            record_metadata and (record_metadata.topic, record_metadata.offset)
+            for record_metadata in producer.metadata()
+        ]
         refused = [str(error) for error in producer.refused()]
         producer.close()
         in_small = [(small, 0), None, (small, 1), None, (small, 2)]

@@ -128,11 +128,11 @@ class TestKafkaCompactedLog(CompactedLogContract):
 
         def spied(*arguments: Any) -> Any:
             consumer = made(*arguments)
-            one = MagicMock(wraps=consumer)
-            one.assign = lambda places: (
+            mock = MagicMock(wraps=consumer)
+            mock.assign = lambda places: (
                 assigned.append({place.partition for place in places}) or consumer.assign(places)
             )
-            return one
+            return mock
 
         monkeypatch.setattr(compacted_log, "make_consumer", spied)
         log, seen = self.started(topic, partitions=4)
@@ -221,10 +221,10 @@ class TestKafkaCompactedLog(CompactedLogContract):
             log.read_to_end(LIMIT_MS)
 
         threads = [threading.Thread(target=write, args=(writer,)) for writer in range(4)]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
         log.stop()
         assert len({record.key for record in seen.records}) == len(seen.records) == 800
 

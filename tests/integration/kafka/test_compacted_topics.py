@@ -109,14 +109,14 @@ class Cleaned:
         client.incremental_alter_configs([resource])[resource].result(30)
 
     def findings(self) -> set[tuple[str, str]]:
-        return {(one.subject, one.code) for one in self._found()}
+        return {(finding.subject, finding.code) for finding in self._found()}
 
     def repair(self) -> None:
-        self.write(*(change for one in self._found() for change in one.repair))
+        self.write(*(change for finding in self._found() for change in finding.repair))
 
     def _found(self) -> list[Finding]:
         with InternalTopics(self.settings) as topics:
-            return [one for one in topics.findings() if one.topic == f"{self.group}-configs"]
+            return [finding for finding in topics.findings() if finding.topic == f"{self.group}-configs"]
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def test_an_offset_topic_that_a_worker_creates_has_a_short_head(broker: Embedded
             until(lambda name=spec.name: admin.partition_count(name) is not None)  # type: ignore[misc]
             found[kind] = admin.topic_settings(spec.name) or {}
     admin.close()
-    assert {one["cleanup.policy"] for one in found.values()} == {"compact"}
+    assert {config["cleanup.policy"] for config in found.values()} == {"compact"}
     wanted = {**SHORT_HEAD, "min.cleanable.dirty.ratio": "0.3"}
     assert {name: found["offsets"][name] for name in wanted} == wanted
     assert found["configs"]["retention.ms"] == "1000"

@@ -242,7 +242,7 @@ def test_transactions_go_on_when_their_coordinator_and_leaders_move(cluster: Clu
 def test_the_brokers_log_says_why_members_join_and_leave(cluster: Cluster) -> None:
     group, (first, second) = pair_on(cluster, 1)
     before = first.last()
-    leader, other = sorted((first, second), key=lambda one: one.member.member_id() != before.leader_id)  # type: ignore[union-attr]
+    leader, other = sorted((first, second), key=lambda herder: herder.member.member_id() != before.leader_id)  # type: ignore[union-attr]
     leader.member.request_rejoin("revoked work has stopped")
     until(lambda: settled(leader, other) and leader.last() != before, [leader, other])
     gone = leader.member.member_id()

@@ -70,7 +70,7 @@ def letters(broker: EmbeddedKafka) -> Iterator[Letters]:
 
 
 def offsets(page: LetterPage) -> list[int | None]:
-    return [one.origin.offset for one in page.letters]
+    return [letter.origin.offset for letter in page.letters]
 
 
 def test_pages_go_by_time_over_all_partitions_and_every_letter_is_on_one(letters: Letters) -> None:
@@ -127,7 +127,7 @@ def test_only_dead_letters_are_shown(letters: Letters, broker: EmbeddedKafka) ->
     producer.produce(plain, b"letter", headers=[("__connect.errors.topic", b"lines")])
     assert producer.flush(20) == 0
     page = letters.page(None, topic=plain)
-    assert ([one.value for one in page.letters], page.scanned) == ([{"text": "letter"}], 2)
+    assert ([letter.value for letter in page.letters], page.scanned) == ([{"text": "letter"}], 2)
     for topic in ("connect-configs", "__consumer_offsets"):
         with pytest.raises(ForbiddenError):
             letters.page(None, topic=topic)

@@ -88,17 +88,17 @@ class Story:
         consumer.assign([TopicPartition(self.worker.lines, number, 0) for number in range(3)])
         found, ended = list[Message](), set[int]()
         while len(ended) < 3:
-            for one in consumed(consumer, 1_000, 0.2):
-                if one.error() is None:
-                    found.append(one)
+            for message in consumed(consumer, 1_000, 0.2):
+                if message.error() is None:
+                    found.append(message)
                 else:
-                    ended.add(one.partition())
+                    ended.add(message.partition())
         consumer.close()
         return found
 
     def close(self) -> None:
-        for one in (*self._others, self.worker):
-            one.close()
+        for worker in (*self._others, self.worker):
+            worker.close()
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def story(broker: EmbeddedKafka) -> Iterator[Story]:
 
 
 def numbers(messages: list[Message]) -> list[int]:
-    return sorted(int((one.key() or b"k")[1:]) for one in messages)
+    return sorted(int((message.key() or b"k")[1:]) for message in messages)
 
 
 def test_ten_thousand_letters_half_of_them_edited_and_three_times_killed(story: Story) -> None:
@@ -135,10 +135,10 @@ def test_ten_thousand_letters_half_of_them_edited_and_three_times_killed(story: 
     assert (story.info(edited).done, ended.done, ended.failed) == (count // 2, count // 2, 0)
     found = story.delivered()
     assert numbers(found) == list(range(count))
-    for one in found:
-        number = int((one.key() or b"")[1:])
+    for letter in found:
+        number = int((letter.key() or b"")[1:])
         whole = b'{"id":%d,"amount":0}' % number if number % 2 else b'{"id":%d, "amount":1}' % number
-        assert (one.value(), one.partition(), one.headers()) == (whole, number % 3, [("h", b"%d" % number)])
+        assert (letter.value(), letter.partition(), letter.headers()) == (whole, number % 3, [("h", b"%d" % number)])
     assert story.worker.desk.page(LetterQuery("orders", filter={"replayed": "false"})).letters == []
 
 
@@ -193,21 +193,21 @@ def test_what_cannot_be_edited_fails_alone_and_stays(story: Story) -> None:
     assert first.before["value"] == {"json": {"id": 0, "amount": "x"}}
     assert first.after is not None
     assert first.after["value"] == {"json": {"id": 0, "amount": 0}}
-    assert [one.error is None for one in dry.sample] == [True, False, False, False, True, True]
+    assert [letter.error is None for letter in dry.sample] == [True, False, False, False, True, True]
     assert story.delivered() == []
     story.worker.replays.start()
     ended = story.until(story.start(edit=MEND), lambda info: info.state == "done")
     assert (ended.matched, ended.done, ended.failed) == (6, 3, 3)
-    assert {one.offset * 2 + one.partition for one in ended.failures} == {1, 2, 3}
+    assert {failure.offset * 2 + failure.partition for failure in ended.failures} == {1, 2, 3}
     assert numbers(story.delivered()) == [0, 4, 5]
     left = story.worker.desk.page(LetterQuery("orders", filter={"replayed": False})).letters
-    assert [one.origin.offset for one in left] == [1, 2, 3]
+    assert [letter.origin.offset for letter in left] == [1, 2, 3]
     # One of them is replayed as it is, the queue deleted up to what is left.
     assert story.until(story.start(letters=[(0, 1)]), lambda info: info.state == "done").done == 1
     deleted = story.worker.replays.delete("orders", None)
     assert (deleted.deleted, deleted.up_to) == (3, {"0": 3, "1": 0})
     left = story.worker.desk.page(LetterQuery("orders")).letters
-    assert [one.origin.offset for one in left] == [1, 3, 5]
+    assert [letter.origin.offset for letter in left] == [1, 3, 5]
 
 
 def test_a_chain_of_transformations_and_stopping(story: Story) -> None:
@@ -250,7 +250,7 @@ def test_a_chain_of_transformations_and_stopping(story: Story) -> None:
     ended = story.until(replay, lambda info: info.state == "done")
     assert (ended.done, ended.failed) == (40, 0)
     found = story.delivered()
-    assert [json.loads(one.value() or b"")["by"] for one in found] == ["hand"] * len(found)
+    assert [json.loads(message.value() or b"")["by"] for message in found] == ["hand"] * len(found)
     assert numbers(found) == [number for number in range(40) if number % 4]
 
 
@@ -293,5 +293,5 @@ def test_a_sink_that_fails_or_is_stopped_goes_on_behind_what_it_has_taken(story:
     ended = story.until(replay, lambda info: info.state == "done")
     assert (ended.matched, ended.done, ended.failed) == (21, 19, 2)
     left = worker.desk.page(LetterQuery("orders", filter={"replayed": "false"})).letters
-    assert [one.origin.offset for one in left] == [13, 20]
+    assert [letter.origin.offset for letter in left] == [13, 20]
     assert (feed.running, worker.admin.partition_count(side), story.delivered()) == ({}, None, [])

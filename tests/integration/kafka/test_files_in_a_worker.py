@@ -135,7 +135,7 @@ def test_a_killed_worker_goes_on_with_its_files_and_bad_input_is_dead(broker: Em
         sunk = f"/connectors/{files.topic('out')}/offsets"
         until(  # else the sink would rightly write all of it again
             lambda: (
-                [one["offset"]["kafka_offset"] for one in worker.rest.request("GET", sunk).json()["offsets"]]
+                [offset["offset"]["kafka_offset"] for offset in worker.rest.request("GET", sunk).json()["offsets"]]
                 == [len(first)]
             ),
             LIMIT_S,
@@ -151,7 +151,7 @@ def test_a_killed_worker_goes_on_with_its_files_and_bad_input_is_dead(broker: Em
         schema = parse_fields("orders")
         generated = {orjson.dumps(row["orderid"]) for row in rows(schema, 0, 0, GENERATED).to_pylist()}
         until(
-            lambda: {orjson.dumps(orjson.loads(one)["orderid"]) for one in files.values("generated")} == generated,
+            lambda: {orjson.dumps(orjson.loads(file)["orderid"]) for file in files.values("generated")} == generated,
             LIMIT_S,
             "every generated record",
             told,
@@ -168,6 +168,6 @@ def test_a_killed_worker_goes_on_with_its_files_and_bad_input_is_dead(broker: Em
         repeated = len(files.numbers(name)) - len(every)
         assert repeated < len(first), f"{name} started over"
     assert "\ufffd".encode() in files.values("lines"), "what is no UTF-8 is replaced, as by Java"
-    assert [one.strip() for one in files.values("dead-csv")] == [b"no number"]
-    assert [one.strip() for one in files.values("dead-jsonl")] == [b'{"n":']
+    assert [file.strip() for file in files.values("dead-csv")] == [b"no number"]
+    assert [file.strip() for file in files.values("dead-jsonl")] == [b'{"n":']
     assert set(files.values("dead-out")) == {NO_JSON}

@@ -85,8 +85,8 @@ class Proxy:
 
     def cut(self) -> None:
         """Close every connection; new ones are welcome."""
-        for one in self._sockets:
-            one.close()
+        for sock in self._sockets:
+            sock.close()
 
     def close(self) -> None:
         self._closed = True
@@ -102,8 +102,8 @@ class Proxy:
             except OSError:
                 return
             self._sockets += [near, far]
-            for one, other in ((near, far), (far, near)):
-                threading.Thread(target=self._relay, args=(one, other), daemon=True).start()
+            for end, other in ((near, far), (far, near)):
+                threading.Thread(target=self._relay, args=(end, other), daemon=True).start()
 
     def _relay(self, source: socket.socket, sink: socket.socket) -> None:
         try:
@@ -112,9 +112,9 @@ class Proxy:
                 sink.sendall(data)
         except OSError:
             pass
-        for one in (source, sink):
+        for sock in (source, sink):
             try:
-                one.shutdown(socket.SHUT_RDWR)
+                sock.shutdown(socket.SHUT_RDWR)
             except OSError:
                 continue
 

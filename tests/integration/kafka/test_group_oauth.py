@@ -68,8 +68,8 @@ def test_client_credentials_give_a_signed_token_that_the_broker_checks(
     assert KafkaAdmin(settings).cluster_id()
     asked = secure.issuer.requests[before:]
     assert asked
-    assert {one["grant_type"][0] for one in asked} == {"client_credentials"}
-    assert {one["scope"][0] for one in asked} == {"kafka"}
+    assert {form["grant_type"][0] for form in asked} == {"client_credentials"}
+    assert {form["scope"][0] for form in asked} == {"kafka"}
 
 
 def test_a_client_the_endpoint_does_not_know_is_refused_by_name(secure: SecureKafka) -> None:

@@ -52,8 +52,8 @@ class Group:
 
     def tell_alike(self, *workers: str) -> bool:
         """Return whether each of them tells the same rebalances, and none of its others did not answer."""
-        answers = [self.asked(one, "GET", "/admin/events?kind=rebalance&limit=2000") for one in workers]
-        return all(one["events"] == answers[0]["events"] and not one["unanswered"] for one in answers)
+        answers = [self.asked(worker, "GET", "/admin/events?kind=rebalance&limit=2000") for worker in workers]
+        return all(answer["events"] == answers[0]["events"] and not answer["unanswered"] for answer in answers)
 
     def id(self, worker: str) -> str:
         return f"127.0.0.1:{self.workers[worker].rest_port}"
@@ -109,7 +109,7 @@ def test_any_worker_tells_who_what_and_how_long_and_ends_what_a_killed_one_began
     joined = {"joined": [group.id("c")], "left": []}
 
     def told(worker: str, wanted: dict[str, Any]) -> list[dict[str, Any]]:
-        found = [one for one in group.events(worker, "rebalance") if wanted.items() <= one["details"].items()]
+        found = [event for event in group.events(worker, "rebalance") if wanted.items() <= event["details"].items()]
         return found if group.states(worker) == whole else []
 
     until("c has joined, as a tells", lambda: told("a", joined))
@@ -135,7 +135,8 @@ def test_any_worker_tells_who_what_and_how_long_and_ends_what_a_killed_one_began
     number = group.asked(other, "GET", "/admin/history?connector=one&kind=offsets")["changes"][0]["number"]
     for name in "abc":
         until(
-            "who altered", lambda name=name: [one["who"] for one in group.events(name, "offsets")][:1] == ["127.0.0.1"]
+            "who altered",
+            lambda name=name: [event["who"] for event in group.events(name, "offsets")][:1] == ["127.0.0.1"],
         )
 
     # The undo's worker has said what it begins, and has asked the leader to stop the connector, when it is killed.
@@ -150,14 +151,14 @@ def test_any_worker_tells_who_what_and_how_long_and_ends_what_a_killed_one_began
     lost = {"left": [group.id(dying)]}
     until("the leader has noticed", lambda: told(leader, lost))
     until("one runs again", lambda: group.states(other) == whole)
-    states = [one["summary"] for one in group.events(other, "state") if "requested" in one["summary"]]
+    states = [event["summary"] for event in group.events(other, "state") if "requested" in event["summary"]]
     assert states[:2] == ["connector one: start requested", "connector one: stop requested"], states
     until("both tell the same", lambda: group.tell_alike(leader, other))
     [gone] = told(other, lost)
-    assert {one["from"] for one in gone["details"]["moved"]} <= {group.id(dying), None, ""}
+    assert {move["from"] for move in gone["details"]["moved"]} <= {group.id(dying), None, ""}
 
 
 def moved_to(group: Group, worker: str) -> set[str]:
     events = group.events("a", "rebalance")
-    moved = [item for one in events for item in one["details"]["moved"] if item["to"] == group.id(worker)]
+    moved = [item for event in events for item in event["details"]["moved"] if item["to"] == group.id(worker)]
     return {item["connector"] for item in moved}

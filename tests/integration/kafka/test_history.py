@@ -71,7 +71,7 @@ def test_a_worker_records_undoes_and_goes_on_without_its_topic(broker: EmbeddedK
             return list(page["changes"])
 
         def position() -> list[Any]:
-            return [one["offset"]["position"] for one in asked("GET", "/connectors/lines/offsets")["offsets"]]
+            return [offset["offset"]["position"] for offset in asked("GET", "/connectors/lines/offsets")["offsets"]]
 
         assert asked("GET", "/admin/history") == {"changes": [], "problem": ""}
         assert admin.partition_count(topic) is None  # nothing was changed yet
@@ -95,7 +95,9 @@ def test_a_worker_records_undoes_and_goes_on_without_its_topic(broker: EmbeddedK
         _delete(broker, topic)
         asked("PUT", "/connectors/lines/pause")  # Connect goes on
         end_s = time.monotonic() + 60
-        while [one["action"] for one in asked("GET", "/admin/history?connector=lines")["changes"]][:1] != ["pause"]:
+        while [change["action"] for change in asked("GET", "/admin/history?connector=lines")["changes"]][:1] != [
+            "pause"
+        ]:
             assert time.monotonic() < end_s, asked("GET", "/admin/history?connector=lines")
             time.sleep(0.2)
         assert admin.cleanup_policy(topic) == "compact"  # made again as it must be
@@ -131,7 +133,7 @@ def test_a_standalone_worker_keeps_its_changes_in_a_file(broker: EmbeddedKafka, 
             with httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
                 assert client.post("/connectors", json={"name": "a", "config": config}).status_code == 201
                 page = client.get("/admin/history?connector=a").json()
-                assert ([one["action"] for one in page["changes"]], page["problem"]) == (expected, "")
+                assert ([change["action"] for change in page["changes"]], page["problem"]) == (expected, "")
                 assert client.put("/connectors/a/stop").status_code == 204
         finally:
             worker.stop()

@@ -68,8 +68,8 @@ def source(broker: EmbeddedKafka, topic: str) -> Iterator[Callable[..., SourceHa
         return harness
 
     yield start
-    for one in started:
-        one.stop()
+    for source_harness in started:
+        source_harness.stop()
 
 
 def polled(source: SourceHarness, count: int) -> list[ProducedRecord]:
@@ -83,7 +83,7 @@ def polled(source: SourceHarness, count: int) -> list[ProducedRecord]:
 
 
 def values(records: Sequence[ProducedRecord]) -> list[bytes | None]:
-    return sorted((one.value for one in records), key=lambda value: value or b"")
+    return sorted((record.value for record in records), key=lambda value: value or b"")
 
 
 def test_keys_values_headers_and_times_arrive_as_they_were(there: There, source: Callable[..., SourceHarness]) -> None:
@@ -104,10 +104,10 @@ def test_columns_without_headers_carry_the_same_and_partitions_are_kept_where_wa
     for number in range(6):
         there.write(b"%d" % number, number % 2, key=ODD, at_ms=2_000 + number)
     plain = polled(source(topic_format="copy"), 6)
-    by_value = sorted(plain, key=lambda one: one.value or b"")
+    by_value = sorted(plain, key=lambda record: record.value or b"")
     assert by_value == [ProducedRecord("copy", b"%d" % n, ODD, None, 2_000 + n) for n in range(6)]
     kept = polled(source(topic_format="copy", partition_keep="true"), 6)
-    assert {one.value: one.partition for one in kept} == {b"%d" % n: n % 2 for n in range(6)}
+    assert {record.value: record.partition for record in kept} == {b"%d" % n: n % 2 for n in range(6)}
 
 
 def test_offsets_are_of_the_last_record_and_a_restart_goes_on_behind_it(
@@ -119,7 +119,11 @@ def test_offsets_are_of_the_last_record_and_a_restart_goes_on_behind_it(
     harness = source(source_cluster_alias="east")
     polled(harness, 3)
     place = {"cluster": "east", "topic": there.topic}
-    offsets = {one["partition"]: offset for one, offset in harness.offsets.all() if one.items() >= place.items()}
+    offsets = {
+        partition["partition"]: offset
+        for partition, offset in harness.offsets.all()
+        if partition.items() >= place.items()
+    }
     topic_id = offsets[0].pop("topicId")
     assert offsets == {0: {"offset": 1}, 1: {"offset": 0, "topicId": topic_id}}
     there.write(b"d")
@@ -217,11 +221,11 @@ def test_the_sink_writes_what_it_was_given_and_commits_behind_its_flush(broker: 
             ]
         )
         assert sink.deliver()
-        committed = {one.partition: offset for one, offset in sink.commit().items()}
+        committed = {partition.partition: offset for partition, offset in sink.commit().items()}
         assert committed == {0: 2, 1: 1}
         records = {
-            (one.partition(), one.key(), one.value(), one.timestamp()[1], tuple(one.headers() or ()))
-            for one in read_records(broker.bootstrap_servers, topic, 3)
+            (record.partition(), record.key(), record.value(), record.timestamp()[1], tuple(record.headers() or ()))
+            for record in read_records(broker.bootstrap_servers, topic, 3)
         }
         assert records == {
             (1, ODD, ODD, 1_234, ()),

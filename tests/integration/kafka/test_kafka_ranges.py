@@ -163,8 +163,8 @@ def test_a_task_of_a_range_that_is_not_there_any_more_fails(there: There) -> Non
     there.write(0, 1)
     connector = KafkaSourceConnector()
     connector.start(there.options())
-    (one, _) = connector.ranges(())
-    (config,) = connector.range_tasks([type(one)(one.partition, 0, 5)], 1)
+    (source_range, _) = connector.ranges(())
+    (config,) = connector.range_tasks([type(source_range)(source_range.partition, 0, 5)], 1)
     task = connector.task_class()()
     task.start(config)
     with pytest.raises(DataError, match="ends at 1 now, the range to read at 5"):

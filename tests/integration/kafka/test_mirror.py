@@ -83,8 +83,8 @@ def test_every_byte_arrives_in_its_partition_with_the_topics_settings(eastward: 
 
     def counted(name: str) -> float:
         lines = eastward.rest.request("GET", "/admin/metrics").body.decode().splitlines()
-        of_topic = [one for one in lines if one.startswith(f"{METRIC}_{name}{{") and f'topic="{copy}"' in one]
-        return sum(float(one.rpartition(" ")[2]) for one in of_topic)
+        of_topic = [line for line in lines if line.startswith(f"{METRIC}_{name}{{") and f'topic="{copy}"' in line]
+        return sum(float(line.rpartition(" ")[2]) for line in of_topic)
 
     def counts() -> tuple[float, float]:
         return counted("record_count"), counted("replication_latency_ms_max")
@@ -109,9 +109,12 @@ def test_every_byte_arrives_in_its_partition_with_the_topics_settings(eastward: 
     assert target.partitions(copy) == 5
 
     def synced() -> list[tuple[int, int]]:
-        decoded = [OffsetSync.decode(one.key(), one.value()) for one in source.messages("mm2-offset-syncs.B.internal")]
+        decoded = [
+            OffsetSync.decode(message.key(), message.value())
+            for message in source.messages("mm2-offset-syncs.B.internal")
+        ]
         wanted = TopicPartition(topic, 0)
-        return [(one.upstream_offset, one.downstream_offset) for one in decoded if one.partition == wanted]
+        return [(sync.upstream_offset, sync.downstream_offset) for sync in decoded if sync.partition == wanted]
 
     # At the source "yes" has an aborted record and a marker before it.
     until(lambda: synced()[-1:] == [(5, 3)], "the last offsets are synced", lambda: (synced(), eastward.logs()))
@@ -162,8 +165,8 @@ def test_two_flows_between_two_clusters_make_no_loop(eastward: Flow, westward: F
         lambda: bool(east.partitions("A.heartbeats") and west.partitions("B.heartbeats")), "heartbeats", eastward.logs
     )
     until(lambda: bool(east.messages("A.heartbeats")), "heartbeats are copied", eastward.logs)
-    heard = [Heartbeat.decode(one.key(), one.value()) for one in east.messages("A.heartbeats")]
-    assert {(one.source_alias, one.target_alias) for one in heard} == {("B", "A")}
+    heard = [Heartbeat.decode(message.key(), message.value()) for message in east.messages("A.heartbeats")]
+    assert {(heartbeat.source_alias, heartbeat.target_alias) for heartbeat in heard} == {("B", "A")}
     looked = {name for cluster in (west, east) for name in cluster.admin.list_topics(timeout=10).topics}
     assert {name for name in looked if topic in name} == {topic, f"A.{topic}", f"B.{topic}"}
     for flow, name in zip((eastward, westward), beats, strict=True):
@@ -178,8 +181,8 @@ def test_a_group_goes_on_at_the_other_cluster_without_a_gap(eastward: Flow) -> N
     target.write(copy, [b"older"] * 7)  # so that offsets differ
     source.write(topic, [b"%03d" % number for number in range(500)])
     active = f"a-{group}"  # first in every round
-    for one in (group, active):
-        source.commit(one, topic, {0: 400})
+    for name in (group, active):
+        source.commit(name, topic, {0: 400})
     member = target.consumer(active)
     member.subscribe([copy])
     until(lambda: member.poll(0.1) is not None and bool(member.assignment()), "a member reads at the target")
@@ -188,8 +191,10 @@ def test_a_group_goes_on_at_the_other_cluster_without_a_gap(eastward: Flow) -> N
     eastward.start("Checkpoint", topics=topic, groups=f".*{group}", sync_group_offsets_enabled="true")
 
     def checkpoints() -> list[Checkpoint]:
-        found = [Checkpoint.decode(one.key(), one.value()) for one in target.messages("A.checkpoints.internal")]
-        return [one for one in found if one.group == group]
+        found = [
+            Checkpoint.decode(message.key(), message.value()) for message in target.messages("A.checkpoints.internal")
+        ]
+        return [checkpoint for checkpoint in found if checkpoint.group == group]
 
     until(lambda: bool(checkpoints()), "a checkpoint is written", eastward.logs)
     first = checkpoints()[0]
@@ -228,8 +233,10 @@ def test_offset_syncs_at_the_target_translate_as_well(eastward: Flow) -> None:
     eastward.start("Source", topics=topic, **at_target)
     eastward.start("Checkpoint", topics=topic, groups=f".*{group}", sync_group_offsets_enabled="true", **at_target)
     until(lambda: target.committed(group, copy) == 57, "it is translated", eastward.logs)
-    synced = [OffsetSync.decode(one.key(), one.value()) for one in target.messages("mm2-offset-syncs.A.internal")]
-    assert TopicPartition(topic, 0) in {one.partition for one in synced}
+    synced = [
+        OffsetSync.decode(message.key(), message.value()) for message in target.messages("mm2-offset-syncs.A.internal")
+    ]
+    assert TopicPartition(topic, 0) in {sync.partition for sync in synced}
 
 
 def test_topics_deleted_and_created_again_are_copied_from_their_beginning(eastward: Flow) -> None:
@@ -285,7 +292,7 @@ def test_acls_are_copied_and_a_cluster_without_an_authorizer_does_not_mind(
     )
 
     def copied() -> list[str]:
-        return [one.operation.name for one in here.admin.describe_acls(wanted).result(10)]
+        return [acl.operation.name for acl in here.admin.describe_acls(wanted).result(10)]
 
     until(lambda: copied() == ["READ"], "who may read is copied", lambda: (copied(), westward.logs()))
 

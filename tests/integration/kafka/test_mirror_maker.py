@@ -58,8 +58,10 @@ def test_records_go_both_ways_and_on_without_a_loop(mirrored: MirroredClusters) 
     await_copies(mirrored, "C", f"B.{BACK}", 1)
     await_copies(mirrored, "C", f"B.A.{ORDERS}", COUNT)
     original, copy = (read_records(mirrored.addresses[a], t, COUNT) for a, t in (("A", ORDERS), ("B", f"A.{ORDERS}")))
-    assert [(one.key(), one.value(), one.headers(), one.timestamp(), one.partition()) for one in copy] == [
-        (one.key(), one.value(), one.headers(), one.timestamp(), one.partition()) for one in original
+    assert [
+        (record.key(), record.value(), record.headers(), record.timestamp(), record.partition()) for record in copy
+    ] == [
+        (record.key(), record.value(), record.headers(), record.timestamp(), record.partition()) for record in original
     ]
     assert not {f"B.A.{FEED}", f"B.A.{ORDERS}"} & mirrored.topics("A")
     assert f"A.B.{BACK}" not in mirrored.topics("B")
@@ -79,7 +81,7 @@ def test_a_group_fails_over_without_a_gap_as_verify_foretold(mirrored: MirroredC
     at_a = mirrored.consume("A", FAILOVER, 150)
     mirrored.until(lambda: mirrored.committed("B", f"A.{FAILOVER}") > 0, COPY_LIMIT_S, "the group's offset is at B")
     _, flows = mirrored.ask("verify", str(mirrored.file), "--source", "A", "--target", "B")
-    (foretold,) = (one for one in flows[0]["groups"] if one["group"] == GROUP)
+    (foretold,) = (group for group in flows[0]["groups"] if group["group"] == GROUP)
     (place,) = foretold["partitions"]
     assert (foretold["safe"], foretold["lost"], foretold["repeated"]) == (True, 0, 150 - place["downstream"])
     at_b = mirrored.consume("B", f"A.{FAILOVER}", COUNT - mirrored.committed("B", f"A.{FAILOVER}"))
@@ -92,7 +94,9 @@ def test_verify_compares_every_record_and_finds_what_is_wrong(mirrored: Mirrored
 
     def compared() -> dict[str, object]:
         _, flows = mirrored.ask("verify", str(mirrored.file), "--source", "A", "--full")
-        found: dict[str, object] = next(one for one in flows[0]["partitions"] if one["topic"] == CHECKED)["compared"]
+        found: dict[str, object] = next(
+            partition for partition in flows[0]["partitions"] if partition["topic"] == CHECKED
+        )["compared"]
         return found
 
     right = {"same": 50, "missing": 0, "not_copied_yet": 0, "expired": 0, "repeated": 0, "foreign": 0}

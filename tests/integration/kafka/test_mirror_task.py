@@ -40,14 +40,14 @@ class MirrorWorker(Worker):
             self.lock.notify_all()
 
     def read_offsets(self, task: ConnectorTaskId, partitions: list[Mapping[str, object]]) -> list[object]:  # type: ignore[override]
-        return [self.offsets.get((str(one[CLUSTER]), str(one["partition"]))) for one in partitions]
+        return [self.offsets.get((str(partition[CLUSTER]), str(partition["partition"]))) for partition in partitions]
 
 
 @pytest.fixture
 def topic(broker: EmbeddedKafka) -> str:
     name = fresh_name("mirrored")
-    for one in (name, f"A.{name}"):
-        KafkaAdmin({"bootstrap.servers": broker.bootstrap_servers}).create_topic(TopicSpec(one, 1, 1))
+    for topic_name in (name, f"A.{name}"):
+        KafkaAdmin({"bootstrap.servers": broker.bootstrap_servers}).create_topic(TopicSpec(topic_name, 1, 1))
     return name
 
 
@@ -165,4 +165,4 @@ def test_what_others_did_to_the_topics_is_said_and_nothing_that_is_there_is_pass
 
 
 def _copied(worker: Worker, started: TaskLaunch) -> int:
-    return sum(one.records for one in worker.of(started, BatchDurable))
+    return sum(report.records for report in worker.of(started, BatchDurable))

@@ -75,7 +75,7 @@ class Mixed:
         return [[int(value.split()[1]) for _, value in reader.more()] for reader in self.readers]
 
     def logs(self) -> str:
-        return "\n".join(one.log_file.read_text(errors="replace")[-2500:] for one in (self.java, self.ours))
+        return "\n".join(worker.log_file.read_text(errors="replace")[-2500:] for worker in (self.java, self.ours))
 
     def close(self) -> None:
         with contextlib.suppress(RuntimeError):

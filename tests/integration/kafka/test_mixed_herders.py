@@ -60,8 +60,8 @@ class OurWorker:
             self.herder, deps.peers, management=Management(group_reads=self.reads, overview=overview.overview)
         )
         self.rest_servers = [
-            RestServer(app, "127.0.0.1", one.port, server_tls(config.raw) if one.scheme == "https" else None)
-            for one in listeners
+            RestServer(app, "127.0.0.1", listener.port, server_tls(config.raw) if listener.scheme == "https" else None)
+            for listener in listeners
         ]
         for server in self.rest_servers:
             server.start()
@@ -121,14 +121,14 @@ def a_level_for_the_cluster_is_heard(asked: ConnectRest, other: ConnectRest, lev
 def the_group_is_shown(rest: ConnectRest, java_worker: JavaConnect, ours: OurWorker, java_leads: bool) -> None:
     """Ours with what it knows of itself, Java's with what its version and the statuses say; nothing fails by it."""
     mine = ours.herder.views.standing().worker_id
-    workers = {one["worker_id"]: one for one in rest.request("GET", "/admin/group").json()["workers"]}
-    (java,) = (one for name, one in workers.items() if name != mine)
+    workers = {worker["worker_id"]: worker for worker in rest.request("GET", "/admin/group").json()["workers"]}
+    (java,) = (worker for name, worker in workers.items() if name != mine)
     kinds = (workers[mine]["runtime"], java["runtime"], java["reachable"], java["leader"])
     assert kinds == ("spark-connect-rt", "java", True, java_leads), workers
     assert java["version"] == java_worker.rest.request("GET", "/").json()["version"]
     assert len(java["tasks"]) == len(workers[mine]["tasks"]) == 2
     page = rest.request("GET", "/admin/overview").json()
-    assert [one["worker_id"] for one in page["unanswered"]] == [java["worker_id"]]
+    assert [worker["worker_id"] for worker in page["unanswered"]] == [java["worker_id"]]
     assert (page["total"], page["counts"]) == (4, {"RUNNING": 4, "abnormal": 0})
     known = [row["records_per_second"] is not None for row in page["connectors"]]
     assert known.count(True) == 2  # what runs on the Java worker is not known, and not 0
@@ -159,7 +159,7 @@ def test_work_is_shared_with_a_java_worker_and_each_leads_in_turn(
         the_group_is_shown(rest, java_worker, ours, java_leads=True)
         a_level_for_the_cluster_is_heard(java_worker.rest, rest, "ERROR")
         a_level_for_the_cluster_is_heard(rest, java_worker.rest, "DEBUG")
-        theirs_and_ours = [topics_are_not_tracked(one, "a") for one in (java_worker.rest, rest)]
+        theirs_and_ours = [topics_are_not_tracked(connect_rest, "a") for connect_rest in (java_worker.rest, rest)]
         assert theirs_and_ours[0] == theirs_and_ours[1] == [(403, "Topic tracking is disabled.")] * 2
 
         # A changed configuration of a connector of ours: we generate its tasks and hand them to Java, signed.

@@ -102,10 +102,10 @@ class MixedGroup:
         until(lambda: self._spread(), wanted)
         owners = self.owners()
         for worker in self.alive:
-            until(lambda one=worker: self._as_told_by(one), owners)
+            until(lambda bound=worker: self._as_told_by(bound), owners)
             if isinstance(worker, OurWorkerProcess):
                 mine = {name for name, (_, owner) in owners.items() if owner == worker_id(worker)}
-                until(lambda one=worker: own_view(one), mine)
+                until(lambda bound=worker: own_view(bound), mine)
 
     def _spread(self) -> Counter[tuple[str, str]]:
         return Counter(

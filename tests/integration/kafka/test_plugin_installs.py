@@ -52,13 +52,17 @@ def installed(worker: ThreadsWorkerProcess) -> dict[str, dict[str, str]]:
     """Return folder -> worker -> state, as one worker knows it."""
     found = worker.rest.request("GET", "/admin/plugins").json()["installed"]
     return {
-        f"{one['name']}-{one['version']}": {name: state["state"] for name, state in one["workers"].items()}
-        for one in found
+        f"{plugin['name']}-{plugin['version']}": {name: state["state"] for name, state in plugin["workers"].items()}
+        for plugin in found
     }
 
 
 def listed(worker: ThreadsWorkerProcess, name: str) -> list[str]:
-    return [one["version"] for one in worker.rest.request("GET", "/connector-plugins").json() if one["class"] == name]
+    return [
+        plugin["version"]
+        for plugin in worker.rest.request("GET", "/connector-plugins").json()
+        if plugin["class"] == name
+    ]
 
 
 @pytest.mark.timeout(300)
@@ -80,10 +84,10 @@ def test_installed_into_a_group_while_a_connector_runs(
     assert installed(a) == {}
     done = install(a, first, sha512=hashlib.sha512(first.read_bytes()).hexdigest())
     assert (done.status, done.json()["name"], done.json()["version"]) == (201, "new-orders", "1.0")
-    both = {f"127.0.0.1:{one.rest_port}": "installed" for one in workers}
-    for one in workers:
-        one.rest.until(lambda one=one: installed(one), {"new-orders-1.0": both}, 30.0, "both have it")
-        assert listed(one, "com.example.Orders") == ["1.0"]
+    both = {f"127.0.0.1:{worker.rest_port}": "installed" for worker in workers}
+    for worker in workers:
+        worker.rest.until(lambda bound=worker: installed(bound), {"new-orders-1.0": both}, 30.0, "both have it")
+        assert listed(worker, "com.example.Orders") == ["1.0"]
 
     # Used at once, by the tasks of whichever worker gets it; nothing was restarted.
     a.rest.create("orders", {"connector.class": "com.example.Orders", "topic": "orders-1"})
@@ -98,7 +102,7 @@ def test_installed_into_a_group_while_a_connector_runs(
     config = {"connector.class": "com.example.Orders", "connector.plugin.version": "2.0", "topic": "orders-2"}
     b.rest.create("orders-2", config)
     b.rest.until(lambda: count_records(broker.bootstrap_servers, "orders-2"), 1, 60.0, "a record of version 2.0")
-    assert {one["name"] for one in a.rest.request("GET", "/connector-plugins/com.example.Orders/config").json()} >= {
+    assert {key["name"] for key in a.rest.request("GET", "/connector-plugins/com.example.Orders/config").json()} >= {
         "topic"
     }
 
@@ -109,8 +113,10 @@ def test_installed_into_a_group_while_a_connector_runs(
         a.rest.delete(name)
     assert a.rest.request("DELETE", "/admin/plugins/new-orders/1.0").status == 204
     assert a.rest.request("DELETE", "/admin/plugins/new-orders/1.0").status == 404
-    for one in workers:
-        one.rest.until(lambda one=one: listed(one, "com.example.Orders"), ["2.0"], 30.0, "the removed one is gone")
+    for worker in workers:
+        worker.rest.until(
+            lambda bound=worker: listed(bound, "com.example.Orders"), ["2.0"], 30.0, "the removed one is gone"
+        )
     a.rest.await_states("lines", "RUNNING", ["RUNNING"])
 
 
@@ -124,16 +130,18 @@ def test_either_worker_shows_the_whole_group_and_a_change_reaches_who_follows(
     workers[0].rest.create("shown-in", {**reading, **secret})
     writing = {"connector.class": "FileStreamSink", "file": str(tmp_path / "out.txt"), "topics": "shown-lines"}
     workers[0].rest.create("shown-out", {**writing, "tasks.max": "2"})
-    for one in workers:
-        one.rest.await_states("shown-out", "RUNNING", ["RUNNING", "RUNNING"])
-        counted = lambda one=one: [shown(one, name) for name in ("shown-in", "shown-out")]  # noqa: E731
-        one.rest.until(counted, [("source", None, 500, True), ("sink", 0, 500, True)], 60.0, "lag and records of both")
-        group = one.rest.request("GET", "/admin/group").json()
+    for member in workers:
+        member.rest.await_states("shown-out", "RUNNING", ["RUNNING", "RUNNING"])
+        counted = lambda bound=member: [shown(bound, name) for name in ("shown-in", "shown-out")]  # noqa: E731
+        member.rest.until(
+            counted, [("source", None, 500, True), ("sink", 0, 500, True)], 60.0, "lag and records of both"
+        )
+        group = member.rest.request("GET", "/admin/group").json()
         assert [worker["reachable"] for worker in group["workers"]] == [True, True], group
         assert sum(worker["leader"] for worker in group["workers"]) == 1
         names = [task for worker in group["workers"] for task in worker["tasks"]]
         assert {"shown-in-0", "shown-out-0", "shown-out-1"} <= set(names)
-        detail = one.rest.request("GET", "/admin/connectors/shown-in").json()
+        detail = member.rest.request("GET", "/admin/connectors/shown-in").json()
         assert detail["config"]["some.password"] == "[hidden]"
         assert detail["config"]["some.token"] == "${file:/x:y}"
 
@@ -171,19 +179,19 @@ def test_a_jar_that_is_dropped_into_plugin_path_is_used_by_both_at_once(
     config = {"connector.class": "FileStreamSource", "file": str(tmp_path / "dropped.txt"), **ON_JAVA}
     create = {"name": "dropped", "config": {**config, "topic": "plugin-dropped"}}
     assert a.rest.request("POST", "/connectors", create).status == 400
-    (jar,) = (one for one in resolve_jars(COORDINATES) if one.name.startswith("connect-file-"))
+    (jar,) = (path for path in resolve_jars(COORDINATES) if path.name.startswith("connect-file-"))
     place.mkdir()
     shutil.copy(jar, place)
     created = a.rest.request("POST", "/connectors", create)  # nobody waits for the next look
     assert created.status == 201, created.body
     a.rest.until(lambda: count_records(broker.bootstrap_servers, "plugin-dropped"), 1, 120.0, "a line, read in Java")
     java = "org.apache.kafka.connect.file.FileStreamSourceConnector"
-    for one in workers:
-        one.rest.until(lambda one=one: KAFKA_VERSION in listed(one, java), True, 60.0, "it is listed")
+    for worker in workers:
+        worker.rest.until(lambda bound=worker: KAFKA_VERSION in listed(bound, java), True, 60.0, "it is listed")
     a.rest.delete("dropped")
     shutil.rmtree(place)
-    for one in workers:
-        one.rest.until(lambda one=one: KAFKA_VERSION in listed(one, java), False, 60.0, "it is gone")
+    for worker in workers:
+        worker.rest.until(lambda bound=worker: KAFKA_VERSION in listed(bound, java), False, 60.0, "it is gone")
 
 
 @pytest.mark.timeout(300)
@@ -191,13 +199,13 @@ def test_a_jar_of_kafkas_and_what_one_worker_cannot_have(
     broker: EmbeddedKafka, tmp_path: Path, workers: tuple[ThreadsWorkerProcess, ThreadsWorkerProcess]
 ) -> None:
     a, b = workers
-    (jar,) = (one for one in resolve_jars(COORDINATES) if one.name.startswith("connect-file-"))
+    (jar,) = (path for path in resolve_jars(COORDINATES) if path.name.startswith("connect-file-"))
     with zipfile.ZipFile(tmp_path / "kafka-files-4.1.zip", "w") as archive:
         archive.write(jar, f"kafka-files-4.1/lib/{jar.name}")
     answer = install(a, tmp_path / "kafka-files-4.1.zip")
     assert answer.status == 201, answer.body
     assert "org.apache.kafka.connect.file.FileStreamSinkConnector" in answer.json()["plugins"]
-    both = {f"127.0.0.1:{one.rest_port}": "installed" for one in workers}
+    both = {f"127.0.0.1:{worker.rest_port}": "installed" for worker in workers}
     # On a new machine each worker's first JVM is made first: Connect's jars, the host compiled.
     b.rest.until(lambda: installed(b).get("kafka-files-4.1"), both, 120.0, "both have it")
     (tmp_path / "java.txt").write_text("from Java\n")
@@ -219,6 +227,6 @@ def test_a_jar_of_kafkas_and_what_one_worker_cannot_have(
     a.rest.until(lambda: installed(a)["other-1"].get(worker_b), "failed", 30.0, "b says that it cannot")
     (other,) = a.rest.request("GET", "/admin/plugins/other").json()
     assert "cannot be installed in" in other["workers"][worker_b]["reason"]
-    for one in workers:
-        health = one.rest.request("GET", "/health")
+    for worker in workers:
+        health = worker.rest.request("GET", "/health")
         assert health.status == 200, health.body

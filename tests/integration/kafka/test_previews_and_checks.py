@@ -63,13 +63,13 @@ def worker(
 def world(worker: ThreadsWorkerProcess, servers: str) -> Mapping[str, Any]:
     """Return what a preview might leave behind: topics, groups, records of the internal topics."""
     admin = AdminClient({"bootstrap.servers": servers})
-    topics = sorted(one for one in admin.list_topics(timeout=10).topics if one != "__consumer_offsets")
+    topics = sorted(topic for topic in admin.list_topics(timeout=10).topics if topic != "__consumer_offsets")
     groups = admin.list_consumer_groups(request_timeout=10).result().valid
     own = [name for name in topics if name.startswith(GROUP)]
     assert len(own) == 3
     return {
         "topics": topics,
-        "groups": sorted(one.group_id for one in groups),
+        "groups": sorted(group.group_id for group in groups),
         "records": {name: count_records(servers, name) for name in own},
         "connectors": worker.rest.request("GET", "/connectors").json(),
     }
@@ -98,7 +98,7 @@ def test_previews_leave_no_offset_topic_group_schema_or_dead_letter(
         avro = {**AVRO, "value.converter.schema.registry.url": registry.url}
         source = asked(worker, "preview", config={**file, **letters, **made, **avro}, name="never", records=2)
         assert (source["ended"], source["error"]) == ("records", None), source
-        data = [b64decode(one["stages"][-1]["bytes"]["value"]) for one in source["records"]]
+        data = [b64decode(record["stages"][-1]["bytes"]["value"]) for record in source["records"]]
         assert data == [b"\0\x7f\xff\xff\xff\x06one", b"\0\x7f\xff\xff\xff\x06two"]
         assert {method for method, path in registry.asked if not path.startswith("/subjects/")} <= {"GET"}
         assert registry.shelf.subjects == {}
@@ -108,13 +108,13 @@ def test_previews_leave_no_offset_topic_group_schema_or_dead_letter(
         config = {"connector.class": "FileStreamSink", "file": str(tmp_path / "out"), "topics": topic}
         sink = asked(worker, "preview", config={**config, **plain, **letters}, name="never-sink", records=100)
         assert (sink["ended"], sink["error"]) == ("nothing more", None), sink
-        stages = [one["stages"][-1] for one in sink["records"]]
-        assert [one["record"] and one["record"]["value"] for one in stages] == [{"id": 1}, None, {"id": 2}]
+        stages = [record["stages"][-1] for record in sink["records"]]
+        assert [stage["record"] and stage["record"]["value"] for stage in stages] == [{"id": 1}, None, {"id": 2}]
         assert "not JSON" in stages[1]["error"] or "JSON" in stages[1]["error"]
         assert stages[0]["record"]["headers"] == [{"name": "h", "value": 1}]
         given = [{"partition": {"kafka_topic": topic, "kafka_partition": 0}, "offset": {"kafka_offset": 2}}]
         late = asked(worker, "preview", config={**config, **plain}, **{"from": "given", "offsets": given})
-        assert [one["stages"][0]["record"]["offset"] for one in late["records"]] == [2]
+        assert [record["stages"][0]["record"]["offset"] for record in late["records"]] == [2]
         assert world(worker, broker.bootstrap_servers) == before
         assert not (tmp_path / "out").exists()
 
@@ -132,7 +132,7 @@ def test_the_command_line_leads_a_connector_by_a_context_with_a_login_and_certif
     def context(*words: str) -> None:
         assert connectrt("config", "set-context", "prod", *words).code == 0
 
-    (url,) = [one for one in worker.properties["listeners"].split(",") if one.startswith("https")]
+    (url,) = [part for part in worker.properties["listeners"].split(",") if part.startswith("https")]
     (tmp_path / "password").write_text("wrong\n")
     context("--url", url, "--username", NAME, "--password-file", str(tmp_path / "password"))
     assert connectrt("get", "connectors").code == EXIT_UNREACHABLE  # an authority that nobody knows
@@ -147,7 +147,7 @@ def test_the_command_line_leads_a_connector_by_a_context_with_a_login_and_certif
     assert f"user {NAME}" in connectrt("config", "get-contexts").out
     lead_through_its_life(connectrt, tmp_path, java=False)
     history = json.loads(connectrt("history", LED, "-o", "json").out)
-    assert {one["who"].partition("@")[0] for one in history} == {NAME}
+    assert {change["who"].partition("@")[0] for change in history} == {NAME}
 
 
 def test_a_preview_goes_on_from_where_the_connector_is(
@@ -159,21 +159,23 @@ def test_a_preview_goes_on_from_where_the_connector_is(
     rest.create("lines", config)
 
     def offset() -> Any:
-        return [one["offset"] for one in rest.request("GET", "/connectors/lines/offsets").json()["offsets"]]
+        return [entry["offset"] for entry in rest.request("GET", "/connectors/lines/offsets").json()["offsets"]]
 
     until(lambda: offset() == [{"position": 8}], 30, "the offset is stored", offset)
     with (tmp_path / "in").open("a") as file:
         file.write("three\n")
     stored = asked(worker, "preview", name="lines", records=1, seconds=10)
-    assert [one["stages"][0]["record"]["value"] for one in stored["records"]] == ["three"]
+    assert [record["stages"][0]["record"]["value"] for record in stored["records"]] == ["three"]
     begun = asked(worker, "preview", name="lines", records=1, **{"from": "start"})
-    assert [one["stages"][0]["record"]["value"] for one in begun["records"]] == ["one"]
+    assert [record["stages"][0]["record"]["value"] for record in begun["records"]] == ["one"]
     found = asked(worker, "check", name="lines")
     assert found["ok"], found
-    (line,) = [one for one in found["lines"] if one["check"] == "offsets"]
+    (line,) = [check for check in found["lines"] if check["check"] == "offsets"]
     assert "goes on from its stored offsets" in line["what"]
     rest.delete("lines")
-    (line,) = [one for one in asked(worker, "check", config=config, name="lines")["lines"] if one["check"] == "offsets"]
+    (line,) = [
+        check for check in asked(worker, "check", config=config, name="lines")["lines"] if check["check"] == "offsets"
+    ]
     assert line["level"] == "warning"
     assert "this name has old offsets: it would resume at" in line["what"]
 
@@ -191,7 +193,7 @@ def test_a_check_says_what_is_wrong_outside(worker: ThreadsWorkerProcess, tmp_pa
         "value.converter.max.retries": "0",
     }
     found = asked(worker, "check", config=config, name="orders")
-    lines = {(one["check"], one["setting"]): one for one in found["lines"]}
+    lines = {(line["check"], line["setting"]): line for line in found["lines"]}
     assert not found["ok"]
     assert lines["validation", ""]["ok"]
     assert lines["name", "name"]["ok"]
@@ -211,9 +213,9 @@ def test_what_a_cluster_tells_of_topics_and_changes_nothing(broker: EmbeddedKafk
     assert producer.flush(30) == 0
     assert look.reach(properties, 10) == 1
     rights = look.rights(properties, [topic, absent], 10)
-    one = rights[topic]
-    assert one is not None
-    assert (one.partitions >= 1, one.may_read, one.may_write) == (True, True, True)
+    right = rights[topic]
+    assert right is not None
+    assert (right.partitions >= 1, right.may_read, right.may_write) == (True, True, True)
     assert rights[absent] is None
     assert look.obstacle(properties, NewTopicPlan(absent, 1, 1), 10) == ""
     assert "replication factor" in look.obstacle(properties, NewTopicPlan(absent, 1, 3), 10).lower()

@@ -46,10 +46,10 @@ class TestSharedColumnProducer(KafkaClients):
         producers = [self.new_producer(**OFFSET_REPORTS) for _ in range(10)]
         for number in range(20):
             for which, producer in enumerate(producers):
-                producer.produce(values_batch(topic, [b"%d-%d" % (which, 2 * number + one) for one in range(2)]))
+                producer.produce(values_batch(topic, [b"%d-%d" % (which, 2 * number + half) for half in range(2)]))
         for producer in producers:
             producer.flush(LONG_MS)
-            assert sum(one[3] for one in producer.delivered()) == 40
+            assert sum(delivered[3] for delivered in producer.delivered()) == 40
             producer.close()
         consumer = self.new_consumer()
         consumer.assign({TopicPartition(topic, 0): 0})

@@ -124,7 +124,7 @@ class TestKafkaSinkGroup(SinkGroupContract):
             self.await_missing(member, late)
         self.new_topic(late, 2)
         self.poll_until(lambda: all(len(member.held) == 3 for member in members), *members)
-        assert {one.topic for member in members for one in member.held} == {topic, late}
+        assert {partition.topic for member in members for partition in member.held} == {topic, late}
         for member in members:
             member.group.close()
 

@@ -97,7 +97,7 @@ def test_everything_but_offsets_is_answered_while_the_offset_topic_is_read(group
         assert not asked.done()
         load.go.set()
         found = asked.result(LIMIT_S).json()["offsets"]
-        assert {one["partition"]["n"]: one["offset"]["position"] for one in found} == {
+        assert {entry["partition"]["n"]: entry["offset"]["position"] for entry in found} == {
             number: RECORDS - KEYS + number for number in range(KEYS)
         }
         rest.await_states("new", "RUNNING", ["RUNNING"], LIMIT_S)

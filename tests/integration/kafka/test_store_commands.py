@@ -26,7 +26,7 @@ def codes(group: Group, capsys: pytest.CaptureFixture[str]) -> Callable[[int], s
     def checked(exit_code: int) -> set[str]:
         capsys.readouterr()
         assert group.run("store", "check", "--json") == exit_code
-        return {one["code"] for one in json.loads(capsys.readouterr().out)["findings"]}
+        return {finding["code"] for finding in json.loads(capsys.readouterr().out)["findings"]}
 
     return checked
 
@@ -66,7 +66,7 @@ def test_offsets_of_deleted_connectors_are_listed_and_pruned(
     group.fill()
     assert group.run("offsets", "list", "--json") == 0
     listed = json.loads(capsys.readouterr().out)
-    assert [(one["connector"], one["offset"], one["state"]) for one in listed] == [
+    assert [(entry["connector"], entry["offset"], entry["state"]) for entry in listed] == [
         *[("files", {"position": 2}, "configured")] * 5,
         *[("gone", {"position": 2}, "deleted")] * 5,
     ]
@@ -93,7 +93,7 @@ def test_offsets_are_altered_and_reset_while_no_worker_runs(group: Group, capsys
     def now(connector: str = "files") -> dict[str, int]:
         capsys.readouterr()
         assert group.run("offsets", "list", "--connector", connector, "--json") == 0
-        return {one["partition"]["filename"]: one["offset"]["position"] for one in json.loads(capsys.readouterr().out)}
+        return {row["partition"]["filename"]: row["offset"]["position"] for row in json.loads(capsys.readouterr().out)}
 
     before, alter = now(), ("offsets", "alter", "files", str(wanted))
     assert group.run(*alter) == 0
@@ -131,7 +131,7 @@ def test_a_java_worker_starts_on_restored_topics(group: Group, tmp_path: Path) -
     with JavaConnect(tmp_path / "java", group.servers, restored.group) as java:
         assert java.rest.request("GET", "/connectors/files").json()["config"]["file"] == str(group.folder / "in.txt")
         found = java.rest.request("GET", "/connectors/files/offsets").json()["offsets"]
-        assert {one["partition"]["filename"]: one["offset"]["position"] for one in found} == {
+        assert {entry["partition"]["filename"]: entry["offset"]["position"] for entry in found} == {
             f"files-{n}.txt": 2 for n in range(5)
         }
         java.rest.await_states("files", "PAUSED", ["PAUSED"], limit_s=60)
@@ -152,7 +152,7 @@ def _alter_over_rest(group: Group, java: JavaConnect) -> None:
     java.rest.await_states("files", "STOPPED", [], limit_s=60)
     assert group.run(*alter) == 0
     found = java.rest.request("GET", "/connectors/files/offsets").json()["offsets"]
-    assert {one["partition"]["filename"]: one["offset"]["position"] for one in found}["files-0.txt"] == 9
+    assert {entry["partition"]["filename"]: entry["offset"]["position"] for entry in found}["files-0.txt"] == 9
     assert group.run("offsets", "reset", "files", "--url", java.rest.url, "--apply") == 0
     # Java names its partitions before it reads to the end, where the reset is: a first look may show null offsets.
     java.rest.until(

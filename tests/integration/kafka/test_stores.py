@@ -45,25 +45,25 @@ def new_log(broker: EmbeddedKafka) -> Iterator[NewLog]:
 
 def test_two_config_stores_agree_on_state_and_offset(new_log: NewLog) -> None:
     topic, events = fresh_name("configs"), list[ConfigEvent]()
-    one, other = ConfigStore(new_log(topic, 1)), ConfigStore(new_log(topic, 1))
-    one.start(lambda _: None)
+    store, other = ConfigStore(new_log(topic, 1)), ConfigStore(new_log(topic, 1))
+    store.start(lambda _: None)
     other.start(events.append)
-    one.put_session_key(SessionKey(b"k" * 32, "HmacSHA256", 1))
-    one.put_connector_config("a-b", {"name": "a-b", "x": "ü"}, TargetState.PAUSED)
-    one.put_task_configs({"a-b": [{"f": "1"}, {"f": "2"}]})
-    one.put_connector_config("gone", {"name": "gone"})
-    one.remove_connector_config("gone")
+    store.put_session_key(SessionKey(b"k" * 32, "HmacSHA256", 1))
+    store.put_connector_config("a-b", {"name": "a-b", "x": "ü"}, TargetState.PAUSED)
+    store.put_task_configs({"a-b": [{"f": "1"}, {"f": "2"}]})
+    store.put_connector_config("gone", {"name": "gone"})
+    store.remove_connector_config("gone")
     other.put_target_state("a-b", TargetState.STOPPED)
-    one.put_restart_request("a-b", include_tasks=True, only_failed=False)
-    one.put_task_count_record("a-b", 2)
-    assert other.refresh(LIMIT_MS) == one.refresh(LIMIT_MS)
-    assert one.snapshot().connectors() == ("a-b",)
-    assert one.snapshot().tasks("a-b") == (ConnectorTaskId("a-b", 0), ConnectorTaskId("a-b", 1))
-    assert one.snapshot().target_state("a-b") is TargetState.STOPPED
+    store.put_restart_request("a-b", include_tasks=True, only_failed=False)
+    store.put_task_count_record("a-b", 2)
+    assert other.refresh(LIMIT_MS) == store.refresh(LIMIT_MS)
+    assert store.snapshot().connectors() == ("a-b",)
+    assert store.snapshot().tasks("a-b") == (ConnectorTaskId("a-b", 0), ConnectorTaskId("a-b", 1))
+    assert store.snapshot().target_state("a-b") is TargetState.STOPPED
     assert RestartRequested("a-b", True, False) in events
     late = ConfigStore(new_log(topic, 1))
     late.start(lambda _: None)
-    assert late.snapshot() == one.snapshot()
+    assert late.snapshot() == store.snapshot()
 
 
 def test_offsets_are_durable_when_they_are_said_to_be(new_log: NewLog) -> None:
@@ -88,14 +88,14 @@ def test_offsets_are_durable_when_they_are_said_to_be(new_log: NewLog) -> None:
 
 def test_statuses_reach_the_other_worker_without_asking(new_log: NewLog) -> None:
     topic = fresh_name("statuses")
-    one, other = StatusStore(new_log(topic, 5)), StatusStore(new_log(topic, 5))
-    one.start()
+    store, other = StatusStore(new_log(topic, 5)), StatusStore(new_log(topic, 5))
+    store.start()
     other.start()
     running = ConnectorStatus(State.RUNNING, "w1", 1, version="4.1.1")
-    one.put_connector("c", running)
-    one.put_task(ConnectorTaskId("c", 0), running)
-    one.put_topic("c", "t", 0)
+    store.put_connector("c", running)
+    store.put_task(ConnectorTaskId("c", 0), running)
+    store.put_topic("c", "t", 0)
     until(lambda: other.connector("c") == running and bool(other.tasks("c")) and other.topics("c") == ("t",))
     other.remove_task(ConnectorTaskId("c", 0))
     other.put_connector("c", ConnectorStatus(State.DESTROYED, "w2", 2))
-    until(lambda: one.connectors() == set())
+    until(lambda: store.connectors() == set())

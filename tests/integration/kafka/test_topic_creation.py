@@ -46,7 +46,7 @@ def write(launch: TaskLaunch, *topics: str) -> list[Mapping[str, Any]]:
     lane.give(Row(1, RowKind.ENDED))
     lane.join(LANE_LIMIT_S)
     assert not lane.is_alive()
-    return [one for one in reports if one["op"] != "measures"]
+    return [report for report in reports if report["op"] != "measures"]
 
 
 def test_topics_are_made_as_their_groups_say_and_existing_ones_are_left(broker: EmbeddedKafka, name: str) -> None:
@@ -65,7 +65,7 @@ def test_topics_are_made_as_their_groups_say_and_existing_ones_are_left(broker: 
             "topic.creation.narrow.max.message.bytes": "54321",
         },
     )
-    *written, ended = [one["op"] for one in write(launch, narrow, wide, there, narrow)]
+    *written, ended = [report["op"] for report in write(launch, narrow, wide, there, narrow)]
     assert (set(written), ended) == ({"durable"}, "ended")  # at once, or each while the next topic is made
     assert [admin.partition_count(topic) for topic in (narrow, wide, there)] == [1, 5, 2]
     settings = admin.topic_settings(narrow) or {}

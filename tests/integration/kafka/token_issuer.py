@@ -65,7 +65,7 @@ class TokenIssuer:
 
     def keys(self) -> object:
         numbers = self._key.public_key().public_numbers()
-        n, e = (_base64url(one.to_bytes((one.bit_length() + 7) // 8, "big")) for one in (numbers.n, numbers.e))
+        n, e = (_base64url(number.to_bytes((number.bit_length() + 7) // 8, "big")) for number in (numbers.n, numbers.e))
         return {"keys": [{"kty": "RSA", "kid": "one", "use": "sig", "alg": "RS256", "n": n, "e": e}]}
 
     def close(self) -> None:

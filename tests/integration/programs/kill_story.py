@@ -16,7 +16,9 @@ from tests.integration.programs.task_process import TaskProcess
 def left(folder: Path) -> list[psutil.Process]:
     """Return the programs that still run with files of a killed task, a moment later."""
     deadline_s = time.monotonic() + 5
-    while found := [one for one in psutil.process_iter(["environ"]) if str(folder) in str(one.info["environ"])]:
+    while found := [
+        process for process in psutil.process_iter(["environ"]) if str(folder) in str(process.info["environ"])
+    ]:
         if time.monotonic() > deadline_s:
             return found
         time.sleep(0.1)

@@ -67,4 +67,4 @@ def poll_to_end(source: SourceHarness) -> list[ProducedRecord]:
 
 def ids(records: Sequence[ProducedRecord], topic: str | None = None) -> list[int]:
     """Return the ids of records, in their order."""
-    return [one.json()["id"] for one in records if one.value is not None and topic in (None, one.topic)]
+    return [record.json()["id"] for record in records if record.value is not None and topic in (None, record.topic)]

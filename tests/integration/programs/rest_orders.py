@@ -44,7 +44,7 @@ class Orders:
         first = _number_after(since) if since else 1
         until = asked.query.get("until")
         last = min(self.rows, _number_after(until)) if until else self.rows
-        rows = [order(one) for one in range(first + (page - 1) * PAGE, min(last, first + page * PAGE - 1) + 1)]
+        rows = [order(number) for number in range(first + (page - 1) * PAGE, min(last, first + page * PAGE - 1) + 1)]
         following = page + 1 if first + page * PAGE <= last else None
         return Response(json.dumps({"items": rows, "next": following}), media_type="application/json")
 

@@ -47,7 +47,8 @@ def discover() -> None:
         return
     print(
         json.dumps(
-            {"streams": [{"tap_stream_id": one, "stream": one, "schema": schema(one)} for one in STREAMS]}, indent=1
+            {"streams": [{"tap_stream_id": stream, "stream": stream, "schema": schema(stream)} for stream in STREAMS]},
+            indent=1,
         )
     )
 
@@ -55,23 +56,25 @@ def discover() -> None:
 def wanted() -> list[str]:
     catalog = given("--catalog")["streams"]
     if AIRBYTE:
-        return [one["stream"]["name"] for one in catalog]
-    return [one["stream"] for one in catalog if one["metadata"][0]["metadata"]["selected"]]
+        return [entry["stream"]["name"] for entry in catalog]
+    return [entry["stream"] for entry in catalog if entry["metadata"][0]["metadata"]["selected"]]
 
 
 def begin() -> dict[str, int]:
     state = given("--state")
     if AIRBYTE:
-        found = {one["stream"]["stream_descriptor"]["name"]: one["stream"]["stream_state"]["id"] for one in state or ()}
+        found = {
+            entry["stream"]["stream_descriptor"]["name"]: entry["stream"]["stream_state"]["id"] for entry in state or ()
+        }
     else:
-        found = {name: one["id"] for name, one in (state or {}).get("bookmarks", {}).items()}
+        found = {name: bookmark["id"] for name, bookmark in (state or {}).get("bookmarks", {}).items()}
     return {name: found.get(name, 0) for name in wanted()}
 
 
 def say_state(at: dict[str, int], name: str) -> None:
     if AIRBYTE:
-        one = {"stream_descriptor": {"name": name}, "stream_state": {"id": at[name]}}
-        say({"type": "STATE", "state": {"type": "STREAM", "stream": one}})
+        part = {"stream_descriptor": {"name": name}, "stream_state": {"id": at[name]}}
+        say({"type": "STATE", "state": {"type": "STREAM", "stream": part}})
     else:
         bookmarks = {stream: {"id": number} for stream, number in at.items()}
         say({"type": "STATE", "value": {"bookmarks": bookmarks, "currently_syncing": name}})

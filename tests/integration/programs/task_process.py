@@ -28,8 +28,8 @@ def run(folder: Path) -> None:
     with source:
         while True:
             over = not any(task.has_more() for task in source.tasks)
-            for one in source.poll():
-                print(one.topic, json.loads(one.key or b"{}").get("id"), file=produced)
+            for record in source.poll():
+                print(record.topic, json.loads(record.key or b"{}").get("id"), file=produced)
             produced.flush()
             beside = folder / "offsets.new"
             beside.write_text(json.dumps(source.offsets.all()))

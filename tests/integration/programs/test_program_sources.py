@@ -60,11 +60,11 @@ def states(source: SourceHarness) -> dict[str, object]:
 def test_streams_become_topics_with_schemas_and_keys_and_a_restart_reads_nothing_again(kind: str, program: str) -> None:
     with harness(kind, program, ROWS, SCHEMAS) as source:
         first = poll_to_end(source)
-        assert Counter(one.topic for one in first) == {"of.orders": 250, "of.people": 250}
+        assert Counter(record.topic for record in first) == {"of.orders": 250, "of.people": 250}
         value = first[0].json()
         assert value["payload"] == {"id": 1, "name": "orders 1"}
         assert (value["schema"]["name"], value["schema"]["version"]) == ("orders", 1)
-        assert [(one["field"], one["type"]) for one in value["schema"]["fields"]] == [
+        assert [(field["field"], field["type"]) for field in value["schema"]["fields"]] == [
             ("id", "int64"),
             ("name", "string"),
         ]
@@ -79,11 +79,14 @@ def test_streams_are_shared_among_tasks_and_may_move_between_them(kind: str, pro
     settings = {"tasks.max": "2", f"{kind}.streams": "*,!people"}
     with harness(kind, program, {"streams": ["orders", "people", "places"], "rows": 120}, settings) as source:
         assert len(source.tasks) == 2
-        assert Counter(one.topic for one in poll_to_end(source)) == {"of.orders": 120, "of.places": 120}
+        assert Counter(record.topic for record in poll_to_end(source)) == {
+            "of.orders": 120,
+            "of.places": 120,
+        }
         source.hosted.config |= {"tasks.max": "1", f"{kind}.streams": "*"}
         source.restart()
         assert len(source.tasks) == 1
-        assert Counter(one.topic for one in poll_to_end(source)) == {"of.people": 120}
+        assert Counter(record.topic for record in poll_to_end(source)) == {"of.people": 120}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -105,7 +108,7 @@ def test_a_program_that_ends_in_mid_run_is_run_again_from_its_last_state(
     said = {"die": "exit code 3", "killed": "signal 9", "hang": "counts as hung", "giant": "more than 2000000 bytes"}
     assert said[how] in caplog.text
     assert "hunter2" not in caplog.text
-    assert not [one for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"] == SLEEPER]
+    assert not [process for process in psutil.process_iter(["cmdline"]) if process.info["cmdline"] == SLEEPER]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -125,7 +128,7 @@ def test_garbage_is_logged_and_broken_messages_are_errant(
 ) -> None:
     config = {"streams": ["orders"], "rows": 20, "at": {"5": "garbage", "7": "broken"}, "more": {"9": {"id": "nine"}}}
     with harness(kind, program, config, {"errors.tolerance": "all"}) as source:
-        assert ids(poll_to_end(source)) == [one for one in range(1, 21) if one != 9]
+        assert ids(poll_to_end(source)) == [number for number in range(1, 21) if number != 9]
         assert [errant.place.partition(" ")[0] for errant in source.errants] == ["a", "stream"]
         assert "this is no message" in caplog.text
     with harness(kind, program, config) as source, pytest.raises(DataError):
@@ -139,7 +142,7 @@ def test_a_deleted_row_is_a_tombstone_and_fields_without_a_schema_are_said(
     deleted = {"singer": "_sdc_deleted_at", "airbyte": "_ab_cdc_deleted_at"}[kind]
     config = {"streams": ["orders"], "rows": 3, "more": {"2": {deleted: "2026-01-01T00:00:00Z"}, "3": {"surplus": 1}}}
     with harness(kind, program, config) as source:
-        found = [(json.loads(one.key or b"")["id"], one.json()) for one in poll_to_end(source)]
+        found = [(json.loads(record.key or b"")["id"], record.json()) for record in poll_to_end(source)]
     assert found == [(1, {"id": 1, "name": "orders 1"}), (2, None), (3, {"id": 3, "name": "orders 3"})]
     assert "field surplus is not in its schema" in caplog.text
 
@@ -181,7 +184,7 @@ def test_a_stop_ends_the_program_and_all_it_started_and_removes_its_files(progra
         assert "PYTHONPATH" not in environment
         files = [Path(word) for word in words if word.endswith(".json")]
         assert "hunter2" not in " ".join(words)
-        assert {one.stat().st_mode & 0o777 for one in files} == {0o600}
+        assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
         assert files[0].parent.stat().st_mode & 0o777 == 0o700
     assert not running.is_running()
     assert not files[0].parent.exists()
@@ -254,7 +257,7 @@ def test_with_transactions_behind_states_every_record_is_committed_once(
         while task.has_more():
             for pieces, end in boundaries.cut(task.poll() or (), 0):
                 pending += [
-                    row["id"] for one in pieces if isinstance(one, SourceBatch) for row in one.values.to_pylist()
+                    row["id"] for piece in pieces if isinstance(piece, SourceBatch) for row in piece.values.to_pylist()
                 ]
                 if end is not End.NONE:
                     committed += pending if end is End.COMMIT else []
@@ -275,7 +278,7 @@ def test_run_follows_run_and_brings_what_is_new(kind: str, program: str, tmp_pat
 
 def test_batches_in_files_are_read_by_the_column_and_removed(program: str, tmp_path: Path) -> None:
     lines, columns = tmp_path / "a.jsonl.gz", tmp_path / "b.parquet"
-    lines.write_bytes(gzip.compress(b"".join(b'{"id": %d, "name": "line"}\n' % one for one in range(1, 11))))
+    lines.write_bytes(gzip.compress(b"".join(b'{"id": %d, "name": "line"}\n' % number for number in range(1, 11))))
     pq.write_table(pa.table({"id": pa.array(range(11, 31), pa.int32()), "name": ["column"] * 20}), columns)
     batches = [["jsonl", "gzip", lines.as_uri()], ["parquet", None, columns.as_uri()]]
     with harness("singer", program, {"streams": ["orders"], "rows": 0, "batches": batches}) as source:

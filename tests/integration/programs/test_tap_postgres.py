@@ -58,7 +58,7 @@ FIRST = {"id": 1, "name": "order 1", "price": 0.25}
 
 
 def ids_of(found: Sequence[ProducedRecord]) -> list[int]:
-    return [one.json()["payload"]["id"] for one in found]
+    return [record.json()["payload"]["id"] for record in found]
 
 
 def test_killed_in_mid_flow_it_loses_nothing(url: str, tmp_path: Path) -> None:

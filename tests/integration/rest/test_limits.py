@@ -198,10 +198,10 @@ def test_health_answers_within_a_second_beside_large_bodies_that_nobody_signed(
         client.close()
 
     senders = [threading.Thread(target=send) for _ in range(8)]
-    for one in senders:
-        one.start()
+    for sender in senders:
+        sender.start()
     begun_s, worst_s = time.monotonic(), 0.0
-    while any(one.is_alive() for one in senders):
+    while any(sender.is_alive() for sender in senders):
         worst_s = max(worst_s, health_s(server))
         over.wait(0.02)
     assert statuses == [400] * 8
@@ -267,8 +267,8 @@ def test_health_is_answered_though_no_file_is_left_and_a_line_a_minute_says_so(t
             client.request("GET", "/health")
             assert client.getresponse().status == 200
             client.close()
-        for one in idle:
-            one.close()
+        for connection in idle:
+            connection.close()
         process.communicate(timeout=60)
     said = (tmp_path / "log").read_text()
     assert said.count("cannot accept connections: Too many open files") == 1

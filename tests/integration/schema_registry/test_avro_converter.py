@@ -33,11 +33,11 @@ def converter(registry: SchemaRegistry, is_key: bool = False, **more: str) -> Av
 
 def test_the_bytes_are_the_wire_formats(registry: SchemaRegistry) -> None:
     """The record and its bytes are the example of the Avro specification."""
-    one = converter(registry)
-    data = one.from_connect_data("t", TEST_RECORD, Struct(TEST_RECORD, {"a": 27, "b": "foo"}))
+    avro_converter = converter(registry)
+    data = avro_converter.from_connect_data("t", TEST_RECORD, Struct(TEST_RECORD, {"a": 27, "b": "foo"}))
     assert data == b"\x00" + b"\x00\x00\x00\x01" + bytes.fromhex("3606666f6f")
     assert registry.shelf.subjects == {"t-value": [1]}
-    read = one.to_connect_data("t", data)
+    read = avro_converter.to_connect_data("t", data)
     assert read.value.to_dict() == {"a": 27, "b": "foo"}
     assert read.schema is not None
     assert (read.schema.name, read.schema.version) == ("test", 1)
@@ -56,35 +56,37 @@ def test_the_bytes_are_the_wire_formats(registry: SchemaRegistry) -> None:
     ],
 )
 def test_values_that_are_no_structs(registry: SchemaRegistry, schema: Schema, value: Any, payload: bytes) -> None:
-    one = converter(registry, is_key=True)
-    data = one.from_connect_data("t", schema, value)
+    avro_converter = converter(registry, is_key=True)
+    data = avro_converter.from_connect_data("t", schema, value)
     assert data is not None
     assert data[5:] == payload
-    assert one.to_connect_data("t", data).value == value
+    assert avro_converter.to_connect_data("t", data).value == value
     assert list(registry.shelf.subjects) == ["t-key"]
 
 
 def test_null_is_a_tombstone_unless_the_schema_forbids_it(registry: SchemaRegistry) -> None:
-    one = converter(registry)
-    assert one.from_connect_data("t", s.OPTIONAL_STRING, None) is None
-    assert one.from_connect_data("t", None, None) is None
-    assert one.to_connect_data("t", None) == (None, None)
+    avro_converter = converter(registry)
+    assert avro_converter.from_connect_data("t", s.OPTIONAL_STRING, None) is None
+    assert avro_converter.from_connect_data("t", None, None) is None
+    assert avro_converter.to_connect_data("t", None) == (None, None)
     with pytest.raises(DataError, match="non-optional"):
-        one.from_connect_data("t", s.STRING, None)
+        avro_converter.from_connect_data("t", s.STRING, None)
     assert not registry.asked
 
 
 def test_values_without_a_schema_come_back_without_one(registry: SchemaRegistry) -> None:
-    one = converter(registry)
+    avro_converter = converter(registry)
     value = {"a": [1, None, 2.5, "x", True, b"q"], "m": {"n": None}}
-    assert one.to_connect_data("t", one.from_connect_data("t", None, value)) == (None, value)
+    assert avro_converter.to_connect_data("t", avro_converter.from_connect_data("t", None, value)) == (None, value)
 
 
 def test_the_registry_is_asked_once_a_schema(registry: SchemaRegistry) -> None:
-    one = converter(registry)
+    avro_converter = converter(registry)
     values = [Struct(TEST_RECORD, {"a": number, "b": "x"}) for number in range(50)]
     for value in values:
-        assert one.to_connect_data("t", one.from_connect_data("t", TEST_RECORD, value)).value.get("a") == value.get("a")
+        assert avro_converter.to_connect_data("t", avro_converter.from_connect_data("t", TEST_RECORD, value)).value.get(
+            "a"
+        ) == value.get("a")
     assert [method for method, _ in registry.asked].count("POST") <= 2
     assert len(registry.asked) <= 4
 
@@ -95,18 +97,18 @@ def test_the_registry_is_asked_once_a_schema(registry: SchemaRegistry) -> None:
 )
 def test_subjects(registry: SchemaRegistry, strategy: str, subject: str) -> None:
     name = f"io.confluent.kafka.serializers.subject.{strategy}"
-    one = converter(registry, value_subject_name_strategy=name)
-    one.from_connect_data("t", TEST_RECORD, Struct(TEST_RECORD, {"a": 1, "b": ""}))
+    avro_converter = converter(registry, value_subject_name_strategy=name)
+    avro_converter.from_connect_data("t", TEST_RECORD, Struct(TEST_RECORD, {"a": 1, "b": ""}))
     assert list(registry.shelf.subjects) == [subject]
     if strategy != "TopicNameStrategy":
         with pytest.raises(DataError, match="record"):
-            one.from_connect_data("t", s.STRING, "x")
+            avro_converter.from_connect_data("t", s.STRING, "x")
 
 
 def test_older_and_newer_records_are_read_as_they_were_written_or_as_the_latest(registry: SchemaRegistry) -> None:
-    one = converter(registry)
-    old = one.from_connect_data("t", TEST_RECORD, Struct(TEST_RECORD, {"a": 1, "b": "x"}))
-    new = one.from_connect_data("t", WIDER_RECORD, Struct(WIDER_RECORD, {"a": 2, "b": "y", "c": 3}))
+    avro_converter = converter(registry)
+    old = avro_converter.from_connect_data("t", TEST_RECORD, Struct(TEST_RECORD, {"a": 1, "b": "x"}))
+    new = avro_converter.from_connect_data("t", WIDER_RECORD, Struct(WIDER_RECORD, {"a": 2, "b": "y", "c": 3}))
     reader = converter(registry)
     assert reader.to_connect_data("t", old).value.to_dict() == {"a": 1, "b": "x"}
     newest = reader.to_connect_data("t", new)
@@ -141,14 +143,14 @@ def test_bytes_of_another_format_or_of_an_unknown_schema(registry: SchemaRegistr
 
 
 def test_a_payload_that_is_cut_off_and_a_schema_of_another_type(registry: SchemaRegistry) -> None:
-    one = converter(registry)
-    data = one.from_connect_data("t", TEST_RECORD, Struct(TEST_RECORD, {"a": 27, "b": "foo"}))
+    avro_converter = converter(registry)
+    data = avro_converter.from_connect_data("t", TEST_RECORD, Struct(TEST_RECORD, {"a": 27, "b": "foo"}))
     assert data is not None
     with pytest.raises(DataError, match="does not fit"):
-        one.to_connect_data("t", data[:-2])
+        avro_converter.to_connect_data("t", data[:-2])
     registry.shelf.register("p-value", {"schema": "{}", "schemaType": "JSON"})
     with pytest.raises(DataError, match="type JSON"):
-        one.to_connect_data("p", b"\x00\x00\x00\x00\x02{}")
+        avro_converter.to_connect_data("p", b"\x00\x00\x00\x00\x02{}")
 
 
 def test_types_of_other_subjects_are_found(registry: SchemaRegistry) -> None:
@@ -161,23 +163,23 @@ def test_types_of_other_subjects_are_found(registry: SchemaRegistry) -> None:
 
 
 def test_a_registry_that_does_not_answer_may_be_asked_again(registry: SchemaRegistry) -> None:
-    one, value = converter(registry), Struct(TEST_RECORD, {"a": 1, "b": "x"})
+    avro_converter, value = converter(registry), Struct(TEST_RECORD, {"a": 1, "b": "x"})
     registry.failing = 503
     with pytest.raises(RetriableError, match="503"):
-        one.from_connect_data("t", TEST_RECORD, value)
+        avro_converter.from_connect_data("t", TEST_RECORD, value)
     registry.failing = None
     registry.stop()
     with pytest.raises(RetriableError, match="cannot be reached") as refused:
-        one.from_connect_data("t", TEST_RECORD, value)
+        avro_converter.from_connect_data("t", TEST_RECORD, value)
     assert refused.value.code == "CRT-1100"
     registry.start()
-    assert one.from_connect_data("t", TEST_RECORD, value)
+    assert avro_converter.from_connect_data("t", TEST_RECORD, value)
 
 
 def test_the_next_address_is_tried(registry: SchemaRegistry) -> None:
-    one = AvroConverter()
-    one.configure({"schema.registry.url": f"http://127.0.0.1:1,{registry.url}", "max.retries": "0"})
-    assert one.from_connect_data("t", s.STRING, "x")
+    avro_converter = AvroConverter()
+    avro_converter.configure({"schema.registry.url": f"http://127.0.0.1:1,{registry.url}", "max.retries": "0"})
+    assert avro_converter.from_connect_data("t", s.STRING, "x")
 
 
 def test_an_incompatible_schema_is_the_records_fault(registry: SchemaRegistry) -> None:
@@ -211,10 +213,10 @@ def test_no_token_is_a_passing_fault_and_no_secret_is_told(registry: SchemaRegis
         "bearer_auth_client_secret": "s3cret",
         "bearer_auth_scope": "x",
     }
-    one = converter(registry, **oauth)
+    avro_converter = converter(registry, **oauth)
     with pytest.raises(RetriableError, match="no token") as failed:
-        one.from_connect_data("t", s.STRING, "x")
-    assert "s3cret" not in str(failed.value) + repr(one._settings)
+        avro_converter.from_connect_data("t", s.STRING, "x")
+    assert "s3cret" not in str(failed.value) + repr(avro_converter._settings)
 
 
 def test_tls_with_a_trust_store_and_a_key_of_ones_own(tmp_path: Path) -> None:
@@ -261,9 +263,9 @@ def test_settings_that_nobody_knows_are_told(registry: SchemaRegistry, caplog: p
 
 
 def test_a_column_of_flat_structs_is_written_at_once(registry: SchemaRegistry) -> None:
-    one = converter(registry)
+    avro_converter = converter(registry)
     rows = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
-    column = one.column_from_connect_data("t", TEST_RECORD, pa.array(rows))
+    column = avro_converter.column_from_connect_data("t", TEST_RECORD, pa.array(rows))
     assert column is not None
-    assert column.to_pylist() == [one.from_connect_data("t", TEST_RECORD, row) for row in rows]
-    assert one.column_from_connect_data("t", TEST_RECORD, pa.array([{"a": 1, "b": None}])) is None
+    assert column.to_pylist() == [avro_converter.from_connect_data("t", TEST_RECORD, row) for row in rows]
+    assert avro_converter.column_from_connect_data("t", TEST_RECORD, pa.array([{"a": 1, "b": None}])) is None

@@ -59,12 +59,12 @@ def context() -> SerializationContext:
 def test_avro(registry: SchemaRegistry, client: SchemaRegistryClient, data: st.DataObject) -> None:
     schema, values = data.draw(structs)
     value, place = data.draw(values), context()
-    one = configured(AvroConverter(), registry)
-    written = one.from_connect_data(place.topic, schema, value)
+    converter = configured(AvroConverter(), registry)
+    written = converter.from_connect_data(place.topic, schema, value)
     datum = AvroDeserializer(client)(written, place)
     again = AvroSerializer(client, registry.text_of(f"{place.topic}-value"), conf=LOOKED_UP)(datum, place)
     assert again == written
-    assert plain(one.to_connect_data(place.topic, again).value) == plain(value)
+    assert plain(converter.to_connect_data(place.topic, again).value) == plain(value)
 
 
 @examples
@@ -80,8 +80,8 @@ def test_json_schema(
     """
     schema, values = data.draw(structs)
     value, place = data.draw(values), context()
-    one = configured(JsonSchemaConverter(), registry, decimal_format=decimal_format)
-    written = one.from_connect_data(place.topic, schema, value)
+    converter = configured(JsonSchemaConverter(), registry, decimal_format=decimal_format)
+    written = converter.from_connect_data(place.topic, schema, value)
     assert written is not None
     text = registry.text_of(f"{place.topic}-value")
     fits = (decimal_format == "NUMERIC" or not has_decimals(schema)) and b'Infinity"' not in written
@@ -90,7 +90,10 @@ def test_json_schema(
     again = JSONSerializer(text, client, conf={**LOOKED_UP, "validate": False})(tree, place)
     assert again[:5] == written[:5]
     assert json.loads(again[5:]) == json.loads(written[5:])
-    read, expected = one.to_connect_data(place.topic, again), one.to_connect_data(place.topic, written)
+    read, expected = (
+        converter.to_connect_data(place.topic, again),
+        converter.to_connect_data(place.topic, written),
+    )
     rounded = floats if decimal_format == "NUMERIC" else plain
     assert (read.schema, rounded(read.value)) == (expected.schema, rounded(expected.value))
     assert plain(expected.value) == plain(value)
@@ -100,7 +103,7 @@ def has_decimals(schema: Schema | None) -> bool:
     """Tell whether the schema is of decimals or has one in it."""
     if schema is None:
         return False
-    inner = [schema.key_schema, schema.value_schema, *(one.schema for one in schema.fields)]
+    inner = [schema.key_schema, schema.value_schema, *(field.schema for field in schema.fields)]
     return schema.name == logical.DECIMAL or any(map(has_decimals, inner))
 
 
@@ -141,14 +144,14 @@ def test_protobuf(registry: SchemaRegistry, client: SchemaRegistryClient, data: 
     """Values are compared: nothing says in which order Protobuf writes a map. Theirs has references, ours none."""
     schema, values = data.draw(messages())
     value, place = data.draw(values), context()
-    one = configured(ProtobufConverter(), registry, optional_for_nullables="true")
-    written = one.from_connect_data(place.topic, schema, value)
+    converter = configured(ProtobufConverter(), registry, optional_for_nullables="true")
+    written = converter.from_connect_data(place.topic, schema, value)
     kind = class_of(registry.text_of(f"{place.topic}-value"), 0)
     message = ProtobufDeserializer(kind, PRESENT, client)(written, place)
     again = ProtobufSerializer(kind, client, PRESENT)(message, place)
     assert written is not None
     assert (again[5:6], len(again)) == (written[5:6], len(written))
-    assert plain(one.to_connect_data(place.topic, again).value) == plain(value)
+    assert plain(converter.to_connect_data(place.topic, again).value) == plain(value)
 
 
 @pytest.mark.parametrize(("path", "indexes"), [((0,), b"\x00"), ((1,), b"\x02\x02"), ((1, 1), b"\x04\x02\x02")])

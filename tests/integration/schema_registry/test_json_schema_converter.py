@@ -39,8 +39,8 @@ def converter(registry: SchemaRegistry, is_key: bool = False, **more: str) -> Js
 
 
 def test_schemas_are_written_in_confluents_words(registry: SchemaRegistry) -> None:
-    one = converter(registry)
-    data = one.from_connect_data("t", POINT_SCHEMA, Struct(POINT_SCHEMA, {"x": 5}))
+    json_schema_converter = converter(registry)
+    data = json_schema_converter.from_connect_data("t", POINT_SCHEMA, Struct(POINT_SCHEMA, {"x": 5}))
     assert data == b'\x00\x00\x00\x00\x01{"x":5,"n":null}'
     assert json.loads(registry.text_of("t-value")) == {
         "type": "object",
@@ -53,7 +53,7 @@ def test_schemas_are_written_in_confluents_words(registry: SchemaRegistry) -> No
         },
     }
     assert registry.shelf.schemas[1]["schemaType"] == "JSON"
-    read = one.to_connect_data("t", data)
+    read = json_schema_converter.to_connect_data("t", data)
     assert (read.schema, read.value) == (POINT_SCHEMA, Struct(POINT_SCHEMA, {"x": 5}))
 
 
@@ -97,8 +97,8 @@ def test_what_is_written_is_read_back_with_its_schema(data: st.DataObject) -> No
 
 def offline() -> JsonSchemaConverter:
     """A converter whose registry is a dictionary."""
-    one = JsonSchemaConverter()
-    one.configure({"schema.registry.url": "http://nowhere"})
+    json_schema_converter = JsonSchemaConverter()
+    json_schema_converter.configure({"schema.registry.url": "http://nowhere"})
     kept: dict[str, int] = {}
 
     def written(topic: str, schema: Schema | None) -> Plan:
@@ -109,8 +109,8 @@ def offline() -> JsonSchemaConverter:
         tree = json.loads({number: text for text, number in kept.items()}[schema_id])
         return Plan(b"", connect_schema_of(tree, DRAFT) if tree else None, None)
 
-    one.plan_writing, one.plan_reading = written, read  # type: ignore[method-assign]
-    return one
+    json_schema_converter.plan_writing, json_schema_converter.plan_reading = written, read  # type: ignore[method-assign]
+    return json_schema_converter
 
 
 def as_mapping(value: Any) -> Any:
@@ -121,23 +121,29 @@ def as_mapping(value: Any) -> Any:
 @settings(deadline=None, max_examples=25)
 @given(
     st.lists(flat_values, max_size=4),
-    st.sampled_from([None, *(one.name for one in FLAT_SCHEMA.fields)]),
+    st.sampled_from([None, *(member.name for member in FLAT_SCHEMA.fields)]),
     st.booleans(),
     st.booleans(),
 )
 def test_columns_are_what_records_are(values: list[Any], field: str | None, with_schema: bool, sliced: bool) -> None:
-    one = offline()
+    json_schema_converter = offline()
     column, schema = pa.array(values, FLAT_TYPE), FLAT_SCHEMA
     if field is not None:
         column, schema = column.field(field), next(each.schema for each in schema.fields if each.name == field)
     column = column[1:] if sliced else column
-    made = one.column_from_connect_data("t", schema if with_schema else None, column)
+    made = json_schema_converter.column_from_connect_data("t", schema if with_schema else None, column)
     if made is None:
         return
-    written = [one.from_connect_data("t", schema if with_schema else None, value) for value in column.to_pylist()]
+    written = [
+        json_schema_converter.from_connect_data("t", schema if with_schema else None, value)
+        for value in column.to_pylist()
+    ]
     assert made.to_pylist() == written
-    wanted = [one.to_connect_data("t", data) for data in written]
-    read, structs = one.column_to_connect_data("t", made), one.values_to_connect_data("t", written)
+    wanted = [json_schema_converter.to_connect_data("t", data) for data in written]
+    read, structs = (
+        json_schema_converter.column_to_connect_data("t", made),
+        json_schema_converter.values_to_connect_data("t", written),
+    )
     if read is not None:
         assert [read[0]] * len(wanted) == [each.schema for each in wanted]
         assert read[1].to_pylist() == [as_mapping(each.value) for each in wanted]
@@ -146,24 +152,24 @@ def test_columns_are_what_records_are(values: list[Any], field: str | None, with
 
 
 def test_ordinary_batches_go_by_columns_and_others_by_records(registry: SchemaRegistry) -> None:
-    one = converter(registry)
+    json_schema_converter = converter(registry)
     rows = [{"x": at, "n": None if at else "a"} for at in range(3)]
     column = pa.array(rows, pa.struct([("x", pa.int32()), ("n", pa.string())]))
-    made = one.column_from_connect_data("t", POINT_SCHEMA, column)
+    made = json_schema_converter.column_from_connect_data("t", POINT_SCHEMA, column)
     assert made is not None
-    written = [one.from_connect_data("t", POINT_SCHEMA, row) for row in rows]
+    written = [json_schema_converter.from_connect_data("t", POINT_SCHEMA, row) for row in rows]
     assert made.to_pylist() == written
-    read = one.column_to_connect_data("t", made)
+    read = json_schema_converter.column_to_connect_data("t", made)
     assert read is not None
     assert (read[0], read[1].to_pylist()) == (POINT_SCHEMA, rows)
-    assert one.values_to_connect_data("t", written) is not None
+    assert json_schema_converter.values_to_connect_data("t", written) is not None
     first = written[0] or b""
-    for data in (first + b"}", first[:3], one.from_connect_data("t", s.INT32, 5), None):
+    for data in (first + b"}", first[:3], json_schema_converter.from_connect_data("t", s.INT32, 5), None):
         for pair in ([first, data], [data, first]):
-            assert one.column_to_connect_data("t", pa.array(pair, pa.binary())) is None
-            assert one.values_to_connect_data("t", pair) is None
+            assert json_schema_converter.column_to_connect_data("t", pa.array(pair, pa.binary())) is None
+            assert json_schema_converter.values_to_connect_data("t", pair) is None
     union = Schema(Type.STRUCT, name=ONE_OF, fields=POINT_SCHEMA.fields)
-    assert one.column_from_connect_data("t", union, column) is None
+    assert json_schema_converter.column_from_connect_data("t", union, column) is None
     strict = converter(registry, **{"json.fail.invalid.schema": "true"})
     assert strict.column_from_connect_data("t", POINT_SCHEMA, column) is None
     assert strict.column_to_connect_data("t", made) is None
@@ -184,7 +190,7 @@ def test_schemas_of_others_with_enum_union_and_references() -> None:
     }
     schema = connect_schema_of(tree, DRAFT, 4, {"other.json": {"type": "boolean"}})
     assert (schema.name, schema.version) == ("Order", 4)
-    kind, amount, choice, to, other = (one.schema for one in schema.fields)
+    kind, amount, choice, to, other = (field.schema for field in schema.fields)
     assert [name for name, _ in kind.parameters][1:] == [
         "io.confluent.connect.json.Enum.A",
         "io.confluent.connect.json.Enum.B",
@@ -201,7 +207,7 @@ def test_schemas_of_others_with_enum_union_and_references() -> None:
         None,
         {"other.json": {}} | {"other.json": {"type": "boolean"}},
     )
-    assert [one.schema.optional for one in required.fields] == [False, True, True, True, True]
+    assert [field.schema.optional for field in required.fields] == [False, True, True, True, True]
 
 
 @pytest.mark.parametrize(
@@ -229,8 +235,8 @@ def test_values_may_be_held_against_their_schema(registry: SchemaRegistry) -> No
 
 
 def test_payloads_that_are_no_json_or_do_not_fit(registry: SchemaRegistry) -> None:
-    one = converter(registry)
-    one.from_connect_data("t", POINT_SCHEMA, Struct(POINT_SCHEMA, {"x": 5}))
+    json_schema_converter = converter(registry)
+    json_schema_converter.from_connect_data("t", POINT_SCHEMA, Struct(POINT_SCHEMA, {"x": 5}))
     for payload in (b"{", b'{"n":"y"}', b'{"x":"y"}'):
         with pytest.raises(DataError):
-            one.to_connect_data("t", b"\x00\x00\x00\x00\x01" + payload)
+            json_schema_converter.to_connect_data("t", b"\x00\x00\x00\x00\x01" + payload)

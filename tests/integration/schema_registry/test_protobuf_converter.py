@@ -45,12 +45,12 @@ def converter(registry: SchemaRegistry, is_key: bool = False, **more: str) -> Pr
 def test_the_bytes_are_those_of_the_encoding_guide(registry: SchemaRegistry) -> None:
     """``a = 150`` is the guide's first example; before it stand magic byte, id, and one byte for the first message."""
     schema = SchemaBuilder.struct().name("Test1").field("a", s.INT32).build()
-    one = converter(registry)
-    data = one.from_connect_data("first", schema, Struct(schema, {"a": 150}))
+    protobuf_converter = converter(registry)
+    data = protobuf_converter.from_connect_data("first", schema, Struct(schema, {"a": 150}))
     assert data is not None
     number = registry.shelf.subjects["first-value"][0]
     assert data == b"\x00" + number.to_bytes(4, "big") + b"\x00" + bytes.fromhex("089601")
-    read = one.to_connect_data("first", data)
+    read = protobuf_converter.to_connect_data("first", data)
     assert read.value.get("a") == 150
     assert read.schema is not None
     assert (read.schema.name, read.schema.version) == ("Test1", 1)
@@ -92,17 +92,17 @@ def whole_struct() -> tuple[Schema, Struct]:
 
 @pytest.mark.parametrize("nullables", ["", "optional_for_nullables", "wrapper_for_nullables"])
 def test_a_struct_of_everything_comes_back(registry: SchemaRegistry, nullables: str) -> None:
-    one = converter(registry, **({nullables: "true"} if nullables else {}))
+    protobuf_converter = converter(registry, **({nullables: "true"} if nullables else {}))
     schema, value = whole_struct()
-    data = one.from_connect_data(f"w{nullables}", schema, value)
-    read = one.to_connect_data(f"w{nullables}", data)
+    data = protobuf_converter.from_connect_data(f"w{nullables}", schema, value)
+    read = protobuf_converter.to_connect_data(f"w{nullables}", data)
     assert read.schema is not None
     expected = plain(value)
     if not nullables:
         expected[1] = ""  # nothing says that it was null
     assert plain(read.value) == expected
     assert read.schema.fields[0].schema.type is s.Type.INT8
-    again = one.from_connect_data(f"again{nullables}", read.schema, read.value)
+    again = protobuf_converter.from_connect_data(f"again{nullables}", read.schema, read.value)
     assert data is not None
     assert again is not None
     assert again[5:] == data[5:]
@@ -115,8 +115,10 @@ flat_values = st.fixed_dictionaries({f"f{at}": st.none() | values for at, (_, va
 @settings(deadline=None, max_examples=60)
 @given(flat_values)
 def test_values_of_every_kind_come_back(registry: SchemaRegistry, value: dict[str, Any]) -> None:
-    one = converter(registry, optional_for_nullables="true")
-    read = one.to_connect_data("flat", one.from_connect_data("flat", FLAT, Struct(FLAT, value)))
+    protobuf_converter = converter(registry, optional_for_nullables="true")
+    read = protobuf_converter.to_connect_data(
+        "flat", protobuf_converter.from_connect_data("flat", FLAT, Struct(FLAT, value))
+    )
     assert read.value.to_dict() == value
 
 
@@ -125,7 +127,7 @@ PLAIN = [(schema, values) for schema, values in PRIMITIVES if schema.name is Non
 
 @pytest.mark.parametrize("nullables", ["", "optional_for_nullables", "wrapper_for_nullables"])
 def test_columns_are_what_records_are(registry: SchemaRegistry, nullables: str) -> None:
-    one = converter(registry, **({nullables: "true"} if nullables else {}))
+    protobuf_converter = converter(registry, **({nullables: "true"} if nullables else {}))
     names = [f"f{at}" for at in range(len(PLAIN))]
     required = s.struct_of({name: schema for name, (schema, _) in zip(names, PLAIN, strict=True)})
     optional = s.struct_of({name: schema.as_optional() for name, (schema, _) in zip(names, PLAIN, strict=True)})
@@ -138,15 +140,17 @@ def test_columns_are_what_records_are(registry: SchemaRegistry, nullables: str) 
     def check(full: list[Any], with_gaps: list[Any]) -> None:
         for topic, schema, given_rows in (("required", required, full), ("optional", optional, with_gaps)):
             column = pa.array(given_rows, pa.struct(list(zip(names, kinds, strict=True))))[1:]
-            made = one.column_from_connect_data(topic + nullables, schema, column)
-            written = [one.from_connect_data(topic + nullables, schema, row) for row in column.to_pylist()]
+            made = protobuf_converter.column_from_connect_data(topic + nullables, schema, column)
+            written = [
+                protobuf_converter.from_connect_data(topic + nullables, schema, row) for row in column.to_pylist()
+            ]
             if made is None:
                 assert (topic, nullables) == ("optional", "wrapper_for_nullables")
                 continue
             assert made.to_pylist() == written
-            read = one.column_to_connect_data(topic + nullables, made)
+            read = protobuf_converter.column_to_connect_data(topic + nullables, made)
             assert read is not None
-            wanted = [one.to_connect_data(topic + nullables, data) for data in written]
+            wanted = [protobuf_converter.to_connect_data(topic + nullables, data) for data in written]
             assert [read[0]] * len(wanted) == [each.schema for each in wanted]
             assert read[1].to_pylist() == [each.value.to_dict() for each in wanted]
 
@@ -154,30 +158,30 @@ def test_columns_are_what_records_are(registry: SchemaRegistry, nullables: str) 
 
 
 def test_what_is_not_flat_or_broken_goes_by_records(registry: SchemaRegistry) -> None:
-    one = converter(registry)
+    protobuf_converter = converter(registry)
     schema, value = whole_struct()
-    data = one.from_connect_data("whole", schema, value)
-    assert one.column_to_connect_data("whole", pa.array([data])) is None
-    assert one.column_from_connect_data("raw", s.STRING, pa.array(["a"])) is None
-    assert one.column_from_connect_data("raw", None, pa.array([{"a": 1}])) is None
+    data = protobuf_converter.from_connect_data("whole", schema, value)
+    assert protobuf_converter.column_to_connect_data("whole", pa.array([data])) is None
+    assert protobuf_converter.column_from_connect_data("raw", s.STRING, pa.array(["a"])) is None
+    assert protobuf_converter.column_from_connect_data("raw", None, pa.array([{"a": 1}])) is None
     flat = s.struct_of({"a": s.INT64})
-    made = one.column_from_connect_data("flat64", flat, pa.array([{"a": 1}, {"a": 2}]))
+    made = protobuf_converter.column_from_connect_data("flat64", flat, pa.array([{"a": 1}, {"a": 2}]))
     assert made is not None
     first = made[0].as_py()
-    assert one.column_to_connect_data("flat64", pa.array([first])) is not None
+    assert protobuf_converter.column_to_connect_data("flat64", pa.array([first])) is not None
     for other in (first[:5], first + b"\x07", data, None):
-        assert one.column_to_connect_data("flat64", pa.array([first, other])) is None
+        assert protobuf_converter.column_to_connect_data("flat64", pa.array([first, other])) is None
 
 
 @settings(deadline=None, max_examples=60)
 @given(st.binary(max_size=20))
 def test_any_bytes_give_a_value_or_a_data_error(registry: SchemaRegistry, payload: bytes) -> None:
-    one = converter(registry)
+    protobuf_converter = converter(registry)
     schema, value = whole_struct()
-    data = one.from_connect_data("any", schema, value)
+    data = protobuf_converter.from_connect_data("any", schema, value)
     assert data is not None
     with contextlib.suppress(DataError):
-        one.to_connect_data("any", data[:5] + payload)
+        protobuf_converter.to_connect_data("any", data[:5] + payload)
 
 
 @pytest.mark.parametrize(
@@ -189,11 +193,11 @@ def test_any_bytes_give_a_value_or_a_data_error(registry: SchemaRegistry, payloa
     ],
 )
 def test_whole_values_are_wrappers(registry: SchemaRegistry, schema: Schema, value: Any, payload: bytes) -> None:
-    one = converter(registry)
-    data = one.from_connect_data("raw", schema, value)
+    protobuf_converter = converter(registry)
+    data = protobuf_converter.from_connect_data("raw", schema, value)
     assert data is not None
     assert data[5:] == payload
-    assert one.to_connect_data("raw", data).value == value
+    assert protobuf_converter.to_connect_data("raw", data).value == value
 
 
 def users_file() -> Any:
@@ -222,19 +226,19 @@ def test_messages_of_others_with_enum_oneof_import_and_second_place(registry: Sc
     _, answer = registry.shelf.register("users-value", given_file)
     frame = b"\x00" + answer["id"].to_bytes(4, "big") + written_indexes((1,))
     payload = b"\x08\x05\x18\x07\x4a\x03\x0a\x01c"
-    one = converter(registry)
-    read = one.to_connect_data("users", frame + payload)
+    protobuf_converter = converter(registry)
+    read = protobuf_converter.to_connect_data("users", frame + payload)
     assert read.schema is not None
     assert [field.name for field in read.schema.fields] == ["contact_0", "kind", "place"]
     union = read.value.get("contact_0")
     assert (union.schema.name, union.values()) == ("io.confluent.connect.protobuf.Union.contact", [None, 7])
     assert (read.value.get("kind"), read.value.get("place").to_dict()) == ("B", {"city": "c"})
     assert converter(registry, int_for_enums="true").to_connect_data("users", frame + payload).value.get("kind") == 5
-    again = one.from_connect_data("copied", read.schema, read.value)
+    again = protobuf_converter.from_connect_data("copied", read.schema, read.value)
     assert again is not None
-    assert plain(one.to_connect_data("copied", again).value) == plain(read.value)
+    assert plain(protobuf_converter.to_connect_data("copied", again).value) == plain(read.value)
     with pytest.raises(DataError, match=r"no message at \[4\]"):
-        one.to_connect_data("users", frame[:5] + written_indexes((4,)))
+        protobuf_converter.to_connect_data("users", frame[:5] + written_indexes((4,)))
 
 
 @pytest.mark.parametrize(

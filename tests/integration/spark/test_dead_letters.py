@@ -88,10 +88,13 @@ def test_one_bad_record_in_ten_thousand(worker: Worker, broker: EmbeddedKafka, n
     assert producer.flush(60) == 0
     launch = worker.start_sink("s", bad="bad", tolerance="all", dlq=f"dead-{name}")
     worker.runner.do(Assign(launch.task, {TopicPartition(topic, 0): 0}))
-    worker.until(lambda: sum(one.records + one.skipped for one in worker.of(launch, BatchDurable)) == count)
+    worker.until(lambda: sum(report.records + report.skipped for report in worker.of(launch, BatchDurable)) == count)
     durable = worker.of(launch, BatchDurable)
     assert durable[-1].sink_offsets == ((TopicPartition(topic, 0), count),)
-    assert (sum(one.records for one in durable), sum(one.skipped for one in durable)) == (count - 1, 1)
+    assert (
+        sum(report.records for report in durable),
+        sum(report.skipped for report in durable),
+    ) == (count - 1, 1)
     put = [line.split()[1] for line in worker.notes("s") if line.startswith("put")]
     assert put == [f"{topic}-0@{number}" for number in range(count) if number != bad]
     (dead,) = read_records(broker.bootstrap_servers, f"dead-{name}", 1)
@@ -119,8 +122,11 @@ def test_a_source_writes_what_its_transformations_make_and_buries_what_cannot_be
     assert (told["topic"], told["source.offset"]) == (b"numbers", b'{"next":8}')
     assert (told["stage"], told["class.name"]) == (b"VALUE_CONVERTER", b"org.apache.kafka.connect.json.JsonConverter")
     durable = worker.of(launch, BatchDurable)
-    assert (sum(one.records for one in durable), sum(one.skipped for one in durable)) == (11, 1)
-    assert {topic for one in durable for topic in one.topics} == {f"m{name}ers"}
+    assert (
+        sum(report.records for report in durable),
+        sum(report.skipped for report in durable),
+    ) == (11, 1)
+    assert {topic for report in durable for topic in report.topics} == {f"m{name}ers"}
     assert worker.end(launch).drained
 
 
@@ -146,7 +152,7 @@ def test_a_table_buries_what_is_no_row_of_it(
     assert sorted(row.id for row in session.read.parquet(str(tmp_path / "table")).collect()) == [1, 2]
     assert count_records(broker.bootstrap_servers, queue) == 2
     dead = read_records(broker.bootstrap_servers, queue, 2)
-    assert [(one.value(), context(one)["offset"], context(one)["stage"]) for one in dead] == [
+    assert [(letter.value(), context(letter)["offset"], context(letter)["stage"]) for letter in dead] == [
         (b"{oops", b"1", b"VALUE_CONVERTER"),
         (b'{"id": "text"}', b"2", b"TASK_PUT"),
     ]

@@ -211,7 +211,7 @@ def test_the_examples_of_the_page_run(
         "jdbc:postgresql://db/shop": jdbc_url(database),
         "broker:9092": broker.bootstrap_servers,
         '"group.id": "connect"': f'"group.id": "{group.group}"',
-        **{f'"connect-{kind}"': f'"{properties[f"{one}.storage.topic"]}"' for one, kind in KINDS.items()},
+        **{f'"connect-{kind}"': f'"{properties[f"{word}.storage.topic"]}"' for word, kind in KINDS.items()},
     }
     texts = [block.text for block in blocks_of(PAGE) if block.language == "python"]
     read_lines, read_table, read_columns, stream, write, tables, bytecode = texts

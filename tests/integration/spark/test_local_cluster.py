@@ -31,7 +31,7 @@ def session() -> Iterator[SparkSession]:
 
 def executor_jvms() -> list[psutil.Process]:
     family = psutil.Process().children(recursive=True)
-    return [one for one in family if "CoarseGrainedExecutorBackend" in " ".join(_command(one))]
+    return [process for process in family if "CoarseGrainedExecutorBackend" in " ".join(_command(process))]
 
 
 def _command(process: psutil.Process) -> list[str]:
@@ -51,7 +51,9 @@ def test_tasks_run_on_executors_and_survive_the_loss_of_one(session: SparkSessio
     worker.wait_sent("a", 10)
     worker.until(lambda: worker.of(sink, BatchDurable))
     (pid,) = pids(worker, "a")
-    (jvm,) = [one for one in executor_jvms() if pid in {child.pid for child in one.children(recursive=True)}]
+    (jvm,) = [
+        executor for executor in executor_jvms() if pid in {child.pid for child in executor.children(recursive=True)}
+    ]
     os.kill(jvm.pid, signal.SIGKILL)
     worker.until(lambda: len(pids(worker, "a")) == 2)
     next_offset = worker.offsets["a", "a"]["next"]
@@ -74,7 +76,7 @@ def a_preview_is_run_and_ended(worker: Worker) -> None:
     previews = worker.runner.previews()
     found = previews.run(PreviewOrder(worker.launch("p", "CountingSource", count="9"), 3, 30.0), threading.Event())
     assert (found.ended, found.error) == (Ended.RECORDS, None)
-    assert [one[0]["record"]["value"] for one in found.records] == ["p-0", "p-1", "p-2"]
+    assert [record[0]["record"]["value"] for record in found.records] == ["p-0", "p-1", "p-2"]
     cancelled = threading.Event()
     hangs = PreviewOrder(worker.launch("h", "CountingSource", count="1", fail="hang"), 3, 60.0)
     asking = threading.Thread(target=lambda: previews.run(hangs, cancelled))

@@ -91,7 +91,7 @@ def test_two_connectors_of_two_plugins_run_side_by_side(broker: EmbeddedKafka, t
     worker = SparkWorkerProcess(tmp_path / "worker", broker.bootstrap_servers, "plugin-path", properties=settings)
     with worker:
         listed = worker.rest.request("GET", "/connector-plugins").json()
-        ours = {one["class"]: one for one in listed if one["class"].startswith("com.example.")}
+        ours = {plugin["class"]: plugin for plugin in listed if plugin["class"].startswith("com.example.")}
         assert ours["com.example.Orders"] == {"class": "com.example.Orders", "type": "source", "version": "1.0"}
         assert ours["com.example.Stock"]["version"] == "2.0"
         sink = {"connector.class": "FileStreamSink", "file": "out.txt", "topics": "from-orders,from-stock"}
@@ -118,10 +118,12 @@ def test_two_connectors_of_two_plugins_run_side_by_side(broker: EmbeddedKafka, t
         worker.rest.await_states("leaky", "RUNNING", ["FAILED"])
         shown = str(worker.rest.request("GET", "/connectors/leaky/status").json()) + worker.log_file.read_text()
         assert shown.count("no way in with [hidden] or [hidden]") >= 2  # in the status, and from the executor
-        assert not [one for one in ("plain-text", "S3CRET.value") if one in shown]
+        assert not [secret for secret in ("plain-text", "S3CRET.value") if secret in shown]
         mirror = {"connector.class": "MirrorSource", "source.cluster.alias": "a", "topic.filter.class": "my.own:Filter"}
         found = worker.rest.request("PUT", "/connector-plugins/MirrorSource/config/validate", mirror).json()
-        why = [one["value"]["errors"] for one in found["configs"] if one["value"]["name"] == "topic.filter.class"]
+        why = [
+            config["value"]["errors"] for config in found["configs"] if config["value"]["name"] == "topic.filter.class"
+        ]
         assert "connectrt.plugins.modules" in str(why)  # a request names no module to import
         # Installed while the slots run, into the first folder of plugin.path; their processes see it.
         later = worker.rest.request("POST", "/admin/plugins", {"source": str(orders_wheel(tmp_path, "3.0"))})
@@ -133,7 +135,7 @@ def test_two_connectors_of_two_plugins_run_side_by_side(broker: EmbeddedKafka, t
             lambda: count_records(broker.bootstrap_servers, "from-later"), 1, 120.0, "a record of what came later"
         )
         told = worker.rest.request("GET", "/admin/plugins").json()
-        assert [(Path(one["location"]).name, one["name"]) for one in told["broken"]] == [("broken", "broken")]
+        assert [(Path(plugin["location"]).name, plugin["name"]) for plugin in told["broken"]] == [("broken", "broken")]
 
 
 def test_folders_are_sent_to_executors_of_a_cluster(tmp_path: Path) -> None:

@@ -100,8 +100,8 @@ def test_slices_are_planned_without_code_and_the_worker_s_own_session_with_it(se
     try:
         assert slices.conf.get("spark.sql.codegen.factoryMode") == "NO_CODEGEN"
         assert session.conf.get("spark.sql.codegen.factoryMode") == "FALLBACK"
-        for one, steps in ((slices, "Project"), (session, "*(1) Project")):
-            plan = one.range(3).selectExpr("id + 1")._jdf.queryExecution().executedPlan().toString()
+        for used, steps in ((slices, "Project"), (session, "*(1) Project")):
+            plan = used.range(3).selectExpr("id + 1")._jdf.queryExecution().executedPlan().toString()
             assert plan.startswith(steps)
         assert slices._jsparkSession.sessionState().dataSourceManager().dataSourceExists(FORMAT)
         assert not session._jsparkSession.sessionState().dataSourceManager().dataSourceExists(FORMAT)

@@ -126,7 +126,7 @@ class Source:
 
     def values(self, count: int) -> list[Any]:
         assert count_records(self.servers, self.topic) == count
-        return [json.loads(one.value() or b"") for one in read_records(self.servers, self.topic, count)]
+        return [json.loads(record.value() or b"") for record in read_records(self.servers, self.topic, count)]
 
     def ids(self, count: int) -> list[int]:
         return [value["id"] for value in self.values(count)]
@@ -164,7 +164,7 @@ def test_new_rows_follow_in_the_columns_order_and_a_restart_repeats_none(
     source.until_records(1)
     source.stop()
     assert source.ids(103) == list(range(103))
-    keys = [one.key() for one in read_records(broker.bootstrap_servers, topic, 103)]
+    keys = [record.key() for record in read_records(broker.bootstrap_servers, topic, 103)]
     assert keys == [str(number).encode() for number in range(103)]
 
 

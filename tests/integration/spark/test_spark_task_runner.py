@@ -94,7 +94,7 @@ def test_a_task_that_ends_its_process_again_and_again_fails_alone(session: Spark
     trace = worker.of(killer, TaskFailed)[0].trace
     assert "task k-0 ends its process" in trace
     assert "shared a process with a-0, b-0" in trace
-    assert not [one for launch in quiet for one in worker.of(launch, TaskFailed)]
+    assert not [failure for launch in quiet for failure in worker.of(launch, TaskFailed)]
     assert [worker.end(launch).drained for launch in quiet] == [True, True]
     worker.runner.close(5_000)
 
@@ -134,7 +134,7 @@ def test_an_end_is_noticed_while_heartbeats_are_rare(
     calm_s = time.monotonic() + CALM_BEATS + 2  # the next heartbeat is 8 s away
     worker.until(lambda: time.monotonic() > calm_s)
     channel = worker.runner._engine._launcher.channel()  # type: ignore[attr-defined]
-    halves = {one.role: one for one in channel._connections}
+    halves = {connection.role: connection for connection in channel._connections}
     began_s = time.monotonic()
     if ended == "job":
         session.sparkContext.cancelAllJobs()
@@ -208,10 +208,10 @@ def test_books_that_do_not_balance_are_an_error_of_the_job(
     worker.wait_sent("a", 3)
     assert isinstance(worker.runner, SparkTaskRunner)
     channel = worker.runner._engine._launcher.channel()  # type: ignore[attr-defined]
-    (one,) = channel._owners.values()
-    one._totals.count({"op": "durable", "host": 1, "n": 1})  # a report nobody wrote
+    (owner,) = channel._owners.values()
+    owner._totals.count({"op": "durable", "host": 1, "n": 1})  # a report nobody wrote
     assert worker.end(launch).drained
     worker.runner.close(5_000)
     assert "books do not balance: host 1: writer says (3, 1)" in caplog.text
     assert "slot=1 was lost" in caplog.text
-    assert one._error is not None
+    assert owner._error is not None

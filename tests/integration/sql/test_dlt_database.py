@@ -57,12 +57,12 @@ def test_pages_go_by_the_column_and_restarts_go_on_behind_them(items: Database) 
         source.restart()
         for _ in range(6):
             found += source.poll()
-        assert Counter(one.json()["id"] for one in found) == Counter(range(1, ROWS + 1))
+        assert Counter(record.json()["id"] for record in found) == Counter(range(1, ROWS + 1))
         assert found[0].key == b'{"id":1}'
         assert found[0].json()["tags"] == '{"a":1}'
         items.run("ALTER TABLE items ADD COLUMN size INT", "INSERT INTO items (id, size) VALUES (6000, 5)")
         later = [record.json() for _ in range(3) for record in source.poll()]
-        assert [(one["id"], one["size"]) for one in later] == [(6000, 5)]
+        assert [(row["id"], row["size"]) for row in later] == [(6000, 5)]
 
 
 def test_a_server_that_goes_is_waited_for_and_nothing_is_lost(items: Database, postgres: PostgresServer) -> None:
@@ -77,5 +77,5 @@ def test_a_server_that_goes_is_waited_for_and_nothing_is_lost(items: Database, p
         for _ in range(9):
             found += source.poll()
             clock[0] += 60
-        counts = Counter(one.json()["id"] for one in found)
+        counts = Counter(record.json()["id"] for record in found)
     assert set(counts) == set(range(1, ROWS + 1))

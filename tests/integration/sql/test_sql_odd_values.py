@@ -39,10 +39,10 @@ def read(database: Database, arrow: str, **settings: Any) -> tuple[list[Any], li
     """Return the records and places of refused rows of four looks."""
     with harness(database, **settings, **{"connectrt.sql.arrow": arrow, "errors.tolerance": "all"}) as source:
         records = [record.json() for _ in range(4) for record in source.poll()]
-        return records, [one.place for one in source.errants]
+        return records, [errant.place for errant in source.errants]
 
 
-@pytest.mark.parametrize(("kind", "good", "odd"), ODD, ids=lambda one: one if isinstance(one, str) else "")
+@pytest.mark.parametrize(("kind", "good", "odd"), ODD, ids=lambda value: value if isinstance(value, str) else "")
 def test_a_value_without_a_form_is_one_refused_row_both_ways(
     postgres_database: Database, kind: str, good: str, odd: list[str]
 ) -> None:

@@ -138,7 +138,7 @@ class Trial:
         try:
             for value in ([(key, "old") for key in (1, "a", "1.23")], rows):
                 said.append(
-                    self._put(task, [self._record(key, one, mode if value is rows else "") for key, one in value])
+                    self._put(task, [self._record(key, cell, mode if value is rows else "") for key, cell in value])
                 )
         finally:
             task.stop()

@@ -473,7 +473,7 @@ def test_what_is_put_for_a_preview_is_in_no_table_and_what_does_not_fit_shows(da
     finally:
         task.stop()
     assert database.rows("SELECT id, word FROM orders ORDER BY id") == [(1, "a")]
-    found = {(one.check, one.level.value) for one in sink_checks(database, "orders,others")}
+    found = {(check.check, check.level.value) for check in sink_checks(database, "orders,others")}
     assert found == {("credentials", "ok"), ("table", "ok"), ("table", "problem")}
     (refused,) = sink_checks(database, "orders", url=f"{database.url}-gone/x")
     assert (refused.check, refused.level.value) == ("credentials", "problem")

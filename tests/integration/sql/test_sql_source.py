@@ -205,7 +205,7 @@ def test_a_row_of_a_wrong_type_is_told_and_the_others_come(sqlite_database: Data
         strict.poll()
     with harness(sqlite_database, **INCREMENTING, **{"errors.tolerance": "all"}) as lax:
         assert ids(lax.poll_all()) == [1, 3]
-        assert [one.place for one in lax.errants] == ["table loose id 2"]
+        assert [errant.place for errant in lax.errants] == ["table loose id 2"]
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,8 @@ def test_every_type_of_postgresql_has_its_connect_form(
     ) as source:
         records = [record.json() for record in source.poll_all()]
     fields = {
-        one["field"]: (one["type"], one.get("name", "").rpartition(".")[2], one["optional"])
-        for one in records[0]["schema"]["fields"]
+        field["field"]: (field["type"], field.get("name", "").rpartition(".")[2], field["optional"])
+        for field in records[0]["schema"]["fields"]
     }
     assert records[0]["schema"]["name"] == "kinds"
     assert fields == {
@@ -131,4 +131,4 @@ def test_numeric_mapping(postgres_database: Database, mapping: str, wanted: tupl
         postgres_database, **INCREMENTING, **{"numeric.mapping": mapping, "value.converter": "JsonConverter"}
     ) as source:
         (record,) = source.poll_all()
-    assert tuple(one["type"] for one in record.json()["schema"]["fields"][1:]) == wanted
+    assert tuple(field["type"] for field in record.json()["schema"]["fields"][1:]) == wanted

@@ -31,7 +31,7 @@ TABLES = [
 def read(database: Database, **settings: str) -> list[tuple[str, int]]:
     with harness(database, **settings, **{"poll.interval.ms": 3_600_000, "tasks.max": "1"}) as source:
         records = [record for _ in range(8) for record in source.poll()]
-    return sorted((one.topic, one.json().get("id", one.json().get("ID"))) for one in records)
+    return sorted((record.topic, record.json().get("id", record.json().get("ID"))) for record in records)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_an_unknown_kind_is_refused_with_the_known_ones(postgres_database: Datab
 
 def findings(connector: Any, database: Database, **settings: str) -> list[tuple[Level, str]]:
     config = {"connection.url": database.url, **settings}
-    return [(one.level, one.what) for look in connector.outside_checks(config) for one in look()]
+    return [(finding.level, finding.what) for look in connector.outside_checks(config) for finding in look()]
 
 
 def test_a_check_names_the_table_or_column_that_is_meant(postgres_database: Database) -> None:

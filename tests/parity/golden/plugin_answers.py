@@ -36,8 +36,12 @@ Answer = dict[str, Any]
 
 def javas_plugins() -> Plugins:
     """Return those bundled plug-ins that the recorded Java worker had, under Java's version; no MirrorMaker."""
-    found = (one for one in BUNDLED if one.java_class.startswith("org.apache.") and ".mirror." not in one.java_class)
-    return Plugins(replace(one, version=JAVA_VERSION) for one in found)
+    found = (
+        plugin
+        for plugin in BUNDLED
+        if plugin.java_class.startswith("org.apache.") and ".mirror." not in plugin.java_class
+    )
+    return Plugins(replace(plugin, version=JAVA_VERSION) for plugin in found)
 
 
 def worker_with(cluster: InProcessCluster, policy: str) -> ASGIApp:
@@ -60,9 +64,9 @@ def _comparable(tree: Any) -> Any:
     if isinstance(tree, dict) and "error_code" in tree:
         return {name: tree[name] for name in ("error_code", "message")}
     if isinstance(tree, list):
-        return [one for one in tree if not one.get("name", "").startswith(OWN_SETTINGS)]
-    kept = [one for one in tree["configs"] if not _name(one).startswith(OWN_SETTINGS)]
-    groups = [one for one in tree["groups"] if one not in OWN_GROUPS]
+        return [entry for entry in tree if not entry.get("name", "").startswith(OWN_SETTINGS)]
+    kept = [config for config in tree["configs"] if not _name(config).startswith(OWN_SETTINGS)]
+    groups = [group for group in tree["groups"] if group not in OWN_GROUPS]
     return {**tree, "groups": groups, "configs": kept}
 
 
@@ -74,21 +78,21 @@ def with_errors(java: Any, errors: Mapping[str, Iterable[str]]) -> Any:
     """Return Java's answer to a validation with other complaints about some settings."""
     changed = {name: list(found) for name, found in errors.items()}
     configs, more = [], 0
-    for one in java["configs"]:
-        value = one["value"]
-        if value is not None and value["name"] in changed and one["definition"] is not None:
+    for config in java["configs"]:
+        value = config["value"]
+        if value is not None and value["name"] in changed and config["definition"] is not None:
             found = changed.pop(value["name"])
             more += len(found) - len(value["errors"])
-            one = {**one, "value": {**value, "errors": found}}
-        configs.append(one)
+            config = {**config, "value": {**value, "errors": found}}
+        configs.append(config)
     assert not changed, f"Java has no settings {sorted(changed)}"
     return {**java, "error_count": java["error_count"] + more, "configs": configs}
 
 
 def errors_of(body: Any) -> dict[str, tuple[str, ...]]:
     """Return what a validation complains about: setting -> complaints."""
-    values = [one["value"] for one in body["configs"] if one["value"] is not None]
-    return {one["name"]: tuple(one["errors"]) for one in values if one["errors"]}
+    values = [config["value"] for config in body["configs"] if config["value"] is not None]
+    return {value["name"]: tuple(value["errors"]) for value in values if value["errors"]}
 
 
 def differences(ours: Any, java: Any, where: str = "") -> list[str]:
@@ -102,9 +106,9 @@ def differences(ours: Any, java: Any, where: str = "") -> list[str]:
         pairs = zip(ours, java, strict=True)
         return [line for at, (a, b) in enumerate(pairs) for line in differences(a, b, f"{where}[{at}]")]
     if isinstance(ours, list) and isinstance(java, list) and ours and isinstance(ours[0], dict):
-        return [f"{where}: {[_label(one) for one in ours]}, Java {[_label(one) for one in java]}"]
+        return [f"{where}: {[_label(item) for item in ours]}, Java {[_label(item) for item in java]}"]
     return [] if ours == java else [f"{where}: {ours!r}, Java {java!r}"]
 
 
-def _label(one: Any) -> Any:
-    return _name(one) if isinstance(one, dict) and "value" in one else one
+def _label(item: Any) -> Any:
+    return _name(item) if isinstance(item, dict) and "value" in item else item

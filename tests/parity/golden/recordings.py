@@ -32,7 +32,7 @@ def records(store: str) -> list[tuple[int, bytes, bytes | None]]:
     found: list[DumpedRecord] = []
     for name in ("topics", "topics-exactly-once"):
         found += recording(name)[store]
-    return [(one["offset"], _bytes(one["key"]) or b"", _bytes(one["value"])) for one in found]
+    return [(record["offset"], _bytes(record["key"]) or b"", _bytes(record["value"])) for record in found]
 
 
 def _bytes(text: str | None) -> bytes | None:

@@ -20,7 +20,7 @@ def test_ours_answer_as_javas_classes_do(what: str) -> None:
         ours, java = OURS[what](pair["case"]), pair["java"]
         if what == "settings":  # those of TLS and SASL in an order of their own
             ours, java = _in_order(ours), _in_order(java)
-            ours = [one for one in ours if not one[0].startswith(("connectrt.", "on."))]
+            ours = [setting for setting in ours if not setting[0].startswith(("connectrt.", "on."))]
         assert ours == java, pair["case"]
 
 
@@ -29,5 +29,5 @@ def test_the_recording_is_of_these_cases() -> None:
 
 
 def _in_order(settings: list[list[Any]]) -> list[list[Any]]:
-    security = [one for one in settings if one[0].startswith(("ssl.", "sasl."))]
-    return [*sorted(security), *(one for one in settings if one not in security)]
+    security = [setting for setting in settings if setting[0].startswith(("ssl.", "sasl."))]
+    return [*sorted(security), *(setting for setting in settings if setting not in security)]

@@ -30,7 +30,8 @@ from tests.parity.shared_trees import unpack
 
 CONTENT = recording("plugins")
 ANSWERS: dict[str, dict[str, Any]] = {
-    group: {one["name"]: one for one in said} for group, said in unpack(CONTENT["trees"], CONTENT["answers"]).items()
+    group: {answer["name"]: answer for answer in said}
+    for group, said in unpack(CONTENT["trees"], CONTENT["answers"]).items()
 }
 FACTS = ("type", "required", "default_value", "importance", "group", "order", "width", "display_name", "dependents")
 ASKED: dict[str, tuple[Ask, ...]] = {
@@ -52,15 +53,15 @@ def facts(key: ConfigKey) -> tuple[Any, ...]:
 
 
 def test_the_list_holds_what_javas_holds_in_its_order() -> None:
-    java = [(one["class"], one["type"]) for one in ANSWERS["All"]["list ?connectorsOnly=false"]["body"]]
-    ours = [(one.java_class, one.type) for one in bundled_plugins().list(connectors_only=False)]
-    assert [one for one in ours if one in java] == java
+    java = [(plugin["class"], plugin["type"]) for plugin in ANSWERS["All"]["list ?connectorsOnly=false"]["body"]]
+    ours = [(plugin.java_class, plugin.type) for plugin in bundled_plugins().list(connectors_only=False)]
+    assert [plugin for plugin in ours if plugin in java] == java
     more = [kind for name, kind in ours if (name, kind) not in java]
     assert set(more) <= {SINK, SOURCE, "converter"}
 
 
 def test_javas_connectors_are_listed_and_its_test_connectors_are_not() -> None:
-    listed = {one["class"] for one in ANSWERS["All"]["list plainly"]["body"]}
+    listed = {plugin["class"] for plugin in ANSWERS["All"]["list plainly"]["body"]}
     assert listed == set(FILE_CONNECTORS)
     assert not listed & set(TEST_CONNECTORS)
 
@@ -68,18 +69,22 @@ def test_javas_connectors_are_listed_and_its_test_connectors_are_not() -> None:
 @pytest.mark.parametrize("name", CHAIN)
 def test_transformations_and_predicates_declare_what_java_declares(name: str) -> None:
     made = bundled_plugins().class_of(name.removeprefix("settings of "))()
-    java = {one["name"]: tuple(one[fact] for fact in FACTS) for one in ANSWERS["All"][name]["body"]}
+    java = {setting["name"]: tuple(setting[fact] for fact in FACTS) for setting in ANSWERS["All"][name]["body"]}
     assert {key.name: facts(key) for key in made.config_def()} == java
 
 
-@pytest.mark.parametrize("name", [one for one in TEST_CONNECTORS if not one.endswith(".MockConnector")])
+@pytest.mark.parametrize(
+    "name", [connector for connector in TEST_CONNECTORS if not connector.endswith(".MockConnector")]
+)
 def test_test_connectors_declare_nothing_of_their_own(name: str) -> None:
     answers = ANSWERS["test connectors"]
     found = answers[f"settings of {name}"]["body"]
     files = FILE_CONNECTORS[1 if "Sink" in name else 0]
     own = {"file", "topic", "batch.size"}
-    common = [one["name"] for one in ANSWERS["All"][f"settings of {files}"]["body"] if one["name"] not in own]
-    assert [one["name"] for one in found] == common
+    common = [
+        setting["name"] for setting in ANSWERS["All"][f"settings of {files}"]["body"] if setting["name"] not in own
+    ]
+    assert [setting["name"] for setting in found] == common
     assert bundled_plugins().class_of(name)().config_def().names() == ()
 
 
@@ -119,5 +124,5 @@ def test_every_recorded_answer_is_compared() -> None:
 
 def test_every_wanted_difference_shows_somewhere_and_is_told_to_users() -> None:
     rows = set(re.findall(r"^\| \*\*(.+?)\*\* ?\|", DIFFERENCES.read_text("utf-8"), re.MULTILINE))
-    assert {one.heading for one in WANTED.values()} <= rows
+    assert {wanted.heading for wanted in WANTED.values()} <= rows
     assert set(WANTED) <= {step.name for steps in ASKED.values() for step in steps}

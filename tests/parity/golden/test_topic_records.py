@@ -93,7 +93,7 @@ def test_the_config_recording_folds_to_what_java_said_over_rest() -> None:
         value = record["value"]
         events += fold.apply(record["offset"], record["key"].encode(), None if value is None else value.encode())
     state = fold.snapshot()
-    answers = {one["name"]: one for one in recording("rest")["answers"]}
+    answers = {answer["name"]: answer for answer in recording("rest")["answers"]}
     assert answers["what is left"]["body"] == '["snk","later"]'
     assert set(state.connectors()) == {"snk", "later"}
     assert state.target_state("snk") is TargetState.STOPPED

@@ -39,7 +39,9 @@ def _both_sides(name: str, errors: Errors) -> dict[str, Errors]:
 
 
 def _missing(settings: Iterable[str]) -> Errors:
-    return {one: (f'Missing required configuration "{one}" which has no default value.',) for one in settings}
+    return {
+        setting: (f'Missing required configuration "{setting}" which has no default value.',) for setting in settings
+    }
 
 
 _FILE = "file must be set: "

@@ -120,11 +120,11 @@ def _read(servers: str, topic: str, count: int, limit_s: float = 240.0) -> tuple
                 continue
             if not consumer.assignment():
                 consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
-            found += [_record(one) for one in consumed(consumer, 100, 0.5) if one.error() is None]
+            found += [_record(message) for message in consumed(consumer, 100, 0.5) if message.error() is None]
     finally:
         consumer.close()
     assert len(found) == count, f"{len(found)} records in {topic} after {limit_s} s"
-    return sorted(found, key=lambda one: (_context(one)["partition"], _context(one)["offset"])), partitions
+    return sorted(found, key=lambda letter: (_context(letter)["partition"], _context(letter)["offset"])), partitions
 
 
 def _record(message: Any) -> dict[str, Any]:
@@ -168,13 +168,13 @@ def test_both_are_shown_alike(seen: list[Seen], broker: EmbeddedKafka) -> None:
         queue = f"queue-of-dead-{who}"
         desk.views.configs = {"dead": SINK | {"name": "dead", QUEUE: queue}}
         letters = desk.desk.page(LetterQuery("dead")).letters
-        ordered = sorted(letters, key=lambda one: (one.origin.partition or 0, one.origin.offset or 0))
-        shown.append([replace(one, topic="", offset=0, message="", stacktrace="") for one in ordered])
-        values = [one.value for one in ordered]
+        ordered = sorted(letters, key=lambda letter: (letter.origin.partition or 0, letter.origin.offset or 0))
+        shown.append([replace(letter, topic="", offset=0, message="", stacktrace="") for letter in ordered])
+        values = [letter.value for letter in ordered]
     desk.close()
     assert shown[0] == shown[1]
     assert len(shown[0]) == len(seen[0].dead) == BAD
     assert {"json": {"n": "no number"}} in values
-    broken = next(one for one in shown[0] if one.value is not None and one.value.get("text") == "{oops")
+    broken = next(letter for letter in shown[0] if letter.value is not None and letter.value.get("text") == "{oops")
     assert (broken.stage, broken.connector_name, broken.task) == ("VALUE_CONVERTER", "dead", 0)
-    assert (broken.key, [one.value for one in broken.headers]) == ({"json": 7}, [{"json": "kept"}])
+    assert (broken.key, [header.value for header in broken.headers]) == ({"json": 7}, [{"json": "kept"}])

@@ -48,7 +48,7 @@ def _offset_of_the_failed(worker: WorkerProcess, servers: str) -> Any:
 
         def offsets() -> list[int]:  # both workers' sinks are called s, so both commit in the group connect-s
             found = worker.rest.request("GET", "/connectors/s/offsets").json()["offsets"]
-            return [one["offset"]["kafka_offset"] for one in found if one["partition"]["kafka_topic"] == topic]
+            return [entry["offset"]["kafka_offset"] for entry in found if entry["partition"]["kafka_topic"] == topic]
 
         worker.rest.until(lambda: len(offsets()), 1, 60.0, "it has committed")
         return offsets()[0]

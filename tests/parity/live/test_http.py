@@ -105,7 +105,7 @@ class Setting:
         trustme.CA().issue_cert("stranger").private_key_and_cert_chain_pem.write_to_path(str(folder / "stranger.pem"))
         server = authority.issue_cert("127.0.0.1")
         key = serialization.load_pem_private_key(server.private_key_pem.bytes(), None)
-        chain = [x509.load_pem_x509_certificate(one.bytes()) for one in server.cert_chain_pems]
+        chain = [x509.load_pem_x509_certificate(pem.bytes()) for pem in server.cert_chain_pems]
         sealed = serialization.BestAvailableEncryption(PASSWORD.encode())
         store = pkcs12.serialize_key_and_certificates(b"server", key, chain[0], chain[1:], sealed)  # type: ignore[arg-type]
         (folder / "server.p12").write_bytes(store)

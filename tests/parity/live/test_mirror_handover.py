@@ -45,24 +45,26 @@ def test_a_connector_moves_to_java_and_back(tmp_path: Path, west: Cluster, broke
             until(lambda: offsets(east, group, name) == [written - 1] * 2, "offsets are stored", flow.logs)  # noqa: B023
         assert east.rows(copy) == west.rows(topic)  # none twice, none missing
 
-    stored = [one for one in east.messages(f"{group}-offsets") if one.key() is not None]
+    stored = [message for message in east.messages(f"{group}-offsets") if message.key() is not None]
     place = '"cluster":"A","partition":{},"topic":"{}"'
     expected = {f'["{name}",{{{place.format(number, topic)}}}]'.encode() for number in (0, 1)}
-    assert {one.key() for one in stored} == expected  # Java's and ours: the very same bytes
-    tasks = [one for one in east.messages(f"{group}-configs") if one.key() == f"task-{name}-0".encode()]
-    assert {one.value() for one in tasks} == {tasks[0].value()}
-    (assigned,) = {orjson.loads(one.value())["properties"]["task.assigned.partitions"] for one in tasks}
+    assert {record.key() for record in stored} == expected  # Java's and ours: the very same bytes
+    tasks = [message for message in east.messages(f"{group}-configs") if message.key() == f"task-{name}-0".encode()]
+    assert {task.value() for task in tasks} == {tasks[0].value()}
+    (assigned,) = {orjson.loads(task.value())["properties"]["task.assigned.partitions"] for task in tasks}
     assert assigned == f"{topic}-0,{topic}-1"
-    syncs = [OffsetSync.decode(one.key(), one.value()) for one in west.messages("mm2-offset-syncs.B.internal")]
-    assert all(one.upstream_offset == one.downstream_offset for one in syncs)
-    reached = {(one.partition.topic, one.upstream_offset // EACH) for one in syncs}
+    syncs = [
+        OffsetSync.decode(message.key(), message.value()) for message in west.messages("mm2-offset-syncs.B.internal")
+    ]
+    assert all(sync.upstream_offset == sync.downstream_offset for sync in syncs)
+    reached = {(sync.partition.topic, sync.upstream_offset // EACH) for sync in syncs}
     assert {(topic, run) for run in range(3)} <= reached  # each of the three wrote some
 
 
 def offsets(cluster: Cluster, group: str, connector: str) -> list[int]:
     """Return the last stored offset of each partition, in order of their numbers."""
     last: dict[bytes, int] = {}
-    for one in cluster.messages(f"{group}-offsets"):
-        if one.key().startswith(f'["{connector}"'.encode()):
-            last[one.key()] = orjson.loads(one.value())["offset"]
+    for message in cluster.messages(f"{group}-offsets"):
+        if message.key().startswith(f'["{connector}"'.encode()):
+            last[message.key()] = orjson.loads(message.value())["offset"]
     return [last[key] for key in sorted(last)]

@@ -45,9 +45,9 @@ def test_every_wanted_difference_is_explained_to_users() -> None:
     assert {wanted.heading for wanted in WANTED.values()} <= rows
 
 
-@pytest.mark.parametrize("one", recording("rest")["answers"], ids=lambda one: one["name"])
-def test_the_recording_is_still_what_java_says(from_java: Heard, one: dict[str, str]) -> None:
+@pytest.mark.parametrize("recorded", recording("rest")["answers"], ids=lambda answer: answer["name"])
+def test_the_recording_is_still_what_java_says(from_java: Heard, recorded: dict[str, str]) -> None:
     """Guards the golden file against a changed script that was not recorded again."""
-    if one["name"] not in STEPS or "PluginDesc" in one["body"]:
+    if recorded["name"] not in STEPS or "PluginDesc" in recorded["body"]:
         return  # recorded beside the conversation; or it holds the recorder's folder
-    assert comparable(from_java.answers[one["name"]]) == comparable(Said(**one))  # type: ignore[arg-type]
+    assert comparable(from_java.answers[recorded["name"]]) == comparable(Said(**recorded))  # type: ignore[arg-type]

@@ -148,7 +148,7 @@ def test_ours_answers_as_java_does(from_java: Heard, from_ours: Heard, name: str
 def _unordered(said: dict[str, Any]) -> dict[str, Any]:
     """Standalone, Java shows configurations and names in whatever order its maps have: only the content counts."""
     body = json.loads(said["body"]) if said["body"].startswith(("{", "[")) else said["body"]
-    if isinstance(body, list) and all(isinstance(one, str) for one in body):
+    if isinstance(body, list) and all(isinstance(item, str) for item in body):
         body = sorted(body)
     return {**said, "body": body}
 

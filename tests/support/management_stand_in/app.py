@@ -56,27 +56,27 @@ class StandIn:
 
     def sent(self, method: str, path: str) -> list[Any]:
         """Return the bodies of the requests to a path (its query left out)."""
-        return [body for one, target, body in self.requests if one == method and target.partition("?")[0] == path]
+        return [body for verb, target, body in self.requests if verb == method and target.partition("?")[0] == path]
 
     def _routes(self) -> list[Route]:
-        one, dead, past = "/connectors/{name}", "/admin/dead-letters", "/admin/history/{name}"
+        connector, dead, past = "/connectors/{name}", "/admin/dead-letters", "/admin/history/{name}"
         table: dict[tuple[str, str], Callable[..., Any]] = {
             ("GET", "/"): lambda _: {"version": "4.1.1", "commit": "c", "kafka_cluster_id": "c1"},
             ("GET", "/health"): lambda _: {"status": "healthy", "message": "x"},
             ("GET", "/connectors"): lambda _: sorted(self.connectors),
             ("POST", "/connectors"): self._create,
-            ("GET", one): lambda r: {"name": self._one(r)["config"]["name"], "config": self._one(r)["config"]},
-            ("DELETE", one): self._delete,
-            ("GET", one + "/config"): lambda r: self._one(r)["config"],
-            ("PUT", one + "/config"): self._configure,
-            ("GET", one + "/status"): self._status,
-            ("GET", one + "/topics"): lambda r: {self._one(r)["row"]["name"]: {"topics": self._one(r)["topics"]}},
-            ("GET", one + "/offsets"): lambda r: {"offsets": self._one(r)["offsets"]},
-            ("PATCH", one + "/offsets"): self._alter,
-            ("DELETE", one + "/offsets"): self._alter,
-            ("PUT", one + "/{verb:str}"): self._steer,
-            ("POST", one + "/restart"): lambda r: (202, self._one(r)["row"]),
-            ("POST", one + "/tasks/{task}/restart"): lambda r: (204, self._one(r) and None),
+            ("GET", connector): lambda r: {"name": self._one(r)["config"]["name"], "config": self._one(r)["config"]},
+            ("DELETE", connector): self._delete,
+            ("GET", connector + "/config"): lambda r: self._one(r)["config"],
+            ("PUT", connector + "/config"): self._configure,
+            ("GET", connector + "/status"): self._status,
+            ("GET", connector + "/topics"): lambda r: {self._one(r)["row"]["name"]: {"topics": self._one(r)["topics"]}},
+            ("GET", connector + "/offsets"): lambda r: {"offsets": self._one(r)["offsets"]},
+            ("PATCH", connector + "/offsets"): self._alter,
+            ("DELETE", connector + "/offsets"): self._alter,
+            ("PUT", connector + "/{verb:str}"): self._steer,
+            ("POST", connector + "/restart"): lambda r: (202, self._one(r)["row"]),
+            ("POST", connector + "/tasks/{task}/restart"): lambda r: (204, self._one(r) and None),
             ("GET", "/connector-plugins"): lambda _: self.plugins["plugins"],
             ("GET", "/connector-plugins/{plugin:path}/config"): lambda _: [
                 it["definition"] for it in content.validation({})["configs"]
@@ -319,8 +319,8 @@ class StandIn:
 
     def _stream(self, _: Request) -> Response:
         async def sent() -> AsyncIterator[bytes]:
-            for one in self.pushed:
-                yield one
+            for event in self.pushed:
+                yield event
             while True:
                 yield b": heartbeat\n\n"
                 await asyncio.sleep(0.2)

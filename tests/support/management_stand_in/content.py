@@ -27,23 +27,23 @@ def connectors() -> dict[str, dict[str, Any]]:
         last_error_at_ms=NOW_MS - 60_000, abnormal=True, why="1 task FAILED", errors=3,
     )  # fmt: skip
     rows = [row("orders"), broken, row("resting", state="PAUSED"), row("halted", state="STOPPED")]
-    return {one["name"]: _connector(one) for one in rows}
+    return {entry["name"]: _connector(entry) for entry in rows}
 
 
-def _connector(one: dict[str, Any]) -> dict[str, Any]:
-    states = [state for state, count in one["tasks"].items() for _ in range(count)]
+def _connector(entry: dict[str, Any]) -> dict[str, Any]:
+    states = [state for state, count in entry["tasks"].items() for _ in range(count)]
     tasks = [
         {
             "id": number, "state": state, "worker_id": WORKER, "executor": "driver",
             "trace": f"ConnectError: {NASTY}\n\tat task" if state == "FAILED" else None,
-            "records": 100, "records_per_second": 10.5, "lag": one["lag"], "errors": 0, "cpu_seconds": 1.5,
+            "records": 100, "records_per_second": 10.5, "lag": entry["lag"], "errors": 0, "cpu_seconds": 1.5,
             "restart": None, "stalled": None,
         }
         for number, state in enumerate(states)
     ]  # fmt: skip
-    config = {"name": one["name"], "connector.class": one["class"], "topic": "lines", "db.password": "hunter-2"}
+    config = {"name": entry["name"], "connector.class": entry["class"], "topic": "lines", "db.password": "hunter-2"}
     return {
-        "row": one,
+        "row": entry,
         "config": config,
         "tasks": tasks,
         "offsets": [{"partition": {"filename": "in.txt"}, "offset": {"position": 42}}],
@@ -173,7 +173,7 @@ def form(config: dict[str, Any]) -> dict[str, Any]:
 def validation(config: dict[str, Any]) -> dict[str, Any]:
     """Return the answer of a validation of a small connector."""
 
-    def one(name: str, kind: str, **parts: Any) -> dict[str, Any]:
+    def setting(name: str, kind: str, **parts: Any) -> dict[str, Any]:
         found: dict[str, Any] = {
             "name": name,
             "value": config.get(name),
@@ -190,16 +190,16 @@ def validation(config: dict[str, Any]) -> dict[str, Any]:
     nameless = missing.replace("topic", "name")
     number = str(config.get("tasks.max") or "1")
     configs = [
-        one("name", "STRING", group="Common", order=1, errors=[] if config.get("name") else [nameless]),
-        one("connector.class", "STRING", group="Common", order=2),
-        one("tasks.max", "INT", group="Common", order=3, required=False, default_value="1",
+        setting("name", "STRING", group="Common", order=1, errors=[] if config.get("name") else [nameless]),
+        setting("connector.class", "STRING", group="Common", order=2),
+        setting("tasks.max", "INT", group="Common", order=3, required=False, default_value="1",
             errors=[] if number.isdigit() else [f"Invalid value {number} for configuration tasks.max"]),
-        one("transforms", "LIST", group="Transforms", required=False, importance="LOW"),
-        one("topic", "STRING", errors=[] if config.get("topic") else [missing]),
-        one("db.password", "PASSWORD", required=False),
-        one("mode", "STRING", required=False, default_value="row", recommended_values=["row", "bulk"]),
-        one("trim", "BOOLEAN", required=False, default_value="false", importance="LOW"),
-        one("on.error", "STRING", required=False, default_value="fail", importance="LOW"),
+        setting("transforms", "LIST", group="Transforms", required=False, importance="LOW"),
+        setting("topic", "STRING", errors=[] if config.get("topic") else [missing]),
+        setting("db.password", "PASSWORD", required=False),
+        setting("mode", "STRING", required=False, default_value="row", recommended_values=["row", "bulk"]),
+        setting("trim", "BOOLEAN", required=False, default_value="false", importance="LOW"),
+        setting("on.error", "STRING", required=False, default_value="fail", importance="LOW"),
     ]  # fmt: skip
     count = sum(len(it["value"]["errors"]) for it in configs)
     return {

@@ -249,7 +249,7 @@ class SimulatedCluster:
         if len(set(views.values())) != 1 or any(w.herder.views.health().status != "healthy" for w in workers):
             return f"workers differ: {views}, {[w.herder.views.health().status for w in workers]}"
         must, may = expected_tasks(workers[0])
-        alive = {str(task): [one.worker for one in sides] for task, sides in self.truth.alive.items() if sides}
+        alive = {str(task): [side.worker for side in sides] for task, sides in self.truth.alive.items() if sides}
         if not must <= alive.keys() <= must | may:
             return f"wanted tasks {sorted(must)}, alive {alive}"
         names = {worker.name for worker in workers}

@@ -44,22 +44,23 @@ class GroundTruth:
         self.commits = 0
         self.starts = 0
 
-    def began(self, one: LiveTask) -> None:
+    def began(self, task: LiveTask) -> None:
         """S1: no task is active on two workers, nor twice on one."""
-        others = self.alive[one.task]
+        others = self.alive[task.task]
         if others:
             where = ", ".join(f"{other.worker} (generation {other.generation})" for other in others)
             raise InvariantViolation(
-                "S1", f"{one.task} starts on {one.worker} (generation {one.generation}), lives on {where}"
+                "S1",
+                f"{task.task} starts on {task.worker} (generation {task.generation}), lives on {where}",
             )
-        others.append(one)
-        self.history.append(("starts", one.worker, str(one.task)))
+        others.append(task)
+        self.history.append(("starts", task.worker, str(task.task)))
         self.starts += 1
 
-    def ended(self, one: LiveTask) -> None:
+    def ended(self, task: LiveTask) -> None:
         """An instance is gone."""
-        self.alive[one.task].remove(one)
-        self.history.append(("ends", one.worker, str(one.task)))
+        self.alive[task.task].remove(task)
+        self.history.append(("ends", task.worker, str(task.task)))
 
     def wrote(self, task: ConnectorTaskId, first: int, last: int) -> None:
         """Records ``first`` to ``last - 1`` of a task's source partition are in Kafka, acknowledged."""

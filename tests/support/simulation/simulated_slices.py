@@ -64,31 +64,31 @@ class SimulatedSliceLauncher:
 
     def launch(self, slice_id: int) -> SimulatedSlice:
         """See SliceLauncher."""
-        one = SimulatedSlice(self, slice_id)
-        self.slices.append(one)
-        return one
+        slice_ = SimulatedSlice(self, slice_id)
+        self.slices.append(slice_)
+        return slice_
 
     def close(self) -> None:
         """See SliceLauncher."""
-        for one in self.slices:
-            one.abort()
+        for slice_ in self.slices:
+            slice_.abort()
 
     def lose_slices(self) -> int:
         """Let every executor of this worker die; return how many tasks lived there."""
-        lost = [one for one in self.slices if one.up]
-        count = sum(len(one.living()) for one in lost)
-        for one in lost:
-            one.lose("executor lost")
+        lost = [slice_ for slice_ in self.slices if slice_.up]
+        count = sum(len(slice_.living()) for slice_ in lost)
+        for simulated_slice in lost:
+            simulated_slice.lose("executor lost")
         return count
 
     def fail_tasks(self) -> int:
         """Let every task that runs here fail by its own code; return how many did."""
-        return sum(task.fail() for one in self.slices for task in one.living())
+        return sum(task.fail() for slice_ in self.slices for task in slice_.living())
 
     def _ping(self) -> None:
         if self._holds_lease():
-            for one in self.slices:
-                one.ping()
+            for slice_ in self.slices:
+                slice_.ping()
         self.process.later(self.times.ping_ms, self._ping)
 
 

@@ -37,7 +37,7 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize(("value", "form"), FORMS, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(("value", "form"), FORMS, ids=lambda sample: type(sample).__name__)
 def test_a_nested_value_has_a_form_that_other_programs_read(value: object, form: object) -> None:
     assert orjson.loads(json_text({"a": [value]})) == {"a": [form]}
 
@@ -63,7 +63,7 @@ def test_pages_of_other_programs_write_bytes_in_texts_as_base64() -> None:
 
 def test_a_row_that_json_has_no_form_for_is_given_up_and_the_others_come() -> None:
     lost: list[tuple[str, Exception, bytes | None]] = []
-    pages = TablePages("t", "t", TableHints(), lambda *one: lost.append(one), schemaless=True)
+    pages = TablePages("t", "t", TableHints(), lambda *row: lost.append(row), schemaless=True)
     records = pages.pieces([{"a": RAW}, {"a": object()}, {"a": 2}], {}, {})
     assert [record.value for record in records] == [{"a": BASE64}, {"a": 2}]  # type: ignore[union-attr]
     assert [(place, data) for place, _, data in lost] == [("a row of t", b'{"a":"(object)"}')]

@@ -103,7 +103,7 @@ def test_submit_runs_a_standalone_worker_when_told_to(
     ((raw, files),) = run
     assert ahead == [raw]
     assert raw["bootstrap.servers"] == "x:1"
-    assert files == [Path(one) for one in connectors]
+    assert files == [Path(connector) for connector in connectors]
 
 
 def test_an_override_policy_may_be_a_plugin(tmp_path: Path) -> None:

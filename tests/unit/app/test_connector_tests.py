@@ -13,7 +13,9 @@ from spark_connect_rt.plugins.bundled_plugins import BUNDLED
 ROOT = Path(__file__).parents[3]
 ON_THE_REAL_THING = ("integration/", "e2e/", "parity/live/", "programs/")
 CONNECTORS = {
-    (one.target.rpartition(":")[2], one.type) for one in BUNDLED if one.type in ("source", "sink") and one.listed
+    (plugin.target.rpartition(":")[2], plugin.type)
+    for plugin in BUNDLED
+    if plugin.type in ("source", "sink") and plugin.listed
 }
 
 
@@ -47,14 +49,14 @@ def test_every_test_that_is_named_is_there() -> None:
 def test_each_has_an_integration_test_on_the_real_thing_a_restart_and_bad_input() -> None:
     for name, (integration, restart, bad) in table().items():
         assert integration, name
-        assert all(one.startswith(ON_THE_REAL_THING) for one in integration), name
+        assert all(test.startswith(ON_THE_REAL_THING) for test in integration), name
         assert restart, name
         assert bad, name
 
 
 def test_each_has_its_settings_on_the_reference_page_and_a_page_that_tells_how() -> None:
     settings = (ROOT / "docs/reference/connector_settings.md").read_text(encoding="utf-8")
-    assert [one for one in CONNECTORS if f"\n## {one[0]} ({one[1]})\n" not in settings] == []
+    assert [connector for connector in CONNECTORS if f"\n## {connector[0]} ({connector[1]})\n" not in settings] == []
     guides = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs/howto").glob("*.md")))
     guides += (ROOT / "README.md").read_text(encoding="utf-8")
     assert [name for name, _ in CONNECTORS if name.removesuffix("Connector") not in guides] == []

@@ -36,7 +36,7 @@ def launched(
     before = {*threading.enumerate()}  # of other tests of this process
 
     def fork(spark: Mapping[str, str]) -> None:
-        forked.append((dict(spark), [one.name for one in threading.enumerate() if one not in before]))
+        forked.append((dict(spark), [thread.name for thread in threading.enumerate() if thread not in before]))
 
     monkeypatch.setattr(jvm_ahead, "start_zygote_for", fork)
     monkeypatch.setenv("JAVA_HOME", "")
@@ -45,10 +45,10 @@ def launched(
 
 
 def ended() -> None:
-    for one in threading.enumerate():
-        if one.name == "spark-jvm":
-            one.join(30)
-            assert not one.is_alive()
+    for thread in threading.enumerate():
+        if thread.name == "spark-jvm":
+            thread.join(30)
+            assert not thread.is_alive()
 
 
 def test_by_the_spark_settings_of_the_file(

@@ -30,7 +30,7 @@ class Topics(MemoryTopics):
         self.shapes: list[TopicShape] = []
 
     def shape_findings(self) -> list[Finding]:
-        return [one for shape in self.shapes for one in topic_findings(shape)]
+        return [finding for shape in self.shapes for finding in topic_findings(shape)]
 
     def worker_urls(self) -> list[str]:
         return ["http://java:8083/"]
@@ -79,14 +79,14 @@ def test_a_group_that_can_move_gets_its_steps_and_exit_code_0(file: Path, topics
     topics.write("offsets", ('["lines",{"filename":"a"}]', {"position": 3}))
     code, report = checked(file)
     assert code == 0, report
-    assert {one["name"]: (one["runtime"], one["kind"]) for one in report["connectors"]} == {
+    assert {connector["name"]: (connector["runtime"], connector["kind"]) for connector in report["connectors"]} == {
         "db": ("java", "java"),
         "lines": ("python", "python"),
     }
     assert {"name": "task 0", "value": "FAILED"}.items() <= report["connectors"][0]["lines"][-1].items()
     assert report["counts"]["change"] == 0
     assert report["counts"]["ignored"] == 2
-    (broken,) = (one for one in report["worker"] if one["name"] == "plugin.path" and one["fate"] == "ignored")
+    (broken,) = (entry for entry in report["worker"] if entry["name"] == "plugin.path" and entry["fate"] == "ignored")
     assert "broken.jar is no jar" in broken["why"]
     assert "beside 1 Java worker " in " ".join(report["there"])
     shown = CliRunner().invoke(cli, ["migrate", "check", str(file)])
@@ -182,7 +182,7 @@ def test_what_the_worker_refuses_of_its_plugins_is_a_line(
         more.write(f"{setting}={value}\n")
     code, report = checked(file)
     assert code == EXIT_MUST_CHANGE
-    line = next(one for one in report["worker"] if one["name"] == setting)
+    line = next(entry for entry in report["worker"] if entry["name"] == setting)
     assert (line["fate"], why in line["why"]) == ("change", True), line
 
 
@@ -210,7 +210,7 @@ def test_values_that_a_client_refuses_are_lines_to_change(file: Path, topics: To
 def test_a_provider_that_is_not_found_is_not_called_a_connector(file: Path, topics: Topics) -> None:
     given = ("--set=config.providers=vault", "--set=config.providers.vault.class=com.acme.VaultProvider")
     _, report = checked(file, *given)
-    (line,) = [one for one in report["worker"] if one["name"] == "config.providers.vault.class"]
+    (line,) = [entry for entry in report["worker"] if entry["name"] == "config.providers.vault.class"]
     assert line["fate"] == "change"
     assert "com.acme.VaultProvider could not be found" in line["why"]
     assert "implements Connector" not in line["why"]

@@ -66,7 +66,7 @@ def test_a_request_reaches_the_herder_of_the_flow_in_its_path_and_no_other() -> 
     assert client.post("/A/B/connectors/c/tasks", content=b"[]").status_code == 400
     for other in ("/A/C/connectors/c/tasks", "/connectors/c/tasks", "/A/B/", "/A"):
         assert client.post(other, content=b"[]", headers=headers).status_code == 404
-    assert [len(one.requests) for one in herders.values()] == [1, 0, 1]
+    assert [len(fake_herder.requests) for fake_herder in herders.values()] == [1, 0, 1]
 
 
 def test_a_leader_is_asked_below_the_flows_path() -> None:

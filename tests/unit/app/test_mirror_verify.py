@@ -55,5 +55,5 @@ def test_a_topic_that_is_gone_at_the_target_ends_no_comparison() -> None:
 
 def test_syncs_are_kept_by_partition_in_their_order() -> None:
     syncs = [OffsetSync(HERE, 0, 0), OffsetSync(NEXT, 3, 2), OffsetSync(HERE, 5, 9)]
-    records = [LogRecord(0, 0, one.key(), one.value()) for one in syncs]
+    records = [LogRecord(0, 0, sync.key(), sync.value()) for sync in syncs]
     assert syncs_in([*records, LogRecord(0, 0, b"?", None)]) == {HERE: [syncs[0], syncs[2]], NEXT: [syncs[1]]}

@@ -68,7 +68,7 @@ def test_the_settings_of_a_plugin_as_a_page_a_table_and_json(file: str) -> None:
     assert "\n| `topic` | STRING | required | HIGH | " in page.output
     table = ask("describe", "FileStreamSource", "--file", file)
     assert "│ topic " in table.output
-    keys = {one["name"]: one for one in json.loads(ask("describe", "FileStreamSource", "-f", file, "--json").output)}
+    keys = {row["name"]: row for row in json.loads(ask("describe", "FileStreamSource", "-f", file, "--json").output)}
     assert (keys["topic"]["required"], keys["file"]["default_value"]) == (True, None)
 
 

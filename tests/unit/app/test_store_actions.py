@@ -116,8 +116,8 @@ def test_offsets_are_listed_with_what_became_of_their_connector(
     topics: MemoryTopics, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store_actions.list_offsets({}, None, as_json=True)
-    listed = {one["connector"]: one for one in json.loads(capsys.readouterr().out)}
-    assert {name: one["state"] for name, one in listed.items()} == {
+    listed = {row["connector"]: row for row in json.loads(capsys.readouterr().out)}
+    assert {name: row["state"] for name, row in listed.items()} == {
         "a": "configured",
         "gone": "deleted",
         "old": "deleted",
@@ -137,7 +137,7 @@ def test_only_offsets_of_deleted_connectors_are_pruned(topics: MemoryTopics, tmp
     assert [(key, value) for _, _, key, value, _ in topics.records["offsets"][3:]] == [(b'["gone",{"f":"y"}]', None)]
     store_actions.prune_offsets({}, tmp_path / "all", None, apply=True)
     assert [key for _, _, key, _, _ in topics.records["offsets"][4:]] == [b'["old",null]']
-    assert [(one.connector, one.action, one.after) for one in topics.recorded] == [
+    assert [(change.connector, change.action, change.after) for change in topics.recorded] == [
         ("gone", "prune", []),
         ("old", "prune", []),
     ]

@@ -11,11 +11,16 @@ MEMBERS = {"m2": WorkerMetadata("http://two/", 4), "m1": WorkerMetadata("http://
 
 def test_the_deal_goes_on_from_connectors_to_tasks() -> None:
     result = eager.assign(AssignmentRound("m1", MEMBERS, configured({"b": 1, "a": 2, "c": 0}), config_offset=9))
-    one, two = result.assignments["m1"], result.assignments["m2"]
-    assert (one.connectors, two.connectors) == (("a", "c"), ("b",))
+    assignment, two = result.assignments["m1"], result.assignments["m2"]
+    assert (assignment.connectors, two.connectors) == (("a", "c"), ("b",))
     assert two.tasks == (ConnectorTaskId("a", 0), ConnectorTaskId("b", 0))
-    assert one.tasks == (ConnectorTaskId("a", 1),)
-    assert (one.leader_id, one.leader_url, one.config_offset, one.delay_ms) == ("m1", "http://one/", 9, 0)
+    assert assignment.tasks == (ConnectorTaskId("a", 1),)
+    assert (assignment.leader_id, assignment.leader_url, assignment.config_offset, assignment.delay_ms) == (
+        "m1",
+        "http://one/",
+        9,
+        0,
+    )
     assert result.owner_of("b") == "m2"
 
 

@@ -78,7 +78,10 @@ def test_every_problem_is_reported_in_javas_words() -> None:
 
 
 def test_validate_never_raises_and_keeps_what_only_a_check_refuses() -> None:
-    findings = {one.name: one for one in DEFINITION.validate({"tasks.max": "0", "names": "b,b", "on": "maybe"})}
+    findings = {
+        config_value.name: config_value
+        for config_value in DEFINITION.validate({"tasks.max": "0", "names": "b,b", "on": "maybe"})
+    }
     assert findings["tasks.max"].errors == ("Invalid value 0 for configuration tasks.max: Value must be at least 1",)
     assert (findings["tasks.max"].value, findings["names"].value) == (0, ["b", "b"])
     assert findings["on"].errors

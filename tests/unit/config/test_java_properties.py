@@ -81,5 +81,5 @@ def test_every_reader_of_files_warns_once_of_a_repeated_setting(
     file.write_text("name=a\ntopics=x\nconnector.class=C\ntopics=y\n")
     read(file)
     read(file)
-    (warning,) = (one.getMessage() for one in caplog.records)
+    (warning,) = (record.getMessage() for record in caplog.records)
     assert warning.startswith(f"{file}: topics is set more than once, in lines 2 and 4")

@@ -36,10 +36,10 @@ def second_readings(path: Path, tree: ast.AST) -> list[str]:
         if isinstance(call.func, ast.Attribute) and call.func.attr == "get" and len(call.args) == 2:
             taken = call.args[:1]
         elif isinstance(call.func, ast.Name) and call.func.id in ("int", "float"):
-            taken = [inner for one in call.args for inner in ast.walk(one)]
+            taken = [inner for arg in call.args for inner in ast.walk(arg)]
         else:
             continue
-        if any(isinstance(one, ast.Constant) and one.value in own for one in taken):
+        if any(isinstance(expr, ast.Constant) and expr.value in own for expr in taken):
             found.append(f"{path}:{call.lineno}")
     return found
 
@@ -60,4 +60,6 @@ def test_every_field_of_a_group_is_read_somewhere() -> None:
     groups = [*SettingsGroup.__subclasses__(), StorageTopic, StandaloneConfig]
     assert len(groups) > 10
     read = {node.attr for tree in trees().values() for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    assert [f"{kind.__name__}.{one.name}" for kind in groups for one in fields(kind) if one.name not in read] == []
+    assert [
+        f"{kind.__name__}.{field.name}" for kind in groups for field in fields(kind) if field.name not in read
+    ] == []

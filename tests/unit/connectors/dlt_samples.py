@@ -58,7 +58,7 @@ def shop(token: str = dlt.secrets.value, size: int = dlt.config.value) -> Any:
 
     @dlt.transformer(data_from=customers)
     def orders(found: list[dict[str, Any]]) -> Iterator[Any]:
-        yield [{"customer": one["id"], "token": token} for one in found]
+        yield [{"customer": customer["id"], "token": token} for customer in found]
 
     @dlt.resource(table_name=lambda row: f"kind of {row['kind']}")
     def events() -> Iterator[Any]:

@@ -30,14 +30,16 @@ ALL_KINDS = {
 def task(offset: dict[str, Any] | None = None, **settings: Any) -> DatagenSourceTask:
     made = DatagenSourceTask()
     made.context = Context(offset)  # type: ignore[assignment]
-    made.start({"topic": "t", **{f"datagen.{name}".replace("_", "."): str(one) for name, one in settings.items()}})
+    made.start(
+        {"topic": "t", **{f"datagen.{name}".replace("_", "."): str(setting) for name, setting in settings.items()}}
+    )
     return made
 
 
 def test_record_n_is_the_same_whatever_batch_it_comes_in() -> None:
     fields = parse_fields(json.dumps(ALL_KINDS))
     whole = rows(fields, 7, 0, 500).to_pylist()
-    assert [one for first in range(0, 500, 50) for one in rows(fields, 7, first, 50).to_pylist()] == whole
+    assert [row for first in range(0, 500, 50) for row in rows(fields, 7, first, 50).to_pylist()] == whole
     assert rows(fields, 7, 123, 1).to_pylist() == [whole[123]]
     assert rows(fields, 8, 0, 500).to_pylist() != whole
 
@@ -58,13 +60,13 @@ def test_values_are_what_the_schema_and_the_limits_say() -> None:
     values = rows(fields, 1, 0, 2_000).to_pylist()
     for value in values:
         check_value(schema, Struct.from_mapping(schema, value))
-    assert [one["n"] for one in values[:3]] == [5, 7, 9]
-    assert {one["i"] for one in values} == set(range(-3, 4))
-    assert {one["c"] for one in values} == {"a", "b", None}
-    assert 450 < sum(one["c"] is None for one in values) < 750
-    assert len({one["t"] for one in values}) == 50
-    assert all(-1 <= one["d"] <= 1 and round(one["d"], 2) == one["d"] for one in values)
-    assert 800 < sum(one["b"] for one in values) < 1_200
+    assert [row["n"] for row in values[:3]] == [5, 7, 9]
+    assert {row["i"] for row in values} == set(range(-3, 4))
+    assert {row["c"] for row in values} == {"a", "b", None}
+    assert 450 < sum(row["c"] is None for row in values) < 750
+    assert len({row["t"] for row in values}) == 50
+    assert all(-1 <= row["d"] <= 1 and round(row["d"], 2) == row["d"] for row in values)
+    assert 800 < sum(row["b"] for row in values) < 1_200
     assert (schema.name, schema.fields[4].schema.optional, schema.fields[5].schema.optional) == ("x.Row", True, False)
 
 
@@ -77,8 +79,8 @@ def test_every_quickstart_has_flat_rows(name: str) -> None:
 
 def test_a_task_goes_on_behind_its_offset_and_ends() -> None:
     first = poll_all(task(max_records=25, batch_records=10, schema="orders"))
-    assert [len(one.values) for one in first] == [10, 10, 5]
-    assert [one.source_offset for one in first] == [{"n": 10}, {"n": 20}, {"n": 25}]
+    assert [len(batch.values) for batch in first] == [10, 10, 5]
+    assert [batch.source_offset for batch in first] == [{"n": 10}, {"n": 20}, {"n": 25}]
     assert first[0].source_partition == {"task": 0}
     again = poll_all(task({"n": 20}, max_records=25, schema="orders"))
     assert values_of(again) == values_of(first)[20:]
@@ -97,11 +99,11 @@ def test_tasks_have_records_of_their_own() -> None:
     configs = connector.task_configs(2)
     made = []
     for config in configs:
-        one = DatagenSourceTask()
-        one.context = Context()  # type: ignore[assignment]
-        one.start({**config, "datagen.max.records": "5"})
-        made.append(poll_all(one))
-    assert [one[0].source_partition for one in made] == [{"task": 0}, {"task": 1}]
+        datagen_source_task = DatagenSourceTask()
+        datagen_source_task.context = Context()  # type: ignore[assignment]
+        datagen_source_task.start({**config, "datagen.max.records": "5"})
+        made.append(poll_all(datagen_source_task))
+    assert [polled[0].source_partition for polled in made] == [{"task": 0}, {"task": 1}]
     assert values_of(made[0]) != values_of(made[1])
 
 

@@ -52,7 +52,7 @@ def test_the_state_of_dlt_is_the_offset_and_a_deletion_is_a_tombstone() -> None:
     samples.SHELVES["changes"] = [[{"id": 1, "at": 1}, {"id": 2, "at": 2}], {"id": 1, "at": 3, "gone": True}]
     with harness("changes", NEXT_PASS_AT_ONCE) as source:
         first = source.poll()
-        assert [(one.key, one.value is None) for one in first] == [
+        assert [(record.key, record.value is None) for record in first] == [
             (b'{"id":1}', False),
             (b'{"id":2}', False),
             (b'{"id":1}', True),
@@ -99,8 +99,8 @@ def test_arrow_pages_are_handed_on_as_they_are() -> None:
 def test_a_schema_grows_with_what_pages_bring() -> None:
     samples.SHELVES["frames"] = [pa.table({"a": [1, 2]}), [{"a": 1.5, "b": "x"}], [{"b": 7}], pa.table({"a": ["no"]})]
     with harness("frames", {**ONE_PASS, **WITH_SCHEMAS, "batch.max.rows": "1"}) as source:
-        found = [one.json() for one in source.poll_all()]
-    fields = [{member["field"]: member["type"] for member in one["schema"]["fields"]} for one in found]
+        found = [record.json() for record in source.poll_all()]
+    fields = [{member["field"]: member["type"] for member in tree["schema"]["fields"]} for tree in found]
     assert fields == [
         {"a": "int64"},
         {"a": "int64"},
@@ -108,7 +108,7 @@ def test_a_schema_grows_with_what_pages_bring() -> None:
         {"a": "double", "b": "string"},
         {"a": "string", "b": "string"},
     ]
-    assert [one["payload"] for one in found][2:] == [
+    assert [tree["payload"] for tree in found][2:] == [
         {"a": 1.5, "b": "x"},
         {"a": None, "b": "7"},
         {"a": "no", "b": None},
@@ -119,8 +119,8 @@ def test_a_schema_grows_with_what_pages_bring() -> None:
 def test_declared_columns_have_their_type_and_a_row_that_does_not_fit_is_errant() -> None:
     samples.SHELVES["typed"] = [[{"at": "2026-01-02T03:04:05Z", "size": "12"}, {"at": "soon", "size": 1}]]
     with harness("typed", {**ONE_PASS, "errors.tolerance": "all"}) as source:
-        assert [one.json() for one in source.poll_all()] == [{"at": 1767323045000, "size": 12}]
-        assert [json.loads(one.data or b"") for one in source.errants] == [{"at": "soon", "size": 1}]
+        assert [record.json() for record in source.poll_all()] == [{"at": 1767323045000, "size": 12}]
+        assert [json.loads(errant.data or b"") for errant in source.errants] == [{"at": "soon", "size": 1}]
     with harness("typed") as source, pytest.raises(DataError, match="soon"):
         source.poll()
 
@@ -136,14 +136,17 @@ def test_without_schemas_records_are_as_json_has_them() -> None:
     samples.SHELVES["changes"] = [[{"id": 1, "at": 1}, {"id": 2, "at": 2, "more": {"a": [1, "x"]}}]]
     with harness("changes", {**ONE_PASS, "dlt.schemas": "none"}) as source:
         found = source.poll_all()
-    assert [one.json() for one in found] == [{"id": 1, "at": 1}, {"id": 2, "at": 2, "more": {"a": [1, "x"]}}]
+    assert [record.json() for record in found] == [
+        {"id": 1, "at": 1},
+        {"id": 2, "at": 2, "more": {"a": [1, "x"]}},
+    ]
     assert found[0].key == b'{"id":1}'
 
 
 def test_units_are_dealt_to_tasks_and_their_secrets_are_theirs() -> None:
     given = {"dlt.config.token": "hush", "dlt.config.sources.dlt_samples.shop.size": "2", "tasks.max": "4"}
     with harness("shop", {**ONE_PASS, **given, "topic.prefix": "shop."}) as source:
-        units = [json.loads(one["dlt.task.units"]) for one in source.hosted.task_configs()]
+        units = [json.loads(config["dlt.task.units"]) for config in source.hosted.task_configs()]
         assert units == [{"customers": ["customers", "orders"]}, {"events": ["events"]}]
         counts: dict[str, int] = {}
         for record in source.poll_all():
@@ -278,4 +281,4 @@ def test_threads_of_dlts_pool_see_the_settings_of_their_connector() -> None:
     with sources[0] as mine, sources[1] as yours:
         for source, token in ((mine, "mine"), (yours, "yours")):
             found = [record.json() for record in source.poll_all()]
-            assert [(one["in_pool"], one["token"]) for one in found] == [(True, token)] * 4
+            assert [(row["in_pool"], row["token"]) for row in found] == [(True, token)] * 4

@@ -102,8 +102,8 @@ def test_inferred_types_keep_every_digit(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("".join(",".join(row) + "\n" for row in rows))
     (_, first), (_, second) = Run(tmp_path, schema_infer="true").poll()
     python = {"string": str, "int64": int, "float64": float}
-    for name, (one, other, kind) in table.items():
-        assert (first[name], second[name]) == (python[kind](one), python[kind](other)), name
+    for name, (cell, other, kind) in table.items():
+        assert (first[name], second[name]) == (python[kind](cell), python[kind](other)), name
 
 
 def test_a_later_row_whose_digits_the_inferred_type_would_lose_is_unreadable(

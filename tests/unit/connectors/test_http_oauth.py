@@ -47,7 +47,7 @@ class Services:
 
 
 def client(services: Services, now: list[float] | None = None, **more: str) -> httpx.Client:
-    values = CONNECTION.parse({**CONFIG, **{name.replace("_", "."): one for name, one in more.items()}})
+    values = CONNECTION.parse({**CONFIG, **{name.replace("_", "."): value for name, value in more.items()}})
     auth = ClientCredentials(values, lambda: (now or [0.0])[0])
     return httpx.Client(auth=auth, transport=httpx.MockTransport(services))
 
@@ -58,30 +58,30 @@ def ask(of: httpx.Client) -> httpx.Response:
 
 def test_a_token_is_asked_for_once_and_renewed_before_it_ends() -> None:
     services, now = Services(), [0.0]
-    with client(services, now) as one:
+    with client(services, now) as session:
         for now[0] in (0.0, 50.0, 79.0, 80.0, 100.0):
-            ask(one)
+            ask(session)
     assert services.seen == ["Bearer t1"] * 3 + ["Bearer t2"] * 2
 
 
 def test_a_token_without_an_end_is_kept() -> None:
     services, now = Services(), [0.0]
     services.granted = {}
-    with client(services, now) as one:
+    with client(services, now) as session:
         for now[0] in (0.0, 1e9):
-            ask(one)
+            ask(session)
     assert services.seen == ["Bearer t1"] * 2
 
 
 def test_a_401_renews_the_token_once() -> None:
     services = Services()
-    with client(services) as one:
-        ask(one)
+    with client(services) as session:
+        ask(session)
         services.revoked = {"t1"}
-        assert ask(one).status_code == 200
+        assert ask(session).status_code == 200
         services.revoked = {"t2", "t3"}
         with pytest.raises(RefusedRequestError) as refused:
-            ask(one)
+            ask(session)
         assert refused.value.denied
     assert services.seen == [f"Bearer t{number}" for number in (1, 1, 2, 2, 3)]
 
@@ -89,17 +89,17 @@ def test_a_401_renews_the_token_once() -> None:
 def test_a_first_token_that_is_refused_is_not_asked_for_again() -> None:
     services = Services()
     services.revoked = {"t1"}
-    with client(services) as one, pytest.raises(RefusedRequestError):
-        ask(one)
+    with client(services) as session, pytest.raises(RefusedRequestError):
+        ask(session)
     assert len(services.forms) == 1
 
 
 def test_the_secret_goes_in_a_header_or_in_the_form() -> None:
     services = Services()
-    with client(services, http_oauth_scope="read write", http_oauth_audience="https://api.test") as one:
-        ask(one)
-    with client(services, http_oauth_client_auth="post") as one:
-        ask(one)
+    with client(services, http_oauth_scope="read write", http_oauth_audience="https://api.test") as session:
+        ask(session)
+    with client(services, http_oauth_client_auth="post") as session:
+        ask(session)
     basic, post = services.forms
     assert basic == {
         "grant_type": ["client_credentials"],
@@ -126,16 +126,16 @@ def test_the_secret_goes_in_a_header_or_in_the_form() -> None:
 def test_a_token_endpoint_that_gives_none(answer: httpx.Response, error: type[Exception]) -> None:
     services = Services()
     services.token_answers = [answer]
-    with client(services) as one:
+    with client(services) as session:
         with pytest.raises(error, match=r"login\.test/token") as failed:
-            ask(one)
+            ask(session)
         assert "s3cret" not in str(failed.value)
         assert services.seen == []
         if isinstance(failed.value, RefusedRequestError):
             assert failed.value.denied
         elif answer.status_code == 503:
             assert failed.value.retry_after_ms == 3_000  # type: ignore[attr-defined]
-        assert ask(one).status_code == 200, "the next request asks again"
+        assert ask(session).status_code == 200, "the next request asks again"
 
 
 def test_a_token_endpoint_that_does_not_answer_is_named() -> None:
@@ -145,16 +145,16 @@ def test_a_token_endpoint_that_does_not_answer_is_named() -> None:
     auth = ClientCredentials(CONNECTION.parse(CONFIG))
     named = r"GET http://api\.test/rows.*of https://login\.test/token"
     with (
-        httpx.Client(auth=auth, transport=httpx.MockTransport(answer)) as one,
+        httpx.Client(auth=auth, transport=httpx.MockTransport(answer)) as session,
         pytest.raises(PassingFailure, match=named),
     ):
-        ask(one)
+        ask(session)
 
 
 def test_what_oauth2_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert auth_problems(CONFIG) == {}
     for name in ("http.oauth.token.url", "http.oauth.client.id", "http.oauth.client.secret"):
-        assert set(auth_problems({key: one for key, one in CONFIG.items() if key != name})) == {name}
+        assert set(auth_problems({key: value for key, value in CONFIG.items() if key != name})) == {name}
     with pytest.raises(BadConfigError, match=r"http\.oauth\.token\.url"):
         CONNECTION.parse({**CONFIG, "http.oauth.token.url": "login"})
     monkeypatch.setattr(http_connection, "_trust", lambda location: False)

@@ -34,7 +34,7 @@ def test_an_offset_says_where_a_pass_stands() -> None:
     assert standing_of(within.offset(), {}) == within
     over = within.after_page({"since": 9}, None)
     assert over.offset() == {"since": 9}
-    assert all(isinstance(one, str | int) for one in within.offset().values())
+    assert all(isinstance(value, str | int) for value in within.offset().values())
 
 
 def test_templates() -> None:
@@ -92,10 +92,10 @@ def test_no_next_page(end: Any) -> None:
 
 
 def test_a_next_page_and_what_is_not_understood() -> None:
-    assert [cursor_at({"n": one}, "/n") for one in ("abc", 7, 1.5)] == ["abc", 7, "1.5"]
-    for one in (True, {"href": "/2"}, ["/2"]):
+    assert [cursor_at({"n": value}, "/n") for value in ("abc", 7, 1.5)] == ["abc", 7, "1.5"]
+    for wrong in (True, {"href": "/2"}, ["/2"]):
         with pytest.raises(DataError, match="/n"):
-            cursor_at({"n": one}, "/n")
+            cursor_at({"n": wrong}, "/n")
 
 
 def test_what_is_taken_of_records() -> None:
@@ -114,7 +114,7 @@ def test_addresses_are_shown_without_what_may_be_secret() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("address", "other", "same"),
     [
         ("https://x/a", "https://x/b?c", True),
         ("https://x/a", "https://x:443/b", True),
@@ -130,8 +130,8 @@ def test_addresses_are_shown_without_what_may_be_secret() -> None:
         ("https://x/a", "https://x:99999999/a", False),
     ],
 )
-def test_origins(one: str, other: str, same: bool) -> None:
-    assert same_origin(one, other) is same
+def test_origins(address: str, other: str, same: bool) -> None:
+    assert same_origin(address, other) is same
 
 
 def test_a_next_page_is_on_the_same_server() -> None:

@@ -29,7 +29,7 @@ class Service:
         self.answers: list[httpx.Response] = []  # before those of the list
 
     def add(self, count: int) -> None:
-        self.rows += [{"id": one, "at": one} for one in range(len(self.rows) + 1, len(self.rows) + count + 1)]
+        self.rows += [{"id": number, "at": number} for number in range(len(self.rows) + 1, len(self.rows) + count + 1)]
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         self.asked.append(str(request.url))
@@ -65,7 +65,7 @@ def harness(monkeypatch: pytest.MonkeyPatch, service: Callable[..., Any], kind: 
         "http.records.pointer": "/data",
         "http.pagination": kind,
         "http.poll.interval.ms": "0",
-        **{name.replace("_", "."): one for name, one in more.items()},
+        **{name.replace("_", "."): value for name, value in more.items()},
     }
     made_harness = SourceHarness(HttpSourceConnector, given)
     made_harness.start()

@@ -47,7 +47,7 @@ def harness(monkeypatch: pytest.MonkeyPatch, service: Service, path: str = "/in"
 
     monkeypatch.setattr(http_connection, "_trust", lambda location: False)  # reading certificates takes 0.1 s
     monkeypatch.setattr(http_sink, "http_client", client)
-    given = {f"http.{name.replace('_', '.')}": one for name, one in settings.items()}
+    given = {f"http.{name.replace('_', '.')}": setting for name, setting in settings.items()}
     return SinkHarness(HttpSinkConnector, {"topics": "t", "http.url": f"http://api.test{path}", **TOLERANT, **given})
 
 
@@ -92,8 +92,8 @@ def test_an_outage_longer_than_the_retries_makes_no_dead_letter_and_commits_noth
         assert sink.deliver()
         assert sink.dead_letters() == []
         assert set(sink.commit().values()) == {41}
-    flat = [one for body in service.taken for one in (body if isinstance(body, list) else [body])]
-    assert [one["n"] for one in flat] == list(range(41))
+    flat = [record for body in service.taken for record in (body if isinstance(body, list) else [body])]
+    assert [record["n"] for record in flat] == list(range(41))
 
 
 @pytest.mark.parametrize("status", [301, 302, 304, 307, 308, 401, 402, 403, 404, 405, 406, 407, 415, 421, 426, 428])

@@ -23,18 +23,18 @@ NEXT_PASS_AT_ONCE = {"poll.interval.ms": "0"}
 
 @pytest.fixture(autouse=True)
 def _empty() -> None:
-    for one in (samples.ASKED, samples.CHANGES, samples.GONE, samples.FAILURES):
-        one.clear()  # type: ignore[attr-defined]
+    for memory in (samples.ASKED, samples.CHANGES, samples.GONE, samples.FAILURES):
+        memory.clear()  # type: ignore[attr-defined]
 
 
 def harness(name: str = "Memory", tables: str = "orders", **settings: str) -> SourceHarness:
-    given = {f"lakeflow.{one}": value for one, value in settings.items()}
+    given = {f"lakeflow.{setting}": value for setting, value in settings.items()}
     config = {"lakeflow.class": f"{samples.__name__}:{name}", "lakeflow.tables": tables, "poll.interval.ms": "0"}
     return SourceHarness(LakeflowSourceConnector, {**config, "lakeflow.retry.backoff.ms": "1", **given})
 
 
 def rows(*ids: int) -> list[dict[str, Any]]:
-    return [{"id": one, "at": "2026-01-02T03:04:05Z", "price": "1.5", "unknown": 1} for one in ids]
+    return [{"id": id_, "at": "2026-01-02T03:04:05Z", "price": "1.5", "unknown": 1} for id_ in ids]
 
 
 def polled(source: SourceHarness, times: int = 8) -> list[ProducedRecord]:
@@ -50,7 +50,7 @@ def test_changes_then_deletions_each_with_an_offset_of_its_own() -> None:
     samples.GONE += [{"id": 2}]
     with harness() as source:
         found = polled(source)
-        assert [(one, record.value is None) for one, record in zip(ids(found), found, strict=True)] == [
+        assert [(id_, record.value is None) for id_, record in zip(ids(found), found, strict=True)] == [
             (1, False),
             (2, False),
             (3, False),
@@ -65,7 +65,7 @@ def test_changes_then_deletions_each_with_an_offset_of_its_own() -> None:
         samples.GONE += [{"id": 1}]
         source.restart()
         found = polled(source)
-        assert [(one, record.value is None) for one, record in zip(ids(found), found, strict=True)] == [
+        assert [(id_, record.value is None) for id_, record in zip(ids(found), found, strict=True)] == [
             (4, False),
             (1, True),
         ]
@@ -150,14 +150,14 @@ def test_calls_are_those_of_the_interface_as_recorded(name: str, kind: str, monk
     with harness(name, tables="") as source:
         polled(source, 20)
     by_partitions = {"read_table"} if name == "Partitioned" else set()
-    assert seen.keys() == {one for one in methods if hasattr(base, one)} - by_partitions
+    assert seen.keys() == {known for known in methods if hasattr(base, known)} - by_partitions
 
 
 def test_tables_are_dealt_to_tasks() -> None:
     source = harness(tables="")
     source.hosted.config["tasks.max"] = "2"
     with source:
-        shares = [json.loads(one["lakeflow.task.tables"]) for one in source.hosted.task_configs()]
+        shares = [json.loads(config["lakeflow.task.tables"]) for config in source.hosted.task_configs()]
     assert shares == [["orders", "clicks"], ["countries"]]
 
 
@@ -242,12 +242,12 @@ def test_offsets_are_checked() -> None:
 def test_values_are_read_as_databricks_reads_them(kind: spark.DataType, values: list[Any], found: list[Any]) -> None:
     column = column_of(values, arrow_type(kind), "x")
 
-    def shown(one: Any) -> Any:
-        if isinstance(one, dict):
-            return {name: shown(part) for name, part in one.items()}
-        return str(one) if hasattr(one, "isoformat") else one
+    def shown(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: shown(part) for name, part in value.items()}
+        return str(value) if hasattr(value, "isoformat") else value
 
-    assert [shown(one) for one in column.to_pylist()] == found
+    assert [shown(value) for value in column.to_pylist()] == found
 
 
 def test_a_type_that_only_spark_has_is_text() -> None:

@@ -48,7 +48,7 @@ def test_a_checkpoint_of_a_topic_that_is_gone_is_said_once_and_keeps_no_other_fr
     set_offsets: list[Any] = []
     task = object.__new__(MirrorCheckpointTask)
     task._groups, task._said_stale = ["g"], set()
-    task._last = {"g": {one: Checkpoint("g", one, 7, 7) for one in (gone, there)}}
+    task._last = {"g": {partition: Checkpoint("g", partition, 7, 7) for partition in (gone, there)}}
     task._clusters = {TARGET: {}}
     task._target = SimpleNamespace(groups=dict, topics=lambda: {"A.t": 2})  # type: ignore[assignment]
     task._offsets = SimpleNamespace(  # type: ignore[assignment]

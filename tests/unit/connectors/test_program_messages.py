@@ -37,7 +37,7 @@ def test_singers_catalog_selects_just_the_streams_and_every_column_that_may_be()
     catalog = singer.singer_catalog(dumped(offered))
     assert catalog.streams == ("db-a", "b")
     first, second = singer.selected(catalog, ["db-a"], "INCREMENTAL", {"db-a": "id"})["streams"]
-    assert [one["metadata"].get("selected") for one in first["metadata"]] == [True, True, None, False]
+    assert [entry["metadata"].get("selected") for entry in first["metadata"]] == [True, True, None, False]
     assert first["metadata"][0]["metadata"]["replication-key"] == first["replication_key"] == "id"
     assert first["replication_method"] == "INCREMENTAL"
     assert second["metadata"][0]["metadata"]["selected"] is False
@@ -104,7 +104,7 @@ def test_airbytes_catalog_is_incremental_where_a_stream_can_be() -> None:
     assert catalog.streams == ("public.own", "ours", "whole", "lost")
     names = ["public.own", "ours", "whole", "lost"]
     made = airbyte.configured(catalog, names, "incremental", {"ours": "at"}, {"ours": ["a", "b"]})["streams"]
-    found = [(one["sync_mode"], one["cursor_field"], one["primary_key"]) for one in made]
+    found = [(stream["sync_mode"], stream["cursor_field"], stream["primary_key"]) for stream in made]
     assert found == [
         ("incremental", [], []),
         ("incremental", ["at"], [["a"], ["b"]]),
@@ -145,9 +145,9 @@ def test_airbytes_states_by_stream_for_all_and_in_one_piece_come_back_as_they_we
 
 def test_streams_that_differ_in_their_shared_state_are_read_again() -> None:
     catalog = airbyte.airbyte_catalog(airbyte_streams({"name": "a"}, {"name": "b"}))
-    one, other = ({"shared_state": {"lsn": lsn}, "stream_states": []} for lsn in (7, 8))
+    state, other = ({"shared_state": {"lsn": lsn}, "stream_states": []} for lsn in (7, 8))
     offsets = {
-        **airbyte.parts_of({"type": "GLOBAL", "global": one}, ["a"]),
+        **airbyte.parts_of({"type": "GLOBAL", "global": state}, ["a"]),
         **airbyte.parts_of({"type": "GLOBAL", "global": other}, ["b"]),
     }
     assert airbyte.input_state(offsets, catalog) == (None, True)

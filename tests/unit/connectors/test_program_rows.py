@@ -35,9 +35,9 @@ def intake(streams: list[str], settings: RowSettings | None = None, offsets: Any
 def summary(found: Intake) -> list[tuple[str, list[Any], Any]]:
     """Return (stream of the partition, values, state of the offset) of everything taken."""
     pieces = []
-    for one in found.take():
-        values = one.values.to_pylist() if isinstance(one, SourceBatch) else [one.value]
-        pieces.append((one.source_partition[STREAM], values, one.source_offset[STATE]))
+    for batch in found.take():
+        values = batch.values.to_pylist() if isinstance(batch, SourceBatch) else [batch.value]
+        pieces.append((batch.source_partition[STREAM], values, batch.source_offset[STATE]))
     return pieces
 
 
@@ -56,7 +56,10 @@ def summary(found: Intake) -> list[tuple[str, list[Any], Any]]:
             Type.STRING,
             pa.string(),
         ),
-        *((one, Type.STRING, pa.string()) for one in ({}, {"type": "array"}, {"type": "object"}, {"type": "null"})),
+        *(
+            (untyped, Type.STRING, pa.string())
+            for untyped in ({}, {"type": "array"}, {"type": "object"}, {"type": "null"})
+        ),
         ({"type": ["string", "integer"]}, Type.STRING, pa.string()),
         ({"anyOf": [{"type": "integer"}, TEXT]}, Type.STRING, pa.string()),
     ],
@@ -110,11 +113,11 @@ def test_records_follow_each_other_into_one_batch_a_stream_and_a_state_comes_beh
 
 
 def test_a_schema_that_changes_is_a_new_version_also_over_a_restart() -> None:
-    one, other = {"properties": {"id": NUMBER}}, {"properties": {"id": NUMBER, "name": TEXT}}
+    first, other = {"properties": {"id": NUMBER}}, {"properties": {"id": NUMBER, "name": TEXT}}
     found, _ = intake(["a"])
-    found.schema("a", one, ["id"])
+    found.schema("a", first, ["id"])
     found.record("a", {"id": 1})
-    found.schema("a", one, ["id"])
+    found.schema("a", first, ["id"])
     found.record("a", {"id": 2})
     found.schema("a", other, ["id"])
     found.record("a", {"id": 3, "name": "x"})
@@ -155,7 +158,7 @@ def test_a_deleted_object_is_a_tombstone_in_its_place_and_without_a_key_a_record
         for row in ({"id": 1}, {"id": 1, "gone": "now"}, {"id": 1}):
             found.record(name, row)
     pieces = found.take()
-    assert [isinstance(one, SourceRecord) for one in pieces] == [False, True, False, False]
+    assert [isinstance(piece, SourceRecord) for piece in pieces] == [False, True, False, False]
     tombstone = pieces[1]
     assert isinstance(tombstone, SourceRecord)
     assert (tombstone.value, tombstone.value_schema, tombstone.key.to_dict()) == (None, None, {"id": 1})
@@ -169,7 +172,7 @@ def test_trees_need_no_schema() -> None:
     found.schema("a", {"properties": {"id": {"type": "integer"}}}, ["id"])
     found.record("a", {"id": 2})
     pieces = found.take()
-    assert [(one.value, one.key) for one in pieces if isinstance(one, SourceRecord)] == [
+    assert [(piece.value, piece.key) for piece in pieces if isinstance(piece, SourceRecord)] == [
         ({"id": 1, "deep": {"x": [1, "two"]}}, None),
         ({"id": 2}, {"id": 2}),
     ]

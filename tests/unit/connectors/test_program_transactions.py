@@ -69,9 +69,11 @@ def committed(monkeypatch: pytest.MonkeyPatch, *polls: Poll) -> Counter[tuple[st
     while task.polls:
         for pieces, end in boundaries.cut(task.poll() or (), 0):
             pending += [
-                (one.source_partition["stream"], one.value["n"]) for one in pieces if isinstance(one, SourceRecord)
+                (piece.source_partition["stream"], piece.value["n"])
+                for piece in pieces
+                if isinstance(piece, SourceRecord)
             ]
-            assert all(one.timestamp_ms for one in pieces if isinstance(one, SourceRecord))
+            assert all(piece.timestamp_ms for piece in pieces if isinstance(piece, SourceRecord))
             if end is not End.NONE:
                 done.update(pending if end is End.COMMIT else [])
                 pending = []

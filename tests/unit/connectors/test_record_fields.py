@@ -44,11 +44,11 @@ TIMES = {
 
 
 def bundled_sources() -> list[type[Any]]:
-    found = {load_class(one.target) for one in bundled_plugins().everything() if one.type == SOURCE}
-    return sorted(found, key=lambda one: one.__name__)
+    found = {load_class(plugin.target) for plugin in bundled_plugins().everything() if plugin.type == SOURCE}
+    return sorted(found, key=lambda cls: cls.__name__)
 
 
-@pytest.mark.parametrize("connector", bundled_sources(), ids=lambda one: one.__name__)
+@pytest.mark.parametrize("connector", bundled_sources(), ids=lambda cls: cls.__name__)
 def test_every_bundled_source_says_where_the_time_of_its_records_is_from(connector: type[SourceConnector]) -> None:
     polled = TIMES[connector.__name__] == POLLED
     task = connector().task_class()
@@ -62,7 +62,7 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("connector", list(FILES), ids=lambda one: one.__name__)
+@pytest.mark.parametrize("connector", list(FILES), ids=lambda cls: cls.__name__)
 @pytest.mark.parametrize("columns", [True, False])
 def test_transformations_find_the_time_of_a_record(
     connector: type[SourceConnector], columns: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -70,8 +70,8 @@ def assert_same_rows(made: SinkPipeline, batch: pa.RecordBatch, mode: tuple[str,
     for run, (shape, wanted) in zip(runs, wanted_runs, strict=True):
         ready = converted_arrays(run.columns, conversions(shape, dialect))
         assert text_of_rows(ready) == text_of_rows(wanted)
-        lists = [one.to_pylist() if isinstance(one, pa.Array) else one for one in ready]
-        assert [list(map(exactly, one)) for one in lists] == [list(map(exactly, one)) for one in wanted]
+        lists = [part.to_pylist() if isinstance(part, pa.Array) else part for part in ready]
+        assert [list(map(exactly, items)) for items in lists] == [list(map(exactly, row)) for row in wanted]
     return True
 
 

@@ -28,7 +28,7 @@ def both_ways(column: SourceColumn, clocks: list[dt.datetime], zone: ZoneInfo) -
     by_columns = arrow_column(column, pa.array(clocks, pa.timestamp("us")), zone).to_pylist()
     by_rows = column_of_values(column, clocks, zone).to_pylist()
     assert by_columns == by_rows
-    assert column_of_values(column, [one.isoformat(" ") for one in clocks], zone).to_pylist() == by_rows
+    assert column_of_values(column, [clock.isoformat(" ") for clock in clocks], zone).to_pylist() == by_rows
     return by_rows
 
 
@@ -59,7 +59,7 @@ def test_a_source_reads_a_local_time_around_a_change(clock: str, value: str, pos
 )
 @settings(deadline=None, max_examples=50)
 def test_positions_keep_the_order_of_the_clock(seconds: list[int], change: str, zone: str) -> None:
-    clocks = sorted(dt.datetime.fromisoformat(change) + dt.timedelta(seconds=one) for one in seconds)
+    clocks = sorted(dt.datetime.fromisoformat(change) + dt.timedelta(seconds=second) for second in seconds)
     found = both_ways(POSITION, clocks, ZoneInfo(zone))
     assert found == sorted(found)
     both_ways(VALUE, clocks, ZoneInfo(zone))

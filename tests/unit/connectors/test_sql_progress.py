@@ -59,13 +59,13 @@ def test_an_altered_offset_needs_a_table_or_the_query_unless_it_is_forgotten() -
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=30), st.integers(1, 4))
 def test_no_offset_of_a_piece_passes_a_row_of_a_later_piece(seconds: list[int], size: int) -> None:
     """Restarting behind any piece reads every row that was not in it or before it."""
-    moments = sorted(AT + dt.timedelta(seconds=one) for one in seconds)
+    moments = sorted(AT + dt.timedelta(seconds=second) for second in seconds)
     pieces = [moments[start : start + size] for start in range(0, len(moments), size)]
     before: dt.datetime | None = None
     for number, piece in enumerate(pieces):
-        later = [one for rest in pieces[number + 1 :] for one in rest]
+        later = [moment for rest in pieces[number + 1 :] for moment in rest]
         before = completed_moment(piece, later[0] if later else None, before)
-        assert all(before is None or one > before for one in later)
+        assert all(before is None or moment > before for moment in later)
     assert before == moments[-1]
 
 

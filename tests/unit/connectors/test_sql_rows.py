@@ -25,8 +25,10 @@ def record(value: Any = VALUE, value_schema: Any = ORDER, **parts: Any) -> SinkR
     return SinkRecord("t", 2, 3, value, value_schema, **parts)
 
 
-def read(mode: str, one: SinkRecord, *fields: str, whitelist: tuple[str, ...] = (), deletes: bool = False) -> Any:
-    shape, row = RowReader(mode, fields, whitelist, deletes).read(one)
+def read(
+    mode: str, sink_record: SinkRecord, *fields: str, whitelist: tuple[str, ...] = (), deletes: bool = False
+) -> Any:
+    shape, row = RowReader(mode, fields, whitelist, deletes).read(sink_record)
     return shape.keys, shape.columns, row
 
 
@@ -43,18 +45,18 @@ def test_each_pk_mode_has_its_columns() -> None:
 
 
 def test_a_map_without_schema_is_a_row_too() -> None:
-    one = record({"id": 1, "a": 2}, None, key={"id": 9}, key_schema=None)
-    assert read("record_key", one) == (("id",), ("id", "a"), (9, 2))
+    sink_record = record({"id": 1, "a": 2}, None, key={"id": 9}, key_schema=None)
+    assert read("record_key", sink_record) == (("id",), ("id", "a"), (9, 2))
 
 
 def test_a_record_without_value_deletes_by_its_key() -> None:
-    one = record(None, None, key=5, key_schema=INT32)
-    shape, row = RowReader("record_key", ["id"], (), True).read(one)
+    sink_record = record(None, None, key=5, key_schema=INT32)
+    shape, row = RowReader("record_key", ["id"], (), True).read(sink_record)
     assert (shape.deletes, shape.columns, row) == (True, ("id",), (5,))
 
 
 @pytest.mark.parametrize(
-    ("mode", "fields", "one", "said"),
+    ("mode", "fields", "sink_record", "said"),
     [
         ("record_value", ("no",), record(), "has no field no"),
         ("record_key", ("id",), record(), "without a key has no primary key"),
@@ -63,9 +65,11 @@ def test_a_record_without_value_deletes_by_its_key() -> None:
         ("none", (), record(None, None), "needs delete.enabled"),
     ],
 )
-def test_a_record_without_a_row_says_why(mode: str, fields: tuple[str, ...], one: SinkRecord, said: str) -> None:
+def test_a_record_without_a_row_says_why(
+    mode: str, fields: tuple[str, ...], sink_record: SinkRecord, said: str
+) -> None:
     with pytest.raises(DataError, match=said):
-        RowReader(mode, fields, (), False).read(one)
+        RowReader(mode, fields, (), False).read(sink_record)
 
 
 FULL = Shape(("id",), ("id", "a", "b"), (None, None, None))

@@ -57,11 +57,11 @@ def numbers(records: Sequence[SourceRecord]) -> list[int]:
 
 
 def test_they_have_javas_names_and_are_not_listed() -> None:
-    names = [f"{JAVA}.{one}Connector" for one in ("VerifiableSource", "VerifiableSink", "MockSource", "MockSink")]
+    names = [f"{JAVA}.{kind}Connector" for kind in ("VerifiableSource", "VerifiableSink", "MockSource", "MockSink")]
     for name in [*names, f"{JAVA}.SchemaSourceConnector"]:
         assert bundled_plugins().find(name).java_class == name
         assert bundled_plugins().find(name.rpartition(".")[2]).java_class == name
-        assert name not in {one.java_class for one in bundled_plugins().list(connectors_only=False)}
+        assert name not in {plugin.java_class for plugin in bundled_plugins().list(connectors_only=False)}
         assert not bundled_plugins().class_of(name)().config_def().names()
 
 

@@ -202,11 +202,11 @@ def java_answers() -> list[dict[str, Any]]:
             if {"groups", "configs"} <= set(node):
                 found.append(node)
             else:
-                for one in node.values():
-                    collect(one)
+                for part in node.values():
+                    collect(part)
         elif isinstance(node, list):
-            for one in node:
-                collect(one)
+            for part in node:
+                collect(part)
 
     content = recording("plugins")
     collect(unpack(content["trees"], content["answers"]))

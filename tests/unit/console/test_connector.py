@@ -61,12 +61,12 @@ def test_a_stream_sends_only_new_points_and_changed_rows() -> None:
     assert (second["course"]["at_s"], second["tasks"], second["facts"]) == ([3.0], {"0": "b"}, None)
     assert (second["order"], second["state"]) == (["0"], "FAILED")
     assert (first["order"], third["order"]) == (["0", "1"], None)
-    assert [one["topics"] for one in (first, second)] == ["", "topics"]
+    assert [event["topics"] for event in (first, second)] == ["", "topics"]
 
 
 def test_the_table_beside_the_chart_has_a_row_a_minute_newest_first() -> None:
     course = [{"at_ms": second * 10_000} for second in range(12)]
-    assert [one["at_ms"] for one in minutes(course)] == [110_000, 50_000]
+    assert [minute["at_ms"] for minute in minutes(course)] == [110_000, 50_000]
     assert minutes(None) == []
     assert columns([]) == {"at_s": [], "records_per_second": [], "lag": [], "errors": []}
 

@@ -119,7 +119,7 @@ def test_letters_are_filtered_and_paged(browser: Browser, group: StandIn) -> Non
     assert len(re.findall(r'name="letter" value="0/\d"', text)) == 4
     [asked] = [target for _, target, _ in group.requests if target.startswith("/admin/dead-letters?")]
     assert asked == "/admin/dead-letters?connector=orders-sink&limit=50&stage=VALUE_CONVERTER&replayed=false"
-    group.letters = [one | {"offset": 100 + n} for n in range(60) for one in group.letters[:1]]
+    group.letters = [letter | {"offset": 100 + n} for n in range(60) for letter in group.letters[:1]]
     text = browser.get(SINK + "/dead-letters?message=alert").text
     assert "dead-letters?message=alert&amp;after=149" in text
 
@@ -146,7 +146,7 @@ def test_a_letter_is_edited_looked_at_and_replayed(browser: Browser, group: Stan
     assert re.search(r"<th scope=\"row\">value</th><td><del[^>]*>[^<]*&#34;ten&#34;", asked)
     assert re.search(r"<ins[^>]*>[^<]*&#34;id&#34;: 2", asked)
     hidden = dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', asked))
-    answer = browser.post(SINK + "/dead-letters/replay", {name: html.unescape(one) for name, one in hidden.items()})
+    answer = browser.post(SINK + "/dead-letters/replay", {name: html.unescape(value) for name, value in hidden.items()})
     assert "Replay r1 of orders-sink started" in answer.text
     first, second = group.sent("POST", "/admin/dead-letters/replays")
     assert first == second | {"dry_run": True}

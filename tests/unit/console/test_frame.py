@@ -104,10 +104,10 @@ def test_addresses_that_other_members_gave_do_not_reach_the_policy() -> None:
 
 
 def test_javas_workers_are_no_neighbours_of_the_console() -> None:
-    assert [one.worker_id for one in neighbours(content.group())] == [content.WORKER, content.OTHER]
+    assert [neighbour.worker_id for neighbour in neighbours(content.group())] == [content.WORKER, content.OTHER]
     assert neighbours({}) == []
     aside = neighbours(content.group(), "https://one:9999")
-    assert [one.url for one in aside] == ["https://one:9999", "https://two:9999"]
+    assert [neighbour.url for neighbour in aside] == ["https://one:9999", "https://two:9999"]
     for url in ("http://[::1]:8083/", "http://[::1]"):
         six = {"workers": [{"worker_id": "six", "url": url}]}
         assert neighbours(six, "http://[::2]:9999")[0].url == "http://[::1]:9999"
@@ -153,7 +153,7 @@ def test_files_of_others_are_those_that_were_pinned() -> None:
         for line in (folder / "PINNED.txt").read_text().splitlines()
         if re.match(r"[0-9a-f]{64}  ", line)
     )
-    found = {one.name: one.read_bytes() for one in folder.iterdir() if one.name.endswith((".js", ".css"))}
+    found = {path.name: path.read_bytes() for path in folder.iterdir() if path.name.endswith((".js", ".css"))}
     from hashlib import sha256
 
     assert {name: sha256(data).hexdigest() for name, data in found.items()} == pinned
@@ -284,7 +284,10 @@ def test_no_console_no_path() -> None:
 
 
 def test_only_requests_that_may_see_the_same_share_a_reader() -> None:
-    one = who_asks(request_of(authorization="Basic eA==", host="h", user_agent="a", cookie="connectrt_console=a"))
-    assert who_asks(request_of(authorization="Basic eA==", host="h", user_agent="b", cookie="connectrt_theme=x")) == one
+    hashable = who_asks(request_of(authorization="Basic eA==", host="h", user_agent="a", cookie="connectrt_console=a"))
+    assert (
+        who_asks(request_of(authorization="Basic eA==", host="h", user_agent="b", cookie="connectrt_theme=x"))
+        == hashable
+    )
     for other in ({"authorization": "Basic eQ=="}, {"x_remote_user": "eve"}, {"cookie": "session=2"}, {}):
-        assert who_asks(request_of(host="h", **({"authorization": "Basic eA=="} | other if other else {}))) != one
+        assert who_asks(request_of(host="h", **({"authorization": "Basic eA=="} | other if other else {}))) != hashable

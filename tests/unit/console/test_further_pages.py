@@ -70,7 +70,7 @@ def test_events_are_filtered_by_kind_and_connector(browser: Browser) -> None:
 
 
 def test_live_events_come_as_the_page_shows_them(browser: Browser, group: StandIn) -> None:
-    wanted, other = (json.dumps(one).encode() for one in content.events()[:2])
+    wanted, other = (json.dumps(sent).encode() for sent in content.events()[:2])
     group.pushed = [b"id: 1\nevent: failure\ndata: " + wanted + b"\n\n", b"event: rebalance\ndata: " + other + b"\n\n"]
     with browser.client.stream("GET", "/console/events/stream?kind=failure&connector=orders-sink") as answer:
         lines = iter(answer.iter_lines())

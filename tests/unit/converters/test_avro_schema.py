@@ -61,7 +61,7 @@ def test_schemas_are_written_as_java_writes_them(schema: Schema, text: str) -> N
 def test_unnamed_structs_get_names_of_their_own() -> None:
     inner, other = s.struct_of({"x": s.INT32}), s.struct_of({"y": s.INT32})
     tree = avro_schema(s.struct_of({"a": inner, "b": other, "c": inner}), PLAIN)
-    names = [one["type"]["name"] if isinstance(one["type"], dict) else one["type"] for one in tree["fields"]]
+    names = [field["type"]["name"] if isinstance(field["type"], dict) else field["type"] for field in tree["fields"]]
     assert names == ["ConnectDefault2", "ConnectDefault3", "io.confluent.connect.avro.ConnectDefault2"]
     assert connect_schema(tree, PLAIN) == s.struct_of({"a": inner, "b": other, "c": inner})
 
@@ -107,7 +107,7 @@ def test_what_java_gives_for_a_documented_record_with_enum_fixed_and_union() -> 
     prefix = "io.confluent.connect.avro"
     assert (schema.name, schema.version) == ("com.example.User", 3)
     assert dict(schema.parameters) == {f"{prefix}.record.doc": "a user", f"{prefix}.field.doc.id": "its number"}
-    number, kind, fixed, choice, at = (one.schema for one in schema.fields)
+    number, kind, fixed, choice, at = (field.schema for field in schema.fields)
     assert (number.type, number.default, dict(number.parameters)) == (
         Type.INT64,
         7,
@@ -123,17 +123,21 @@ def test_what_java_gives_for_a_documented_record_with_enum_fixed_and_union() -> 
     }
     assert fixed == s.BYTES
     assert (choice.name, choice.optional) == (f"{prefix}.Union", True)
-    assert [(one.name, one.schema.optional) for one in choice.fields] == [("int", True), ("string", True), ("In", True)]
+    assert [(field.name, field.schema.optional) for field in choice.fields] == [
+        ("int", True),
+        ("string", True),
+        ("In", True),
+    ]
     assert at == s.INT64
 
 
 def test_enhanced_support_gives_the_same_avro_schema_back() -> None:
     enhanced = AvroSettings(enhanced=True)
     schema = connect_schema(DOCUMENTED, enhanced)
-    assert [one.name for one in schema.fields[3].schema.fields] == ["int", "string", "com.example.In"]
+    assert [field.name for field in schema.fields[3].schema.fields] == ["int", "string", "com.example.In"]
     again = avro_schema(schema, enhanced)
     assert connect_schema(again, enhanced) == schema
-    assert [one["name"] for one in again["fields"]] == [one["name"] for one in DOCUMENTED["fields"]]
+    assert [field["name"] for field in again["fields"]] == [field["name"] for field in DOCUMENTED["fields"]]
     assert again["fields"][1]["type"]["symbols"] == ["A", "B"]
     assert again["fields"][2]["type"]["size"] == 4
     assert again["fields"][0]["default"] == 7

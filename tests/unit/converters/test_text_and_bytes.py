@@ -118,7 +118,7 @@ def test_number_columns_are_the_bytes_of_their_rows(converter: NumberConverter, 
     array = pa.array([0, *values], kind)[1:]
     column = converter.column_from_connect_data("t", converter.schema, array)
     assert column is not None
-    assert column.to_pylist() == [converter.from_connect_data("t", converter.schema, one) for one in values]
+    assert column.to_pylist() == [converter.from_connect_data("t", converter.schema, value) for value in values]
     assert converter.column_from_connect_data("t", None, pa.array([None], kind)) is None
     assert converter.column_from_connect_data("t", s.STRING, array) is None
 

@@ -70,7 +70,14 @@ class MemoryLogs(RangeSourceConnector):
     def range_tasks(self, ranges: Sequence[SourceRange], max_tasks: int) -> list[dict[str, str]]:
         """See RangeSourceConnector."""
         shares = [ranges[first::max_tasks] for first in range(min(max_tasks, len(ranges)))]
-        return [{"ranges": json.dumps([[one.topic, one.first, one.end] for one in share])} for share in shares]
+        return [
+            {
+                "ranges": json.dumps(
+                    [[source_range.topic, source_range.first, source_range.end] for source_range in share]
+                )
+            }
+            for share in shares
+        ]
 
     def number_behind(self, offset: Mapping[str, Any]) -> int:
         """See RangeSourceConnector."""

@@ -37,7 +37,7 @@ ROWS = pa.RecordBatch.from_pydict(
 
 
 @pytest.mark.parametrize(
-    ("one", "wanted"),
+    ("filter_", "wanted"),
     [
         (IsNotNull(("topic",)), [b"0", b"1", b"3"]),
         (EqualTo(("topic",), "b"), [b"1", b"3"]),
@@ -51,8 +51,8 @@ ROWS = pa.RecordBatch.from_pydict(
         (LessThan(("timestamp",), NOON), [b"3"]),
     ],
 )
-def test_rows_that_a_filter_leaves(one: Filter, wanted: list[bytes]) -> None:
-    (condition,), left = taken([one], list(PUSHED))
+def test_rows_that_a_filter_leaves(filter_: Filter, wanted: list[bytes]) -> None:
+    (condition,), left = taken([filter_], list(PUSHED))
     assert left == []
     kept = kept_rows(ROWS, [condition])
     assert kept.column("value").to_pylist() == wanted
@@ -61,7 +61,7 @@ def test_rows_that_a_filter_leaves(one: Filter, wanted: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize(
-    "one",
+    "filter_",
     [
         IsNotNull(("value",)),
         StringStartsWith(("topic",), "b"),
@@ -72,8 +72,8 @@ def test_rows_that_a_filter_leaves(one: Filter, wanted: list[bytes]) -> None:
         Not(IsNotNull(("topic",))),
     ],
 )
-def test_other_filters_go_back_to_spark(one: Filter) -> None:
-    assert taken([one], ("topic", "partition", "timestamp")) == ([], [one])
+def test_other_filters_go_back_to_spark(filter_: Filter) -> None:
+    assert taken([filter_], ("topic", "partition", "timestamp")) == ([], [filter_])
 
 
 @pytest.mark.parametrize(

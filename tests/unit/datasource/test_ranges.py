@@ -92,6 +92,6 @@ def test_what_a_transformation_may_change_bounds_nothing() -> None:
 @given(st.lists(st.integers(0, 50), max_size=8), st.integers(0, 200))
 def test_shares_are_beginnings_that_fill_the_limit(lengths: list[int], limit: int) -> None:
     whole = [SourceRange({"log": n}, 7, 7 + length) for n, length in enumerate(lengths)]
-    parts = [(one.end or 0) - one.first for one in shared(whole, limit)]
+    parts = [(source_range.end or 0) - source_range.first for source_range in shared(whole, limit)]
     assert sum(parts) == min(limit, sum(lengths))
     assert all(0 <= part <= length for part, length in zip(parts, lengths, strict=True))

@@ -95,7 +95,7 @@ def test_a_source_gives_the_same_records_in_every_way(tmp_path: Path, make: Any,
     config = make(tmp_path) | (INSERT if marked and make is not _lines else {})
     found = bundled_plugins().class_of(config["connector.class"])
     with SourceHarness(found, config, {"key.converter": STRING}) as harness:
-        worker = [(one.topic, one.value) for one in harness.poll_all()]
+        worker = [(record.topic, record.value) for record in harness.poll_all()]
     reader = DefaultSource(config | {"until": "latest"}).reader(_all_columns())
     batch = [row for part in reader.partitions() for row in _values(reader.read(part))]
     stream: Any = DefaultSource(config).streamReader(_all_columns())

@@ -80,10 +80,13 @@ class Coarse(Log):
         at_end = {"next": len(self._values)}
         return [
             SourceRecord(
-                one.source_partition, at_end if place == at_end else {"next": place["next"] // 3 * 3}, "t", one.value
+                record.source_partition,
+                at_end if place == at_end else {"next": place["next"] // 3 * 3},
+                "t",
+                record.value,
             )
-            for one in super().poll()
-            for place in [dict(one.source_offset or {})]
+            for record in super().poll()
+            for place in [dict(record.source_offset or {})]
         ]
 
 
@@ -210,8 +213,8 @@ def test_small_batches_take_little_more_memory_than_their_rows() -> None:
     end = query.latestOffset({}, ALL)
     assert query._polled is not None
     assert len(query._polled.batches) < 10
-    assert sum(one.get_total_buffer_size() for one in query._polled.batches) < 2 * sum(
-        one.nbytes for one in query._polled.batches
+    assert sum(batch.get_total_buffer_size() for batch in query._polled.batches) < 2 * sum(
+        batch.nbytes for batch in query._polled.batches
     )
     assert values(query, {}, end) == source.logs["a"]
     assert end['{"log":"a"}']["rows"] == 4_000

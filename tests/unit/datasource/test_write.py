@@ -55,7 +55,7 @@ class Keeps(SinkTask):
 
     def open(self, partitions: Sequence[Any]) -> None:
         """Note it."""
-        self.calls.append(f"open {[(one.topic, one.partition) for one in partitions]}")
+        self.calls.append(f"open {[(partition.topic, partition.partition) for partition in partitions]}")
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Keep them."""
@@ -206,7 +206,7 @@ def test_a_sink_gets_the_records_that_it_would_get_in_a_worker() -> None:
         for row in TOPICS.read(TopicPartition("t", 0), 0, 1 << 30):
             harness.send("t", row["value"])
         harness.deliver()
-    assert [one.value for one in direct] == [one.value for one in Keeps.seen]
+    assert [record.value for record in direct] == [record.value for record in Keeps.seen]
     assert direct[0].value["mark"] == "m"
     direct[0].value.check()
 
@@ -303,7 +303,9 @@ def to_kafka(schema: StructType, batches: list[pa.RecordBatch], **options: str) 
     assert isinstance(plan, KafkaPlan)
     count = write_to_kafka(pickle.loads(pickle.dumps(plan)), batches)
     assert count == sum(batch.num_rows for batch in batches)
-    found = [(one.topic, row) for one in sorted(TOPICS.partitions) for row in TOPICS.read(one, 0, 1 << 30)]
+    found = [
+        (partition.topic, row) for partition in sorted(TOPICS.partitions) for row in TOPICS.read(partition, 0, 1 << 30)
+    ]
     return [(topic, row.get("key"), row["value"]) for topic, row in found]
 
 

@@ -73,7 +73,7 @@ def _empty() -> None:
 
 def read(state: dict[str, Any], step: int = 2) -> list[tuple[str, Any]]:
     items = items_until_none_left(Shelf, {"step": str(step)}, state, 1)
-    return [(one.topic, one.rows.to_pylist() if isinstance(one.rows, pa.Table) else one.rows) for one in items]
+    return [(item.topic, item.rows.to_pylist() if isinstance(item.rows, pa.Table) else item.rows) for item in items]
 
 
 def test_records_are_rows_batches_are_tables_and_offsets_are_state() -> None:

@@ -14,7 +14,7 @@ def test_node_1_is_the_controller_too() -> None:
     assert first["listeners"] == "PLAINTEXT://127.0.0.1:9001,CONTROLLER://127.0.0.1:9000"
     assert second["process.roles"] == "broker"
     assert second["listeners"] == second["advertised.listeners"] == "PLAINTEXT://127.0.0.1:9002"
-    assert {one["controller.quorum.voters"] for one in (first, second)} == {"1@127.0.0.1:9000"}
+    assert {properties["controller.quorum.voters"] for properties in (first, second)} == {"1@127.0.0.1:9000"}
 
 
 def test_internal_topics_have_as_many_copies_as_there_are_brokers_up_to_three() -> None:
@@ -31,5 +31,5 @@ def test_a_loggers_level_is_its_own() -> None:
 def test_a_cluster_id_is_22_characters_and_never_looks_like_an_option() -> None:
     ids = {new_cluster_id() for _ in range(200)}
     assert len(ids) == 200
-    assert {len(one) for one in ids} == {22}
-    assert not any(one.startswith("-") for one in ids)
+    assert {len(id_) for id_ in ids} == {22}
+    assert not any(id_.startswith("-") for id_ in ids)

@@ -82,4 +82,4 @@ def test_threads_that_look_for_java_at_once_find_the_same(tmp_path: Path, monkey
             monkeypatch.setenv("CONNECTRT_CACHE", str(tmp_path / f"cache{number}"))
             (found,) = set(threads.map(_packaged_runtime, [environment] * 8))
             assert found is not None
-            assert [one.name for one in (found / "bin").iterdir()] == ["java"]
+            assert [path.name for path in (found / "bin").iterdir()] == ["java"]

@@ -53,7 +53,7 @@ def test_a_second_try_downloads_only_what_is_missing_or_half(tmp_path: Path) -> 
     assert set(again.asked) <= {"group/b/1/b-1.jar", "group/c/1/c-1.jar", "group/a/1/a-1.jar"}
     assert "group/b/1/b-1.jar" in again.asked
     assert (tmp_path / "c-1.jar").read_bytes() == b"c" * 1_000
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["a-1.jar", "b-1.jar", "c-1.jar"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a-1.jar", "b-1.jar", "c-1.jar"]
     last = Repository(CONTENT)
     fetch_jars(JARS, tmp_path, last.client, shown_nowhere)
     assert last.asked == []

@@ -33,7 +33,7 @@ def test_a_file_whose_download_failed_is_deleted_and_a_whole_one_stays(tmp_path:
     with journal.writing(whole):
         whole.write_bytes(b"PK whole")
     journal.forget_half()
-    assert [one.name for one in tmp_path.iterdir()] == ["whole.jar"]
+    assert [path.name for path in tmp_path.iterdir()] == ["whole.jar"]
 
 
 def test_the_reason_of_a_failed_download_is_a_cause_with_its_fix(tmp_path: Path) -> None:

@@ -112,19 +112,19 @@ def test_a_large_batch_goes_in_pieces_and_a_small_one_as_it_is() -> None:
     batch = batch.replace_schema_metadata({TOPIC: b"t"})
     assert pieces(batch, 1 << 20) == [batch]
     cut = pieces(batch, 4_000)
-    assert [one.num_rows for one in cut] == [3, 3, 3, 1]
-    assert all(one.schema.metadata == {TOPIC: b"t"} for one in cut)
+    assert [piece.num_rows for piece in cut] == [3, 3, 3, 1]
+    assert all(piece.schema.metadata == {TOPIC: b"t"} for piece in cut)
     assert pa.Table.from_batches(cut) == pa.Table.from_batches([batch])
     head, buffers = consumed(cut[1])
-    assert sum(len(one) for one in buffers) < 3_200
+    assert sum(len(buffer) for buffer in buffers) < 3_200
     assert head["rows"] == 3
     assert len(pieces(batch, 1)) == 10
 
 
 def test_batches_of_several_topics_become_one_whose_rows_have_their_topic() -> None:
-    one = columns_batch("a", pa.array([b"1", b"2"]), pa.array([b"k", None], pa.binary()))
-    two = columns_batch("b", pa.array([b"3"]), timestamps_ms=pa.array([7], pa.int64()))
-    whole = one_batch([one, two])
+    first = columns_batch("a", pa.array([b"1", b"2"]), pa.array([b"k", None], pa.binary()))
+    second = columns_batch("b", pa.array([b"3"]), timestamps_ms=pa.array([7], pa.int64()))
+    whole = one_batch([first, second])
     whole.validate(full=True)
     assert whole.to_pylist() == [
         {"topic": "a", "value": b"1", "key": b"k", "timestamp": None},

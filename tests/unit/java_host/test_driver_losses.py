@@ -74,9 +74,9 @@ def test_a_shortage_that_passes_fails_no_connector() -> None:
     machine = Machine()
     machine.short = 20
     machine.jvms[0].die("killed")
-    wait_until(lambda: all(one.starts == 1 for one in machine.connectors.values()))
+    wait_until(lambda: all(connector.starts == 1 for connector in machine.connectors.values()))
     assert machine.refused == 20
-    assert not any(one.errors for one in machine.connectors.values())
+    assert not any(connector.errors for connector in machine.connectors.values())
     assert machine.host.trouble() == ""
     machine.host.close()
 
@@ -85,9 +85,11 @@ def test_losses_that_go_on_for_long_fail_the_connectors() -> None:
     machine = Machine(guilty_after_ms=0, guilty_losses=5)
     for number in range(4):
         machine.jvms[-1].die(f"killed {number}")
-        wait_until(lambda number=number: all(one.starts == number + 1 for one in machine.connectors.values()))  # type: ignore[misc]
+        wait_until(
+            lambda number=number: all(connector.starts == number + 1 for connector in machine.connectors.values())
+        )  # type: ignore[misc]
     machine.jvms[-1].die("killed for good")
-    wait_until(lambda: all(one.errors for one in machine.connectors.values()))
+    wait_until(lambda: all(connector.errors for connector in machine.connectors.values()))
     assert "killed for good" in str(machine.connectors["a"].errors[0])
     machine.host.close()
 

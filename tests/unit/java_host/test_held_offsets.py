@@ -50,65 +50,65 @@ def batch(rows: int, offset: int | None) -> ConvertedBatch:
 
 def test_offsets_go_out_with_the_next_batch() -> None:
     output = Output()
-    one = held(output)
+    held_offsets = held(output)
     for offset in (1, None, 2):
-        one.send(batch(5, offset))
+        held_offsets.send(batch(5, offset))
     assert output.sent == [(5, None), (5, None), (5, 1)]
 
 
 def test_or_alone_when_nothing_follows() -> None:
     output = Output()
-    one = held(output)
-    assert one.wait_s() is None
-    one.send(batch(5, 1))
-    assert one.wait_s() == pytest.approx(HOLD_S)
+    held_offsets = held(output)
+    assert held_offsets.wait_s() is None
+    held_offsets.send(batch(5, 1))
+    assert held_offsets.wait_s() == pytest.approx(HOLD_S)
     output.now_s = HOLD_S / 2
-    one.release(at_once=False)
+    held_offsets.release(at_once=False)
     assert output.sent == [(5, None)]
     output.now_s = HOLD_S
-    assert one.wait_s() == 0
-    one.release(at_once=False)
+    assert held_offsets.wait_s() == 0
+    held_offsets.release(at_once=False)
     assert (output.sent, output.rows_added) == ([(5, None), (0, 1)], 1)
-    assert one.wait_s() is None
-    one.release()
+    assert held_offsets.wait_s() is None
+    held_offsets.release()
     assert len(output.sent) == 2
 
 
 def test_behind_a_poll_that_failed_they_are_held_for_as_long_as_in_java_connect() -> None:
     output = Output()
-    one = held(output)
-    one.poll_failed()
-    assert one.wait_s() is None
-    one.send(batch(5, 1))
-    one.poll_failed()
+    held_offsets = held(output)
+    held_offsets.poll_failed()
+    assert held_offsets.wait_s() is None
+    held_offsets.send(batch(5, 1))
+    held_offsets.poll_failed()
     output.now_s = FAILED_HOLD_S - 1
-    one.release(at_once=False)
-    assert (output.sent, one.wait_s()) == ([(5, None)], 1.0)
-    one.send(batch(5, 2))
-    assert (output.sent[1:], one.wait_s()) == ([(5, 1)], HOLD_S)
-    one.poll_failed()
+    held_offsets.release(at_once=False)
+    assert (output.sent, held_offsets.wait_s()) == ([(5, None)], 1.0)
+    held_offsets.send(batch(5, 2))
+    assert (output.sent[1:], held_offsets.wait_s()) == ([(5, 1)], HOLD_S)
+    held_offsets.poll_failed()
     output.now_s += FAILED_HOLD_S
-    one.release(at_once=False)
+    held_offsets.release(at_once=False)
     assert output.sent[2:] == [(0, 2)]
 
 
 @given(st.lists(st.sampled_from(["send", "errants", "wait", "release"]), max_size=30))
 def test_never_before_their_own_batch_and_all_of_them_in_the_end(steps: list[str]) -> None:
     output = Output()
-    one = held(output)
+    held_offsets = held(output)
     given = 0
     for step in steps:
         match step:
             case "send":
-                one.send(batch(1, given := given + 1))
+                held_offsets.send(batch(1, given := given + 1))
             case "errants":
-                one.send(batch(1, None))
+                held_offsets.send(batch(1, None))
             case "wait":
                 output.now_s += HOLD_S
-                one.release(at_once=False)
+                held_offsets.release(at_once=False)
             case _:
-                one.release()
-    one.release()
+                held_offsets.release()
+    held_offsets.release()
     out = [offset for _, offset in output.sent if offset is not None]
     assert out == list(range(1, given + 1))
     batches = 0

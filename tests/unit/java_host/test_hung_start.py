@@ -25,7 +25,7 @@ def test_a_host_that_connects_and_is_never_ready_is_killed(monkeypatch: pytest.M
 
     with pytest.raises(JavaHostGoneError, match="connected and was not ready within 1 s"):
         JavaProcess(command, {}, lambda frame: None, lambda why: None)
-    assert not [one for one in psutil.Process().children() if HANGS in one.cmdline()]
+    assert not [child for child in psutil.Process().children() if HANGS in child.cmdline()]
 
 
 def test_a_level_that_is_set_while_a_host_starts_reaches_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,11 +48,11 @@ def test_what_no_task_could_start_with_is_refused_when_its_connector_is_made(
     setting: str, value: str, why: str
 ) -> None:
     name = f"connectrt.java.{setting}"
-    found = {one.name: one.errors for one in CONNECTOR.validate({name: value})}
+    found = {config_value.name: config_value.errors for config_value in CONNECTOR.validate({name: value})}
     assert len(found[name]) == 1
     assert why in found[name][0]
     good = {"connectrt.java.heap": "64m", "connectrt.java.options": "-Da='b c' -Xss1m"}
-    assert [one.errors for one in CONNECTOR.validate(good) if one.errors] == []
+    assert [config_value.errors for config_value in CONNECTOR.validate(good) if config_value.errors] == []
 
 
 def test_options_come_last_and_may_not_be_the_hosts_own() -> None:
@@ -67,15 +67,19 @@ def test_options_come_last_and_may_not_be_the_hosts_own() -> None:
 
 def test_a_heap_with_room_begins_with_a_larger_young_part() -> None:
     options = jvm_options("256m", [*for_records("256m"), "-Xms40m"])
-    assert [one for one in options if one.startswith("-Xms")] == ["-Xms16m", "-Xms24m", "-Xms40m"]  # the last counts
+    assert [option for option in options if option.startswith("-Xms")] == [
+        "-Xms16m",
+        "-Xms24m",
+        "-Xms40m",
+    ]  # the last counts
     assert "-XX:NewSize=16m" in options
-    assert not any("NewSize" in one for one in for_records("64m"))
+    assert not any("NewSize" in record for record in for_records("64m"))
 
 
 def test_how_much_stays_free_is_the_users_if_they_say_anything_of_it() -> None:
     assert "-XX:MinHeapFreeRatio=60" in for_records("256m")
     said = ["-XX:MaxHeapFreeRatio=60"]  # beside ours the JVM would not start
-    assert not any("HeapFreeRatio" in one for one in for_records("256m", said))
+    assert not any("HeapFreeRatio" in record for record in for_records("256m", said))
 
 
 def test_silence_is_said_once_and_ends_in_a_kill(caplog: pytest.LogCaptureFixture) -> None:

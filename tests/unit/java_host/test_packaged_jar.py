@@ -29,5 +29,5 @@ def test_one_in_a_zip_is_copied_once_for_a_jvm_reads_files_only(
     assert copy is not None
     assert copy.read_bytes() == b"classes"
     assert packaged_jar(zipfile.Path(wheel, "package/")) == copy
-    assert [one.name for one in copy.parent.glob("*.jar")] == [copy.name]
+    assert [path.name for path in copy.parent.glob("*.jar")] == [copy.name]
     assert packaged_jar(zipfile.Path(wheel, "other/")) is None

@@ -29,7 +29,7 @@ class Host:
         self.asked[Path(question["place"]).name] += 1
         if question["place"].endswith("bad"):
             raise self._error
-        return [{"class": one, "version": "1.0"} for one in question["classes"]]
+        return [{"class": cls, "version": "1.0"} for cls in question["classes"]]
 
 
 @pytest.fixture
@@ -42,7 +42,11 @@ def answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Host],
 
 def in_folder(name: str, answers: DriverAnswers) -> list[JavaPluginDesc]:
     kinds = [("source", f"com.example.{name}{number}") for number in range(5)]
-    return [one for one in described(kinds, Path("/plugins") / name, name, answers) if isinstance(one, JavaPluginDesc)]
+    return [
+        plugin
+        for plugin in described(kinds, Path("/plugins") / name, name, answers)
+        if isinstance(plugin, JavaPluginDesc)
+    ]
 
 
 @pytest.mark.parametrize("error", [LOST, ConnectError("no answer", code="CRT-1130")])
@@ -53,8 +57,8 @@ def test_versions_that_cannot_be_had_are_asked_once_for_a_place(
     asks = answers(host)
     bad, good = in_folder("bad", asks), in_folder("good", asks)
     for _ in range(3):
-        assert {one.version for one in bad} == {None}
-        assert {one.version for one in good} == {"1.0"}
+        assert {plugin.version for plugin in bad} == {None}
+        assert {plugin.version for plugin in good} == {"1.0"}
     assert host.asked == {"bad": 1, "good": 1}
     monkeypatch.setattr(plugin_answers, "AGAIN_AFTER_S", 0.0)
     assert bad[0].version is None
@@ -63,5 +67,5 @@ def test_versions_that_cannot_be_had_are_asked_once_for_a_place(
 
 def test_without_a_java_it_is_asked_again_for_it_may_come_back(answers: Callable[[Host], DriverAnswers]) -> None:
     host = Host(ConnectError("no Java", code="CRT-1133"))
-    (one, *_) = in_folder("bad", answers(host))
-    assert (one.version, one.version, host.asked["bad"]) == (None, None, 2)
+    (plugin, *_) = in_folder("bad", answers(host))
+    assert (plugin.version, plugin.version, host.asked["bad"]) == (None, None, 2)

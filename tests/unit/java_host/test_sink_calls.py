@@ -35,8 +35,8 @@ class Jvm:
 
     def send(self, kind: ToJava, head: Any = None, data: Sequence[Any] = ()) -> None:
         self.said.append((kind, head))
-        for one in self.answers.pop(kind, []):
-            self.calls.on_frame(one)
+        for answer in self.answers.pop(kind, []):
+            self.calls.on_frame(answer)
 
     def stacks(self, prefix: str, timeout_s: float) -> list[Any]:
         return [{"thread": prefix, "stack": ["x.Y.put(Y.java:7)"]}]

@@ -72,14 +72,14 @@ class Machine:
 
 
 def test_equal_code_shares_a_jvm_and_each_task_gets_its_own_frames() -> None:
-    machine, one, two = Machine(), Task(), Task()
-    first, second = machine.host(one), machine.host(two)
+    machine, task, two = Machine(), Task(), Task()
+    first, second = machine.host(task), machine.host(two)
     assert len(machine.jvms) == 1
     assert first.number != second.number
     machine.jvms[0].says(first.number, "a")
     machine.jvms[0].says(second.number, "b")
     machine.jvms[0].says(99, "nobody's")
-    assert (one.heads, two.heads) == (["a"], ["b"])
+    assert (task.heads, two.heads) == (["a"], ["b"])
     second.send(ToJava.STOP)
     assert machine.jvms[0].sent == [(ToJava.STOP, second.number, None)]
 
@@ -95,12 +95,12 @@ def test_other_code_other_worker_settings_and_alone_get_jvms_of_their_own() -> N
 
 
 def test_a_jvm_that_ends_is_the_loss_of_its_own_tasks_and_the_next_task_gets_another() -> None:
-    machine, one, two, neighbour = Machine(), Task(), Task(), Task()
-    machine.host(one)
+    machine, task, two, neighbour = Machine(), Task(), Task(), Task()
+    machine.host(task)
     gone = machine.host(two)
     machine.host(neighbour, JavaCode((), heap="1g"))
     machine.jvms[0].listening.on_gone("exit code 3")
-    assert (one.gone, two.gone, neighbour.gone) == (["exit code 3"], ["exit code 3"], [])
+    assert (task.gone, two.gone, neighbour.gone) == (["exit code 3"], ["exit code 3"], [])
     gone.release()
     machine.host(Task())
     assert len(machine.jvms) == 3
@@ -273,6 +273,6 @@ def test_a_jvm_that_starts_when_nobody_wants_it_any_more_ends() -> None:
     slot = SlotHosts(start, warm_s=0.0)
     with pytest.raises(ShuttingDownError):
         slot.acquire(CODE, {}, str, Task(), wanted=lambda: False)
-    wait_until(lambda: all(one.gone for one in slot._shared.values()))
+    wait_until(lambda: all(jvm.gone for jvm in slot._shared.values()))
     going.set()
     wait_until(lambda: bool(jvms) and jvms[0].closed.is_set())

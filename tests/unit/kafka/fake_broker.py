@@ -82,7 +82,7 @@ class FakeBroker:
         elif not self.begin <= offset <= len(self.log):
             code = OUT_OF_RANGE
         else:
-            batches = b"".join(_batch(at, *one) for at, one in enumerate(self.log) if at >= offset)
+            batches = b"".join(_batch(at, *entry) for at, entry in enumerate(self.log) if at >= offset)
         end = len(self.log)
         return 0, 0, 0, [("t", [(0, code, end, end, 0, None, -1, batches)])]
 
@@ -90,11 +90,11 @@ class FakeBroker:
         """As Kafka's ``LeaderEpochFileCache.endOffsetFor``."""
         if current_epoch != self.epoch:
             return FENCED if current_epoch < self.epoch else UNKNOWN_EPOCH, partition, -1, -1
-        known = [one for one, _ in self.log] + [self.epoch]
-        earlier = [one for one in known if one <= epoch]
+        known = [other for other, _ in self.log] + [self.epoch]
+        earlier = [other for other in known if other <= epoch]
         if epoch > max(known) or not earlier or not self.answers_epochs:
             return 0, partition, -1, -1
-        return 0, partition, max(earlier), sum(one <= epoch for one, _ in self.log)
+        return 0, partition, max(earlier), sum(other <= epoch for other, _ in self.log)
 
 
 def _batch(offset: int, epoch: int, value: str) -> bytes:

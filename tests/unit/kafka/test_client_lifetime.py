@@ -79,10 +79,10 @@ def test_many_threads_share_one_client_and_one_of_them_closes_it() -> None:
                 pass
 
     threads = [threading.Thread(target=use) for _ in range(8)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join(10)
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
     shared.client.close()
     assert (shared.made, shared.closed) == (1, 1)
 
@@ -128,6 +128,6 @@ def test_requests_that_race_in_librdkafka_are_made_in_one_place() -> None:
         for path in sorted(PACKAGE.rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in RACING
-        if any(one.arg == "request_timeout" for one in node.keywords)  # the library's, not a method of ours
+        if any(keyword.arg == "request_timeout" for keyword in node.keywords)  # the library's, not a method of ours
     ]
     assert found == ["kafka/record_deletion.py"]

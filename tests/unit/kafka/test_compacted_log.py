@@ -139,10 +139,10 @@ def test_the_count_of_reports_is_taken_under_a_lock(log: KafkaCompactedLog, prod
     answer: Any = producer.held[0][1]
     answer._left = Slow(2)
     threads = [threading.Thread(target=answer, args=(None, None)) for _ in range(2)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert told == [None]
 
 

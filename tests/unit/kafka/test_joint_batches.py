@@ -91,7 +91,7 @@ def test_what_waits_for_a_partition_leaves_as_one_batch_and_each_learns_where_it
         broker = Broker()
         tasks = await _held_with(broker, [b"a1", b"a2"], [b"b"], [b"c1", b"c2"])
         broker.let_go(2)
-        assert [one.offset for one in await asyncio.gather(*tasks)] == [0, 1, 3, 4]
+        assert [written.offset for written in await asyncio.gather(*tasks)] == [0, 1, 3, 4]
         assert broker.batches == [[b"first"], [b"a1", b"a2", b"b", b"c1", b"c2"]]
 
     run(story)
@@ -115,7 +115,7 @@ def test_a_refused_batch_fails_whose_rows_are_refused_alone() -> None:
         tasks = await _held_with(broker, [b"a"], [b"bad"], [b"c"])
         broker.let_go(9)
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-        assert [getattr(one, "offset", None) for one in outcomes] == [0, 1, None, 2]
+        assert [getattr(outcome, "offset", None) for outcome in outcomes] == [0, 1, None, 2]
         assert isinstance(outcomes[2], InvalidMessageError)
         before = len(broker.batches)
         for task in [await broker.asked(b"d"), await broker.asked(b"e")]:
@@ -132,7 +132,7 @@ def test_an_attempt_that_is_worth_another_is_so_for_all() -> None:
         tasks = await _held_with(broker, [b"a"], [b"b"])
         broker.let_go(9)
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-        assert all(isinstance(one, NotLeaderForPartitionError) for one in outcomes)
+        assert all(isinstance(outcome, NotLeaderForPartitionError) for outcome in outcomes)
         assert len(broker.batches) == 2
 
     run(story)

@@ -38,11 +38,11 @@ def test_who_comes_meanwhile_shares_the_next_answer() -> None:
         first = threads.submit(question.ask, broker.put, LIMIT_S)
         assert broker.is_asked.acquire(timeout=LIMIT_S)
         others = [threads.submit(question.ask, broker.put, LIMIT_S) for _ in range(10)]
-        assert not any(one.done() for one in others)
+        assert not any(future.done() for future in others)
         broker.may_answer.release()
         assert first.result(LIMIT_S) == 1
         broker.may_answer.release(20)
-        found = [one.result(LIMIT_S) for one in others]
+        found = [future.result(LIMIT_S) for future in others]
     assert min(found) > 1, "an answer to a question that was put before they came"
     assert question.ask(broker.put, LIMIT_S) == broker.asked == max(found) + 1
 
@@ -54,8 +54,8 @@ def test_a_failure_is_only_its_askers() -> None:
     with ThreadPoolExecutor(2) as threads:
         asked = [threads.submit(question.ask, broker.put, LIMIT_S) for _ in range(2)]
         wait(asked, LIMIT_S)
-        failed = [one.exception() for one in asked]
-    assert {type(one) for one in failed} == {OSError, type(None)}
+        failed = [future.exception() for future in asked]
+    assert {type(error) for error in failed} == {OSError, type(None)}
 
 
 def test_who_waits_too_long_for_others_gives_up() -> None:

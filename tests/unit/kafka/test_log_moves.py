@@ -30,7 +30,7 @@ def test_records_that_were_deleted_before_they_were_read_are_counted(broker: Fak
     consumer = consumer_of(watch=moves)
     consumer.assign({PLACE: 1})
     assert read(consumer, 2) == [(3, "d"), (4, "e")]
-    assert [(one.wanted, one.found, one.missed, one.recreated) for one in moves.seen] == [(1, 3, 2, False)]
+    assert [(move.wanted, move.found, move.missed, move.recreated) for move in moves.seen] == [(1, 3, 2, False)]
     assert "2 offsets from 1 on were deleted before they were read; it continues at offset 3" in str(moves.seen[0])
     consumer.close()
 
@@ -61,7 +61,7 @@ def test_a_topic_that_was_created_again_meanwhile_is_read_from_its_beginning(bro
     again = consumer_of(watch=moves)
     again.assign({PLACE: 3})
     assert [value for _, value in read(again, new)] == list("ABCDE"[:new])
-    assert [(one.wanted, one.found, one.recreated) for one in moves.seen] == [(3, 0, True)]
+    assert [(move.wanted, move.found, move.recreated) for move in moves.seen] == [(3, 0, True)]
     assert moves.topic_id(PLACE) not in (None, topic_id)
     again.close()
 
@@ -77,7 +77,7 @@ def test_a_topic_that_is_deleted_and_created_again_while_it_is_read(broker: Fake
     broker.create_topic()
     broker.write(*"ABCDE")
     assert [value for _, value in read(consumer, 5)] == list("ABCDE")
-    assert [one.recreated for one in moves.seen] == [True]
+    assert [move.recreated for move in moves.seen] == [True]
     consumer.close()
 
 

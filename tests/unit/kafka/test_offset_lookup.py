@@ -25,7 +25,9 @@ class Consumer:
 
     def offsets_for_times(self, asked: list[Any], timeout: float) -> list[Any]:
         if not self._codes:
-            return [SimpleNamespace(topic=one.topic, partition=one.partition, offset=7, error=None) for one in asked]
+            return [
+                SimpleNamespace(topic=place.topic, partition=place.partition, offset=7, error=None) for place in asked
+            ]
         code = self._codes[0] if self._for_ever else self._codes.pop(0)
         if not self._in_the_answer:
             raise KafkaException(KafkaError(code))

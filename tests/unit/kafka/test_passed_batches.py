@@ -38,10 +38,10 @@ def sent(piece: Piece) -> bytes:
 
 def records(content: bytes) -> list[tuple[Any, ...]]:
     """Return (offset, key, value, timestamp) of what the library reads in a batch whose CRC is right."""
-    (one,) = list(_batches(content))
-    assert one.validate_crc()
-    assert (one.base_offset, one.producer_id, one.is_transactional) == (0, -1, False)
-    return [(record.offset, record.key, record.value, record.timestamp) for record in one]
+    (decoded,) = list(_batches(content))
+    assert decoded.validate_crc()
+    assert (decoded.base_offset, decoded.producer_id, decoded.is_transactional) == (0, -1, False)
+    return [(record.offset, record.key, record.value, record.timestamp) for record in decoded]
 
 
 def _batches(content: bytes) -> Any:
@@ -62,17 +62,17 @@ def changed(blob: bytes, *fields: tuple[str, int, int]) -> bytes:
 @pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
 def test_a_batch_goes_on_with_nothing_changed_but_its_head(codec: int) -> None:
     blob = batch(70, A, B, C, producer=9, transactional=True, codec=codec)
-    (one,) = pieces(blob, 70)
-    assert (one.last, one.count, one.times, list(one.runs())) == (72, 3, (1_070, 1_072), [(70, 3)])
-    content = sent(one)
+    (piece,) = pieces(blob, 70)
+    assert (piece.last, piece.count, piece.times, list(piece.runs())) == (72, 3, (1_070, 1_072), [(70, 3)])
+    content = sent(piece)
     assert content[61:] == blob[61:]
     assert records(content) == [(0, *A, 1_070), (1, *B, 1_071), (2, *C, 1_072)]
 
 
 def test_a_batch_of_no_producer_keeps_its_crc() -> None:
     blob = batch(70, A, B)
-    (one,) = pieces(blob)
-    assert sent(one)[16:] == blob[16:]
+    (piece,) = pieces(blob)
+    assert sent(piece)[16:] == blob[16:]
 
 
 def test_compacted_batches_are_taken_apart_and_their_offsets_stay_right() -> None:
@@ -96,13 +96,13 @@ def test_a_batch_that_compaction_emptied_is_passed_over() -> None:
 
 def test_times_that_a_broker_gave_go_on_as_their_records_times() -> None:
     blob = changed(batch(0, A, B), (">h", 21, 0x08), (">q", 35, 5_555))
-    (one,) = pieces(blob)
-    assert records(sent(one)) == [(0, *A, 5_555), (1, *B, 5_555)]
+    (piece,) = pieces(blob)
+    assert records(sent(piece)) == [(0, *A, 5_555), (1, *B, 5_555)]
 
 
 def test_a_batch_marked_for_deletion_is_taken_apart() -> None:
-    (one,) = pieces(changed(batch(0, A, B), (">h", 21, 0x40)))
-    assert (one.head, one.count) == (None, 2)
+    (piece,) = pieces(changed(batch(0, A, B), (">h", 21, 0x40)))
+    assert (piece.head, piece.count) == (None, 2)
 
 
 def test_transactions_end_at_the_source() -> None:
@@ -116,8 +116,8 @@ def test_transactions_end_at_the_source() -> None:
         ]
     )
     committed = pieces(blob, aborted=[(2, 1)])
-    assert [list(one.runs()) for one in committed] == [[(0, 1)], [(4, 1)]]
-    assert [records(sent(one))[0][2] for one in pieces(blob)] == [b"1", b"aborted", b"3"]
+    assert [list(piece.runs()) for piece in committed] == [[(0, 1)], [(4, 1)]]
+    assert [records(sent(piece))[0][2] for piece in pieces(blob)] == [b"1", b"aborted", b"3"]
     assert behind(0, blob[: -len(batch(4, C))], committed[:1]) == 4
 
 
@@ -126,14 +126,14 @@ def test_batches_of_an_older_format_are_laid_out_in_the_present_one() -> None:
     for number in range(3):
         builder.append(number, timestamp=500 + number, key=b"k", value=b"%d" % number)
     blob = bytes(builder.build())
-    (one,) = pieces(blob)
-    assert records(sent(one)) == [(n, b"k", b"%d" % n, 500 + n) for n in range(3)]
-    assert (list(one.runs()), behind(0, blob, [one])) == ([(0, 3)], 3)
+    (piece,) = pieces(blob)
+    assert records(sent(piece)) == [(n, b"k", b"%d" % n, 500 + n) for n in range(3)]
+    assert (list(piece.runs()), behind(0, blob, [piece])) == ([(0, 3)], 3)
 
 
 def test_a_batch_is_cut_where_reading_begins() -> None:
-    (one,) = pieces(batch(5, A, B, C), 6)
-    assert (list(one.runs()), [value for _, _, value, _ in records(sent(one))]) == ([(6, 2)], [None, b"3"])
+    (piece,) = pieces(batch(5, A, B, C), 6)
+    assert (list(piece.runs()), [value for _, _, value, _ in records(sent(piece))]) == ([(6, 2)], [None, b"3"])
 
 
 @pytest.mark.parametrize(
@@ -147,26 +147,26 @@ def test_a_batch_is_cut_where_reading_begins() -> None:
     ],
 )
 def test_what_is_asked_of_the_copy_decides(rules: CopyRules, passes: bool) -> None:
-    (one,) = pieces(batch(0, *[A] * 40, codec=3), rules=rules)
-    assert (one.head is not None, one.count) == (passes, 40)
+    (piece,) = pieces(batch(0, *[A] * 40, codec=3), rules=rules)
+    assert (piece.head is not None, piece.count) == (passes, 40)
     if not passes:
         kind = rules.compression.kind if rules.compression else "lz4"
-        assert laid_out(one, 0, rules)[22] == {"none": 0, "lz4": 3, "zstd": 4}[kind]
+        assert laid_out(piece, 0, rules)[22] == {"none": 0, "lz4": 3, "zstd": 4}[kind]
 
 
 def test_rows_are_cut_to_the_size_of_batches_and_halved() -> None:
     blob = batch(0, *[(b"k", b"x" * 100)] * 40)
     some = pieces(blob, rules=replace(ANY, request_bytes=1_000, batch_bytes=900))
-    assert sum(one.count for one in some) == 40
-    assert all(one.size <= 900 for one in some)
+    assert sum(piece.count for piece in some) == 40
+    assert all(piece.size <= 900 for piece in some)
     first, second = halves(some[0])
     assert list(first.runs()) + list(second.runs()) == [(0, first.count), (first.count, second.count)]
 
 
 def test_small_batches_become_one() -> None:
     some = pieces(batch(0, A) + batch(1, B) + batch(7, C))
-    (one,) = taken_apart(some, 0, ANY)
-    assert (list(one.runs()), len(records(sent(one)))) == ([(0, 2), (7, 1)], 3)
+    (piece,) = taken_apart(some, 0, ANY)
+    assert (list(piece.runs()), len(records(sent(piece)))) == ([(0, 2), (7, 1)], 3)
 
 
 @pytest.mark.parametrize("codec", [0, 3])
@@ -186,5 +186,5 @@ def test_where_the_target_checks_only_a_batch_that_gets_a_new_crc_is_checked_bef
         blob = bytearray(batch(0, A, producer=producer))
         blob[-1] ^= 1
         with nullcontext() if passed_on else pytest.raises(DataError, match="offset 0 is damaged"):
-            (one,) = pieces(bytes(blob), rules=trusting)
-            assert sent(one)[21:] == bytes(blob)[21:]
+            (piece,) = pieces(bytes(blob), rules=trusting)
+            assert sent(piece)[21:] == bytes(blob)[21:]

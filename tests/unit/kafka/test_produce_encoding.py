@@ -15,7 +15,7 @@ from spark_connect_rt.kafka.aiokafka_parts import ProduceRequest
 STRUCTS: list[Any] = [getattr(produce, f"ProduceRequest_v{version}") for version in range(8)]
 
 
-@pytest.mark.parametrize("struct", STRUCTS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("struct", STRUCTS, ids=lambda request: request.__name__)
 @pytest.mark.parametrize("topics", [[], [("a", [(0, b"batch"), (3, b"")]), ("b", [])], [("c", [(1, None)])]], ids=len)
 @pytest.mark.parametrize("transaction", [None, "t-1"])
 def test_the_bytes_are_aiokafkas(struct: Any, topics: Any, transaction: str | None) -> None:

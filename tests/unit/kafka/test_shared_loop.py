@@ -30,9 +30,9 @@ class Sender:
 def loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setattr(shared_clients, "GATHER_S", 0.3)
     monkeypatch.setattr(shared_clients, "CALM_S", 0.0)  # every batch comes behind a pause
-    one = SharedLoop()
-    yield one
-    one.loop.call_soon_threadsafe(one.loop.stop)
+    shared_loop = SharedLoop()
+    yield shared_loop
+    shared_loop.loop.call_soon_threadsafe(shared_loop.loop.stop)
 
 
 def test_what_several_produce_at_an_instant_is_taken_together_from_the_second_instant_on(

@@ -12,8 +12,8 @@ from spark_connect_rt.kafka.connections.socket_writer import MOST_PIECES, Socket
 
 async def _ends() -> tuple[socket.socket, SocketWriter, asyncio.BaseTransport]:
     here, there = socket.socketpair()
-    for one in (here, there):
-        one.setblocking(False)
+    for sock in (here, there):
+        sock.setblocking(False)
     transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=here)
     return there, SocketWriter(transport), transport
 

@@ -64,4 +64,4 @@ def followed(
         await asyncio.wait_for(running, 5)
 
     asyncio.run(follow())
-    return [json.loads(one["data"]) | {"sse": one} for one in frames(got.decode())]
+    return [json.loads(frame["data"]) | {"sse": frame} for frame in frames(got.decode())]

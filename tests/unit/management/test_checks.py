@@ -55,7 +55,7 @@ class Clusters:
         return 3
 
     def topics(self, properties: Mapping[str, str], limit_s: float) -> Mapping[str, int]:
-        return {name: one.partitions for name, one in self.there.items()}
+        return {name: rights.partitions for name, rights in self.there.items()}
 
     def rights(
         self, properties: Mapping[str, str], topics: Sequence[str], limit_s: float
@@ -78,7 +78,7 @@ class Checking:
         return list(self.checks.check(CheckRequest(name, config)).lines)
 
     def line(self, check: str, config: Mapping[str, str] | None = None, name: str | None = None) -> CheckLine:
-        found = [one for one in self.lines(config, name) if one.check == check]
+        found = [line for line in self.lines(config, name) if line.check == check]
         assert len(found) == 1, found
         return found[0]
 
@@ -105,7 +105,7 @@ def checking(group: tuple[InProcessCluster, InProcessWorker]) -> Checking:
 def test_a_source_that_could_run_is_ok_line_by_line_in_order(checking: Checking) -> None:
     report = checking.checks.check(CheckRequest("new", source(10)))
     assert report.ok
-    assert [(one.check, one.setting, one.level) for one in report.lines] == [
+    assert [(line.check, line.setting, line.level) for line in report.lines] == [
         ("validation", "", "ok"),
         ("name", "name", "ok"),
         ("converter", "key.converter", "ok"),
@@ -127,20 +127,20 @@ def test_a_date_pattern_that_is_surely_not_meant_is_a_warning(
         "transforms.at.target.type": "string",
         "transforms.at.format": "yyyy-MM-dd HH:mm:ss.SSSSSS",
     }
-    found = [one for one in checking.lines(config, "new") if one.check == "validation"]
-    assert [(one.setting, one.level, one.ok) for one in found] == [
+    found = [line for line in checking.lines(config, "new") if line.check == "validation"]
+    assert [(line.setting, line.level, line.ok) for line in found] == [
         ("", "ok", True),
         ("transforms.at.format", "warning", True),
     ]
     assert found[1].what == "S is milliseconds: .123456 is 123456 ms. Write SSS"
-    assert any("transforms.at.format is valid and surely not meant" in one.getMessage() for one in caplog.records)
+    assert any("transforms.at.format is valid and surely not meant" in record.getMessage() for record in caplog.records)
 
 
 def test_every_wrong_setting_is_a_line_and_what_can_be_looked_at_is_looked_at(checking: Checking) -> None:
     found = checking.lines(source(10) | {"tasks.max": "0", "errors.tolerance": "some"}, "new")
-    wrong = {one.setting for one in found if one.check == "validation"}
+    wrong = {line.setting for line in found if line.check == "validation"}
     assert wrong == {"tasks.max", "errors.tolerance"}
-    assert [one.level for one in found if one.check == "host"] == ["ok"]
+    assert [line.level for line in found if line.check == "host"] == ["ok"]
     (only,) = checking.lines({"connector.class": "Nothing"})
     assert (only.check, only.setting, only.ok) == ("validation", "connector.class", False)
 
@@ -231,8 +231,10 @@ def test_brokers_that_refuse_or_are_away(checking: Checking) -> None:
     line = checking.line("credentials", source(1) | override, "new")
     assert (line.setting, line.level) == ("sasl.jaas.config", "problem")
     checking.clusters.refusal = RetriableError("no broker answered")
-    found = [one for one in checking.lines(source(1) | override, "new") if one.check == "host"]
-    assert [(one.setting, one.level) for one in found] == [("producer.override.bootstrap.servers", "problem")]
+    found = [check_line for check_line in checking.lines(source(1) | override, "new") if check_line.check == "host"]
+    assert [(check_line.setting, check_line.level) for check_line in found] == [
+        ("producer.override.bootstrap.servers", "problem")
+    ]
     checking.clusters.refusal = None
     assert checking.line("credentials", source(1) | override, "new").level == "ok"
     assert checking.clusters.asked[-1]["bootstrap.servers"] == "b:9092"
@@ -243,7 +245,7 @@ def test_a_connectors_own_checks_come_last_and_no_line_holds_a_secret(checking: 
     config = source(1) | {"connector.class": "Probing", "producer.override.sasl.jaas.config": jaas}
     found = checking.lines(config, "new")
     assert found[-1].check == "moon"
-    assert "ValueError: odd" in [one.what for one in found if one.check == "credentials"]
+    assert "ValueError: odd" in [line.what for line in found if line.check == "credentials"]
     assert "s3cr3t-pass" not in repr(found)
     assert "[hidden]" in found[-1].what
 
@@ -260,7 +262,7 @@ def test_a_check_that_does_not_return_is_a_problem_and_their_number_is_bounded()
     begun = time.monotonic()
     found = parallel.run([Planned("host", "url", hangs), fine, Planned("host", "url", hangs)])
     assert time.monotonic() - begun < 2
-    assert [one.level for one in found] == [Level.PROBLEM, Level.OK, Level.PROBLEM]
+    assert [finding.level for finding in found] == [Level.PROBLEM, Level.OK, Level.PROBLEM]
     assert "no answer within 0.2 s" in found[0].what
     with pytest.raises(ConnectError, match="have not returned"):
         parallel.run([fine, fine])
@@ -298,7 +300,7 @@ ADDRESSES: list[tuple[str, str, list[str]]] = [
 
 @pytest.mark.parametrize(("setting", "value", "places"), ADDRESSES)
 def test_hosts_of_settings(setting: str, value: str, places: list[str]) -> None:
-    assert [str(one) for one in addresses_in({setting: value})] == places
+    assert [str(address) for address in addresses_in({setting: value})] == places
     assert addresses_in({setting: value}, {setting}) == []
 
 
@@ -332,9 +334,9 @@ def test_hosts_are_looked_at_from_an_executor_else_from_the_worker_and_the_line_
             checks = ConnectorChecks(worker, checking.worker.herder, checking.clusters, limit_s=5, reach=reach)
             lines = checks.check(CheckRequest("new", config)).lines
             found[name] = {
-                one.setting: (one.ok, one.where) for one in lines if one.setting in ("a.url", "b.url", "topic")
+                line.setting: (line.ok, line.where) for line in lines if line.setting in ("a.url", "b.url", "topic")
             }
-            assert ("from executor exec-1" in " ".join(one.what for one in lines)) is (name == "executor")
+            assert ("from executor exec-1" in " ".join(line.what for line in lines)) is (name == "executor")
     here = "worker w1:8083"
     assert found["executor"] == {
         "a.url": (True, "executor exec-1"),
@@ -354,6 +356,6 @@ def test_what_an_executor_runs_connects_side_by_side_and_says_why_not() -> None:
 
 def test_settings_that_nothing_reads_are_warnings_with_the_name_that_was_meant(checking: Checking) -> None:
     config = {**source("src2", topic="t"), **STRINGS, "task.max": "2", "value.converter.schemas.enabled": "false"}
-    warned = {one.setting: one.what for one in checking.lines(config) if one.level == "warning"}
+    warned = {line.setting: line.what for line in checking.lines(config) if line.level == "warning"}
     assert warned["task.max"].endswith("Did you mean tasks.max?")
     assert "value.converter.schemas.enabled" in warned

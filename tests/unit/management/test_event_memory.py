@@ -14,7 +14,7 @@ def test_one_kind_does_not_push_out_another() -> None:
         memory("state", f"task {number} is RUNNING")
     kept = memory.events()
     assert len(kept) == EVENTS_PER_KIND + 1
-    assert [one.summary for one in kept if one.kind == "rebalance"] == ["generation 1"]
+    assert [event.summary for event in kept if event.kind == "rebalance"] == ["generation 1"]
     assert kept[-1].summary == f"task {EVENTS_PER_KIND + 499} is RUNNING"
 
 
@@ -22,7 +22,7 @@ def test_bytes_are_bounded_too_and_no_event_outweighs_all_others() -> None:
     memory = EventMemory(SystemClock(), "w:1")
     for _ in range(300):
         memory("failure", "x" * 10_000_000 if _ == 7 else "x", details={"trace": "y" * 15_000})
-    assert sum(len(one.details["trace"]) for one in memory.events()) <= BYTES_PER_KIND
+    assert sum(len(event.details["trace"]) for event in memory.events()) <= BYTES_PER_KIND
     memory("failure", "big", details={"trace": "y" * 10_000_000})
     assert "left_out" in memory.events()[-1].details
 
@@ -43,16 +43,16 @@ def test_what_cannot_be_shown_is_an_event_less_and_no_error() -> None:
     memory = EventMemory(SystemClock(), "w:1")
     memory("config", "odd", details={"a": object()})
     memory("config", "half a pair \ud800", details={"a": "\ud800"})
-    assert [one.summary for one in memory.events()] == ["half a pair \\ud800"]
+    assert [event.summary for event in memory.events()] == ["half a pair \\ud800"]
 
 
 def test_an_id_is_the_same_each_time_and_differs_between_processes() -> None:
     memory, again = EventMemory(SystemClock(), "w:1"), EventMemory(SystemClock(), "w:1")
-    for one in (memory, again):
-        one("worker", "starts")
-        one("config", "a is created", key="config-7")
+    for event_memory in (memory, again):
+        event_memory("worker", "starts")
+        event_memory("config", "a is created", key="config-7")
     assert memory.events() == memory.events()
-    assert {one.id for one in memory.events()} & {one.id for one in again.events()} == {"config-7"}
+    assert {event.id for event in memory.events()} & {event.id for event in again.events()} == {"config-7"}
 
 
 def test_what_is_behind_a_number_comes_in_order_and_in_parts() -> None:
@@ -60,9 +60,9 @@ def test_what_is_behind_a_number_comes_in_order_and_in_parts() -> None:
     for number in range(10):
         memory("state" if number % 2 else "worker", str(number))
     number, newest = memory.after(0, 4)
-    assert ([one.summary for one in newest], number) == (["6", "7", "8", "9"], 10)
+    assert ([event.summary for event in newest], number) == (["6", "7", "8", "9"], 10)
     number, rest = memory.after(3, 4)
-    assert ([one.summary for one in rest], number) == (["3", "4", "5", "6"], 7)
+    assert ([event.summary for event in rest], number) == (["3", "4", "5", "6"], 7)
     assert memory.after(10, 4) == (10, [])
 
 
@@ -74,12 +74,12 @@ def test_who_asked_is_known_before_the_event_or_after_it_and_is_news() -> None:
     memory("config", "a is deleted", key="config-9")
     number = memory.last_number()
     memory.name_client("config-8", "bob@h")
-    assert [(one.id, one.who) for one in memory.events()] == [
+    assert [(event.id, event.who) for event in memory.events()] == [
         ("config-7", "ada@h x"),
         ("config-9", None),
         ("config-8", "bob@h"),
     ]
-    assert [one.id for one in memory.after(number, 10)[1]] == ["config-8"]
+    assert [event.id for event in memory.after(number, 10)[1]] == ["config-8"]
     for unknown in range(10_000):
         memory.name_client(f"config-{unknown + 100}", "eve@h")
     assert len(memory.events()) == 3

@@ -69,16 +69,16 @@ def test_a_rebalance_is_one_event_for_the_group_with_who_what_and_how_long(worke
     time.sleep(0.1)  # what was gathered a moment ago is not asked for again
     stories = {name: events(workers, name, "?kind=rebalance") for name in ("w1", "w2")}
     assert stories["w1"] == stories["w2"]
-    assert len({one["id"] for one in stories["w1"]}) == len(stories["w1"])
-    joined = [one for one in stories["w1"] if one["details"]["joined"] == ["w3:8083"]]
-    assert len(joined) == 1, [one["summary"] for one in stories["w1"]]
+    assert len({event["id"] for event in stories["w1"]}) == len(stories["w1"])
+    joined = [event for event in stories["w1"] if event["details"]["joined"] == ["w3:8083"]]
+    assert len(joined) == 1, [event["summary"] for event in stories["w1"]]
     told = joined[0]
     assert told["details"]["members"] == ["w1:8083", "w2:8083", "w3:8083"]
     assert told["details"]["left"] == []
     assert 0 <= told["details"]["took_ms"] <= whole_ms
     assert "w3:8083 joined" in told["summary"]
     # Connector and two tasks on three workers: each has one at the end, and the events say how they came there.
-    moved = [item for one in stories["w1"] for item in one["details"]["moved"]]
+    moved = [item for event in stories["w1"] for item in event["details"]["moved"]]
     assert {(it["connector"], it["task"]) for it in moved} == {("a", None), ("a", 0), ("a", 1)}
     last = stories["w1"][0]["details"]
     assert {it["worker_id"] for it in last["workers"]} >= {"w1:8083", "w2:8083"}
@@ -97,13 +97,13 @@ def test_the_work_of_a_worker_that_vanished_moved_from_it(workers: ManagedWorker
     workers.cluster.until(lambda: workers.cluster.workers[stays].running_tasks() == {f"a-{n}" for n in range(4)})
     waited_ms = (time.monotonic() - began_s) * 1000
     time.sleep(0.1)
-    told = next(one for one in events(workers, stays, "?kind=rebalance") if one["details"]["left"])
+    told = next(event for event in events(workers, stays, "?kind=rebalance") if event["details"]["left"])
     assert told["details"]["left"] == [f"{goes}:8083"]
     assert told["details"]["took_ms"] <= waited_ms + 100
     moved = {f"{it['connector']}-{it['task']}": it for it in told["details"]["moved"] if it["task"] is not None}
     assert set(moved) == lost
     assert all(it["from"] == f"{goes}:8083" and it["to"] == f"{stays}:8083" for it in moved.values())
-    assert any(one["worker_id"] == f"{goes}:8083" for one in events(workers, stays, "?kind=state&limit=2000"))
+    assert any(event["worker_id"] == f"{goes}:8083" for event in events(workers, stays, "?kind=state&limit=2000"))
 
 
 def test_changes_are_seen_by_all_workers_and_shown_once(workers: ManagedWorkers) -> None:
@@ -121,14 +121,16 @@ def test_changes_are_seen_by_all_workers_and_shown_once(workers: ManagedWorkers)
     found = answer.json()["events"]
     assert answer.json()["unanswered"] == []
     assert secret not in answer.text
-    config = [one["summary"] for one in found if one["kind"] == "config"]
+    config = [event["summary"] for event in found if event["kind"] == "config"]
     assert config == ["connector a is deleted", "connector a is reconfigured", "connector a is created"]
-    again = next(one for one in found if one["summary"] == "connector a is reconfigured")
+    again = next(event for event in found if event["summary"] == "connector a is reconfigured")
     assert again["details"]["settings"] == ["some.password"]
-    assert [one["summary"] for one in found if one["kind"] == "logger"] == ["logger x.y is at DEBUG on every worker"]
-    assert "connector a: pause requested" in [one["summary"] for one in found]
-    assert any(one["kind"] == "restart" and one["details"]["include_tasks"] for one in found)
-    assert [one["at_ms"] for one in found] == sorted((one["at_ms"] for one in found), reverse=True)
+    assert [event["summary"] for event in found if event["kind"] == "logger"] == [
+        "logger x.y is at DEBUG on every worker"
+    ]
+    assert "connector a: pause requested" in [event["summary"] for event in found]
+    assert any(event["kind"] == "restart" and event["details"]["include_tasks"] for event in found)
+    assert [event["at_ms"] for event in found] == sorted((event["at_ms"] for event in found), reverse=True)
 
 
 def test_a_failure_is_one_line_with_its_trace_beside_it(workers: ManagedWorkers) -> None:
@@ -155,7 +157,7 @@ def test_restarts_by_policy_and_changed_offsets_are_events_of_whoever_made_them(
         restarts = events(workers, "w1", "?kind=restart&connector=a")
     finally:
         faults.clear()
-    assert {one["details"]["why"] for one in restarts} == {"policy"}
+    assert {restart["details"]["why"] for restart in restarts} == {"policy"}
     assert restarts[-1]["summary"] == "a-0 is restarted (attempt 1)"
     workers.ask("w1", "PUT", "/connectors/a/stop")
     workers.cluster.until(lambda: not running(workers))
@@ -180,11 +182,11 @@ def test_the_leader_remembers_what_a_worker_saw_that_is_gone(workers: ManagedWor
     reads = HttpGroupReads(third.herder.views, workers.peers)
     story = GroupEvents(third.events, reads, SystemClock(), limit_ms=10_000)
     stay = {f"{leader}:8083", "w3:8083"}  # while the group rebalances a worker knows of itself alone
-    workers.cluster.until(lambda: {one.worker_id for one in reads.workers()} == stay)
+    workers.cluster.until(lambda: {worker.worker_id for worker in reads.workers()} == stay)
     found, missing = story.gathered()
     reads.stop()
-    assert [one.why for one in missing] == []
-    assert "its last words" in [one.summary for one in found]
+    assert [unanswered.why for unanswered in missing] == []
+    assert "its last words" in [event.summary for event in found]
 
 
 def test_contact_that_is_lost_is_an_event(workers: ManagedWorkers) -> None:
@@ -214,12 +216,12 @@ def test_a_stream_goes_on_behind_the_last_event_on_another_worker(
         workers.ask("w1", "PUT", f"/admin/loggers/{name}?scope=cluster", {"level": "DEBUG"})
 
     first = followed(workers.app("w1"), STREAM, lambda: level("one"))
-    assert [one["details"].get("logger") for one in first] == ["one"]
+    assert [event["details"].get("logger") for event in first] == ["one"]
     assert first[0]["sse"]["event"] == "logger"
     assert first[0]["sse"]["id"] == first[0]["id"]
     level("two")  # no one listens
     rest = followed(workers.app("w2"), STREAM, lambda: level("three"), last=first[0]["id"])
-    assert [one["details"].get("logger") for one in rest if one["kind"] == "logger"] == ["two", "three"]
+    assert [event["details"].get("logger") for event in rest if event["kind"] == "logger"] == ["two", "three"]
 
 
 def test_a_browser_may_accept_event_streams_only_and_they_end_with_the_worker(workers: ManagedWorkers) -> None:

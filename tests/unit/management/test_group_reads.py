@@ -45,23 +45,23 @@ def workers() -> Iterator[ManagedWorkers]:
 def test_every_worker_answers_whichever_asks(workers: ManagedWorkers) -> None:
     for name, reads in workers.reads.items():
         answers = reads.ask("which", {"a": 1}, limit_ms=10_000)
-        assert [one.why for one in answers] == ["", "", ""]
-        assert sorted(one.answer["name"] for one in answers) == ["w1", "w2", "w3"]
-        assert all(one.answer["a"] == 1 for one in answers)
+        assert [answer.why for answer in answers] == ["", "", ""]
+        assert sorted(answer.answer["name"] for answer in answers) == ["w1", "w2", "w3"]
+        assert all(answer.answer["a"] == 1 for answer in answers)
         assert (answers[0].worker.worker_id, answers[0].worker.this) == (f"{name}:8083", True)
-        assert sum(one.worker.leader for one in answers) == 1
+        assert sum(answer.worker.leader for answer in answers) == 1
         only = reads.ask("which", limit_ms=10_000, only={"w2:8083"})
-        assert [one.worker.worker_id for one in only] == ["w2:8083"]
+        assert [answer.worker.worker_id for answer in only] == ["w2:8083"]
 
 
 def test_the_members_are_asked_of_the_leader_once_in_a_generation(workers: ManagedWorkers) -> None:
     reads = workers.reads[workers.named(leads=False)]
     for _ in range(5):
         reads.ask("which", limit_ms=10_000)
-    assert len([one for one in workers.peers.asked if one.endswith("/members")]) == 1
+    assert len([url for url in workers.peers.asked if url.endswith("/members")]) == 1
     workers.cluster.add_worker("w4")
     workers.cluster.until_stable()
-    assert "w4:8083" in [one.worker_id for one in reads.workers()]
+    assert "w4:8083" in [worker.worker_id for worker in reads.workers()]
 
 
 def test_a_worker_that_is_gone_is_named_and_the_others_answer(workers: ManagedWorkers) -> None:
@@ -70,8 +70,8 @@ def test_a_worker_that_is_gone_is_named_and_the_others_answer(workers: ManagedWo
     assert len(workers.reads[follower].ask("which", limit_ms=10_000)) == 3
     del workers.peers.apps[f"{gone}:8083"]
     answers = workers.reads[follower].ask("which", limit_ms=10_000)
-    assert {one.worker.worker_id: bool(one.why) for one in answers}[f"{gone}:8083"] is True
-    assert sum(not one.why for one in answers) == 2
+    assert {answer.worker.worker_id: bool(answer.why) for answer in answers}[f"{gone}:8083"] is True
+    assert sum(not answer.why for answer in answers) == 2
 
 
 class Slow:

@@ -44,7 +44,7 @@ def workers() -> Iterator[LoggingWorkers]:
     with InProcessCluster() as cluster:
         workers = LoggingWorkers(cluster)
         workers.ask("w1", "PUT", "/connectors/a/config", source(tasks=2))
-        cluster.until(lambda: sum(len(one.running_tasks()) for one in cluster.workers.values()) == 2)
+        cluster.until(lambda: sum(len(worker.running_tasks()) for worker in cluster.workers.values()) == 2)
         yield workers
         workers.stop()
 
@@ -64,19 +64,19 @@ def test_any_worker_answers_and_lines_of_before_a_move_stand_before_those_after(
     workers.log("w2", ConnectorTaskId("ab", 0), 1, "another connector")
     for of in ("w1", "w2"):
         found = lines(workers, of, "a/tasks/0/logs")
-        assert [(one["message"], one["worker_id"]) for one in found] == [
+        assert [(line["message"], line["worker_id"]) for line in found] == [
             ("where it was", "w1:8083"),
             ("where it is", "w2:8083"),
         ]
         assert found[0]["host"] == "host of w1"
-        assert [(one["task"], one["message"]) for one in lines(workers, of, "a/logs")] == [
+        assert [(line["task"], line["message"]) for line in lines(workers, of, "a/logs")] == [
             (None, "the connector"),
             (0, "where it was"),
             (1, "its neighbour"),
             (0, "where it is"),
         ]
-        assert [one["at_ms"] for one in lines(workers, of, "a/logs?tail=2")] == [15, 20]
-        assert [one["level"] for one in lines(workers, of, "a/logs?level=warn")] == ["ERROR"]
+        assert [line["at_ms"] for line in lines(workers, of, "a/logs?tail=2")] == [15, 20]
+        assert [line["level"] for line in lines(workers, of, "a/logs?level=warn")] == ["ERROR"]
 
 
 def test_a_worker_that_is_gone_is_named(workers: LoggingWorkers) -> None:
@@ -84,8 +84,8 @@ def test_a_worker_that_is_gone_is_named(workers: LoggingWorkers) -> None:
     lines(workers, "w1", "a/logs")
     del workers.peers.apps["w2:8083"]
     answer = workers.ask("w1", "GET", "/admin/connectors/a/logs").json()
-    assert [one["message"] for one in answer["lines"]] == ["here"]
-    assert [one["worker_id"] for one in answer["unanswered"]] == ["w2:8083"]
+    assert [line["message"] for line in answer["lines"]] == ["here"]
+    assert [worker["worker_id"] for worker in answer["unanswered"]] == ["w2:8083"]
 
 
 def test_a_connector_that_is_not_there_is_not_found_but_a_deleted_one_is_read_on(workers: LoggingWorkers) -> None:
@@ -94,7 +94,7 @@ def test_a_connector_that_is_not_there_is_not_found_but_a_deleted_one_is_read_on
     assert workers.ask("w1", "GET", "/admin/connectors/a/logs?level=loud").status_code == 400
     assert workers.ask("w1", "GET", "/admin/connectors/a/logs?tail=x").status_code == 400
     workers.log("w2", ConnectorTaskId("gone", 0), 1, "its last words")
-    assert [one["message"] for one in lines(workers, "w1", "gone/logs")] == ["its last words"]
+    assert [line["message"] for line in lines(workers, "w1", "gone/logs")] == ["its last words"]
 
 
 def test_a_stream_has_each_line_once_and_goes_on_where_it_was(
@@ -105,11 +105,11 @@ def test_a_stream_has_each_line_once_and_goes_on_where_it_was(
     path = "/admin/connectors/a/tasks/0/logs/stream"
     workers.log("w1", A0, 1, "before")
     got = followed(workers.app("w1"), path, lambda: workers.log("w2", A0, 2, "one"))
-    assert [one["message"] for one in got] == ["one"]
+    assert [line["message"] for line in got] == ["one"]
     assert got[0]["sse"]["event"] == "line"
     workers.log("w1", A0, 3, "two")
     last = got[0]["sse"]["id"]
     got = followed(workers.app("w2"), path, lambda: workers.log("w2", A0, 4, "three"), last=last)
-    assert [one["message"] for one in got] == ["two", "three"]
+    assert [line["message"] for line in got] == ["two", "three"]
     got = followed(workers.app("w2"), path, lambda: None, query="tail=2&level=info")
-    assert [one["message"] for one in got] == ["two", "three"]
+    assert [line["message"] for line in got] == ["two", "three"]

@@ -166,15 +166,15 @@ def test_previews_end_with_their_worker(previewing: Previewing) -> None:
 def test_a_third_preview_side_by_side_is_refused_and_leaves_its_place(previewing: Previewing) -> None:
     previewing.runner.wait = threading.Event()
     two = [threading.Thread(target=lambda: previewing.order(name="src")) for _ in range(2)]
-    for one in two:
-        one.start()
+    for thread in two:
+        thread.start()
     previewing.cluster.until(lambda: len(previewing.runner.orders) == 2)
     with pytest.raises(RestError, match="2 previews run") as refused:
         previewing.order(name="src")
     assert refused.value.status == 429
     previewing.runner.wait.set()
-    for one in two:
-        one.join(10)
+    for thread in two:
+        thread.join(10)
     previewing.order(name="src")
 
 
@@ -184,13 +184,13 @@ def test_the_engine_in_memory_previews_too_and_no_topic_status_or_offset_changes
 
     def everything() -> list[Any]:
         logs = (cluster.config_topic, cluster.status_topic, cluster.offset_topic)
-        return [[len(one.records()) for one in logs], sorted(map(str, cluster.topics.partitions)), emitted(cluster)]
+        return [[len(log.records()) for log in logs], sorted(map(str, cluster.topics.partitions)), emitted(cluster)]
 
     before = everything()
     previews = ConnectorPreviews(deps, previewing.worker.herder, lambda: made, lambda properties: {})
     found = previews.preview(PreviewRequest("src", begin=From.START, records=3), NEVER)
     assert (found.ended, found.error) == ("records", None)
-    values = [one.stages[0].record.value for one in found.records if one.stages[0].record]
+    values = [record.stages[0].record.value for record in found.records if record.stages[0].record]
     assert values == ["src-0:0", "src-0:1", "src-0:2"]
     assert everything() == before
 

@@ -17,7 +17,7 @@ def test_topics_tell_the_way_their_records_came() -> None:
     assert topics.heartbeat_topics() == HEARTBEATS
     assert topics.checkpoint_topics() == CHECKPOINTS
     assert topics.upstream_clusters() == {"A", "B", "C"}
-    assert [topics.replication_hops(one) for one in ("A", "B", "C", "D")] == [2, 1, 1, None]
+    assert [topics.replication_hops(alias) for alias in ("A", "B", "C", "D")] == [2, 1, 1, None]
     assert topics.remote_topics("B") == {"B.heartbeats", "B.A.heartbeats", "B.orders", "B.A.orders"}
     assert topics.remote_topics() == topics.remote_topics("B") | {"C.heartbeats"}
 
@@ -31,5 +31,5 @@ def test_names_that_do_not_change_end_the_way_back() -> None:
 def test_the_newest_checkpoint_of_each_group_and_partition_counts() -> None:
     place = TopicPartition("A.orders", 0)
     first, second = Checkpoint("g", place, 10, 8), Checkpoint("g", place, 20, 18)
-    records = [(one.key(), one.value()) for one in (first, second)]
+    records = [(checkpoint.key(), checkpoint.value()) for checkpoint in (first, second)]
     assert checkpoints([(b"?", b"?"), *records, (None, None)]) == {"g": {place: second}}

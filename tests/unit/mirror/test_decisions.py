@@ -45,18 +45,18 @@ def test_records_read_back_and_what_is_none_is_said_to_be(record: OffsetSync | C
 
 
 def test_a_checkpoint_of_a_later_version_is_not_guessed_at() -> None:
-    one = Checkpoint("g", P0, 7, 8)
+    checkpoint = Checkpoint("g", P0, 7, 8)
     with pytest.raises(DataError, match="version 1"):
-        Checkpoint.decode(one.key(), b"\x00\x01" + one.value()[2:])
+        Checkpoint.decode(checkpoint.key(), b"\x00\x01" + checkpoint.value()[2:])
 
 
 def test_partitions_are_dealt_one_by_one_and_groups_in_neighbourhoods() -> None:
     partitions = [TopicPartition("a-b", n) for n in range(3)] + [P0]
     tasks = source_tasks(FLOW, partitions, 3)
-    assert [one["task.assigned.partitions"] for one in tasks] == ["a-b-0,t-0", "a-b-1", "a-b-2"]
-    assert [one["task.index"] for one in tasks] == ["0", "1", "2"]
+    assert [task["task.assigned.partitions"] for task in tasks] == ["a-b-0,t-0", "a-b-1", "a-b-2"]
+    assert [task["task.index"] for task in tasks] == ["0", "1", "2"]
     assert partitions_of(tasks[0]) == [TopicPartition("a-b", 0), P0]
-    shares = [groups_of(one) for one in checkpoint_tasks(FLOW, ["a", "b", "c", "d", "e"], 3)]
+    shares = [groups_of(task) for task in checkpoint_tasks(FLOW, ["a", "b", "c", "d", "e"], 3)]
     assert shares == [["a", "b"], ["c", "d"], ["e"]]
     assert source_tasks(FLOW, [], 3) == checkpoint_tasks(FLOW, [], 3) == []
 
@@ -184,8 +184,8 @@ def test_a_checkpoint_goes_forward_unless_the_group_itself_went_back() -> None:
 def test_a_topic_that_came_from_the_target_is_checkpointed_under_its_own_name() -> None:
     rules = translation()
     rules.syncs.add(OffsetSync(TopicPartition("B.u", 1), 4, 4))
-    (one,) = rules.checkpoints("g", {TopicPartition("B.u", 1): GroupOffset(4)}, {})
-    assert one.partition == TopicPartition("u", 1)
+    (checkpoint,) = rules.checkpoints("g", {TopicPartition("B.u", 1): GroupOffset(4)}, {})
+    assert checkpoint.partition == TopicPartition("u", 1)
 
 
 def test_an_idle_group_is_set_forward_only() -> None:

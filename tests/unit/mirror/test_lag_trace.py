@@ -17,7 +17,7 @@ def test_every_hand_over_that_is_watched_exists(records: bool, monkeypatch: pyte
     before = (Fetcher._take, SourceLane.report_durable, BatchSender._take)
     lag_slot.watch(records, monkeypatch.setattr)
     after = (Fetcher._take, SourceLane.report_durable, BatchSender._take)
-    assert [one is not other for one, other in zip(before, after, strict=True)] == [True, True, not records]
+    assert [original is not other for original, other in zip(before, after, strict=True)] == [True, True, not records]
 
 
 def test_a_stage_begins_where_the_one_before_it_ended() -> None:

@@ -52,8 +52,8 @@ def test_a_sync_that_is_not_taken_in_time_is_replaced() -> None:
 @pytest.mark.parametrize("max_lag", [-5, 0, 1, 7])
 @given(runs=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(1, 25)), max_size=6))
 def test_a_run_is_as_good_as_its_records_one_by_one(max_lag: int, runs: list[tuple[int, int, int]]) -> None:
-    whole = [OffsetRun(*one) for one in runs]
+    whole = [OffsetRun(*run) for run in runs]
     single = [
-        OffsetRun(one.upstream_offset + n, one.downstream_offset + n, 1) for one in whole for n in range(one.count)
+        OffsetRun(run.upstream_offset + n, run.downstream_offset + n, 1) for run in whole for n in range(run.count)
     ]
     assert fed(whole, max_lag) == fed(single, max_lag)

@@ -132,4 +132,4 @@ def test_a_flow_copies_what_is_wanted_and_heartbeats_and_neither_internal_topics
     ]
     for heartbeats, more in ((True, {"heartbeats", "C.heartbeats"}), (False, set())):
         selection = TopicSelection(wanted, DefaultReplicationPolicy(), "A", "B", heartbeats)
-        assert {one for one in topics if one in selection} == {"orders"} | more
+        assert {topic for topic in topics if topic in selection} == {"orders"} | more

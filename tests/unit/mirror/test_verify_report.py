@@ -46,7 +46,7 @@ def test_windows_lie_between_syncs_and_within_both_logs() -> None:
 def test_fewer_records_take_windows_apart_and_always_the_newest() -> None:
     known = syncs(*((n * 10, n * 10) for n in range(10)))
     chosen = windows(known, 30, range(100), range(100))
-    assert [one.source.start for one in chosen] == [10, 50, 90]
+    assert [window.source.start for window in chosen] == [10, 50, 90]
 
 
 def test_a_group_is_told_what_failing_over_would_mean() -> None:
@@ -57,7 +57,7 @@ def test_a_group_is_told_what_failing_over_would_mean() -> None:
         "has no offset at the target for 1 partitions: auto.offset.reset decides there": group((None, None)),
         "is used at the target already": group((3, FailOver(2, 1, 9)), active=True),
     }
-    assert {one.verdict: one.is_safe for one in told.values()} == dict(
+    assert {report.verdict: report.is_safe for report in told.values()} == dict(
         zip(told, [True, True, False, False, True], strict=True)
     )
 

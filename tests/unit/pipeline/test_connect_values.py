@@ -25,18 +25,18 @@ JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 def test_structs_are_structs_at_every_depth() -> None:
     kind = pa.struct([("s", PAIR), ("l", pa.list_(PAIR)), ("m", pa.map_(pa.string(), pa.list_(PAIR)))])
-    one, two = {"n": 1, "t": "x"}, {"n": 2, "t": None}
+    full, partial = {"n": 1, "t": "x"}, {"n": 2, "t": None}
     rows = [
-        {"s": one, "l": [one, None, two], "m": [("a", [two]), ("b", None)]},
+        {"s": full, "l": [full, None, partial], "m": [("a", [partial]), ("b", None)]},
         None,
         {"s": None, "l": None, "m": None},
-        {"s": two, "l": [], "m": []},
+        {"s": partial, "l": [], "m": []},
     ]
     columns = RowColumns(pa.schema([pa.field("c", kind)]))
     whole = columns.structs(pa.RecordBatch.from_arrays([pa.array([rows[0], *rows], kind)], names=["c"]))
     inner = columns.schema.fields[0].schema
     pair = inner.fields[0].schema
-    first, second = (Struct(pair, given) for given in (one, two))
+    first, second = (Struct(pair, given) for given in (full, partial))
     expected: list[Any] = [
         Struct(inner, {"s": first, "l": [first, None, second], "m": {"a": [second], "b": None}}),
         None,
@@ -128,7 +128,7 @@ def test_whatever_looks_at_a_far_time_its_row_alone_is_errant(column: str, trans
         config |= {"transforms": "t", "transforms.t.type": f"org.apache.kafka.connect.transforms.{transform}", **own}
     pipeline = SourcePipeline.from_config(config, {}, bundled_plugins().class_of)
     (converted,) = pipeline.convert([SourceBatch({}, {"o": 3}, "t", columns.structs(batch), columns.schema)])
-    assert [type(one.error) for one in converted.errants] == [DataError] * converted.skipped
+    assert [type(errant.error) for errant in converted.errants] == [DataError] * converted.skipped
     assert (converted.records, converted.skipped) in ((2, 1), (3, 0))  # as columns it may pass as the number it is
 
 

@@ -32,10 +32,10 @@ def convert(*batches: SourceBatch | SourceRecord) -> list[ConvertedBatch]:
 
 def rows(converted: list[ConvertedBatch]) -> list[tuple[Any, ...]]:
     found = []
-    for one in converted:
-        columns = one.batch.to_pydict()
-        count = one.batch.num_rows
-        topics = columns.get("topic") or [(one.batch.schema.metadata or {})[TOPIC].decode()] * count
+    for piece in converted:
+        columns = piece.batch.to_pydict()
+        count = piece.batch.num_rows
+        topics = columns.get("topic") or [(piece.batch.schema.metadata or {})[TOPIC].decode()] * count
         absent = [None] * count
         partitions = columns.get("partition", absent)
         found += zip(topics, partitions, columns["value"], columns.get("timestamp", absent), strict=True)
@@ -56,23 +56,23 @@ def test_other_topics_stay_apart() -> None:
 
 
 def test_what_a_partition_s_rows_do_not_have_is_null_among_those_that_do() -> None:
-    (one,) = convert(polled(0, b"a"), polled(1, b"b", keys=True), polled(None, b"c"))
-    assert one.batch.to_pydict() == {
+    (piece,) = convert(polled(0, b"a"), polled(1, b"b", keys=True), polled(None, b"c"))
+    assert piece.batch.to_pydict() == {
         "key": [None, b"b", None],
         "value": [b"a", b"b", b"c"],
         "timestamp": [7, 7, 7],
         "partition": [0, 1, None],
     }
-    assert one.batch.schema.metadata == {TOPIC: b"t"}
-    assert one.topics == ("t",)
+    assert piece.batch.schema.metadata == {TOPIC: b"t"}
+    assert piece.topics == ("t",)
 
 
 def test_a_record_between_keeps_its_place() -> None:
     record = SourceRecord({"p": 1}, {"o": 1}, "t", b"r")
     converted = convert(polled(0, b"a"), record, polled(0, b"b"))
     assert [row[2] for row in rows(converted)] == [b"a", b"r", b"b"]
-    assert sum(one.records for one in converted) == 3
-    assert sum(len(one.source_offsets) for one in converted) == 3
+    assert sum(piece.records for piece in converted) == 3
+    assert sum(len(piece.source_offsets) for piece in converted) == 3
 
 
 def test_nothing_grows_beyond_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:

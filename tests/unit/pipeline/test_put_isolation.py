@@ -48,7 +48,9 @@ def test_one_bad_record_in_ten_thousand_costs_few_puts() -> None:
     isolation = PutIsolation(records(10_000), FIRST, 100)
     isolation.run(target.put)
     assert target.taken == [offset for offset in range(10_000) if offset != 7_777]
-    assert [(one.record.offset, str(one.error)) for one in isolation.refused] == [(7_777, "bad 7777")]
+    assert [(refused_record.record.offset, str(refused_record.error)) for refused_record in isolation.refused] == [
+        (7_777, "bad 7777")
+    ]
     assert target.puts <= 28
     assert isolation.in_a_row == 0
 
@@ -61,7 +63,9 @@ def test_exactly_the_bad_ones_are_refused_and_order_holds(bad: list[bool]) -> No
     # A batch of one is not put again: its refusal is the batch's.
     good = [offset for offset, is_bad in enumerate(bad) if not is_bad] if len(bad) > 1 else []
     assert target.taken == good
-    assert [one.record.offset for one in isolation.refused] == [n for n in range(len(bad)) if n not in good]
+    assert [refused_record.record.offset for refused_record in isolation.refused] == [
+        n for n in range(len(bad)) if n not in good
+    ]
 
 
 def test_a_target_that_takes_nothing_is_not_the_records_fault() -> None:
@@ -74,9 +78,9 @@ def test_a_target_that_takes_nothing_is_not_the_records_fault() -> None:
 
 
 def test_refusals_are_counted_on_from_one_small_batch_to_the_next() -> None:
-    one = PutIsolation(records(1), FIRST, 2)
-    two = PutIsolation(records(1), FIRST, 2, one.in_a_row)
-    assert (one.in_a_row, two.in_a_row, two.refused[0].error) == (1, 2, FIRST)
+    isolation = PutIsolation(records(1), FIRST, 2)
+    two = PutIsolation(records(1), FIRST, 2, isolation.in_a_row)
+    assert (isolation.in_a_row, two.in_a_row, two.refused[0].error) == (1, 2, FIRST)
     with pytest.raises(ConnectError, match="3 records in a row"):
         PutIsolation(records(1), FIRST, 2, two.in_a_row)
 
@@ -95,7 +99,7 @@ def test_what_asks_for_the_same_again_goes_on_where_it_stopped() -> None:
         isolation.run(put)
     isolation.run(put)
     assert target.taken == [0, 1, 2, 4, 5, 6, 7]
-    assert [one.record.offset for one in isolation.refused] == [3]
+    assert [refused_record.record.offset for refused_record in isolation.refused] == [3]
 
 
 def caused(error: Exception, cause: Exception) -> Exception:

@@ -62,7 +62,7 @@ def records(batch: SinkBatch) -> list[SinkRecord]:
 def plain(record: SinkRecord) -> tuple[Any, ...]:
     value = record.value
     if isinstance(value, Struct):
-        value = dict(zip([one.name for one in value.schema.fields], value.values(), strict=True))
+        value = dict(zip([field.name for field in value.schema.fields], value.values(), strict=True))
     place = (record.topic, record.partition, record.offset, record.timestamp_ms)
     return (*place, value, record.value_schema, record.key, record.key_schema)
 
@@ -88,7 +88,7 @@ def test_columns_hold_what_records_would(chain: str, kinds: list[tuple[str, Any]
         assert LONG in (value_converter, key_converter) or chain == "hoist"
         return
     assert by_columns.columns is not None
-    assert [plain(one) for one in records(by_columns.columns)] == [plain(one) for one in by_records.records]
+    assert [plain(record) for record in records(by_columns.columns)] == [plain(record) for record in by_records.records]
     assert by_columns.count == by_records.count
     assert by_columns.next_offsets == by_records.next_offsets == {TopicPartition("t", 3): 10 + 2 * count - 1}
 
@@ -168,7 +168,7 @@ def test_records_without_a_value_are_nulls_among_the_others_if_the_task_takes_th
     assert found is not None
     assert found.columns is not None
     wanted = [None, {"a": 1, "m": 1}, None, {"a": 2, "m": 2.5}]
-    assert found.columns.values.to_pylist() == wanted == [one.value for one in made.convert(batch).records]
+    assert found.columns.values.to_pylist() == wanted == [record.value for record in made.convert(batch).records]
     assert pipeline("hoist", **JSON_VALUES).columns(batch, absent_values=True) is None
     spoiled = consumed([None, b"{"], [b"k"] * 2)
     assert made.columns(spoiled, absent_values=True) is None
@@ -190,7 +190,9 @@ def test_offset_partition_and_time_are_inserted() -> None:
     by_columns = made.columns(batch)
     assert by_columns is not None
     assert by_columns.columns is not None
-    assert [plain(one) for one in records(by_columns.columns)] == [plain(one) for one in made.convert(batch).records]
+    assert [plain(record) for record in records(by_columns.columns)] == [
+        plain(record) for record in made.convert(batch).records
+    ]
     assert by_columns.columns.values.field("at").to_pylist() == [10, 12]
 
 
@@ -214,12 +216,15 @@ def test_a_read_of_several_partitions_is_taken_apart_in_order() -> None:
     arrays = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), fields.values(), strict=True)]
     parts = by_partition(pa.RecordBatch.from_arrays(arrays, names=list(fields)))
     found = [pipeline("none").columns(part) for part in parts]
-    assert [(one.columns.topic, one.columns.partition, one.columns.values.to_pylist()) for one in found] == [  # type: ignore[union-attr]
+    assert [
+        (converted.columns.topic, converted.columns.partition, converted.columns.values.to_pylist())
+        for converted in found
+    ] == [  # type: ignore[union-attr]
         ("t", 0, ["a", "c"]),
         ("t", 1, ["b"]),
         ("u", 0, ["d"]),
     ]
-    assert [one.next_offsets for one in found] == [  # type: ignore[union-attr]
+    assert [converted.next_offsets for converted in found] == [  # type: ignore[union-attr]
         {TopicPartition("t", 0): 7},
         {TopicPartition("t", 1): 8},
         {TopicPartition("u", 0): 2},

@@ -64,13 +64,13 @@ def exactly(value: Any) -> Any:
 
 def as_records(schema: Schema | None, column: pa.Array | None, count: int) -> list[Any]:
     """Return the elements of a column as records hold them."""
-    return [exactly(_connect(schema, one)) for one in ([None] * count if column is None else column.to_pylist())]
+    return [exactly(_connect(schema, value)) for value in ([None] * count if column is None else column.to_pylist())]
 
 
 def _connect(schema: Schema | None, value: Any) -> Any:
     if schema is None or schema.type is not Type.STRUCT or value is None:
         return value
-    return Struct.of_checked(schema, [_connect(one.schema, value[one.name]) for one in schema.fields])
+    return Struct.of_checked(schema, [_connect(field.schema, value[field.name]) for field in schema.fields])
 
 
 def assert_same(made: SinkPipeline, values: list[bytes | None], keys: list[bytes | None]) -> SinkBatch | None:
@@ -82,10 +82,12 @@ def assert_same(made: SinkPipeline, values: list[bytes | None], keys: list[bytes
     columns, records = found.columns, made.convert(batch).records
     assert columns is not None
     count = len(records)
-    assert columns.offsets.to_pylist() == [one.offset for one in records]
-    assert as_records(columns.value_schema, columns.values, count) == [exactly(one.value) for one in records]
-    assert as_records(columns.key_schema, columns.keys, count) == [exactly(one.key) for one in records]
-    assert all((one.value_schema, one.key_schema) == (columns.value_schema, columns.key_schema) for one in records)
+    assert columns.offsets.to_pylist() == [record.offset for record in records]
+    assert as_records(columns.value_schema, columns.values, count) == [exactly(record.value) for record in records]
+    assert as_records(columns.key_schema, columns.keys, count) == [exactly(record.key) for record in records]
+    assert all(
+        (record.value_schema, record.key_schema) == (columns.value_schema, columns.key_schema) for record in records
+    )
     return columns
 
 
@@ -146,7 +148,7 @@ def test_columns_of_json_with_schemas_hold_what_records_would(
 ) -> None:
     optional = [data.draw(st.booleans()) for _ in kinds]
     schema = struct_of({
-        name: one.as_optional(maybe) for name, (one, _), maybe in zip("abc", kinds, optional, strict=False)
+        name: kind.as_optional(maybe) for name, (kind, _), maybe in zip("abc", kinds, optional, strict=False)
     })  # fmt: skip
     writer = JsonConverter()
     texts: list[bytes | None] = []

@@ -118,7 +118,7 @@ def test_built_records_are_sink_records_like_any_other() -> None:
         SinkRecord("t", 1, 3, "a", OPTIONAL_STRING, "k", STRING, 70),
         SinkRecord("t", 1, 4, None, None, "k", STRING, None),
     ]
-    assert [type(one) for one in made] == [SinkRecord, SinkRecord]
+    assert [type(record) for record in made] == [SinkRecord, SinkRecord]
     assert pickle.loads(pickle.dumps(made)) == made
     with pytest.raises(FrozenInstanceError):
         made[0].value = "b"  # type: ignore[misc]
@@ -129,4 +129,4 @@ def test_texts_are_read_at_once_as_one_by_one() -> None:
         converter = StringConverter()
         converter.configure({"converter.encoding": encoding})
         schema, values = converter.values_to_connect_data("t", data) or (None, [])
-        assert [(schema, value) for value in values] == [tuple(converter.to_connect_data("t", one)) for one in data]
+        assert [(schema, value) for value in values] == [tuple(converter.to_connect_data("t", text)) for text in data]

@@ -46,8 +46,8 @@ def test_a_batch_goes_through_in_columns_and_equals_the_row_way() -> None:
 
 def test_keys_and_times_of_a_batch_are_kept() -> None:
     piece = batch("a", "b", keys=pa.array(["k", None]), key_schema=s.OPTIONAL_STRING, timestamps_ms=pa.array([5, 6]))
-    for one in (pipeline(), pipeline(transforms="up", transforms_up_type="Upper")):
-        (converted,) = one.convert([piece])
+    for tested in (pipeline(), pipeline(transforms="up", transforms_up_type="Upper")):
+        (converted,) = tested.convert([piece])
         assert converted.batch.column("key").to_pylist() == [b"k", None]
         assert converted.batch.column("timestamp").to_pylist() == [5, 6]
 
@@ -74,20 +74,24 @@ def test_rows_of_several_topics_and_partitions_keep_their_order() -> None:
 
 def test_order_holds_between_rows_and_batches() -> None:
     converted = pipeline().convert([record("r1", 1), batch("b1", position=2), record("r2", 3)])
-    values = [value for one in converted for value in one.batch.column("value").to_pylist()]
+    values = [value for piece in converted for value in piece.batch.column("value").to_pylist()]
     assert values == [b'"r1"', b'"b1"', b'"r2"']
-    assert [offset["position"] for one in converted for _, offset in one.source_offsets] == [1, 2, 3]
+    assert [offset["position"] for piece in converted for _, offset in piece.source_offsets] == [
+        1,
+        2,
+        3,
+    ]
 
 
 def test_a_batch_without_records_moves_the_offset_behind_what_came_before_whatever_transforms() -> None:
     moves, later = batch(position=10), SourceBatch({"filename": "g"}, {"position": 1}, "u", pa.array([], pa.string()))
-    for one in (pipeline(), pipeline(transforms="up", transforms_up_type="Upper")):
-        converted = one.convert([batch("a"), moves, later, record("b", 11)])
+    for tested in (pipeline(), pipeline(transforms="up", transforms_up_type="Upper")):
+        converted = tested.convert([batch("a"), moves, later, record("b", 11)])
         assert [row["value"] for part in converted for row in part.batch.to_pylist()][-1] in (b'"b"', b'"B"')
-        assert one.rows_of_each == [1, 0, 0, 1]
+        assert tested.rows_of_each == [1, 0, 0, 1]
         newest = {str(where): offset for part in converted for where, offset in part.source_offsets}
         assert newest == {str(FILE): {"position": 11}, str({"filename": "g"}): {"position": 1}}
-        (alone,) = one.convert([moves])
+        (alone,) = tested.convert([moves])
         assert (alone.records, alone.batch.num_rows, alone.source_offsets) == (0, 0, ((FILE, {"position": 10}),))
 
 
@@ -95,9 +99,9 @@ def test_many_rows_are_cut_and_a_batchs_offset_comes_only_with_its_last_row(monk
     monkeypatch.setattr(source_pipeline, "BATCH_BYTES", 100)
     monkeypatch.setattr(source_pipeline, "JOINED_BYTES", 100)
     converted = pipeline(transforms="up", transforms_up_type="Upper").convert([batch(*"abcdefg")])
-    assert sum(one.records for one in converted) == 7
+    assert sum(piece.records for piece in converted) == 7
     assert len(converted) > 1
-    assert [one.source_offsets for one in converted[:-1]] == [()] * (len(converted) - 1)
+    assert [piece.source_offsets for piece in converted[:-1]] == [()] * (len(converted) - 1)
     assert converted[-1].source_offsets == ((FILE, {"position": 9}),)
 
 
@@ -112,8 +116,8 @@ def test_tolerance_none_names_stage_topic_source_partition_and_offset() -> None:
 
 
 def test_tolerance_all_skips_and_counts_and_goes_past_the_errant_record() -> None:
-    one = pipeline(transforms="up", transforms_up_type="Upper", errors_tolerance="all")
-    (converted,) = one.convert([record("a", 1), record("bad", 2), record("drop", 3)])
+    tested = pipeline(transforms="up", transforms_up_type="Upper", errors_tolerance="all")
+    (converted,) = tested.convert([record("a", 1), record("bad", 2), record("drop", 3)])
     assert (converted.records, converted.skipped) == (1, 1)
     assert converted.source_offsets == ((FILE, {"position": 3}),)
     assert [(errant.stage, str(errant.error)) for errant in converted.errants] == [
@@ -162,12 +166,12 @@ def test_a_stop_in_the_middle_of_retries_gives_nothing_up() -> None:
     waiting = Waiting(now_ms=lambda: 0, wait_ms=lambda delay_ms: False)
     settings = {"transforms": "up", "transforms_up_type": "Upper", "errors_retry_timeout": "-1"}
     for tolerance in ("none", "all"):
-        one = pipeline(waiting, **settings, errors_tolerance=tolerance)
+        tested = pipeline(waiting, **settings, errors_tolerance=tolerance)
         Upper.later = 1
         with pytest.raises(RetryInterrupted):
-            one.convert([record("before", 1), record("later", 2)])
-        assert one.give_up() is None
-        (converted,) = one.convert([record("before", 1), record("later", 2)])
+            tested.convert([record("before", 1), record("later", 2)])
+        assert tested.give_up() is None
+        (converted,) = tested.convert([record("before", 1), record("later", 2)])
         assert (converted.records, converted.skipped) == (2, 0)
 
 

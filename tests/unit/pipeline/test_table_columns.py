@@ -47,7 +47,7 @@ def consumed(values: list[bytes | None]) -> pa.RecordBatch:
     fields = [pa.field(name, CONSUME_FIELDS[name]) for name in columns]
     metadata = {TOPIC: b"t", PARTITION: b"0"}
     return pa.RecordBatch.from_arrays(
-        [pa.array(list(one), field.type) for one, field in zip(columns.values(), fields, strict=True)],
+        [pa.array(list(column), field.type) for column, field in zip(columns.values(), fields, strict=True)],
         schema=pa.schema(fields, metadata=metadata),
     )
 

@@ -58,9 +58,9 @@ def columns(converted: Any) -> dict[str, list[Any]]:
 
 @pytest.mark.parametrize("schema", [None, ROW])
 def test_four_transformations_by_columns_give_the_bytes_of_the_rows(schema: Schema | None) -> None:
-    one = pipeline()
-    assert one._columns(batch(schema)) is not None
-    (fast,), (slow,) = one.convert([batch(schema)]), one.convert(rows(schema))
+    made = pipeline()
+    assert made._columns(batch(schema)) is not None
+    (fast,), (slow,) = made.convert([batch(schema)]), made.convert(rows(schema))
     assert columns(fast) == columns(slow)
     assert fast.topics == slow.topics == ("new-t",)
     assert fast.source_offsets == (({"f": 1}, {"at": 3}),)
@@ -84,12 +84,12 @@ def test_one_transformation_without_a_column_form_sends_the_batch_row_by_row(own
     def find(name: str) -> type[Any]:
         return own if name == "Own" else bundled_plugins().class_of(name)
 
-    one = SourcePipeline.from_config({"transforms": "own", "transforms.own.type": "Own"}, JSON, find)
-    assert (one._columns(batch(ROW)) is not None) is by_columns
+    made = SourcePipeline.from_config({"transforms": "own", "transforms.own.type": "Own"}, JSON, find)
+    assert (made._columns(batch(ROW)) is not None) is by_columns
     with_headers = replace(batch(ROW), headers=HEADERS)
-    assert one._columns(with_headers) is None
+    assert made._columns(with_headers) is None
     for given in (batch(ROW), with_headers):
-        (converted,) = one.convert([given])
+        (converted,) = made.convert([given])
         assert (converted.records, converted.topics) == (3, ("tt",))
 
 
@@ -119,10 +119,13 @@ WRITTEN = {
 @pytest.mark.parametrize("schema", [None, ROW])
 @pytest.mark.parametrize("converter", sorted(WRITTEN))
 def test_headers_go_by_columns(schema: Schema | None, converter: str) -> None:
-    one = pipeline(**HEADS, **{"header.converter": converter})
+    made = pipeline(**HEADS, **{"header.converter": converter})
     given = replace(batch(schema), headers=HEADERS)
-    assert one._columns(given) is not None
-    (fast,), (slow,) = one.convert([given]), one.convert([record for record, *_ in rows_of_piece(given)])
+    assert made._columns(given) is not None
+    (fast,), (slow,) = (
+        made.convert([given]),
+        made.convert([record for record, *_ in rows_of_piece(given)]),
+    )
     assert columns(fast) == columns(slow)
     assert fast.topics == ("new-t",)
     own, literal, names, prices = WRITTEN[converter]
@@ -133,14 +136,14 @@ def test_headers_go_by_columns(schema: Schema | None, converter: str) -> None:
 
 
 def test_a_header_that_no_converter_writes_goes_row_by_row_to_the_error() -> None:
-    one = pipeline(**HEADS, **{"header.converter": "LongConverter"})
-    assert one._columns(batch(ROW)) is None
+    made = pipeline(**HEADS, **{"header.converter": "LongConverter"})
+    assert made._columns(batch(ROW)) is None
     with pytest.raises(DataError):
-        one.convert([batch(ROW)])
+        made.convert([batch(ROW)])
 
 
 def test_a_batch_of_which_nothing_is_left_still_moves_its_source_on() -> None:
-    one = pipeline(**{"transforms": "drop", "transforms.drop.type": "Filter"})
-    (converted,) = one.convert([batch(ROW)])
+    made = pipeline(**{"transforms": "drop", "transforms.drop.type": "Filter"})
+    (converted,) = made.convert([batch(ROW)])
     assert (converted.records, converted.topics, converted.batch.num_rows) == (0, (), 0)
     assert converted.source_offsets == (({"f": 1}, {"at": 3}),)

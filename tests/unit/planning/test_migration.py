@@ -44,7 +44,7 @@ class FakeCatalog:
         return first.get(name) or (self.JAVA.get(name) if runtime != "python" else None)
 
     def unread(self, name: str, config: Sequence[str]) -> Sequence[str]:
-        return [one for one in config if one == "dialect.name"]
+        return [setting for setting in config if setting == "dialect.name"]
 
 
 def no_problem(client: str, name: str) -> str | None:
@@ -102,7 +102,7 @@ def test_a_java_connector_with_a_chain_in_java_stays_in_the_jvm() -> None:
 def test_a_python_transformation_makes_the_chain_mixed() -> None:
     found = verdict({"connector.class": DEBEZIUM, "transforms": "m", "transforms.m.type": PYTHON_SMT})
     assert (found.runtime, found.kind) == ("java", "mixed")
-    assert [one.runtime for one in found.elements] == ["python", "java", "java", "java"]
+    assert [element.runtime for element in found.elements] == ["python", "java", "java", "java"]
 
 
 def test_a_java_transformation_of_a_python_connector_makes_its_chain_mixed() -> None:

@@ -29,12 +29,14 @@ def view(worker: str, before: ConnectorsAndTasks | None, after: ConnectorsAndTas
 
 def test_the_views_make_one_story_in_any_order() -> None:
     members = Members(("w1:1", "w2:1"), ("w2:1",), ())
-    one = details_of(view("w1:1", ALL, ConnectorsAndTasks(("a",), (A0,)), members=members, reasons=("asked to", "why")))
-    two = details_of(view("w2:1", None, ConnectorsAndTasks((), (A1,)), took_ms=50, owners={A1: "w1:1"}))
-    three = details_of(view("w3:1", NOTHING, NOTHING))
-    expected = merged([one, two, three])
-    assert all(merged(list(order)) == expected for order in itertools.permutations([one, two, three]))
-    assert merged([expected, one, two]) == expected
+    first = details_of(
+        view("w1:1", ALL, ConnectorsAndTasks(("a",), (A0,)), members=members, reasons=("asked to", "why"))
+    )
+    second = details_of(view("w2:1", None, ConnectorsAndTasks((), (A1,)), took_ms=50, owners={A1: "w1:1"}))
+    third = details_of(view("w3:1", NOTHING, NOTHING))
+    expected = merged([first, second, third])
+    assert all(merged(list(order)) == expected for order in itertools.permutations([first, second, third]))
+    assert merged([expected, first, second]) == expected
     assert expected["moved"] == [{"connector": "a", "task": 1, "from": "w1:1", "to": "w2:1"}]
     assert (expected["moved_count"], expected["released_count"], expected["released"]) == (1, 0, [])
     assert expected["took_ms"] == 50

@@ -107,8 +107,8 @@ def test_a_restart_and_a_changed_connector_configuration_change_a_tasks_key() ->
 def test_a_set_committed_again_is_started_again_where_its_fencing_shuts_out_the_one_before(exactly_once: bool) -> None:
     held, again = ConnectorsAndTasks((), (A0,)), replace(SNAPSHOT, generations={"a": 8})
     before, after = (
-        wanted_tasks(held, one, NONE, exactly_once=exactly_once)[A0].key
-        for one in (replace(SNAPSHOT, generations={"a": 7}), again)
+        wanted_tasks(held, state, NONE, exactly_once=exactly_once)[A0].key
+        for state in (replace(SNAPSHOT, generations={"a": 7}), again)
     )
     assert (after != before) is exactly_once
 

@@ -29,7 +29,7 @@ def decide_restart(policy: Any, seen: Any, chance: float = 0.5) -> RestartVerdic
 
 
 def failures(*at_ms: int, error: str = "OSError: away", moved: bool = False) -> list[Failure]:
-    return [Failure(one, error, moved) for one in at_ms]
+    return [Failure(moment, error, moved) for moment in at_ms]
 
 
 def test_the_wait_doubles_up_to_the_longest() -> None:

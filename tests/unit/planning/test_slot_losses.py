@@ -31,30 +31,30 @@ def losses(*at_ms: float, hosted_ms: float = 1_000, neighbours: tuple[ConnectorT
 
 
 def test_the_second_loss_within_a_minute_parts_the_tasks() -> None:
-    assert [one.apart for one in losses(0, 59_000)] == [False, True]
-    assert [one.apart for one in losses(0, 61_000)] == [False, False]
+    assert [loss.apart for loss in losses(0, 59_000)] == [False, True]
+    assert [loss.apart for loss in losses(0, 61_000)] == [False, False]
 
 
 def test_the_third_loss_within_ten_minutes_parts_the_tasks_too() -> None:
-    assert [one.apart for one in losses(0, 200_000, 400_000)] == [False, False, True]
-    assert [one.apart for one in losses(0, 400_000, 800_000)] == [False, False, False]
+    assert [loss.apart for loss in losses(0, 200_000, 400_000)] == [False, False, True]
+    assert [loss.apart for loss in losses(0, 400_000, 800_000)] == [False, False, False]
 
 
 def test_a_task_that_shares_its_process_is_never_guilty() -> None:
-    assert not any(one.guilty for one in losses(*range(0, 3_600_000, 30_000), neighbours=(B,)))
+    assert not any(loss.guilty for loss in losses(*range(0, 3_600_000, 30_000), neighbours=(B,)))
 
 
 def test_a_task_alone_is_guilty_after_five_minutes_of_losses() -> None:
     judged = losses(*range(0, 330_000, 30_000))
-    assert [one.guilty for one in judged] == [False] * 10 + [True]
+    assert [judgement.guilty for judgement in judged] == [False] * 10 + [True]
 
 
 def test_few_losses_that_are_far_apart_make_no_one_guilty() -> None:
-    assert not any(one.guilty for one in losses(0, 150_000, 300_000))
+    assert not any(loss.guilty for loss in losses(0, 150_000, 300_000))
 
 
 def test_a_task_that_is_hosted_for_more_than_a_minute_each_time_is_not_guilty() -> None:
-    assert not any(one.guilty for one in losses(*range(0, 3_600_000, 90_000), hosted_ms=61_000))
+    assert not any(loss.guilty for loss in losses(*range(0, 3_600_000, 90_000), hosted_ms=61_000))
 
 
 def test_progress_starts_the_count_again() -> None:
@@ -64,7 +64,7 @@ def test_progress_starts_the_count_again() -> None:
 
 
 def test_the_waiting_grows_to_half_a_minute() -> None:
-    delays = [one.delay_ms for one in losses(*range(0, 12_000, 1_000))]
+    delays = [loss.delay_ms for loss in losses(*range(0, 12_000, 1_000))]
     assert delays == [200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000, 30_000, 30_000, 30_000]
 
 

@@ -166,7 +166,7 @@ def test_statuses_of_workers_that_were_killed_and_of_tasks_that_are_gone() -> No
     ],
 )
 def test_the_topic_itself(change: dict[str, Any], code: str | None) -> None:
-    assert [one.code for one in topic_findings(replace(SHAPE, **change))] == ([code] if code else [])
+    assert [finding.code for finding in topic_findings(replace(SHAPE, **change))] == ([code] if code else [])
 
 
 def _topic_status() -> dict[str, Any]:

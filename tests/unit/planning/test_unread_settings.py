@@ -41,8 +41,11 @@ def test_a_misspelled_setting_is_named_with_the_one_that_was_meant(name: str, ne
 
 def test_a_setting_of_another_connector_is_reported_where_all_settings_are_declared() -> None:
     config = {**BASE, "connection.url": "jdbc:x", "uri": "y"}
-    assert [one.name for one in unread_settings(config, DECLARED, declares_all=True)] == ["connection.url", "uri"]
-    assert [one.name for one in unread_settings(config, DECLARED, declares_all=False)] == ["uri"]
+    assert [setting.name for setting in unread_settings(config, DECLARED, declares_all=True)] == [
+        "connection.url",
+        "uri",
+    ]
+    assert [setting.name for setting in unread_settings(config, DECLARED, declares_all=False)] == ["uri"]
 
 
 def test_settings_of_an_alias_that_is_not_listed_are_reported() -> None:

@@ -27,7 +27,7 @@ def class_file(
     indexes = list(range(first, first + len(classes)))
     head = struct.pack(">IHHH", 0xCAFEBABE, 0, 61, first + len(classes) + 2)
     body = struct.pack(">HHHH", flags, indexes[0], indexes[1], len(interfaces))
-    body += b"".join(struct.pack(">H", one) for one in indexes[2:])
+    body += b"".join(struct.pack(">H", index) for index in indexes[2:])
     body += struct.pack(">HHHHH", 1, PUBLIC, 1, 2, 0)  # one field
     methods = struct.pack(">HHHHH", 1, PUBLIC, 1, 2, 0) if constructor else struct.pack(">H", 0)
     return head + pool + body + methods

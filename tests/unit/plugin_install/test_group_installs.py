@@ -48,24 +48,24 @@ class Group:
             self.ends.append(on_end)
             return MemoryCompactedLog(self.topic)
 
-        one = GroupInstalls(
+        installs = GroupInstalls(
             name,
             Installer(PluginFolder(self.folder(name)), allowed, 10_000_000, lambda: 1_000),
             lambda: self._refresh(name),
             lambda folder: self.users,
             None if alone else LogSource(lambda: self.made, open_log),
         )
-        one.start()
-        self._started.append(one)
-        return one
+        installs.start()
+        self._started.append(installs)
+        return installs
 
     def _refresh(self, name: str) -> None:
         self.may_refresh.wait(LIMIT_S)
         self.refreshed.append(name)
 
     def stop(self) -> None:
-        for one in self._started:
-            one.stop()
+        for installs in self._started:
+            installs.stop()
 
 
 @pytest.fixture
@@ -86,8 +86,8 @@ def eventually(is_so: Callable[[], Any]) -> None:
 
 def states(worker: GroupInstalls) -> dict[str, dict[str, str]]:
     return {
-        f"{one.name}-{one.version}": {name: state.state for name, state in one.workers.items()}
-        for one in worker.installed()
+        f"{info.name}-{info.version}": {name: state.state for name, state in info.workers.items()}
+        for info in worker.installed()
     }
 
 
@@ -98,8 +98,8 @@ def test_one_installs_and_all_have_it_also_one_that_comes_later(group: Group, tm
     done = a.install(WantedPlugin(str(plugin_zip(tmp_path / "one-1.0.zip"))), "ann")
     assert (done.name, done.version, done.recorded) == ("one", "1.0", True)
     c = group.worker("c")
-    for one in (b, c):
-        eventually(lambda one=one: states(one) == {"one-1.0": dict.fromkeys("abc", INSTALLED)})
+    for installs in (b, c):
+        eventually(lambda installs=installs: states(installs) == {"one-1.0": dict.fromkeys("abc", INSTALLED)})
     assert all((group.folder(name) / "one-1.0" / "lib" / "one.jar").is_file() for name in "abc")
     assert set(group.refreshed) == set("abc")
 
@@ -187,11 +187,11 @@ def test_a_topic_that_fails_is_followed_again(group: Group, tmp_path: Path) -> N
 
 
 def test_a_standalone_worker_needs_no_topic(group: Group, tmp_path: Path) -> None:
-    one = group.worker("a", alone=True)
-    done = one.install(WantedPlugin(str(plugin_zip(tmp_path / "one-1.0.zip"))), "ann")
+    installs = group.worker("a", alone=True)
+    done = installs.install(WantedPlugin(str(plugin_zip(tmp_path / "one-1.0.zip"))), "ann")
     assert not done.recorded
-    one.remove("one", "1.0", "ann")
-    assert (states(one), group.made) == ({}, False)
+    installs.remove("one", "1.0", "ann")
+    assert (states(installs), group.made) == ({}, False)
 
 
 def test_records_that_no_one_of_ours_wrote_are_left_out(tmp_path: Path) -> None:

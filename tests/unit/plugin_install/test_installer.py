@@ -32,7 +32,7 @@ def installer(folder: PluginFolder, allowed: tuple[str, ...] = (), limit_bytes: 
 
 
 def left(folder: PluginFolder) -> list[str]:
-    return sorted(one.name for one in folder.path.iterdir() if one.name != ".install.lock")
+    return sorted(path.name for path in folder.path.iterdir() if path.name != ".install.lock")
 
 
 def test_a_file_becomes_a_folder_that_says_where_it_came_from(
@@ -46,22 +46,22 @@ def test_a_file_becomes_a_folder_that_says_where_it_came_from(
     assert (plugin.plugins, plugin.installed_by) == ((SOURCE,), "ann@127.0.0.1")
     assert folder.installed() == [plugin]
     assert (folder.path / "one-1.0" / "lib" / "one.jar").is_file()
-    assert any("by=ann@127.0.0.1" in one and str(archive) in one for one in caplog.messages)
+    assert any("by=ann@127.0.0.1" in message and str(archive) in message for message in caplog.messages)
 
 
 def test_several_versions_side_by_side_and_none_twice(tmp_path: Path, folder: PluginFolder) -> None:
-    one = installer(folder)
+    installs = installer(folder)
     for version in ("1.0", "2.0"):
-        one.install(WantedPlugin(str(plugin_zip(tmp_path / f"one-{version}.zip"))), "t")
+        installs.install(WantedPlugin(str(plugin_zip(tmp_path / f"one-{version}.zip"))), "t")
     with pytest.raises(AlreadyExistsError, match=r"one-2\.0 is installed already"):
-        one.install(WantedPlugin(str(tmp_path / "one-2.0.zip")), "t")
-    one.install(WantedPlugin(str(tmp_path / "one-2.0.zip"), name="other", version="9"), "t")
+        installs.install(WantedPlugin(str(tmp_path / "one-2.0.zip")), "t")
+    installs.install(WantedPlugin(str(tmp_path / "one-2.0.zip"), name="other", version="9"), "t")
     assert [(found.name, found.version) for found in folder.installed()] == [
         ("one", "1.0"),
         ("one", "2.0"),
         ("other", "9"),
     ]
-    one.remove(folder.installed()[0], "t")
+    installs.remove(folder.installed()[0], "t")
     assert left(folder) == ["one-2.0", "other-9"]
 
 
@@ -79,10 +79,10 @@ def test_whatever_is_wrong_changes_nothing(
     tmp_path: Path, folder: PluginFolder, wanted: Callable[[Path], WantedPlugin], error: type[Exception]
 ) -> None:
     archive = plugin_zip(tmp_path / "one-1.0.zip")
-    one = installer(folder)
-    one.install(WantedPlugin(str(archive), version="0"), "t")
+    installs = installer(folder)
+    installs.install(WantedPlugin(str(archive), version="0"), "t")
     with pytest.raises(error):
-        one.install(wanted(archive), "t")
+        installs.install(wanted(archive), "t")
     assert left(folder) == ["one-0"]
 
 
@@ -107,10 +107,10 @@ def test_too_large_is_refused_before_it_is_kept(tmp_path: Path, folder: PluginFo
 def test_a_way_around_the_list_of_allowed_folders(tmp_path: Path, folder: PluginFolder) -> None:
     (tmp_path / "drop").mkdir()
     plugin_zip(tmp_path / "one-1.0.zip")
-    one = installer(folder, (f"file:{tmp_path}/drop/*",))
+    installs = installer(folder, (f"file:{tmp_path}/drop/*",))
     with pytest.raises(ForbiddenError):
-        one.install(WantedPlugin(f"file:{tmp_path}/drop/../one-1.0.zip"), "t")
-    one.install(WantedPlugin(str(plugin_zip(tmp_path / "drop" / "one-1.0.zip"))), "t")
+        installs.install(WantedPlugin(f"file:{tmp_path}/drop/../one-1.0.zip"), "t")
+    installs.install(WantedPlugin(str(plugin_zip(tmp_path / "drop" / "one-1.0.zip"))), "t")
     assert left(folder) == ["one-1.0"]
 
 
@@ -128,9 +128,9 @@ def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
 
 
 def test_a_record_of_another_content_is_not_taken_for_the_same(tmp_path: Path, folder: PluginFolder) -> None:
-    one = installer(folder)
-    plugin = one.install(WantedPlugin(str(plugin_zip(tmp_path / "one-1.0.zip"))), "t")
-    assert one.install_recorded(plugin) == plugin
+    installs = installer(folder)
+    plugin = installs.install(WantedPlugin(str(plugin_zip(tmp_path / "one-1.0.zip"))), "t")
+    assert installs.install_recorded(plugin) == plugin
     elsewhere = installer(PluginFolder(tmp_path / "other"))
     assert elsewhere.install_recorded(plugin).sha512 == plugin.sha512
     plugin_zip(tmp_path / "one-1.0.zip", jar=jar_bytes({"x": b"changed since"}))

@@ -103,7 +103,7 @@ def test_all_jars_are_there_the_wanted_one_first_and_files_of_other_kinds_are_no
     repository.artifact("aid", GOOD, sha1=sha("sha1"))
     repository.resolved.append(SimpleNamespace(filename="parent-1.pom", artifactId="parent"))
     assert copy_closure("g:wanted:1", out, LIMIT) == ("1", ["wanted-1.jar", "aid-1.jar"])
-    assert {one.name: one.read_bytes() for one in out.iterdir()} == {"wanted-1.jar": GOOD, "aid-1.jar": GOOD}
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == {"wanted-1.jar": GOOD, "aid-1.jar": GOOD}
 
 
 def test_a_jar_that_a_broken_download_left_is_fetched_once_more(

@@ -29,12 +29,12 @@ def test_one_that_fails_is_replaced_by_the_list_and_the_reason_is_said(error: Ex
         raise error
 
     told = search_plugins("iceberg", ask)
-    assert [one.coordinate for one in told.plugins] == ["org.apache.iceberg:iceberg-kafka-connect"]
+    assert [plugin.coordinate for plugin in told.plugins] == ["org.apache.iceberg:iceberg-kafka-connect"]
     assert told.origin == f"from the list that comes along: Maven Central cannot be searched {why}"
 
 
 def test_all_words_must_be_in_it_in_any_case_and_order() -> None:
-    both = [one.coordinate for one in well_known("POSTGRESQL debezium")]
+    both = [plugin.coordinate for plugin in well_known("POSTGRESQL debezium")]
     assert both == ["io.debezium:debezium-connector-postgres"]
     assert well_known("postgresql iceberg") == []
-    assert {one.coordinate.count(":") for one in well_known("")} == {1}, "without versions: they would be old"
+    assert {plugin.coordinate.count(":") for plugin in well_known("")} == {1}, "without versions: they would be old"

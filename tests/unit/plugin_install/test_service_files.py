@@ -73,7 +73,7 @@ def test_manifests_are_synced_again_when_a_jar_comes_to_a_folder(tmp_path: Path)
     (tmp_path / "b.jar").write_bytes(jar_bytes({"b/Two.class": class_file("b/Two", SOURCE)}))
     assert sync_manifests(tmp_path) == {SOURCES: {"b.Two"}}
     assert declared([tmp_path / SHIM]) == {SOURCES: {"a.One", "b.Two"}}
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["a.jar", "b.jar", SHIM]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jar", "b.jar", SHIM]
 
 
 def test_a_jar_alone_gets_its_own_service_files_and_keeps_all_else(tmp_path: Path) -> None:

@@ -111,6 +111,6 @@ def test_what_connect_provides_stays_out_but_never_what_was_asked_for() -> None:
         "slf4j-api-2.0.17.jar",
         "zstd-jni-1.5.6-10.jar",
     ]
-    assert [artifact_of(one) for one in jars][-1] == "zstd-jni"
+    assert [artifact_of(jar) for jar in jars][-1] == "zstd-jni"
     kept = set(jars) - set(left_out(jars, "connect-json"))
     assert kept == {"connect-json-4.1.1.jar", "jackson-dataformat-csv-2.19.0.jar", "postgresql-42.7.7.jar"}

@@ -59,7 +59,7 @@ def searching(plugins: Plugins, runtime: SlowRuntime) -> threading.Thread:
 
 
 def java_names(plugins: Plugins) -> set[str]:
-    return {one.java_class for one in plugins.list() if isinstance(one, JavaPluginDesc)}
+    return {plugin.java_class for plugin in plugins.list() if isinstance(plugin, JavaPluginDesc)}
 
 
 def test_a_list_waits_no_longer_than_its_limit_and_says_what_is_missing(

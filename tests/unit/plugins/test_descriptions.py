@@ -55,7 +55,9 @@ def test_a_plugin_of_a_folder_is_described_again_when_its_file_changes(tmp_path:
     module = folder / "deep" / "orders.py"
     module.write_text(f'{EXITS}class Orders:\n    """Reads orders."""\n')
     (folder / "bad.py").write_text("class Bad(:\n")
-    found = {one.target: one for one in plugins_in([str(tmp_path)]).everything() if one.location == str(folder)}
+    found = {
+        plugin.target: plugin for plugin in plugins_in([str(tmp_path)]).everything() if plugin.location == str(folder)
+    }
     assert [found[name].description for name in ("deep.orders:Orders", "bad:Bad", "gone:Gone")] == [
         "Reads orders.",
         "",

@@ -121,7 +121,7 @@ def test_two_of_one_name_and_version_are_named_in_the_log(tmp_path: Path, caplog
     plugins = registry(tmp_path, Runtime())
     found = plugins.find(ORDERS)
     assert found.location == str(tmp_path / "b")
-    assert [one.location for one in plugins.list() if one.java_class == ORDERS] == [found.location]
+    assert [plugin.location for plugin in plugins.list() if plugin.java_class == ORDERS] == [found.location]
     (twin,) = plugins.broken()
     assert (twin.location, twin.error) == (
         str(tmp_path / "a"),
@@ -163,8 +163,10 @@ def test_what_cannot_be_used_is_said_and_harms_no_other(tmp_path: Path, make: An
     jar(tmp_path / "good.jar", {SOURCE: "com.example.Good"})
     plugins = registry(tmp_path, Runtime())
     assert plugins.find("Good").location == str(tmp_path / "good.jar")
-    problems = [one.error for one in plugins.broken() if one.location == str(tmp_path / "bad.jar")]
-    assert any(why in one for one in problems), problems
+    problems = [
+        broken_plugin.error for broken_plugin in plugins.broken() if broken_plugin.location == str(tmp_path / "bad.jar")
+    ]
+    assert any(why in problem for problem in problems), problems
     with pytest.raises(NotFoundError, match=r"Failed to find any class that implements Connector .*"):
         plugins.find(ORDERS)
 
@@ -177,7 +179,9 @@ def test_the_reason_stands_in_the_answer_about_a_name(tmp_path: Path) -> None:
 
 def test_a_plugin_path_that_is_gone_is_a_problem_with_the_setting(tmp_path: Path) -> None:
     broken = registry(tmp_path / "gone", Runtime()).broken()
-    assert [one.error for one in broken] == ["plugin.path names it, and it cannot be read: No such file or directory"]
+    assert [broken_plugin.error for broken_plugin in broken] == [
+        "plugin.path names it, and it cannot be read: No such file or directory"
+    ]
 
 
 def test_what_no_service_file_names_is_looked_for_when_a_name_is_unknown(tmp_path: Path) -> None:
@@ -189,7 +193,10 @@ def test_what_no_service_file_names_is_looked_for_when_a_name_is_unknown(tmp_pat
     assert runtime.asked == []
     assert plugins.find("com.example.Hidden").type == "sink"
     assert runtime.asked == ["scan orders.jar"]
-    assert [one.java_class for one in plugins.list() if one.is_java] == ["com.example.Hidden", ORDERS]
+    assert [plugin.java_class for plugin in plugins.list() if plugin.is_java] == [
+        "com.example.Hidden",
+        ORDERS,
+    ]
 
 
 def test_a_jar_that_is_no_plug_in_and_a_jvm_that_cannot_look(tmp_path: Path) -> None:

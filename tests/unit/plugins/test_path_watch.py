@@ -26,7 +26,7 @@ class Watched:
         self.searches = 0
         self.fails = False
         self.searched, self.failed = threading.Event(), threading.Event()
-        self.watch = PathWatch([str(one) for one in folders], self._search, look_each_s)
+        self.watch = PathWatch([str(folder) for folder in folders], self._search, look_each_s)
 
     def _search(self) -> None:
         self.searches += 1

@@ -88,7 +88,11 @@ def test_of_two_versions_the_newest_is_taken_unless_another_is_asked_for(tmp_pat
     for version in ("1.0", "1.5", "10.0"):
         make_folder(tmp_path / f"many-{version}", stamp_plugin("many", version))
     plugins = registry(tmp_path)
-    assert [one.version for one in plugins.list(False) if one.java_class == "many.Stamp"] == ["1.0", "1.5", "10.0"]
+    assert [plugin.version for plugin in plugins.list(False) if plugin.java_class == "many.Stamp"] == [
+        "1.0",
+        "1.5",
+        "10.0",
+    ]
     assert stamp_of(plugins, "Stamp") == "many has 10.0"
     assert stamp_of(plugins, versioned("Stamp", "1.0")) == "many has 1.0"
     assert stamp_of(plugins, versioned("many.Stamp", "[1.0,2.0)")) == "many has 1.5"
@@ -131,12 +135,12 @@ def test_every_broken_plugin_is_told_with_its_reason_and_harms_no_other(
     with caplog.at_level(logging.ERROR):
         assert stamp_of(plugins, "whole.Stamp") == "whole has 1.0"
         for name in ("r.R", "e.E", "o.O"):
-            assert name in {one.java_class for one in plugins.list(False)}
+            assert name in {plugin.java_class for plugin in plugins.list(False)}
             with pytest.raises(NotFoundError) as refused:
                 plugins.class_of(name)
             assert refused.value.code == "CRT-1022"
-            assert name not in {one.java_class for one in plugins.list(False)}
-    told = {Path(one.location).name: one.error for one in plugins.broken()}
+            assert name not in {plugin.java_class for plugin in plugins.list(False)}
+    told = {Path(broken_plugin.location).name: broken_plugin.error for broken_plugin in plugins.broken()}
     expected = {
         "no-entry": "no entry point in any of the groups",
         "no-target": "is not package.module:Class",
@@ -219,4 +223,4 @@ class Says(Plain):
     make_wheel(tmp_path, "queues", "0.3", {"queues/__init__.py": source}, points)
     plugins = registry(tmp_path)
     made = [plugins.class_of(f"queues.{name}")() for name in ("Plain", "Says")]
-    assert [one.version() for one in made] == ["0.3", "own"]
+    assert [connector.version() for connector in made] == ["0.3", "own"]

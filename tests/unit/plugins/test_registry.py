@@ -44,10 +44,10 @@ def test_every_spelling_finds_the_file_source(name: str) -> None:
 
 
 def test_every_bundled_plugin_is_what_its_description_says() -> None:
-    for one in BUNDLED:
-        assert issubclass(one.cls, TYPES[one.type][0]), one
-        first = next(other for other in BUNDLED if other.target == one.target)  # a converter is of two kinds
-        assert bundled_plugins().find(one.java_class) is first
+    for plugin in BUNDLED:
+        assert issubclass(plugin.cls, TYPES[plugin.type][0]), plugin
+        first = next(other for other in BUNDLED if other.target == plugin.target)  # a converter is of two kinds
+        assert bundled_plugins().find(plugin.java_class) is first
 
 
 def test_short_names_of_the_bundled_ones() -> None:
@@ -113,10 +113,10 @@ def test_an_alias_of_two_is_ambiguous_but_whole_names_are_not() -> None:
 
 def test_the_list_is_sinks_then_sources_by_name() -> None:
     plugins = bundled_plugins()
-    listed = [(one.type, one.java_class) for one in plugins.list(connectors_only=True)]
+    listed = [(plugin.type, plugin.java_class) for plugin in plugins.list(connectors_only=True)]
     assert listed == sorted(listed)
     assert {kind for kind, _ in listed} == {"sink", "source"}
-    in_rest = [one for one in BUNDLED if one.type in IN_REST and one.listed]
+    in_rest = [plugin for plugin in BUNDLED if plugin.type in IN_REST and plugin.listed]
     assert len(plugins.list(connectors_only=False)) == len(in_rest)
     assert len(plugins.everything()) == len(BUNDLED)
     assert kind_of(int) is None
@@ -149,6 +149,6 @@ def test_a_refresh_waits_for_a_search_that_began_before_it() -> None:
     refreshing = threading.Thread(target=plugins.refresh)
     refreshing.start()
     may_end.set()
-    for one in (first, refreshing):
-        one.join(5.0)
-    assert [one.target for one in plugins.everything()] == [f"{__name__}:OwnPredicate"]
+    for thread in (first, refreshing):
+        thread.join(5.0)
+    assert [plugin.target for plugin in plugins.everything()] == [f"{__name__}:OwnPredicate"]

@@ -28,7 +28,7 @@ VERSIONS = ["0.9", "1.0", "1.5", "2.0", "2.1rc1", "10.0"]
 def test_a_range_accepts_what_lies_in_it(text: str, accepted: list[str]) -> None:
     accepts = requirement(text, "connector.plugin.version")
     assert accepts is not None
-    assert [one for one in VERSIONS if accepts(one)] == accepted
+    assert [version for version in VERSIONS if accepts(version)] == accepted
     assert not accepts(None)
 
 

@@ -69,12 +69,14 @@ def test_metadata_seen_on_the_wire_in_three_versions() -> None:
 def test_a_group_of_our_own_workers_is_told_by_the_protocol_the_broker_chooses(
     others: tuple[ConnectProtocol, ...], chosen: str, own: bool
 ) -> None:
-    offers = [[name for name, _ in join_protocols(one, WorkerMetadata("u", 1))] for one in (SESSIONED, *others)]
+    offers = [
+        [name for name, _ in join_protocols(protocol, WorkerMetadata("u", 1))] for protocol in (SESSIONED, *others)
+    ]
     common = set.intersection(*map(set, offers))
     votes = [next(name for name in offer if name in common) for offer in offers]
     assert set(votes) == {chosen}
     assert is_own_group(chosen) is own
-    assert ConnectProtocol.of_name(chosen) is min((SESSIONED, *others), key=lambda one: one.version)
+    assert ConnectProtocol.of_name(chosen) is min((SESSIONED, *others), key=lambda protocol: protocol.version)
 
 
 def test_a_java_worker_in_the_group_makes_it_javas() -> None:

@@ -101,7 +101,7 @@ class FakeHerder:
         return [TaskPace(TASK, 5, 1.5, None, 0)]
 
     def tasks_of(self, connector: str) -> Sequence[TaskProgress]:
-        return [one for one in self.progress().tasks if one.task.connector == connector]
+        return [task for task in self.progress().tasks if task.task.connector == connector]
 
     def connector_states(self) -> Mapping[str, str]:
         return self.progress().connectors

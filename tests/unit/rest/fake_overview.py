@@ -32,7 +32,7 @@ class FakeOverview:
     def connector(self, name: str) -> ConnectorDetail:
         if name != "src":
             raise NotFoundError(f"No status found for connector {name}")
-        row = {one.name: getattr(ROW, one.name) for one in fields(ConnectorRow) if one.name != "tasks"}
+        row = {field.name: getattr(ROW, field.name) for field in fields(ConnectorRow) if field.name != "tasks"}
         task = TaskRow(0, "FAILED", "h:8083", "h:1", "boom", 5, 1.5, None, 1, 0.25, RestartNote(1), None)
         return ConnectorDetail(
             **row,

@@ -173,7 +173,10 @@ def test_a_login_file_is_read_as_java_reads_it() -> None:
     Other { };
     """
     entries = parse_jaas(text)
-    assert [(one.name, one.flag) for one in entries["KafkaConnect"]] == [("a.B", "required"), ("c.D", "optional")]
+    assert [(login.name, login.flag) for login in entries["KafkaConnect"]] == [
+        ("a.B", "required"),
+        ("c.D", "optional"),
+    ]
     assert entries["KafkaConnect"][0].options == {"debug": "true", "file": '/a "b".properties'}
     assert entries["Other"] == []
     for bad in ("A", "A {", "A { b }", "A { b maybe; };", "A { b required x; };", "A { b required x=; };", 'A { "'):

@@ -29,11 +29,11 @@ def until_listed(workers: Workers, name: str, connector: str, tasks: list[str], 
     """Wait until the list says so; each look makes it from what the last one left."""
 
     def said() -> bool:
-        one = workers.ask("w1", "GET", ALL).json().get(name)
-        if one is None or {key: one["info"]["config"].get(key) for key in config} != config:
+        entry = workers.ask("w1", "GET", ALL).json().get(name)
+        if entry is None or {key: entry["info"]["config"].get(key) for key in config} != config:
             return False
-        states = [task["state"] for task in one["status"]["tasks"]]
-        return (one["status"]["connector"]["state"], states, len(one["info"]["tasks"])) == (
+        states = [task["state"] for task in entry["status"]["tasks"]]
+        return (entry["status"]["connector"]["state"], states, len(entry["info"]["tasks"])) == (
             connector,
             tasks,
             len(tasks),

@@ -33,8 +33,8 @@ class Client:
 
 def test_at_the_limit_the_connection_that_was_idle_longest_goes() -> None:
     connections, busy, first, second = Connections(3), Client(idle=False), Client(), Client()
-    for one in (busy, first, second):
-        assert connections.opened(one)
+    for client in (busy, first, second):
+        assert connections.opened(client)
     connections.active(first)
     assert connections.opened(Client())
     assert (busy.ended, first.ended, second.ended, len(connections)) == (False, False, True, 3)
@@ -43,10 +43,10 @@ def test_at_the_limit_the_connection_that_was_idle_longest_goes() -> None:
 def test_while_all_are_busy_a_few_more_are_taken_and_the_rest_closed() -> None:
     connections = Connections(2)
     busy = [Client(idle=False) for _ in range(2 + EXTRA_MAX)]
-    assert [connections.opened(one) for one in busy] == [True, True] + [False] * EXTRA_MAX
+    assert [connections.opened(client) for client in busy] == [True, True] + [False] * EXTRA_MAX
     too_many = Client(idle=False)
     assert not connections.opened(too_many)
-    assert (too_many.ended, any(one.ended for one in busy), len(connections)) == (True, False, 2 + EXTRA_MAX)
+    assert (too_many.ended, any(client.ended for client in busy), len(connections)) == (True, False, 2 + EXTRA_MAX)
 
 
 def test_a_late_client_is_closed_and_a_closed_one_forgotten() -> None:
@@ -62,11 +62,11 @@ def test_a_late_client_is_closed_and_a_closed_one_forgotten() -> None:
 def test_after_a_shortage_half_as_many_connections_are_taken_for_a_minute() -> None:
     connections = Connections(100)
     clients = [Client() for _ in range(40)]
-    for one in clients:
-        connections.opened(one)
+    for client in clients:
+        connections.opened(client)
     for now_s in (0.0, 1.0):
         connections.lower(now_s)
-        assert (len(connections), [one.ended for one in clients]) == (20, [True] * 20 + [False] * 20)
+        assert (len(connections), [client.ended for client in clients]) == (20, [True] * 20 + [False] * 20)
     assert connections.opened(Client())
     assert (len(connections), clients[20].ended) == (20, True)
     connections.close_late(60.9)
@@ -108,7 +108,7 @@ def test_turns_come_in_order_and_a_few_in_each_round_of_the_loop() -> None:
         counting.cancel()
         in_order = [number for number, _ in order if number < 1_000]
         assert in_order == sorted(in_order)
-        return [sum(one == of for _, one in order) for of in range(rounds[0] + 1)]
+        return [sum(turn == of for _, turn in order) for of in range(rounds[0] + 1)]
 
     assert max(asyncio.run(run())) <= IN_A_ROUND
 
@@ -118,8 +118,8 @@ def test_a_request_that_was_cancelled_takes_nobody_s_turn() -> None:
         turns = Turns()
         waiting = [asyncio.ensure_future(turns.turn()) for _ in range(4 * IN_A_ROUND)]
         await asyncio.sleep(0)
-        for one in waiting[IN_A_ROUND : 3 * IN_A_ROUND]:
-            one.cancel()
+        for task in waiting[IN_A_ROUND : 3 * IN_A_ROUND]:
+            task.cancel()
         await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 10)
 
     asyncio.run(run())
@@ -175,7 +175,7 @@ def test_an_answer_that_fails_fails_for_all_and_not_for_the_next() -> None:
             raise LookupError("gone")
 
         found = await asyncio.gather(*(shared.answer("a", fail) for _ in range(3)), return_exceptions=True)
-        assert [str(one) for one in found] == ["gone"] * 3
+        assert [str(error) for error in found] == ["gone"] * 3
         assert await shared.answer("a", lambda: b"there") == b"there"
 
     asyncio.run(run())

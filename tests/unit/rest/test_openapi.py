@@ -46,13 +46,13 @@ def document(rest: Asked) -> dict[str, Any]:
 
 def references(part: Any) -> Iterator[str]:
     if isinstance(part, list):
-        for one in part:
-            yield from references(one)
+        for member in part:
+            yield from references(member)
     elif isinstance(part, dict):
         if isinstance(part.get("$ref"), str):
             yield part["$ref"]
-        for one in part.values():
-            yield from references(one)
+        for member in part.values():
+            yield from references(member)
 
 
 def described(document: dict[str, Any]) -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:
@@ -80,7 +80,7 @@ def test_every_operation_says_what_it_takes_and_answers(document: dict[str, Any]
         assert {"406", "415", "500"} <= statuses, (method, path)
         assert "default" not in statuses
         assert any(status.startswith("2") for status in statuses)
-        in_path = {one["name"] for one in operation["parameters"] if one["in"] == "path"}
+        in_path = {parameter["name"] for parameter in operation["parameters"] if parameter["in"] == "path"}
         assert in_path == set(re.findall(r"{(\w+)}", path))
         without_body = {status for status, answer in operation["responses"].items() if "content" not in answer}
         assert without_body <= {"202", "204"}, (method, path)

@@ -143,6 +143,6 @@ def test_installs_that_take_long_keep_no_read_waiting() -> None:
             await asyncio.sleep(0)
             read = await asyncio.wait_for(client.get("/admin/plugins"), 10)
             go_on.set()
-            return read.status_code, [one.status_code for one in await asyncio.gather(*asked)]
+            return read.status_code, [response.status_code for response in await asyncio.gather(*asked)]
 
     assert asyncio.run(run()) == (200, [201] * 50)

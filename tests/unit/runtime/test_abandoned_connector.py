@@ -39,7 +39,7 @@ def test_a_failure_of_an_abandoned_connector_does_not_cover_its_successors_statu
         cluster.on_leader(lambda herder: herder.submit(RestartConnector("a")))
         cluster.until(lambda: len(INCARNATIONS) == 2 and cluster.states("a")["a"] == "RUNNING")
         blocked.set()
-        ended = [one for one in threading.enumerate() if one.name == "connector-thread-a"]
-        cluster.until(lambda: not any(one.name == "connector-thread-a" and one.is_alive() for one in ended))
+        ended = [thread for thread in threading.enumerate() if thread.name == "connector-thread-a"]
+        cluster.until(lambda: not any(thread.name == "connector-thread-a" and thread.is_alive() for thread in ended))
         assert cluster.states("a")["a"] == "RUNNING"
         faults.clear()

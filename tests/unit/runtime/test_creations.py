@@ -67,10 +67,10 @@ def test_what_waits_for_a_write_shares_the_next_one(cluster: InProcessCluster) -
     cluster.config_topic.stall(False)
     assert first.result(LIMIT_S).created
     # Two requests for one name: whichever was queued first is the one.
-    outcomes = [one.exception(LIMIT_S) for one in [*others, twice]]
+    outcomes = [future.exception(LIMIT_S) for future in [*others, twice]]
     assert [type(error) for error in outcomes if error is not None] == [AlreadyExistsError]
-    assert [one.result(LIMIT_S).info.name for one in others if one.exception() is None] == sorted(
-        one.result().info.name for one in others if one.exception() is None
+    assert [future.result(LIMIT_S).info.name for future in others if future.exception() is None] == sorted(
+        future.result().info.name for future in others if future.exception() is None
     )
     assert large.result(LIMIT_S).created
     gone.result(LIMIT_S)
@@ -89,6 +89,6 @@ def test_a_write_that_fails_is_the_answer_of_each(cluster: InProcessCluster) -> 
     cluster.config_topic.fail_next_append(OSError("the disk is full"))
     cluster.config_topic.stall(False)
     first.result(LIMIT_S)
-    for one in others:
-        assert "the disk is full" in str(one.exception(LIMIT_S))
+    for future in others:
+        assert "the disk is full" in str(future.exception(LIMIT_S))
     assert _create(cluster, "c1").result(LIMIT_S).created

@@ -96,12 +96,12 @@ class SpokenSourceTask(MemorySourceTask):
     def poll(self) -> Sequence[SourceRecord]:
         words = ("good", "bad", "flaky", "bad", "good")
         return [
-            SourceRecord(one.source_partition, one.source_offset, one.topic, f"{one.value} {words[n]}")
-            for n, one in enumerate(super().poll())
+            SourceRecord(record.source_partition, record.source_offset, record.topic, f"{record.value} {words[n]}")
+            for n, record in enumerate(super().poll())
         ]
 
 
-PLUGINS = {one.__name__: one for one in (Picky, ReportingSink, GrowingSource, SpokenSource)}
+PLUGINS = {cls.__name__: cls for cls in (Picky, ReportingSink, GrowingSource, SpokenSource)}
 ERRORS = {
     "errors.tolerance": "all",
     "errors.log.enable": "true",
@@ -129,7 +129,9 @@ def cluster() -> Iterator[InProcessCluster]:
 def metrics(cluster: InProcessCluster, group: str) -> dict[str, float]:
     """Return the values of one group, short names; there is one task."""
     (worker,) = cluster.workers.values()
-    return {one.metric.name: one.value for one in worker.herder.views.metrics() if one.metric.group == group}
+    return {
+        metric.metric.name: metric.value for metric in worker.herder.views.metrics() if metric.metric.group == group
+    }
 
 
 def wait_for(cluster: InProcessCluster, **wanted: float) -> None:
@@ -154,7 +156,7 @@ def wait_for(cluster: InProcessCluster, **wanted: float) -> None:
 def test_a_sink_counts_what_it_skips_and_tries_again(cluster: InProcessCluster) -> None:
     cluster.write("in", ["good", "bad", "flaky", "bad", "good"])
     create(cluster, "s", SINK)
-    cluster.until(lambda: [one.value for one in delivered["s"]] == ["good", "flaky", "good"])
+    cluster.until(lambda: [record.value for record in delivered["s"]] == ["good", "flaky", "good"])
     wait_for(cluster, failures=4, errors=2, skipped=2, retries=2, logged=2, letters=2)
 
 
@@ -179,7 +181,7 @@ def test_what_a_task_gives_up_itself_is_a_failure_and_neither_error_nor_skipped(
     """As Java's executeFailed: only beyond the tolerance it is an error."""
     cluster.write("in", ["odd", "even", "bad"])
     create(cluster, "s", {**SINK, "connector.class": "ReportingSink"})
-    cluster.until(lambda: [one.value for one in delivered["s"]] == ["even"])
+    cluster.until(lambda: [record.value for record in delivered["s"]] == ["even"])
     wait_for(cluster, failures=2, errors=1, skipped=1, logged=2, letters=2)
 
 

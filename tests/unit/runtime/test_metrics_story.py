@@ -26,10 +26,10 @@ def values(cluster: InProcessCluster) -> dict[str, float]:
     """Return ``group.name{tags}`` -> value, of the only worker."""
     (worker,) = cluster.workers.values()
     found = {}
-    for one in worker.herder.views.metrics():
-        assert METRICS[one.metric.group, one.metric.name] is one.metric
-        assert set(one.metric.tags) <= set(one.tags)
-        found[one.metric.name + "".join(f" {name}={tag}" for name, tag in one.tags.items())] = one.value
+    for metric in worker.herder.views.metrics():
+        assert METRICS[metric.metric.group, metric.metric.name] is metric.metric
+        assert set(metric.metric.tags) <= set(metric.tags)
+        found[metric.metric.name + "".join(f" {name}={tag}" for name, tag in metric.tags.items())] = metric.value
     return found
 
 
@@ -116,19 +116,21 @@ def test_what_a_connector_measures_itself_is_shown_while_it_runs(
     create(cluster, "a", source(0))
 
     def shown() -> list[tuple[Mapping[str, str], float]]:
-        return [(one.tags, one.value) for one in worker.herder.views.metrics() if one.metric.name == "tables"]
+        return [
+            (metric.tags, metric.value) for metric in worker.herder.views.metrics() if metric.metric.name == "tables"
+        ]
 
     there = [({"connector": "a", "kind": "x"}, 7.0)]
     cluster.until(lambda: shown() == there)
-    found = {one.metric.name: one for one in worker.herder.views.metrics() if one.metric.group == "plugins"}
+    found = {metric.metric.name: metric for metric in worker.herder.views.metrics() if metric.metric.group == "plugins"}
     counted = {"looks-count": 3, "age": 7, "age-avg": 4, "age-min": 1, "age-max": 7, "open": 2}
-    assert {name: one.value for name, one in found.items() if name != "tables"} == counted
+    assert {name: measured.value for name, measured in found.items() if name != "tables"} == counted
     assert found["looks-count"].tags == {"connector": "a", "kind": "y"}
     worker.herder.submit(SetTargetState("a", TargetState.PAUSED)).result(5)
     cluster.until(lambda: shown() == [])
     worker.herder.submit(SetTargetState("a", TargetState.STARTED)).result(5)
     cluster.until(lambda: shown() == there)
-    (again,) = [one.value for one in worker.herder.views.metrics() if one.metric.name == "looks-count"]
+    (again,) = [metric.value for metric in worker.herder.views.metrics() if metric.metric.name == "looks-count"]
     assert again == 3  # from zero, as in Java
 
 

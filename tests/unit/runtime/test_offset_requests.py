@@ -68,13 +68,15 @@ def reached(cluster: InProcessCluster, position: int) -> bool:
     """Ask one worker: two are not asked in the same moment, and the source may run."""
     herder = next(iter(cluster.workers.values())).herder
     known = "a" in herder.views.list_connectors()
-    return known and [one.offset for one in herder.submit(ReadOffsets("a")).result(10)] == [{"position": position}]
+    return known and [offset.offset for offset in herder.submit(ReadOffsets("a")).result(10)] == [
+        {"position": position}
+    ]
 
 
 def offsets(cluster: InProcessCluster, name: str = "a") -> list[tuple[Any, Any]]:
     found = [worker.herder.submit(ReadOffsets(name)).result(10) for worker in cluster.workers.values()]
-    assert all(one == found[0] for one in found), "what one worker answered every other one knows"
-    return [(dict(one.partition or {}), dict(one.offset or {})) for one in found[0]]
+    assert all(answer == found[0] for answer in found), "what one worker answered every other one knows"
+    return [(dict(offset.partition or {}), dict(offset.offset or {})) for offset in found[0]]
 
 
 def test_a_source_goes_on_where_it_was_put(cluster: InProcessCluster) -> None:

@@ -37,7 +37,10 @@ class Hosted:
 
     def shown(self, now_ms: int) -> dict[tuple[str, str, str], float]:
         found = plugin_metrics(self.measures, now_ms, TAGS)
-        return {(one.metric.group, one.metric.name, one.tags.get("topic", "")): one.value for one in found}
+        return {
+            (measured.metric.group, measured.metric.name, measured.tags.get("topic", "")): measured.value
+            for measured in found
+        }
 
 
 def test_counts_go_on_over_hostings_and_values_are_of_the_window() -> None:
@@ -79,8 +82,8 @@ def test_tags_are_those_of_the_task_and_its_own_and_any_name_can_be_asked_for() 
     task.metrics.count("record", 1, "mirror-MirrorSourceConnector", topic="t", partition="0")
     task.tell(now_ms=1_000)
     tags: set[tuple[tuple[str, str], ...]] = set()
-    for one in plugin_metrics(task.measures, 1_000, TAGS):
-        mapping: Mapping[str, str] = one.tags
+    for metric in plugin_metrics(task.measures, 1_000, TAGS):
+        mapping: Mapping[str, str] = metric.tags
         tags.add(tuple(mapping.items()))
     assert tags == {(("connector", "c"), ("task", "0"), ("partition", "0"), ("topic", "t"))}
     assert prometheus_name("mirror-MirrorSourceConnector", "record-count") == (

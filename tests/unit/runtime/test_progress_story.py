@@ -33,8 +33,8 @@ def cluster() -> Iterator[InProcessCluster]:
 
 
 def progress_of(cluster: InProcessCluster, task: str) -> TaskProgress | None:
-    everything = [one for worker in cluster.workers.values() for one in worker.herder.views.progress().tasks]
-    return next((one for one in everything if str(one.task) == task), None)
+    everything = [progress for worker in cluster.workers.values() for progress in worker.herder.views.progress().tasks]
+    return next((progress for progress in everything if str(progress.task) == task), None)
 
 
 def stalled(cluster: InProcessCluster, task: str) -> str:

@@ -149,7 +149,7 @@ class Pairs:
         states = self.cluster.states(name)
         if states.get(name) == "FAILED" or "FAILED" in states.values():
             return True
-        tasks, offsets = len(states) - 1, [one.offset or {} for one in self.worker.herder.views.offsets(name)]
+        tasks, offsets = len(states) - 1, [offset.offset or {} for offset in self.worker.herder.views.offsets(name)]
         if name.startswith("sink"):
             moved = len(delivered[name]) == RECORDS and offsets == [{"kafka_offset": RECORDS}]
         else:
@@ -161,7 +161,10 @@ class Pairs:
         """Return what the connector did, without its name."""
         assert self.deps is not None
         resolve, views, clients = self.deps.resolve, self.worker.herder.views, self.worker.runner._clients
-        launches = sorted({one.task: one for one in self.launches.get(name, ())}.values(), key=lambda one: one.task)
+        launches = sorted(
+            {launch.task: launch for launch in self.launches.get(name, ())}.values(),
+            key=lambda launch: launch.task,
+        )
         offsets = self.worker.herder.submit(ReadOffsets(name)).result(10)
         topics = [where.topic for where in self.cluster.topics.partitions if name in where.topic]
         group = f"group-{name}" if name.endswith("group") else f"connect-{name}"
@@ -175,9 +178,12 @@ class Pairs:
             sorted(map(str, offsets)),
             sorted(record.value for record in delivered[name]),
             self.cluster.consumer_groups.committed(group) if name.startswith("sink") else None,
-            [(one.isolation, one.offsets_topic, one.java, bool(one.dead_letter_admin)) for one in launches],
-            [dict(one.connector_config.resolved(resolve)) for one in launches],
-            [dict(one.config.resolved(resolve)) for one in launches],
+            [
+                (launch.isolation, launch.offsets_topic, launch.java, bool(launch.dead_letter_admin))
+                for launch in launches
+            ],
+            [dict(launch.connector_config.resolved(resolve)) for launch in launches],
+            [dict(launch.config.resolved(resolve)) for launch in launches],
             health_of(self.deps, views.connector_config(name)),
         )
         return str(found).replace(name, "NAME")

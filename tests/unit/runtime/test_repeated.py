@@ -25,26 +25,26 @@ def test_what_a_round_raises_is_logged_and_the_next_one_follows(caplog: pytest.L
         if len(done) == 1:
             raise ValueError("once")
 
-    one = rounds(work)
-    one.start()
+    repeated = rounds(work)
+    repeated.start()
     until(lambda: len(done) > 2)
-    assert (one.trouble(), "nothing is counted, the next round follows" in caplog.text) == ("", True)
-    one.stop(10)
-    assert (one.stopped, one.trouble()) == (True, "")
+    assert (repeated.trouble(), "nothing is counted, the next round follows" in caplog.text) == ("", True)
+    repeated.stop(10)
+    assert (repeated.stopped, repeated.trouble()) == (True, "")
 
 
 def test_a_round_that_hangs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervision, "STUCK_S", 0.05)
     hangs, supervisor = threading.Event(), Supervisor()
-    one = rounds(lambda: assert_set(hangs))
+    repeated = rounds(lambda: assert_set(hangs))
     supervisor.watch(lambda: "")
-    supervisor.watch(one.trouble)
+    supervisor.watch(repeated.trouble)
     assert supervisor.troubles() == ""
-    one.start()
+    repeated.start()
     until(lambda: "counter has been at one round for" in supervisor.troubles())
     hangs.set()
     until(lambda: supervisor.troubles() == "")
-    one.stop(10)
+    repeated.stop(10)
 
 
 def assert_set(event: threading.Event) -> None:
@@ -57,7 +57,7 @@ def test_a_thread_that_ended_is_told(caplog: pytest.LogCaptureFixture) -> None:
         raise KeyboardInterrupt
 
     caplog.set_level(logging.CRITICAL)
-    one = rounds(work)
-    one.start()
-    until(lambda: one.trouble() == "the thread counter ended: nothing is counted")
-    one.stop()
+    repeated = rounds(work)
+    repeated.start()
+    until(lambda: repeated.trouble() == "the thread counter ended: nothing is counted")
+    repeated.stop()

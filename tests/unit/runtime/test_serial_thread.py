@@ -12,13 +12,13 @@ from spark_connect_rt.runtime.worker.serial_thread import SerialThread
 
 def test_calls_run_one_after_another_also_on_the_threads_that_follow() -> None:
     seen: list[int] = []
-    one = SerialThread("serial", MACHINE_THREADS, linger_s=0.01)
+    thread = SerialThread("serial", MACHINE_THREADS, linger_s=0.01)
     for number in range(40):
-        one.submit(partial(seen.append, number))
+        thread.submit(partial(seen.append, number))
         if number % 10 == 9:
             time.sleep(0.05)
-    one.close()
-    assert one.join(5)
+    thread.close()
+    assert thread.join(5)
     assert seen == list(range(40))
 
 
@@ -26,10 +26,12 @@ def test_a_thread_without_calls_ends() -> None:
     names = {"serial-a", "serial-b"}
     a = SerialThread("serial-a", MACHINE_THREADS, linger_s=0.01)
     b = SerialThread("serial-b", MACHINE_THREADS)
-    for one in (a, b):
-        one.submit(lambda: None)
+    for serial_thread in (a, b):
+        serial_thread.submit(lambda: None)
     limit_s = time.monotonic() + 5
-    while (left := {one.name for one in threading.enumerate()} & names) != {"serial-b"} and time.monotonic() < limit_s:
+    while (left := {thread.name for thread in threading.enumerate()} & names) != {
+        "serial-b"
+    } and time.monotonic() < limit_s:
         time.sleep(0.01)
     assert left == {"serial-b"}
     b.close()
@@ -37,10 +39,10 @@ def test_a_thread_without_calls_ends() -> None:
 
 
 def test_a_closed_one_without_a_thread_runs_nothing_more() -> None:
-    one, ran = SerialThread("serial", MACHINE_THREADS, linger_s=0.01), list[int]()
-    one.submit(lambda: ran.append(1))
+    thread, ran = SerialThread("serial", MACHINE_THREADS, linger_s=0.01), list[int]()
+    thread.submit(lambda: ran.append(1))
     time.sleep(0.1)
-    one.close()
-    one.submit(lambda: ran.append(2))
+    thread.close()
+    thread.submit(lambda: ran.append(2))
     time.sleep(0.05)
     assert ran == [1]

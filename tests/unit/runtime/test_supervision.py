@@ -98,7 +98,7 @@ def test_a_thread_that_ends_ends_the_worker_and_others_have_its_tasks(
     assert str(lost.supervisor.failure) in health.detail
     del cluster.workers["w1"]
     cluster.until(lambda: len(cluster.workers["w2"].running_tasks()) == 4)  # long before its session is over
-    assert not any(one._thread.is_alive() for one in lost.runner.launcher.slices)  # I1
+    assert not any(slice_._thread.is_alive() for slice_ in lost.runner.launcher.slices)  # I1
     cluster.until(lost.herder.stopped.is_set)
 
 

@@ -42,7 +42,7 @@ def test_two_tasks_change_places_and_no_other_moves() -> None:
         create(cluster, "a", source(records=20, tasks=6))
         cluster.until(lambda: balanced(cluster, 6))
         before, swap = places(cluster), swap_of(cluster)
-        follower = next(one for one in cluster.workers.values() if not one.herder.views.is_leader())
+        follower = next(worker for worker in cluster.workers.values() if not worker.herder.views.is_leader())
         with pytest.raises(NotLeaderError):
             follower.herder.submit(SwapTasks((swap,))).result(10)
         cluster.on_leader(lambda herder: herder.submit(SwapTasks((swap,))))

@@ -15,7 +15,9 @@ from spark_connect_rt.testing.memory_connectors import delivered, faults
 from tests.unit.runtime.cluster_stories import create
 
 JAVA = "org.apache.kafka.connect.transforms"
-PLUGINS = {one.java_class: one.cls for one in (*TRANSFORMATIONS, *PREDICATES)} | {"JsonConverter": JsonConverter}
+PLUGINS = {plugin.java_class: plugin.cls for plugin in (*TRANSFORMATIONS, *PREDICATES)} | {
+    "JsonConverter": JsonConverter
+}
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ def resolved(config: Mapping[str, str]) -> dict[str, str]:
 
 
 def found(infos: ConfigInfos, name: str) -> Any:
-    return next(one.value for one in infos.configs if one.value is not None and one.value.name == name)
+    return next(config.value for config in infos.configs if config.value is not None and config.value.name == name)
 
 
 def test_what_references_stand_for_is_never_shown(deps: HerderDependencies) -> None:
@@ -63,7 +63,9 @@ def test_what_references_stand_for_is_never_shown(deps: HerderDependencies) -> N
         "Invalid value ${vault:count} for configuration tasks.max: Not a number of type INT"
     )
     assert found(infos, "batch.size").errors
-    assert not [one for one in infos.configs if any(secret and secret in repr(one) for secret in SECRETS.values())]
+    assert not [
+        config for config in infos.configs if any(secret and secret in repr(config) for secret in SECRETS.values())
+    ]
 
 
 def test_a_configuration_is_refused_for_what_a_validation_says(deps: HerderDependencies) -> None:

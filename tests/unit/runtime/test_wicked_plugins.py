@@ -77,8 +77,8 @@ class WickedSourceTask(SourceTask):
 
     def poll(self) -> Sequence[SourceRecord]:
         self.sent += 1
-        one = SourceRecord({"p": "w"}, {"n": self.sent}, "wicked", value=f"w{self.sent}")
-        return at("poll", [one] if self.sent < 4 else [])  # type: ignore[no-any-return]
+        record = SourceRecord({"p": "w"}, {"n": self.sent}, "wicked", value=f"w{self.sent}")
+        return at("poll", [record] if self.sent < 4 else [])  # type: ignore[no-any-return]
 
     def idle_wait_ms(self) -> int:
         return at("idle_wait_ms", 10)  # type: ignore[no-any-return]
@@ -163,8 +163,8 @@ class WickedProvider(ConfigProvider):
 
 
 PLUGINS = {
-    one.__name__: one
-    for one in (WickedSource, WickedSink, WickedConverter, WickedTransformation, WickedPredicate, WickedProvider)
+    cls.__name__: cls
+    for cls in (WickedSource, WickedSink, WickedConverter, WickedTransformation, WickedPredicate, WickedProvider)
 }
 
 
@@ -182,7 +182,7 @@ def cluster() -> Iterator[InProcessCluster]:
         WRONG.clear()
         LATER.clear()
         # A thread that has nothing to do is kept for a moment, under its last name.
-        running.until(lambda: not [one.name for one in threading.enumerate() if "bad" in one.name])
+        running.until(lambda: not [thread.name for thread in threading.enumerate() if "bad" in thread.name])
 
 
 RUNNING_NEIGHBOUR = {"neighbour": "RUNNING", "neighbour-0": "RUNNING"}
@@ -280,4 +280,4 @@ def outcome_of(cluster: InProcessCluster) -> str:
 def traces(cluster: InProcessCluster) -> str:
     (worker,) = cluster.workers.values()
     status = worker.herder.views.connector_status("bad")
-    return "".join(one.trace or "" for one in (status.connector, *status.tasks))
+    return "".join(task.trace or "" for task in (status.connector, *status.tasks))

@@ -135,9 +135,9 @@ def test_assigned_partitions_are_read_from_their_committed_offsets(story: Story)
 
 def test_the_engine_knows_a_generation_before_what_was_assigned_in_it_where_that_is_asked_for(story: Story) -> None:
     asking = Story(reports_generation=True)
-    for one in (asking, story):
-        one.group.assign({P0: 5})
-        wait_until(lambda one=one: bool(one.runner.assigned))
+    for variant in (asking, story):
+        variant.group.assign({P0: 5})
+        wait_until(lambda variant=variant: bool(variant.runner.assigned))
     first = asking.group.member
     assert (asking.runner.generations, story.runner.generations) == ([(first, 0)], [])
     asking.group.member = replace(first, generation=8)  # a rebalance that moves nothing of this member's

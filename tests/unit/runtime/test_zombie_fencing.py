@@ -51,21 +51,21 @@ class _Round:
 
 
 def test_it_goes_on_behind_the_rebalance_where_this_worker_still_leads() -> None:
-    one = _Round()
-    one.state.member_id = ""  # the rebalance begins
-    one.end_call()
-    assert not one.answer.done()
-    one.state.member_id = "m"
-    one.serve()
-    assert one.end_call().startswith("reading")
-    assert one.end_call().startswith("writing the number of fenced tasks")
-    assert one.answer.result(0) is None
+    fencing = _Round()
+    fencing.state.member_id = ""  # the rebalance begins
+    fencing.end_call()
+    assert not fencing.answer.done()
+    fencing.state.member_id = "m"
+    fencing.serve()
+    assert fencing.end_call().startswith("reading")
+    assert fencing.end_call().startswith("writing the number of fenced tasks")
+    assert fencing.answer.result(0) is None
 
 
 def test_it_says_so_where_another_worker_leads_then() -> None:
-    one = _Round()
-    one.state.member_id = ""
-    one.end_call()
-    one.serve()
+    fencing = _Round()
+    fencing.state.member_id = ""
+    fencing.end_call()
+    fencing.serve()
     with pytest.raises(NotLeaderError):
-        one.answer.result(0)
+        fencing.answer.result(0)

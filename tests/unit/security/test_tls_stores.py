@@ -58,7 +58,7 @@ def test_a_key_store_gives_the_key_and_its_chain_in_order(name: str, own: dict[s
     found = tls_settings(key(name, password=PASSWORD, **own))
     private = load_pem_private_key(found["ssl.key.pem"].encode(), None)
     chain = certificates(found["ssl.certificate.pem"])
-    assert [one.subject.rfc4514_string() for one in chain] == ["CN=worker", "CN=root"]
+    assert [certificate.subject.rfc4514_string() for certificate in chain] == ["CN=worker", "CN=root"]
     form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     assert private.public_key().public_bytes(*form) == chain[0].public_key().public_bytes(*form)
     assert "ssl.key.password" not in found
@@ -67,7 +67,7 @@ def test_a_key_store_gives_the_key_and_its_chain_in_order(name: str, own: dict[s
 @pytest.mark.parametrize(("name", "own"), [("key.jks", {"key": "keypass1"}), ("key.p12", {})])
 def test_a_key_stores_issuers_are_not_trusted_for_it(name: str, own: dict[str, str]) -> None:
     trusted = certificates(tls_settings(trust(name, password=PASSWORD))["ssl.ca.pem"])
-    assert [one.subject.rfc4514_string() for one in trusted] == ["CN=worker"]
+    assert [certificate.subject.rfc4514_string() for certificate in trusted] == ["CN=worker"]
 
 
 @pytest.mark.parametrize(

@@ -259,16 +259,16 @@ def test_e3_slices_of_a_channel_that_ended_are_gone_and_the_next_ones_have_anoth
 ) -> None:
     launcher, events, lost = SparkSliceLauncher(_Session(), "m:f", SESSION_MS), list[Any](), list[str]()  # type: ignore[arg-type]
     launcher.open(events.append)
-    channel, one = launcher.channel(), SparkSlice(launcher, 1)
-    channel.expect(1, one)
-    reader = SliceTicket(1, one.token, channel.address, SESSION_MS, "m:f", channel.certificate)
+    channel, slice_ = launcher.channel(), SparkSlice(launcher, 1)
+    channel.expect(1, slice_)
+    reader = SliceTicket(1, slice_.token, channel.address, SESSION_MS, "m:f", channel.certificate)
     client = ControlClient(reader, "reader", lost.append)
     client.listen(lambda message: None)
-    wait_until(lambda: "reader" in one._halves)
+    wait_until(lambda: "reader" in slice_._halves)
     with monkeypatch.context() as broken:
         broken.setattr(control_channel.ControlChannel, "_watch_time", lambda self: 1 / 0)
         wait_until(lambda: bool(lost))
-    one._on_job_done("its processes ended")
+    slice_._on_job_done("its processes ended")
     assert events == []  # a process that hears nothing may still live
     wait_until(lambda: events == [SliceGone(1, "its processes ended")])
     following = Owner()

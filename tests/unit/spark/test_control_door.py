@@ -108,7 +108,7 @@ def test_who_reads_along_sees_neither_token_nor_secret(channel: ControlChannel, 
     client.listen(heard.append)
     wait_until(lambda: "reader" in owner.halves)
     channel.send(owner.halves["reader"], {"op": "start", "launch": {"sasl.jaas.config": "s3cret"}})
-    wait_until(lambda: any(one["op"] == "start" for one in heard))
+    wait_until(lambda: any(message["op"] == "start" for message in heard))
     client.send({"op": "durable", "host": 7, "n": 1})
     wait_until(lambda: len(owner.messages) == 1)
     client.close()
@@ -239,33 +239,33 @@ class _Half:
 
 def test_a_slice_has_one_reader_one_writer_and_one_who_closes_its_books() -> None:
     launcher = _Launcher()
-    one = SparkSlice(launcher, 1)  # type: ignore[arg-type]
+    slice_ = SparkSlice(launcher, 1)  # type: ignore[arg-type]
     reader, writer, commit = (_Half(role) for role in ("reader", "writer", "commit"))
-    assert one.on_hello(reader, {"op": "hello"})  # type: ignore[arg-type]
-    assert one.on_hello(writer, {"op": "hello"})  # type: ignore[arg-type]
-    assert one.on_hello(commit, {"op": "hello", "totals": []})  # type: ignore[arg-type]
+    assert slice_.on_hello(reader, {"op": "hello"})  # type: ignore[arg-type]
+    assert slice_.on_hello(writer, {"op": "hello"})  # type: ignore[arg-type]
+    assert slice_.on_hello(commit, {"op": "hello", "totals": []})  # type: ignore[arg-type]
     for role in ("reader", "writer", "commit"):
-        assert not one.on_hello(_Half(role), {"op": "hello", "totals": []})  # type: ignore[arg-type]
+        assert not slice_.on_hello(_Half(role), {"op": "hello", "totals": []})  # type: ignore[arg-type]
     assert launcher.events == [SliceConnected(1)]
-    one.send({"op": "end"})
-    one.on_dead(reader)  # type: ignore[arg-type]
-    one.on_dead(writer)  # type: ignore[arg-type]
-    one._on_job_done(None)
+    slice_.send({"op": "end"})
+    slice_.on_dead(reader)  # type: ignore[arg-type]
+    slice_.on_dead(writer)  # type: ignore[arg-type]
+    slice_._on_job_done(None)
     assert launcher.events[1:] == [{"op": "end"}, {"op": "totals", "error": ""}, SliceGone(1, None)]
 
 
 @pytest.mark.parametrize("last", ["reader", "writer"])
 def test_e4_books_are_compared_when_both_halves_have_said_everything(last: str) -> None:
     launcher = _Launcher()
-    one = SparkSlice(launcher, 1)  # type: ignore[arg-type]
+    slice_ = SparkSlice(launcher, 1)  # type: ignore[arg-type]
     halves = {role: _Half(role) for role in ("reader", "writer", "commit")}
     for half in halves.values():
-        assert one.on_hello(half, {"op": "hello", "totals": [(1, 3, 1)]})  # type: ignore[arg-type]
-    one.send({"op": "end"})
-    one.on_dead(halves["writer" if last == "reader" else "reader"])  # type: ignore[arg-type]
+        assert slice_.on_hello(half, {"op": "hello", "totals": [(1, 3, 1)]})  # type: ignore[arg-type]
+    slice_.send({"op": "end"})
+    slice_.on_dead(halves["writer" if last == "reader" else "reader"])  # type: ignore[arg-type]
     assert {"op": "totals", "error": ""} not in launcher.events
-    one.on_message(halves[last], {"op": "durable", "host": 1, "n": 3})  # type: ignore[arg-type]
-    one.on_dead(halves[last])  # type: ignore[arg-type]
+    slice_.on_message(halves[last], {"op": "durable", "host": 1, "n": 3})  # type: ignore[arg-type]
+    slice_.on_dead(halves[last])  # type: ignore[arg-type]
     assert {"op": "totals", "error": ""} in launcher.events
 
 

@@ -33,7 +33,7 @@ def test_neighbours_of_a_run_that_does_not_stop_are_drained_before_its_slot_is_k
     (first,) = story.slices.all
     wait_until(lambda: first.ops().count("start") == 2)
     story.engine.do(Stop(stuck, 20))
-    wait_until(lambda: [one["host"] for one in first.told if one["op"] == "stop"] == [1, 2])
+    wait_until(lambda: [message["host"] for message in first.told if message["op"] == "stop"] == [1, 2])
     assert not first.aborted.is_set()
     first.report("ended", host=2)
     wait_until(lambda: len(story.slices.all) == 2 and "start" in story.slices.all[1].ops())
@@ -53,7 +53,7 @@ def test_e5_nothing_is_hosted_while_the_group_is_out_of_reach(story: Story) -> N
     wait_until(lambda: len(asked) >= 2)
     assert story.slices.all == []
     reachable[0] = True
-    wait_until(lambda: [one.ops() for one in story.slices.all] == [["start"]])
+    wait_until(lambda: [slice_.ops() for slice_ in story.slices.all] == [["start"]])
 
 
 def test_a_run_that_gets_no_executor_for_long_is_said_to_wait_until_it_is_hosted(
@@ -89,10 +89,10 @@ def test_a_task_that_is_expected_is_told_to_the_slot_that_it_would_get_and_is_no
     story.start("s")
     assert story.slices.all[0].ops() == ["start"]  # there was no slot yet, and none is opened for it
     story.engine.do(EXPECTED)
-    (one,) = story.slices.all
-    wait_until(lambda: one.ops() == ["start", "expect"])
-    assert decode_java(one.told[1]["java"]) == EXPECTED.java
-    assert one.told[1]["worker_config"] == EXPECTED.worker_config
+    (slice_,) = story.slices.all
+    wait_until(lambda: slice_.ops() == ["start", "expect"])
+    assert decode_java(slice_.told[1]["java"]) == EXPECTED.java
+    assert slice_.told[1]["worker_config"] == EXPECTED.worker_config
     story.engine.close(10)
     assert [event for event in story.events if event.task == EXPECTED.task] == []
 
@@ -117,7 +117,9 @@ def test_a_suspect_that_gets_no_core_shares_a_slot_after_a_while(monkeypatch: py
     for number in (0, 1):  # twice they are lost together
         wait_until(lambda number=number: len(slices.all) == number + 1 and slices.all[number].ops() == ["start"] * 2)  # type: ignore[misc]
         slices.on_event(SliceGone(number + 1, "the reader process died"))
-    wait_until(lambda: [one.ops() for one in slices.all[2:]] == [["start"], []])  # apart, as far as there are cores
+    wait_until(
+        lambda: [slice_.ops() for slice_ in slices.all[2:]] == [["start"], []]
+    )  # apart, as far as there are cores
     wait_until(lambda: slices.all[2].ops() == ["start"] * 2)
     assert slices.all[3].aborted.wait(5)
     assert events == []
@@ -148,15 +150,19 @@ def test_suspects_that_are_cleared_share_one_slot_again_whichever_is_cleared_fir
     for number in (0, 1):  # twice they are lost together
         wait_until(lambda number=number: len(slices.all) == number + 1 and slices.all[number].ops() == ["start"] * 3)  # type: ignore[misc]
         slices.on_event(SliceGone(number + 1, "the reader process died"))
-    wait_until(lambda: [one.ops() for one in slices.all[2:]] == [["start"]] * 3)  # apart
+    wait_until(lambda: [slice_.ops() for slice_ in slices.all[2:]] == [["start"]] * 3)  # apart
     ended: set[int] = set()
 
     def one_is_left() -> bool:
-        for one in slices.all[2:]:
-            for message in [told for told in one.told if told["op"] == "stop" and told["host"] not in ended]:
+        for slice_ in slices.all[2:]:
+            for message in [told for told in slice_.told if told["op"] == "stop" and told["host"] not in ended]:
                 ended.add(message["host"])
-                one.report("ended", host=message["host"])
-        return sorted(one.ops().count("start") - one.ops().count("stop") for one in slices.all[2:]) == [0, 0, 3]
+                slice_.report("ended", host=message["host"])
+        return sorted(slice_.ops().count("start") - slice_.ops().count("stop") for slice_ in slices.all[2:]) == [
+            0,
+            0,
+            3,
+        ]
 
     wait_until(one_is_left)
     engine.close(10)
@@ -178,7 +184,7 @@ def test_what_fits_into_an_open_slot_does_not_wait_for_one_that_cannot_be_opened
     engine = Engine(slices, EngineSettings(prewarm=False, housekeeping_ms=10))
     engine.open(events.append, lambda task, partitions: [])
     engine.do(Start(sink_launch("a")))
-    wait_until(lambda: [one.ops() for one in slices.all] == [["start"]])
+    wait_until(lambda: [slice_.ops() for slice_ in slices.all] == [["start"]])
     alone = replace(sink_launch("alone"), isolation="process")
     engine.do(Start(alone))
     wait_until(lambda: len(slices.all) >= 3)

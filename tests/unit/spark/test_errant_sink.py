@@ -125,11 +125,11 @@ class Lane:
         return self
 
     def committed(self) -> list[int]:
-        told = [one["sink_offsets"] for one in self.reports if one["op"] == "durable"]
+        told = [report["sink_offsets"] for report in self.reports if report["op"] == "durable"]
         return [decode_offsets(offsets)[ZERO] for offsets in told]
 
     def failure(self) -> str:
-        return next((str(one["trace"]) for one in self.reports if one["op"] == "failed"), "")
+        return next((str(report["trace"]) for report in self.reports if report["op"] == "failed"), "")
 
     def end(self) -> None:
         self.lane.give(Row(5, RowKind.ENDED))
@@ -160,7 +160,7 @@ def test_without_a_queue_and_a_log_there_is_no_reporter_and_still_the_good_ones_
     lane = Lane(_Clients(), tolerance="all").run("a", "bad", "b")
     wait_until(lambda: lane.committed() == [3])
     assert (Halved.taken, Halved.reporters) == (["a", "b"], [None])
-    (durable,) = [one for one in lane.reports if one["op"] == "durable"]
+    (durable,) = [report for report in lane.reports if report["op"] == "durable"]
     assert (durable["n"], durable["skipped"]) == (2, 1)
     lane.end()
 
@@ -258,7 +258,7 @@ def test_a_revocation_or_an_end_in_the_middle_of_retries_gives_no_record_up(leav
         assert Halved.taken == ["a", "later"]
     lane.end()
     assert leaves == "another" or (Halved.taken, lane.committed(), lane.failure()) == ([], [], "")
-    assert sum(one.get("skipped", 0) for one in lane.reports) == 0
+    assert sum(report.get("skipped", 0) for report in lane.reports) == 0
 
 
 def test_a_target_that_takes_nothing_fails_the_task_and_buries_nothing() -> None:

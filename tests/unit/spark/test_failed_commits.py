@@ -72,7 +72,9 @@ class _Lane:
         self.give(RowKind.ASSIGNED, ZERO, ONE)
 
     def give(self, kind: RowKind, *partitions: TopicPartition) -> None:
-        self.lane.give(Row(5, kind, encode_partitions([(one.topic, one.partition) for one in partitions])))
+        self.lane.give(
+            Row(5, kind, encode_partitions([(partition.topic, partition.partition) for partition in partitions]))
+        )
 
     def batch(self, place: TopicPartition, first: int, *values: str) -> None:
         rows = [
@@ -82,10 +84,10 @@ class _Lane:
         self.lane.give(Row(5, RowKind.BATCH, BatchHead(len(rows)).encode(), encode_records(consume_batch(rows))))
 
     def seeks(self) -> list[Any]:
-        return [list(map(tuple, one["seek"])) for one in self.reports if one["op"] == "steer"]
+        return [list(map(tuple, report["seek"])) for report in self.reports if report["op"] == "steer"]
 
     def committed(self) -> list[dict[TopicPartition, int]]:
-        return [dict(decode_offsets(one["sink_offsets"])) for one in self.reports if one["op"] == "durable"]
+        return [dict(decode_offsets(report["sink_offsets"])) for report in self.reports if report["op"] == "durable"]
 
     def end(self) -> None:
         self.lane.give(Row(5, RowKind.ENDED))
@@ -109,7 +111,7 @@ def test_a_batch_in_hand_is_given_up_when_what_came_before_it_is_read_again() ->
     lane.end()
     assert Losing.puts == [["committed at once"], ["a", "b"], ["c"], ["a", "b", "c", "d"]]
     assert lane.committed() == [{ONE: 1}, {ZERO: 11}]
-    assert [one["n"] for one in lane.reports if one["op"] == "durable"] == [1, 4]
+    assert [report["n"] for report in lane.reports if report["op"] == "durable"] == [1, 4]
 
 
 def test_only_what_goes_is_asked_for_when_it_goes() -> None:
@@ -119,7 +121,7 @@ def test_only_what_goes_is_asked_for_when_it_goes() -> None:
     wait_until(lambda: len(Losing.puts) == 1)
     lane.batch(ONE, 4, "b")
     lane.give(RowKind.REVOKED, ZERO)
-    wait_until(lambda: any(one["op"] == "released" for one in lane.reports))
+    wait_until(lambda: any(report["op"] == "released" for report in lane.reports))
     lane.end()
     assert not [offsets for offsets in Losing.asked if ZERO in offsets and ONE in offsets]
     assert lane.committed() == [{ZERO: 1}, {ONE: 5}]
@@ -199,7 +201,7 @@ def test_a_second_revocation_of_a_partition_ends_its_retries_too() -> None:
     lane.give(RowKind.ASSIGNED, ZERO)
     lane.batch(ZERO, 0, "second")
     lane.give(RowKind.REVOKED, ZERO)
-    wait_until(lambda: [one["op"] for one in lane.reports].count("released") == 2)
+    wait_until(lambda: [report["op"] for report in lane.reports].count("released") == 2)
     lane.end()
 
 

@@ -67,7 +67,7 @@ class Half:
         self.side.handle({"op": "offsets", "id": self.ops("offsets")[-1]["id"], "answer": [None]})
 
     def ops(self, *wanted: str) -> list[Mapping[str, Any]]:
-        return [one for one in list(self.reports) if one["op"] in wanted]
+        return [report for report in list(self.reports) if report["op"] in wanted]
 
     def end(self) -> None:
         self.side.handle({"op": "end"})
@@ -78,20 +78,20 @@ class Half:
 def test_nothing_of_a_fused_host_crosses_but_its_totals(tmp_path: Path) -> None:
     half = Half()
     half.start(7, tmp_path, count="10")
-    wait_until(lambda: sum(one["n"] for one in half.ops("durable")) == 10)
+    wait_until(lambda: sum(op["n"] for op in half.ops("durable")) == 10)
     half.side.handle({"op": "stop", "host": 7, "within_ms": None})
     wait_until(lambda: bool(half.ops("ended")))
     half.end()
     batches = len(half.ops("durable"))
     crossed = [row for row in half.rows if row.kind is not RowKind.MARKER]
     assert [row.kind for row in crossed] == [RowKind.TOTALS]
-    assert [one["op"] for one in half.reports if one["op"] not in ("measures", "offsets", "durable")] == [
+    assert [report["op"] for report in half.reports if report["op"] not in ("measures", "offsets", "durable")] == [
         "running",
         "ended",
     ]
     assert half.clients.topics.values("numbers") == [b"a-%d" % number for number in range(10)]
     totals = WriterSide(half.clients, lambda message: None).run(iter(half.rows))
-    assert {host: (one.records, one.batches) for host, one in totals.items()} == {7: (10, batches)}
+    assert {host: (total.records, total.batches) for host, total in totals.items()} == {7: (10, batches)}
 
 
 def test_a_full_lane_rests_its_host_without_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +125,7 @@ def test_a_task_whose_lane_gets_no_thread_is_to_be_tried_again(tmp_path: Path, m
     with monkeypatch.context() as patched:
         patched.setattr(lane.Lane, "start", no_threads)
         half.side.handle({"op": "start", "host": 1, "launch": _launch(tmp_path)})
-    assert [one["op"] for one in half.reports if one["op"] != "measures"] == ["lost", "ended"]
+    assert [report["op"] for report in half.reports if report["op"] != "measures"] == ["lost", "ended"]
     half.start(2, tmp_path, count="3")
     wait_until(lambda: len(half.clients.topics.values("numbers")) == 3)
     half.side.handle({"op": "stop", "host": 2, "within_ms": None})
@@ -177,9 +177,9 @@ def test_lanes_that_are_abandoned_take_no_more(tmp_path: Path) -> None:
     wait_until(lambda: len(half.clients.topics.values("numbers")) > 10)
     half.side.abandon()
     half._thread.join(10)
-    reports = [one["op"] for one in half.reports]
+    reports = [report["op"] for report in half.reports]
     wait_until(lambda: not half.side._lanes.tasks())
-    assert [one["op"] for one in half.reports][len(reports) :] in ([], ["durable"])  # one was on its way
+    assert [report["op"] for report in half.reports][len(reports) :] in ([], ["durable"])  # one was on its way
     with pytest.raises(ShuttingDownError):
         half.side._fused.put(Row(7, RowKind.BATCH))
     with pytest.raises(ShuttingDownError):

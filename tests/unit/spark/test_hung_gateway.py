@@ -40,4 +40,4 @@ def test_a_jvm_that_pyspark_starts_and_hangs_is_given_up_and_ended(
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     with pytest.raises(TimeoutError, match="did not say within"):
         gateway._launched(SparkConf(loadDefaults=False))
-    assert not [one for one in psutil.Process().children(recursive=True) if SLEEPS in one.cmdline()]
+    assert not [child for child in psutil.Process().children(recursive=True) if SLEEPS in child.cmdline()]

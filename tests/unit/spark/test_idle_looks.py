@@ -42,7 +42,7 @@ def no_own_polls(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_who_has_something_new_is_woken_and_no_one_else(wait_s: float) -> None:
     looks = IdleLooks()
     sleepers = [Sleeper(looks, wait_s) for _ in range(3)]
-    wait_until(lambda: all(one.looked for one in sleepers))
+    wait_until(lambda: all(sleeper.looked for sleeper in sleepers))
     sleepers[1].news.set()
     wait_until(lambda: not sleepers[1].sleeps)
     looked = sleepers[2].looked
@@ -55,7 +55,7 @@ def test_one_thread_looks_for_all() -> None:
     looks = IdleLooks()
     before = threading.active_count()
     sleepers = [Sleeper(looks) for _ in range(20)]
-    wait_until(lambda: all(one.looked > 1 for one in sleepers))
+    wait_until(lambda: all(sleeper.looked > 1 for sleeper in sleepers))
     assert threading.active_count() == before + 20 + 1
 
 

@@ -72,7 +72,9 @@ class Laned:
         return self.lane.serve_at_once(head, batch)
 
     def ops(self) -> list[str]:
-        return [one["op"] for one in list(self.reports) if one["op"] != "measures" and one["host"] == self.host]
+        return [
+            report["op"] for report in list(self.reports) if report["op"] != "measures" and report["host"] == self.host
+        ]
 
     def end(self) -> None:
         self.producer.acknowledge()
@@ -92,12 +94,12 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def alone() -> Iterator[Laned]:
-    one = Laned(5, [], None)
-    one.producer.acknowledge()
-    wait_until(lambda: one.ops() == ["durable"])
-    wait_until(lambda: not one.lane._serving.locked())
-    yield one
-    one.end()
+    laned = Laned(5, [], None)
+    laned.producer.acknowledge()
+    wait_until(lambda: laned.ops() == ["durable"])
+    wait_until(lambda: not laned.lane._serving.locked())
+    yield laned
+    laned.end()
 
 
 def test_a_small_batch_is_produced_on_the_thread_that_read_it_and_reported_when_acknowledged(alone: Laned) -> None:
@@ -152,24 +154,24 @@ class Pair:
         self.lanes = [Laned(host, self.reports, joint) for host in (1, 2)]
 
     def acknowledge(self) -> None:
-        for one in self.lanes:
-            one.producer.acknowledge()
+        for lane in self.lanes:
+            lane.producer.acknowledge()
 
 
 @pytest.fixture
 def pair(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
     monkeypatch.setattr(joint_reports, "GATHER_S", 0.2)
-    one = Pair()
-    yield one
-    one.sent.go_on.set()
-    for lane in one.lanes:
+    made = Pair()
+    yield made
+    made.sent.go_on.set()
+    for lane in made.lanes:
         lane.end()
 
 
 def test_what_is_acknowledged_together_is_sent_together(pair: Pair) -> None:
     pair.acknowledge()
     wait_until(lambda: bool(pair.sent.pieces))
-    assert [[(one["op"], one["host"]) for one in piece] for piece in pair.sent.pieces] == [
+    assert [[(report["op"], report["host"]) for report in piece] for piece in pair.sent.pieces] == [
         [("durable", 1), ("durable", 2)]
     ]
     assert not pair.reports
@@ -194,7 +196,7 @@ def test_a_lane_that_is_at_work_looks_for_itself(pair: Pair) -> None:
     with first.lane._serving:
         pair.acknowledge()
         wait_until(lambda: bool(pair.sent.pieces))
-    assert [one["host"] for one in pair.sent.pieces[0]] == [2]
+    assert [report["host"] for report in pair.sent.pieces[0]] == [2]
     wait_until(lambda: first.ops() == ["durable"])
 
 
@@ -208,7 +210,7 @@ def test_an_offset_that_cannot_be_sent_fails_its_task_alone(pair: Pair) -> None:
     pair.acknowledge()
     wait_until(lambda: first.ops() == ["failed"])
     wait_until(lambda: len(pair.sent.pieces) == 2)
-    assert [(one["op"], one["host"]) for one in pair.sent.pieces[1]] == [("durable", 2)]
+    assert [(report["op"], report["host"]) for report in pair.sent.pieces[1]] == [("durable", 2)]
 
 
 @pytest.mark.parametrize("error", [RuntimeError("no more threads"), None])
@@ -220,7 +222,7 @@ def test_without_its_thread_each_lane_looks_for_itself(
     else:
         monkeypatch.setattr(joint_reports.threading.Thread, "start", _raises(error))
     pair.acknowledge()
-    wait_until(lambda: [one["op"] for one in pair.reports if one["op"] == "durable"] == ["durable"] * 2)
+    wait_until(lambda: [report["op"] for report in pair.reports if report["op"] == "durable"] == ["durable"] * 2)
 
 
 def _raises(error: Exception) -> Callable[..., None]:

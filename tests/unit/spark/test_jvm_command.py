@@ -102,7 +102,7 @@ def test_the_starter_gives_java_our_options_and_every_setting_as_it_is(tmp_path:
     java.write_text('#!/bin/sh\nfor one; do echo "$one"; done; echo "$SPARK_HOME $PYTHONHASHSEED"\n')
     java.chmod(0o755)
     settings = [f"{JAVA_OPTIONS}=-Xa -Xb=*", "spark.app.name=with  spaces", "spark.x=$HOME 'q'"]
-    given = [word for one in settings for word in ("--conf", one)]
+    given = [word for setting in settings for word in ("--conf", setting)]
     shown = subprocess.run(
         [str(STARTER), *given, "pyspark-shell"],
         env={"JAVA_HOME": str(tmp_path), RECORD: "/a b/kept.args", HOME: "/s", "PATH": os.defpath},
@@ -113,5 +113,5 @@ def test_the_starter_gives_java_our_options_and_every_setting_as_it_is(tmp_path:
         timeout=60,
     ).stdout.splitlines()
     assert shown[:3] == ["-Xa", "-Xb=*", "@/a b/kept.args"]
-    assert shown[3:6] == [f"-D{one}" for one in settings]
+    assert shown[3:6] == [f"-D{setting}" for setting in settings]
     assert shown[-2:] == ["org.apache.spark.api.python.PythonGatewayServer", "/s 0"]

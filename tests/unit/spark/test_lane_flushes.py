@@ -93,10 +93,10 @@ class Laned:
         self.lane.give(Row(5, RowKind.BATCH, BatchHead(1, (({"p": 1}, {"o": text}),), 0, ("t",)).encode(), data))
 
     def durable(self) -> list[int]:
-        return [one["n"] for one in list(self.reports) if one["op"] == "durable"]
+        return [report["n"] for report in list(self.reports) if report["op"] == "durable"]
 
     def ops(self) -> list[str]:
-        return [one["op"] for one in list(self.reports) if one["op"] != "measures"]
+        return [report["op"] for report in list(self.reports) if report["op"] != "measures"]
 
     def end(self) -> None:
         self.producer.acknowledge()
@@ -106,9 +106,9 @@ class Laned:
 
 @pytest.fixture
 def laned() -> Iterator[Laned]:
-    one = Laned()
-    yield one
-    one.end()
+    made = Laned()
+    yield made
+    made.end()
 
 
 def test_no_batch_waits_behind_a_flush_of_another(monkeypatch: pytest.MonkeyPatch, laned: Laned) -> None:

@@ -75,24 +75,24 @@ class _Reports:
             self.all.append(message)
 
     def ops(self) -> list[str]:
-        return [one["op"] for one in self.all]
+        return [report["op"] for report in self.all]
 
 
 def test_rows_before_an_idle_hint_become_one_durable_batch() -> None:
     reports, clients = _Reports(), MemoryExecutorClients()
-    one = SourceLane(5, LAUNCH, reports, clients)
+    source_lane = SourceLane(5, LAUNCH, reports, clients)
     for text in ("x", "y", "z"):
-        one.give(batch_row(5, text))
-    one.hint_idle()
-    one.start()
+        source_lane.give(batch_row(5, text))
+    source_lane.hint_idle()
+    source_lane.start()
     wait_until(lambda: bool(reports.all))
     assert clients.topics.values("t") == [b"x", b"y", b"z"]
     assert reports.all[0]["n"] == 3
     assert reports.all[0]["source_offsets"] == [({"p": 1}, {"o": "z"})]
-    one.give(Row(5, RowKind.ENDED))
-    one.join(5)
+    source_lane.give(Row(5, RowKind.ENDED))
+    source_lane.join(5)
     assert reports.ops() == ["durable", "ended"]
-    assert (one.totals.records, one.totals.batches) == (3, 1)
+    assert (source_lane.totals.records, source_lane.totals.batches) == (3, 1)
 
 
 def test_e1_rows_that_stop_without_ended_end_no_host() -> None:
@@ -115,11 +115,11 @@ def test_rows_that_stop_behind_ended_drain_the_host() -> None:
 
 def test_a_lane_without_records_makes_no_producer() -> None:
     reports, clients = _Reports(), MemoryExecutorClients()
-    one = SourceLane(5, LAUNCH, reports, clients)
-    one.start()
+    source_lane = SourceLane(5, LAUNCH, reports, clients)
+    source_lane.start()
     for kind in (RowKind.RUNNING, RowKind.PAUSED, RowKind.ENDED):
-        one.give(Row(5, kind))
-    one.join(5)
+        source_lane.give(Row(5, kind))
+    source_lane.join(5)
     assert reports.ops() == ["running", "paused", "ended"]
     assert clients.producers_made == 0
 
@@ -128,24 +128,24 @@ def test_a_flooded_lane_asks_for_a_rest_and_takes_it_back(monkeypatch: pytest.Mo
     monkeypatch.setattr(lane, "THROTTLE_BYTES", 1000)
     monkeypatch.setattr(lane, "UNTHROTTLE_BYTES", 500)
     reports = _Reports()
-    one = SourceLane(5, LAUNCH, reports, MemoryExecutorClients())
+    source_lane = SourceLane(5, LAUNCH, reports, MemoryExecutorClients())
     for n in range(10):
-        one.give(batch_row(5, f"{n}" * 200))
-    one.give(Row(5, RowKind.ENDED))
+        source_lane.give(batch_row(5, f"{n}" * 200))
+    source_lane.give(Row(5, RowKind.ENDED))
     assert [(r["op"], r["on"]) for r in reports.all] == [("throttle", True)]
-    one.start()
-    one.join(5)
+    source_lane.start()
+    source_lane.join(5)
     throttles = [r["on"] for r in reports.all if r["op"] == "throttle"]
     assert throttles == [True, False]
-    assert one.totals.records == 10
+    assert source_lane.totals.records == 10
 
 
 class _Flood:
     """Rows for a lane that takes none yet, from a dispatcher's thread; the driver says nothing."""
 
-    def __init__(self, one: SourceLane, rows: int) -> None:
+    def __init__(self, source_lane: SourceLane, rows: int) -> None:
         self.given = 0
-        self._lane, self._count = one, rows
+        self._lane, self._count = source_lane, rows
         self.thread = threading.Thread(target=self._give)
         self.thread.start()
 
@@ -169,29 +169,29 @@ def small_queue(monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def test_a_flooded_lane_holds_the_slot_back_while_the_driver_is_slow(small_queue: int) -> None:
-    one = SourceLane(5, LAUNCH, _Reports(), MemoryExecutorClients())
-    flood = _Flood(one, 10)
+    source_lane = SourceLane(5, LAUNCH, _Reports(), MemoryExecutorClients())
+    flood = _Flood(source_lane, 10)
     assert flood.rests_at(small_queue)
-    one.start()
+    source_lane.start()
     flood.thread.join(5)
-    one.give(Row(5, RowKind.ENDED))
-    one.join(5)
-    assert one.totals.records == 10
+    source_lane.give(Row(5, RowKind.ENDED))
+    source_lane.join(5)
+    assert source_lane.totals.records == 10
 
 
 def test_an_abandoned_lane_holds_nobody_back(small_queue: int) -> None:
-    one = SourceLane(5, LAUNCH, _Reports(), MemoryExecutorClients())
-    flood = _Flood(one, 10)
+    source_lane = SourceLane(5, LAUNCH, _Reports(), MemoryExecutorClients())
+    flood = _Flood(source_lane, 10)
     assert flood.rests_at(small_queue)
-    one.abandon()
+    source_lane.abandon()
     flood.thread.join(5)
     assert flood.given == 10
 
 
 def test_a_lane_that_hangs_holds_its_neighbours_back_once(small_queue: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lane, "QUEUE_PATIENCE_S", 0.3)
-    one = SourceLane(5, LAUNCH, _Reports(), MemoryExecutorClients())
-    flood = _Flood(one, 10)
+    source_lane = SourceLane(5, LAUNCH, _Reports(), MemoryExecutorClients())
+    flood = _Flood(source_lane, 10)
     assert flood.rests_at(small_queue)
     flood.thread.join(1.5)
     assert flood.given == 10
@@ -199,11 +199,11 @@ def test_a_lane_that_hangs_holds_its_neighbours_back_once(small_queue: int, monk
 
 def test_an_abandoned_lane_reports_nothing() -> None:
     reports = _Reports()
-    one = SourceLane(5, LAUNCH, reports, MemoryExecutorClients())
-    one.give(batch_row(5, "x"))
-    one.abandon()
-    one.start()
-    one.join(5)
+    source_lane = SourceLane(5, LAUNCH, reports, MemoryExecutorClients())
+    source_lane.give(batch_row(5, "x"))
+    source_lane.abandon()
+    source_lane.start()
+    source_lane.join(5)
     assert reports.all == []
 
 

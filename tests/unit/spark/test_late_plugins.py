@@ -36,10 +36,10 @@ def ask_through(
     """Let this process be an executor's, of a slice of a driver with these folders."""
     launcher = SparkSliceLauncher(None, "", SESSION_MS, shipped=shipped, java_jars=java_jars)  # type: ignore[arg-type]
     monkeypatch.setattr(launcher, "channel", lambda: channel)
-    one = SparkSlice(launcher, 1)
-    channel.expect(1, one)
-    ask_this_driver(SliceTicket(1, one.token, channel.address, SESSION_MS, "", channel.certificate))
-    return one
+    slice_ = SparkSlice(launcher, 1)
+    channel.expect(1, slice_)
+    ask_this_driver(SliceTicket(1, slice_.token, channel.address, SESSION_MS, "", channel.certificate))
+    return slice_
 
 
 def test_what_is_missing_is_fetched_once(
@@ -59,7 +59,7 @@ def test_what_is_missing_is_fetched_once(
     ask_through(channel, [str(tmp_path / "none"), str(driver)], monkeypatch)
     assert fetch_late_plugins(here)
     copy = here / "connectrt-plugins-1"
-    assert sorted(one.name for one in copy.iterdir()) == ["known-1", "new-1", "one.whl"]
+    assert sorted(path.name for path in copy.iterdir()) == ["known-1", "new-1", "one.whl"]
     assert (copy / "new-1" / "big.bin").read_bytes() == big
     assert (copy / "new-1" / "new" / "__init__.py").is_file()
     assert not (copy / "new-1" / "__pycache__").exists()
@@ -82,9 +82,9 @@ def test_jars_that_host_java_come_when_a_session_began_without(
     found += jars
     assert fetch_java_host(here)
     copy = here / "connectrt-java-host"
-    assert {one.name: one.read_bytes() for one in copy.iterdir()} == {jar.name: jar.read_bytes() for jar in jars}
+    assert {path.name: path.read_bytes() for path in copy.iterdir()} == {jar.name: jar.read_bytes() for jar in jars}
     assert not fetch_java_host(here), "once"
-    assert sorted(one.name for one in here.iterdir()) == [".connectrt-late-plugins.lock", "connectrt-java-host"]
+    assert sorted(path.name for path in here.iterdir()) == [".connectrt-late-plugins.lock", "connectrt-java-host"]
 
 
 def test_without_a_driver_elsewhere_or_with_a_lost_one_nothing_happens(
@@ -93,17 +93,17 @@ def test_without_a_driver_elsewhere_or_with_a_lost_one_nothing_happens(
     ask_this_driver(SliceTicket(1, "x", "unix:/nowhere", 1, ""))
     assert not fetch_late_plugins(tmp_path)
     monkeypatch.setattr(late_plugins, "_ANSWER_LIMIT_S", 0.5)
-    one = ask_through(channel, [], monkeypatch)
-    ask_this_driver(SliceTicket(1, one.token + "wrong", channel.address, SESSION_MS, "", channel.certificate))
+    slice_ = ask_through(channel, [], monkeypatch)
+    ask_this_driver(SliceTicket(1, slice_.token + "wrong", channel.address, SESSION_MS, "", channel.certificate))
     assert not fetch_late_plugins(tmp_path)
 
 
 def test_a_half_that_asks_beside_changes_nothing_of_the_slice(
     tmp_path: Path, channel: ControlChannel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = ask_through(channel, [], monkeypatch)
+    slice_ = ask_through(channel, [], monkeypatch)
     aborted: list[str] = []
-    monkeypatch.setattr(one, "abort", lambda: aborted.append("abort"))
+    monkeypatch.setattr(slice_, "abort", lambda: aborted.append("abort"))
     assert not fetch_late_plugins(tmp_path)
     assert aborted == []
 

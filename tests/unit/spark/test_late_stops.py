@@ -76,44 +76,44 @@ def end_in(within_ms: int) -> Row:
 
 def test_what_a_lane_cannot_send_in_time_is_dropped_and_what_it_sent_is_reported() -> None:
     reports, clients = _Reports(), SlowClients()
-    one = SourceLane(5, LAUNCH, reports, clients)
+    lane = SourceLane(5, LAUNCH, reports, clients)
     for n in range(100):
-        one.give(batch_row(5, str(n)))
-    one.give(end_in(300))
+        lane.give(batch_row(5, str(n)))
+    lane.give(end_in(300))
     begun_s = time.monotonic()
-    one.start()
-    one.join(5)
+    lane.start()
+    lane.join(5)
     assert time.monotonic() - begun_s < 2.0  # five seconds for all of them
     sent = [int(value) for value in clients.topics.values("t")]
     assert sent == list(range(len(sent)))
     assert 0 < len(sent) < 100
     durable = [report for report in reports.all if report["op"] == "durable"]
     assert durable[-1]["source_offsets"] == [({"p": 1}, {"o": str(sent[-1])})]
-    assert sum(report["n"] for report in durable) == one.totals.records == len(sent)
+    assert sum(report["n"] for report in durable) == lane.totals.records == len(sent)
     assert reports.ops()[-1] == "ended"
 
 
 def test_what_the_broker_does_not_acknowledge_in_time_is_never_reported() -> None:
     reports, clients = _Reports(), SlowClients()
     clients.acknowledges = False
-    one = SourceLane(5, LAUNCH, reports, clients)
-    one.give(batch_row(5, "x"))
-    one.give(end_in(100))
-    one.start()
-    one.join(5)
+    lane = SourceLane(5, LAUNCH, reports, clients)
+    lane.give(batch_row(5, "x"))
+    lane.give(end_in(100))
+    lane.start()
+    lane.join(5)
     assert reports.ops() == ["ended"]
 
 
 def test_a_flush_that_began_before_the_stop_ends_in_time() -> None:
     reports, clients = _Reports(), SlowClients()
     clients.acknowledges = False
-    one = SourceLane(5, LAUNCH, reports, clients)
-    one.start()
-    one.give(batch_row(5, "x"))
+    lane = SourceLane(5, LAUNCH, reports, clients)
+    lane.start()
+    lane.give(batch_row(5, "x"))
     time.sleep(0.5)  # by now it waits for two minutes
-    one.give(end_in(100))
-    one.join(5)
-    assert not one.is_alive()
+    lane.give(end_in(100))
+    lane.join(5)
+    assert not lane.is_alive()
     assert reports.ops() == ["ended"]
 
 

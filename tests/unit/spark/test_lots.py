@@ -119,7 +119,9 @@ class _Lane:
         self.give(RowKind.ASSIGNED, ZERO, ONE)
 
     def give(self, kind: RowKind, *partitions: TopicPartition) -> None:
-        self.lane.give(Row(5, kind, encode_partitions([(one.topic, one.partition) for one in partitions])))
+        self.lane.give(
+            Row(5, kind, encode_partitions([(partition.topic, partition.partition) for partition in partitions]))
+        )
 
     def batch(self, first: int, *values: str, partition: int = 0) -> None:
         columns = [
@@ -145,13 +147,13 @@ class _Lane:
 
     def committed(self) -> dict[TopicPartition, int]:
         told: dict[TopicPartition, int] = {}
-        for one in self.reports:
-            if one["op"] == "durable":
-                told.update(decode_offsets(one["sink_offsets"]))
+        for report in self.reports:
+            if report["op"] == "durable":
+                told.update(decode_offsets(report["sink_offsets"]))
         return told
 
     def ops(self) -> list[str]:
-        return [one["op"] for one in self.reports]
+        return [report["op"] for report in self.reports]
 
     def end(self) -> None:
         self.lane.give(Row(5, RowKind.ENDED))
@@ -169,9 +171,9 @@ def lanes() -> Iterator[Any]:
         return made[-1]
 
     yield lane
-    for one in made:
-        if one.lane.is_alive():
-            one.end()
+    for started in made:
+        if started.lane.is_alive():
+            started.end()
 
 
 def test_what_waits_comes_as_one_lot_of_one_partition_in_order(lanes: Any) -> None:
@@ -190,7 +192,7 @@ def test_what_waits_comes_as_one_lot_of_one_partition_in_order(lanes: Any) -> No
     lane.end()
     assert Waiting.puts == [["a"], ["b", "c", "d", "e"], ["f", "g"], ["h"]]
     assert lane.committed() == {ZERO: 7, ONE: 1}
-    assert sum(one["n"] for one in lane.reports if one["op"] == "durable") == 8
+    assert sum(report["n"] for report in lane.reports if report["op"] == "durable") == 8
 
 
 def test_what_comes_while_a_put_waits_is_made_ready_too(lanes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,7 +264,7 @@ def test_a_put_that_fails_while_the_next_lot_is_converted_fails_by_itself(lanes:
     assert Waiting.puts == [["a"]]
     assert Noting.here == [["a"]], "what was made ready was not made twice"
     assert lane.committed() == {ZERO: 1}
-    assert "the target is broken" in next(one["trace"] for one in lane.reports if one["op"] == "failed")
+    assert "the target is broken" in next(report["trace"] for report in lane.reports if report["op"] == "failed")
 
 
 def test_what_a_task_asks_for_again_comes_before_the_lot_that_is_ready(lanes: Any) -> None:

@@ -156,7 +156,7 @@ def test_a_task_that_is_not_busy_any_more_shares_a_slot_again(tmp_path: Path, mo
     worker.wait_sent("busy", 8000)
     times = ["start", "stop", "start", "stop", "start"]  # shared, alone, shared
     worker.until(lambda: [line.split()[0] for line in worker.notes("busy")] == times)
-    worker.until(lambda: [one._thread.is_alive() for one in slices] == [True, False])
+    worker.until(lambda: [slice_._thread.is_alive() for slice_ in slices] == [True, False])
     assert worker.end(busy).drained
     assert worker.end(quiet).drained
     assert worker.sent("busy") == list(range(8000))
@@ -355,7 +355,10 @@ def test_a_record_that_kafka_refuses_is_skipped_where_errors_are_tolerated(
     assert "committed a-2 nowhere" in worker.notes("a")
     assert worker.end(launch).records == 5
     durable = worker.of(launch, BatchDurable)
-    assert (sum(one.records for one in durable), sum(one.skipped for one in durable)) == (5, 1)
+    assert (
+        sum(report.records for report in durable),
+        sum(report.skipped for report in durable),
+    ) == (5, 1)
     assert "stage KAFKA_PRODUCE" in caplog.text
     assert not worker.of(launch, TaskFailed)
     worker.runner.close(2_000)

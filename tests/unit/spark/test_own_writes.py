@@ -64,10 +64,10 @@ def worker(tmp_path: Path) -> Iterator[Worker]:
     WritingTask.begun = WritingTask.acknowledged = 0
     WritingTask.hangs = False
     clients = MemoryExecutorClients(find_plugin=load_class)
-    one = Worker(MemoryTaskRunner(clients, EngineSettings(housekeeping_ms=20)), clients.topics, tmp_path)
-    one.runner.open(one.on_event, one.read_offsets)
-    yield one
-    one.runner.close(2_000)
+    made = Worker(MemoryTaskRunner(clients, EngineSettings(housekeeping_ms=20)), clients.topics, tmp_path)
+    made.runner.open(made.on_event, made.read_offsets)
+    yield made
+    made.runner.close(2_000)
 
 
 def started(worker: Worker, **changes: Mapping[str, str]) -> TaskLaunch:
@@ -89,7 +89,7 @@ def test_a_stop_reports_all_that_is_acknowledged(worker: Worker) -> None:
     assert worker.ended(launch).drained
     assert committed(worker) == WritingTask.begun == WritingTask.acknowledged
     durable = worker.of(launch, BatchDurable)
-    assert sum(one.records for one in durable) == WritingTask.begun
+    assert sum(report.records for report in durable) == WritingTask.begun
     assert worker.topics.values("t") == []  # nothing went to the lane's producer
 
 

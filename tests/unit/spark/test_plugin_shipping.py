@@ -48,4 +48,4 @@ def test_what_is_shipped_is_found_on_the_executor(tmp_path: Path, monkeypatch: p
     assert gone == folders[1]
     assert Path(single) == root / "connectrt-plugins-2" / "uber.jar"
     sent = program_jars(context)  # no Java is asked, nothing is looked up
-    assert [one.name for one in sent] == ["connect-api-4.1.1.jar"]
+    assert [path.name for path in sent] == ["connect-api-4.1.1.jar"]

@@ -109,9 +109,9 @@ def test_records_come_one_by_one_and_the_end_says_why() -> None:
 
     world = World(body)
     found = run(world)
-    assert [one[0]["record"] for one in found.records] == [0, 1]
+    assert [record[0]["record"] for record in found.records] == [0, 1]
     assert (found.ended, found.error) == (Ended.NOTHING_MORE, None)
-    assert [one["op"] for one in world.said] == ["preview"]
+    assert [request["op"] for request in world.said] == ["preview"]
     assert world.cancelled == []
 
 

@@ -218,7 +218,9 @@ def test_a_connector_without_work_says_so() -> None:
 
 def topics(count: int = 5) -> MemoryTopics:
     there = MemoryTopics()
-    there.append([{"topic": "in", "key": b"k", "value": b'{"id":%d}' % one, "headers": None} for one in range(count)])
+    there.append(
+        [{"topic": "in", "key": b"k", "value": b'{"id":%d}' % number, "headers": None} for number in range(count)]
+    )
     return there
 
 
@@ -240,8 +242,8 @@ class Accounts(SinkTask):
 
     def preview_put(self, records: Sequence[SinkRecord]) -> None:
         assert self.opened == [TopicPartition("in", 0)]
-        self.put_so_far.append([one.value["id"] for one in records])
-        if any(one.value["id"] == 2 for one in records):
+        self.put_so_far.append([record.value["id"] for record in records])
+        if any(record.value["id"] == 2 for record in records):
             raise DataError("2 is refused")
 
     def stop(self) -> None:

@@ -61,7 +61,7 @@ def test_modules_in_a_zip_are_left_there() -> None:
 def test_the_starter_drops_spark_s_zips_alone_and_hands_everything_on(tmp_path: Path) -> None:
     strange = tmp_path / "with a space"
     strange.mkdir()
-    zips = [str(one) for one in (HOME / "python/lib").glob("*.zip")]
+    zips = [str(path) for path in (HOME / "python/lib").glob("*.zip")]
     assert len(zips) == 2
     code = "import sys, os, pyspark; print(sys.argv[1:], os.environ['PYTHONPATH'], pyspark.__file__, sys.executable)"
     found = subprocess.run(

@@ -91,13 +91,17 @@ def _run(script: Sequence[Step], records: int) -> tuple[list[str], int, int]:
     batch = batch.replace_schema_metadata({TOPIC: b"t", PARTITION: b"0"})
     lane.give(Row(5, RowKind.BATCH, BatchHead(records).encode(), encode_records(batch)))
     lane.start()
-    wait_until(lambda: len(InParts.put) == records or any(one["op"] == "failed" for one in reports))
+    wait_until(lambda: len(InParts.put) == records or any(report["op"] == "failed" for report in reports))
     lane.give(Row(5, RowKind.ENDED))
     lane.join(30)
     assert not lane.is_alive()
-    durable = [one for one in reports if one["op"] == "durable"]
-    offsets = [offset for one in durable for offset in decode_offsets(one["sink_offsets"]).values()]  # type: ignore[arg-type]
-    return [str(one["op"]) for one in reports], max(offsets, default=0), sum(int(one["n"]) for one in durable)  # type: ignore[call-overload]
+    durable = [report for report in reports if report["op"] == "durable"]
+    offsets = [offset for report in durable for offset in decode_offsets(report["sink_offsets"]).values()]  # type: ignore[arg-type]
+    return (
+        [str(report["op"]) for report in reports],
+        max(offsets, default=0),
+        sum(int(report["n"]) for report in durable),
+    )  # type: ignore[call-overload]
 
 
 @given(

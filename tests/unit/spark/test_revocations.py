@@ -87,7 +87,7 @@ class Story:
     def start(self, name: str) -> ConnectorTaskId:
         launch = sink_launch(name)
         self.engine.do(Start(launch))
-        wait_until(lambda: any("start" in one.ops() for one in self.slices.all))
+        wait_until(lambda: any("start" in slice_.ops() for slice_ in self.slices.all))
         return launch.task
 
     def released(self) -> list[frozenset[TopicPartition]]:

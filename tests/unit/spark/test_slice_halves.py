@@ -38,9 +38,9 @@ def slice_(launcher: Launcher) -> SparkSlice:
     return SparkSlice(cast(SparkSliceLauncher, launcher), 1)
 
 
-def half(one: SparkSlice, launcher: Launcher, role: str) -> Connection:
+def half(owner: SparkSlice, launcher: Launcher, role: str) -> Connection:
     connection = cast(Connection, SimpleNamespace(role=role))
-    if not one.on_hello(connection, {"op": "hello"}):  # the channel drops it then
+    if not owner.on_hello(connection, {"op": "hello"}):  # the channel drops it then
         launcher.refused.append(connection)
     return connection
 
@@ -59,7 +59,7 @@ def test_a_slice_is_gone_only_when_the_first_attempts_halves_are_dead(slice_: Sp
     slice_._on_job_done("a copy of the task failed")
     for connection in again:
         slice_.on_dead(connection)
-    assert not [one for one in launcher.events if isinstance(one, SliceGone)]
+    assert not [event for event in launcher.events if isinstance(event, SliceGone)]
     for connection in first:
         slice_.on_dead(connection)
     assert launcher.events[-1] == SliceGone(1, "Spark started a second reader: is spark.speculation on?")

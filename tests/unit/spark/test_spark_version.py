@@ -45,7 +45,7 @@ SINCE_4_2 = {STREAM_LIMITS, ZONE_OF_ARROW_TYPES, JAVA_23}
     ],
 )
 def test_what_a_version_lacks(version: str, lacking: set[Feature]) -> None:
-    assert {one for one in FEATURES if not has(one, version)} == lacking
+    assert {feature for feature in FEATURES if not has(feature, version)} == lacking
 
 
 def test_one_line_names_what_is_off() -> None:
@@ -81,7 +81,7 @@ def test_the_table_says_what_the_spark_at_hand_has() -> None:
         STREAM_LIMITS: (Path(pyspark.__file__).parent / "sql" / "streaming" / "datasource.py").is_file(),
         UNIX_SOCKETS: "PYTHON_UNIX_DOMAIN_ENABLED" in (Path(pyspark.__file__).parent / "daemon.py").read_text(),
     }
-    assert {one: has(one) for one in found} == found
+    assert {feature: has(feature) for feature in found} == found
 
 
 def test_the_wheel_asks_for_the_oldest_and_no_other_module_asks_for_the_version() -> None:

@@ -33,7 +33,7 @@ def test_a_folder_with_anything_else_in_it_is_refused_and_left_as_it_is(
     (tmp_path / "orders" / "part-0.parquet").write_text("rows")
     with pytest.raises(ConnectError, match=r"spark\.checkpoint"):
         checkpoint_of(tmp_path).prepare(stored)
-    assert [str(one.relative_to(tmp_path)) for one in sorted(tmp_path.rglob("*"))] == [
+    assert [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*"))] == [
         "orders",
         "orders/part-0.parquet",
     ]
@@ -61,7 +61,7 @@ def test_a_connectors_own_checkpoint_begins_anew_and_what_others_put_there_stays
     (folder / "sources" / "0").mkdir(parents=True)
     (folder / "notes.txt").write_text("keep")
     checkpoint_of(folder).prepare(None)
-    assert sorted(one.name for one in folder.iterdir() if one.name != "connectrt-owner") == ["notes.txt"]
+    assert sorted(path.name for path in folder.iterdir() if path.name != "connectrt-owner") == ["notes.txt"]
 
 
 def test_a_checkpoint_that_matches_the_stored_offset_is_taken_over(tmp_path: Path) -> None:
@@ -79,4 +79,4 @@ def test_an_offset_that_the_checkpoint_does_not_know_is_written_into_a_new_one(t
     checkpoint_of(tmp_path).prepare({"batch": 1, "offset": {"t": {"0": 1}}})
     checkpoint_of(tmp_path).prepare(STORED)
     assert checkpoint_of(tmp_path).offset_of(3) == STORED
-    assert sorted(one.name for one in (tmp_path / "offsets").iterdir()) == ["2", "3"]
+    assert sorted(path.name for path in (tmp_path / "offsets").iterdir()) == ["2", "3"]

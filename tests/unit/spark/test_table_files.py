@@ -52,7 +52,7 @@ class Table:
         return FileTableWriter(self.session, "parquet", str(self.path), ConnectorTaskId(connector, task), {})
 
     def rows(self) -> list[str]:
-        return sorted(one.read_text() for one in self.path.glob("part-*"))
+        return sorted(path.read_text() for path in self.path.glob("part-*"))
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ class Lane:
         wait_until(lambda: self.ops() == ["claimed"])
 
     def ops(self) -> list[str]:
-        return [one["op"] for one in self.reports]
+        return [report["op"] for report in self.reports]
 
     def _hear(self, report: Mapping[str, Any]) -> None:
         if report["op"] != "measures":
@@ -93,7 +93,7 @@ def test_a_connectors_own_ends_are_never_shared(lane: Lane) -> None:
         lane.batch(text)
         lane.row(RowKind.COMMIT, EXACT)
     lane.end()
-    assert [one["n"] for one in lane.reports if one["op"] == "durable"] == [1, 1]
+    assert [report["n"] for report in lane.reports if report["op"] == "durable"] == [1, 1]
     assert lane.offsets() == ["x", "y"]
 
 
@@ -125,7 +125,7 @@ def test_an_aborted_transaction_leaves_its_offsets_only(lane: Lane) -> None:
     lane.row(RowKind.COMMIT, EXACT)
     lane.end()
     assert (lane.values(), lane.offsets()) == (["good"], ["worse", "good"])
-    assert [one["n"] for one in lane.reports if one["op"] == "durable"] == [0, 1]
+    assert [report["n"] for report in lane.reports if report["op"] == "durable"] == [0, 1]
 
 
 def test_a_task_that_wants_it_hears_of_each_record_and_not_of_its_offsets() -> None:
@@ -137,7 +137,7 @@ def test_a_task_that_wants_it_hears_of_each_record_and_not_of_its_offsets() -> N
     lane.batch("best")
     lane.row(RowKind.COMMIT, EXACT)
     lane.end()
-    told = [list(metadata_of(one["metadata"])) for one in lane.reports if one["op"] == "durable"]
+    told = [list(metadata_of(report["metadata"])) for report in lane.reports if report["op"] == "durable"]
     assert told == [[None, None, ("t", 0, 0, None), ("t", 0, 1, None)], [("t", 0, 2, None)]]
 
 

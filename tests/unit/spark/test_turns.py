@@ -33,10 +33,10 @@ def test_tasks_at_shared_instants_work_one_after_the_other(monkeypatch: pytest.M
         assert task.run(work)
 
     threads = [threading.Thread(target=run) for _ in range(8)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert most == [1]
 
 
@@ -88,8 +88,8 @@ def test_what_work_raises_is_raised_and_the_turn_is_over() -> None:
 def test_tasks_wake_a_little_apart_around_instants_they_share_and_nowhere_else() -> None:
     turns = Turns()
     tasks = [TakesTurns(turns) for _ in range(PLACES + 1)]
-    waits = [one.waits(0.5) for one in tasks]
+    waits = [task.waits(0.5) for task in tasks]
     assert len(set(waits)) == PLACES
     assert min(waits) == waits[0] == waits[-1] == 0.5
     assert max(waits) < 0.5 + PLACES * APART_S
-    assert {one.waits(0.02) for one in tasks} == {0.02}
+    assert {task.waits(0.02) for task in tasks} == {0.02}

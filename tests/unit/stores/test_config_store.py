@@ -132,11 +132,11 @@ def test_replayed_records_are_no_events(topic: MemoryLogTopic) -> None:
 
 
 def test_one_store_sees_what_another_writes(topic: MemoryLogTopic) -> None:
-    one, other = Fixture(topic).start(), Fixture(topic).start()
-    one.store.put_connector_config("c", {"name": "c"})
+    fixture, other = Fixture(topic).start(), Fixture(topic).start()
+    fixture.store.put_connector_config("c", {"name": "c"})
     assert other.store.snapshot().connectors() == ()
     assert other.store.refresh(1_000).connectors() == ("c",)
-    assert other.store.snapshot().offset == one.store.snapshot().offset == 1
+    assert other.store.snapshot().offset == fixture.store.snapshot().offset == 1
 
 
 def test_an_unreadable_record_is_passed_over(it: Fixture) -> None:

@@ -56,9 +56,9 @@ def test_two_that_take_one_number_at_once_get_two() -> None:
     store.append([draft("a")])
     topic.write([(b"change-2-aaaa", topic.records()[0].value), (b"change-2-bbbb", topic.records()[0].value)])
     store.refresh(READ_MS)
-    assert [one.number for one in store.changes(ChangeQuery())] == [2, 1]
+    assert [change.number for change in store.changes(ChangeQuery())] == [2, 1]
     assert store.forget_excess() == 1
-    assert [one.number for one in store.changes(ChangeQuery())] == [2, 1]
+    assert [change.number for change in store.changes(ChangeQuery())] == [2, 1]
     assert store.append([draft("b")]) == [3]
     store.close()
 

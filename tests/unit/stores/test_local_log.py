@@ -109,7 +109,7 @@ def test_offsets_survive_in_java_s_file(tmp_path: Path) -> None:
     again.start()
     assert again.connector_offsets("ours") == [({"f": "g"}, {"n": 1})]
     again.stop()
-    assert [one.name for one in tmp_path.iterdir()] == ["connect.offsets"]
+    assert [file.name for file in tmp_path.iterdir()] == ["connect.offsets"]
 
 
 def test_no_file_and_an_empty_one_are_no_offsets_a_foreign_one_ends_the_worker(tmp_path: Path) -> None:

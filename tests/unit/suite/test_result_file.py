@@ -17,12 +17,12 @@ BEGAN = Began("0123456789ab-dirty", "2026-01-02T03:04:05+00:00")
 
 @pytest.mark.parametrize("kind", ["all", "quick", "long", "java"])
 def test_every_run_that_takes_long_leaves_a_record(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for one, results in RECORDED.items():
-        monkeypatch.setitem(RECORDED, one, tmp_path / results.name)
+    for step, results in RECORDED.items():
+        monkeypatch.setitem(RECORDED, step, tmp_path / results.name)
     monkeypatch.setitem(RUNS, kind, Run((), {}))
     assert suite.main(kind) == 0
     left = {"all": ["tests.json"], "java": ["tests_java.json"], "long": ["tests_long.json"], "quick": []}[kind]
-    assert [one.name for one in tmp_path.iterdir()] == left
+    assert [path.name for path in tmp_path.iterdir()] == left
     for name in left:
         told = json.loads((tmp_path / name).read_text())
         assert len(told["commit"].removesuffix("-dirty")) >= 7

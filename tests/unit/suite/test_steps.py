@@ -36,5 +36,5 @@ def test_the_run_of_another_spark_is_of_its_environment_and_its_second_try_too()
 
 def test_every_whole_run_has_the_oldest_spark() -> None:
     (step,) = OLDEST_SPARK
-    assert step in [one for stage in RUNS["all"].stages for lane in stage for one in lane]
+    assert step in [other for stage in RUNS["all"].stages for lane in stage for other in lane]
     assert step.command[3] == other_spark.LINES[0] == "4.0"

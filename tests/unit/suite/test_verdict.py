@@ -25,8 +25,8 @@ A, B = "tests/e2e/test_a.py::test_one", "tests/integration/kafka/test_b.py::test
 
 
 def test_the_phases_of_a_test_are_one_outcome() -> None:
-    (one,) = outcomes([line(A, when="setup"), line(A), line(A, "failed", "teardown", longrepr="it leaks")])
-    assert (one.nodeid, one.seconds, one.failures) == (A, 1.5, ["teardown: it leaks"])
+    (outcome,) = outcomes([line(A, when="setup"), line(A), line(A, "failed", "teardown", longrepr="it leaks")])
+    assert (outcome.nodeid, outcome.seconds, outcome.failures) == (A, 1.5, ["teardown: it leaks"])
 
 
 def test_a_failure_keeps_its_trace_and_what_was_printed() -> None:
@@ -34,8 +34,8 @@ def test_a_failure_keeps_its_trace_and_what_was_printed() -> None:
         "reprcrash": {"message": "assert 1 == 2"},
         "reprtraceback": {"reprentries": [{"data": {"lines": ["    assert x == 2"]}}]},
     }
-    (one,) = outcomes([line(A, "failed", longrepr=trace, sections=[["Captured log", "a warning"]])])
-    assert one.failures == ["call:     assert x == 2\nassert 1 == 2\n-- Captured log\na warning"]
+    (outcome,) = outcomes([line(A, "failed", longrepr=trace, sections=[["Captured log", "a warning"]])])
+    assert outcome.failures == ["call:     assert x == 2\nassert 1 == 2\n-- Captured log\na warning"]
 
 
 def test_a_file_that_cannot_be_collected_is_a_failure_without_another_try() -> None:
@@ -58,7 +58,7 @@ def test_real_processes_get_one_more_try_and_are_flaky_when_it_passes() -> None:
     assert to_try_again([step]) == (A,)
     verdict = judged([step], Finished("one more try", 0, 2.0, [Outcome(A, 2.0)]))
     assert verdict.green
-    assert [(one.nodeid, one.first) for one in verdict.flaky] == [(A, "call: assert 1 == 2")]
+    assert [(flaky.nodeid, flaky.first) for flaky in verdict.flaky] == [(A, "call: assert 1 == 2")]
     assert verdict.passed == 2
 
 
@@ -89,7 +89,7 @@ def test_the_most_is_that_of_the_whole_run() -> None:
 def test_a_set_up_that_tests_share_is_one_failure() -> None:
     shared = [Outcome(f"{A}[{number}]", 1.0, ["setup: a broker did not come up"]) for number in range(5)]
     assert causes([*shared, failed(B)]) == 2
-    assert to_try_again([real(*shared, failed(B))]) == (*(one.nodeid for one in shared), B)
+    assert to_try_again([real(*shared, failed(B))]) == (*(outcome.nodeid for outcome in shared), B)
     assert causes([Outcome(f"{A}[{number}]", 1.0, ["setup: x", "teardown: y"]) for number in range(5)]) == 5
 
 

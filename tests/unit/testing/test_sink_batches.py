@@ -74,40 +74,40 @@ def sink(**config: str) -> SinkHarness:
 
 
 def test_every_partition_comes_for_itself_and_is_committed() -> None:
-    with sink() as one:
+    with sink() as harness:
         for partition, text in ((0, "a"), (1, "b"), (0, "c")):
-            one.send("t", text, partition=partition)
-        assert one.deliver()
+            harness.send("t", text, partition=partition)
+        assert harness.deliver()
         assert ColumnsTask.taken == [("column", "a"), ("column", "c"), ("column", "b")]
-        assert one.commit() == {TopicPartition("t", 0): 2, TopicPartition("t", 1): 1}
+        assert harness.commit() == {TopicPartition("t", 0): 2, TopicPartition("t", 1): 1}
 
 
 def test_what_is_asked_for_again_comes_again_and_what_was_taken_does_not() -> None:
     ColumnsTask.moods += ["take", "again"]
-    with sink() as one:
-        one.send("t", "a", partition=0)
-        one.send("t", "b", partition=1)
-        assert not one.deliver()
-        assert one.commit() == {TopicPartition("t", 0): 1}
-        assert one.deliver()
+    with sink() as harness:
+        harness.send("t", "a", partition=0)
+        harness.send("t", "b", partition=1)
+        assert not harness.deliver()
+        assert harness.commit() == {TopicPartition("t", 0): 1}
+        assert harness.deliver()
         assert ColumnsTask.taken == [("column", "a"), ("column", "b")]
-        assert one.commit() == {TopicPartition("t", 0): 1, TopicPartition("t", 1): 1}
+        assert harness.commit() == {TopicPartition("t", 0): 1, TopicPartition("t", 1): 1}
 
 
 def test_what_it_leaves_comes_by_records() -> None:
     ColumnsTask.moods += ["leave"]
-    with sink() as one:
-        one.send("t", "a")
-        assert one.deliver()
+    with sink() as harness:
+        harness.send("t", "a")
+        assert harness.deliver()
         assert ColumnsTask.taken == [("record", "a")]
 
 
 def test_a_task_that_leaves_columns_is_asked_less_and_less_often() -> None:
     ColumnsTask.moods += ["leave"] * 3
-    with sink() as one:
+    with sink() as harness:
         for number in range(20):
-            one.send("t", str(number))
-            assert one.deliver()
+            harness.send("t", str(number))
+            assert harness.deliver()
         assert [value for _, value in ColumnsTask.taken] == list(map(str, range(20)))
         by_columns = [int(value) for form, value in ColumnsTask.taken if form == "column"]
         assert by_columns == list(range(10, 20)), "left were 0, 2 and 5"
@@ -115,47 +115,47 @@ def test_a_task_that_leaves_columns_is_asked_less_and_less_often() -> None:
 
 def test_several_partitions_come_as_records_at_once_where_a_call_costs_much(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ColumnsTask, "wants_partitions_apart", lambda _: False)
-    with sink() as one:
-        one.send("t", "a", partition=0)
-        one.send("t", "b", partition=1)
-        assert one.deliver()
-        one.send("t", "c", partition=1)
-        assert one.deliver()
+    with sink() as harness:
+        harness.send("t", "a", partition=0)
+        harness.send("t", "b", partition=1)
+        assert harness.deliver()
+        harness.send("t", "c", partition=1)
+        assert harness.deliver()
         assert ColumnsTask.taken == [("record", "a"), ("record", "b"), ("column", "c")]
 
 
 def test_a_bad_record_is_found_and_the_others_are_delivered() -> None:
-    with sink(errors_tolerance="all", errors_deadletterqueue_topic_name="dlq") as one:
+    with sink(errors_tolerance="all", errors_deadletterqueue_topic_name="dlq") as harness:
         for text in ("a", "bad", "c"):
-            one.send("t", text)
-        assert one.deliver()
+            harness.send("t", text)
+        assert harness.deliver()
         assert ColumnsTask.taken == [("record", "a"), ("record", "c")]
-        assert [row["value"] for row in one.dead_letters()] == [b"bad"]
-        assert one.commit() == {TopicPartition("t", 0): 3}
+        assert [row["value"] for row in harness.dead_letters()] == [b"bad"]
+        assert harness.commit() == {TopicPartition("t", 0): 3}
 
 
 def test_without_tolerance_it_fails() -> None:
-    with sink() as one:
-        one.send("t", "bad")
+    with sink() as harness:
+        harness.send("t", "bad")
         with pytest.raises(DataError):
-            one.deliver()
-        assert one.commit() == {}
+            harness.deliver()
+        assert harness.commit() == {}
 
 
 def test_headers_come_by_records() -> None:
-    with sink() as one:
-        one.topics.append([{"topic": "t", "partition": 0, "value": b"a", "headers": [{"key": "h", "value": b"1"}]}])
-        assert one.deliver()
+    with sink() as harness:
+        harness.topics.append([{"topic": "t", "partition": 0, "value": b"a", "headers": [{"key": "h", "value": b"1"}]}])
+        assert harness.deliver()
         assert ColumnsTask.taken == [("record", "a")]
 
 
 def test_a_file_has_the_same_lines_either_way(tmp_path: Path) -> None:
     files = [tmp_path / "columns", tmp_path / "records"]
     for file, header in zip(files, (None, [{"key": "h", "value": b"1"}]), strict=True):
-        with SinkHarness(FileStreamSinkConnector, {"topics": "t", "file": str(file)}, TEXT) as one:
+        with SinkHarness(FileStreamSinkConnector, {"topics": "t", "file": str(file)}, TEXT) as harness:
             rows = [
                 {"topic": "t", "partition": 0, "value": value} for value in (b"a", None, "é".encode(), b"", b"x\ny")
             ]
-            one.topics.append([{**row, "headers": header} for row in rows])
-            assert one.deliver()
+            harness.topics.append([{**row, "headers": header} for row in rows])
+            assert harness.deliver()
     assert files[0].read_bytes() == files[1].read_bytes() == "a\nnull\né\n\nx\ny\n".encode()

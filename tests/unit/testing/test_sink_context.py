@@ -31,8 +31,8 @@ class Asking(SinkTask):
         """Begin."""
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
-        for one in self.opened:
-            one(self)
+        for callback in self.opened:
+            callback(self)
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         step = self.steps.pop(0) if self.steps else None
@@ -72,46 +72,46 @@ def sink(*values: Any, partition: int = 0) -> SinkHarness:
 
 def test_a_task_begins_where_its_target_says() -> None:
     Asking.opened = [lambda task: task.context.offset({ZERO: 2})]
-    with sink("a", "b", "c") as one:
-        assert one.deliver()
+    with sink("a", "b", "c") as harness:
+        assert harness.deliver()
         assert Asking.puts == [["c"]]
-        assert one.commit() == {ZERO: 3}
+        assert harness.commit() == {ZERO: 3}
 
 
 def test_a_task_that_goes_back_gets_the_records_again_in_the_same_deliver() -> None:
     Asking.steps = [lambda task, _: task.context.offset({ZERO: 1})]
-    with sink("a", "b", "c") as one:
-        assert one.deliver()
+    with sink("a", "b", "c") as harness:
+        assert harness.deliver()
         assert Asking.puts == [["a", "b", "c"], ["b", "c"]]
 
 
 def test_a_task_that_always_goes_back_is_an_error_of_the_test() -> None:
     Asking.steps = [lambda task, _: task.context.offset({ZERO: 0})] * 1_001
-    with sink("a") as one, pytest.raises(AssertionError, match="gone back"):
-        one.deliver()
+    with sink("a") as harness, pytest.raises(AssertionError, match="gone back"):
+        harness.deliver()
 
 
 def test_nothing_comes_of_a_paused_partition_until_it_is_resumed() -> None:
     Asking.steps = [lambda task, _: task.context.pause(ZERO)]
-    with sink("a") as one:
-        one.send("t", "x", partition=1)
-        assert one.deliver()
-        assert one.paused == {ZERO}
-        one.send("t", "b")
-        one.send("t", "y", partition=1)
-        assert one.deliver()
+    with sink("a") as harness:
+        harness.send("t", "x", partition=1)
+        assert harness.deliver()
+        assert harness.paused == {ZERO}
+        harness.send("t", "b")
+        harness.send("t", "y", partition=1)
+        assert harness.deliver()
         assert Asking.puts == [["a", "x"], ["y"]]
         Asking.steps = [lambda task, _: task.context.resume(ZERO)]
-        assert one.deliver(), "an empty put"
-        assert one.deliver()
-        assert (Asking.puts[2:], one.paused) == ([[], ["b"]], frozenset())
-        assert one.commit() == {ZERO: 2, ONE: 2}
+        assert harness.deliver(), "an empty put"
+        assert harness.deliver()
+        assert (Asking.puts[2:], harness.paused) == ([[], ["b"]], frozenset())
+        assert harness.commit() == {ZERO: 2, ONE: 2}
 
 
 def test_only_partitions_of_the_task_can_be_paused() -> None:
     Asking.steps = [lambda task, _: task.context.pause(TopicPartition("other", 0))]
-    with sink("a") as one, pytest.raises(ConnectError, match="not currently assigned"):
-        one.deliver()
+    with sink("a") as harness, pytest.raises(ConnectError, match="not currently assigned"):
+        harness.deliver()
 
 
 def test_a_wait_that_the_task_asks_for_is_the_workers() -> None:
@@ -120,15 +120,15 @@ def test_a_wait_that_the_task_asks_for_is_the_workers() -> None:
         raise RetriableError("later")
 
     Asking.steps = [refuse, None, lambda task, _: task.context.timeout(300)]
-    with sink("a") as one:
-        assert not one.deliver()
-        assert one.asked_wait_s == pytest.approx(7, abs=1)
-        assert one.commit() == {}
-        assert one.deliver()
-        assert one.asked_wait_s is None
-        one.send("t", "b")
-        assert one.deliver()
-        assert one.asked_wait_s == pytest.approx(0.3, abs=0.3)
+    with sink("a") as harness:
+        assert not harness.deliver()
+        assert harness.asked_wait_s == pytest.approx(7, abs=1)
+        assert harness.commit() == {}
+        assert harness.deliver()
+        assert harness.asked_wait_s is None
+        harness.send("t", "b")
+        assert harness.deliver()
+        assert harness.asked_wait_s == pytest.approx(0.3, abs=0.3)
 
 
 def test_a_retriable_error_without_a_wait_has_the_workers() -> None:
@@ -136,36 +136,36 @@ def test_a_retriable_error_without_a_wait_has_the_workers() -> None:
         raise RetriableError("later")
 
     Asking.steps = [refuse, refuse]
-    with sink("a") as one:
+    with sink("a") as harness:
         waits = []
-        while not one.deliver():
-            waits.append(one.asked_wait_s)
+        while not harness.deliver():
+            waits.append(harness.asked_wait_s)
         assert waits == [0.1, 0.2]
 
 
 def test_a_commit_that_the_task_asks_for_happens_behind_its_call() -> None:
     Asking.steps = [None, lambda task, _: task.context.request_commit()]
-    with sink("a") as one:
-        assert one.deliver()
-        assert one.committed == {}
-        one.send("t", "b")
-        assert one.deliver()
-        assert one.committed == {ZERO: 2}
+    with sink("a") as harness:
+        assert harness.deliver()
+        assert harness.committed == {}
+        harness.send("t", "b")
+        assert harness.deliver()
+        assert harness.committed == {ZERO: 2}
 
 
 def test_what_a_task_holds_back_is_not_committed() -> None:
     Asking.holds = True
-    with sink("a") as one:
-        assert one.deliver()
-        assert one.commit() == {}
+    with sink("a") as harness:
+        assert harness.deliver()
+        assert harness.commit() == {}
         Asking.holds = False
-        assert one.commit() == {ZERO: 1}
+        assert harness.commit() == {ZERO: 1}
 
 
 def test_configuration_and_assignment() -> None:
-    with sink("a") as one:
-        assert one.task.context.configs()["topics"] == "t"
-        assert one.task.context.assignment() == frozenset()
-        assert one.deliver()
-        assert one.task.context.assignment() == {ZERO}
-        assert one.task.context.previewed is False
+    with sink("a") as harness:
+        assert harness.task.context.configs()["topics"] == "t"
+        assert harness.task.context.assignment() == frozenset()
+        assert harness.deliver()
+        assert harness.task.context.assignment() == {ZERO}
+        assert harness.task.context.previewed is False

@@ -27,9 +27,9 @@ def test_of_a_snapshot_the_place_in_the_log_is_left_out_too() -> None:
 
 
 def test_digests_tell_order_and_loss_by_key_and_pass_over_repetitions() -> None:
-    one, two, gone = record(b"1"), record(b"2"), record(None)
-    whole = digests([one, two, gone])
-    assert whole == digests([one, two, one, two, gone])
-    assert whole != digests([two, one, gone])
-    assert whole != digests([one, gone])
-    assert digests([one]) != digests([record(b"1", b"other")])
+    content, two, gone = record(b"1"), record(b"2"), record(None)
+    whole = digests([content, two, gone])
+    assert whole == digests([content, two, content, two, gone])
+    assert whole != digests([two, content, gone])
+    assert whole != digests([content, gone])
+    assert digests([content]) != digests([record(b"1", b"other")])

@@ -53,9 +53,9 @@ def test_a_schema_is_made_once_and_the_cache_does_not_grow() -> None:
 def test_the_key_variant_leaves_the_value_alone() -> None:
     record = SourceRecord({}, {}, "t", {"a": 1}, key={"a": 1})
     for cls, key, value in ((ReplaceFieldKey, {"b": 1}, {"a": 1}), (ReplaceFieldValue, {"a": 1}, {"b": 1})):
-        one = cls()
-        one.configure({"renames": "a:b"})
-        changed = one.apply(record)
+        transformation = cls()
+        transformation.configure({"renames": "a:b"})
+        changed = transformation.apply(record)
         assert changed is not None
         assert (changed.key, changed.value) == (key, value)
 

@@ -12,9 +12,9 @@ from spark_connect_rt.transforms.timestamp_converter import TimestampConverterVa
 
 
 def converted(value: object, today: dt.date = dt.date(2026, 6, 1), **config: str) -> object:
-    one = TimestampConverterValue(today=lambda: today)
-    one.configure({name.replace("_", "."): text for name, text in config.items()})
-    changed = one.apply(SourceRecord({}, {}, "t", value))
+    transformation = TimestampConverterValue(today=lambda: today)
+    transformation.configure({name.replace("_", "."): text for name, text in config.items()})
+    changed = transformation.apply(SourceRecord({}, {}, "t", value))
     assert changed is not None
     return changed.value
 

@@ -42,19 +42,29 @@ def changing(act: Callable[..., int | None]) -> Callable[..., None]:
 
 def command(act: Callable[..., int | None], notes: bool = False) -> Callable[..., None]:
     """Return a function for ``app.command()``: opens the session, ends with the exit code."""
-    parameters = [one for one in inspect.signature(act, eval_str=True).parameters.values() if one.name != "session"]
-    groups: dict[str, Any] = {one.name: one.annotation for one in parameters if is_dataclass(one.annotation)}
+    parameters = [
+        parameter
+        for parameter in inspect.signature(act, eval_str=True).parameters.values()
+        if parameter.name != "session"
+    ]
+    groups: dict[str, Any] = {
+        parameter.name: parameter.annotation for parameter in parameters if is_dataclass(parameter.annotation)
+    }
 
     def run_it(
         ctx: typer.Context, context: str | None = None, url: str | None = None, note: str | None = None, **given: Any
     ) -> None:
         for name, group in groups.items():
-            given[name] = group(**{one.name: given.pop(one.name) for one in fields(group)})
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
         code = run(session_of(ctx, context, url, note), lambda session: act(session, **given))
         if code:
             raise SystemExit(code)
 
-    own = [part for one in parameters for part in (_fields_of(groups[one.name]) if one.name in groups else [one])]
+    own = [
+        part
+        for parameter in parameters
+        for part in (_fields_of(groups[parameter.name]) if parameter.name in groups else [parameter])
+    ]
     more = [
         inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ContextName),
         inspect.Parameter("url", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Url),
@@ -62,9 +72,9 @@ def command(act: Callable[..., int | None], notes: bool = False) -> Callable[...
     if notes:
         more.append(inspect.Parameter("note", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Note))
     first = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-    ordered = [first, *(one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own), *more]
+    ordered = [first, *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own), *more]
     run_it.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
-    run_it.__annotations__ = {one.name: one.annotation for one in ordered}
+    run_it.__annotations__ = {parameter.name: parameter.annotation for parameter in ordered}
     run_it.__name__, run_it.__doc__ = act.__name__, act.__doc__
     return run_it
 
@@ -72,8 +82,10 @@ def command(act: Callable[..., int | None], notes: bool = False) -> Callable[...
 def _fields_of(group: Any) -> list[inspect.Parameter]:
     hints = get_type_hints(group, include_extras=True)
     return [
-        inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
-        for one in fields(group)
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+        )
+        for field in fields(group)
     ]
 
 
@@ -88,7 +100,7 @@ def local(act: Callable[..., int | None]) -> Callable[..., None]:
     """Return a function for ``app.command()`` that needs a terminal but no cluster."""
     wrapped = command(act)
     signature = inspect.signature(wrapped)
-    kept = [one for one in signature.parameters.values() if one.name not in ("context", "url")]
+    kept = [parameter for parameter in signature.parameters.values() if parameter.name not in ("context", "url")]
     wrapped.__signature__ = inspect.Signature(kept)  # type: ignore[attr-defined]
-    wrapped.__annotations__ = {one.name: one.annotation for one in kept}
+    wrapped.__annotations__ = {parameter.name: parameter.annotation for parameter in kept}
     return wrapped

@@ -25,7 +25,7 @@ def plugin_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the plug-ins that begin so, by class."""
     from spark_connect_rt.client.calls import plugins
 
-    return _quickly(ctx, incomplete, lambda ask: [one["class"] for one in ask(plugins())])
+    return _quickly(ctx, incomplete, lambda ask: [plugin["class"] for plugin in ask(plugins())])
 
 
 def logger_names(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -51,7 +51,7 @@ def worker_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the workers that begin so; none of Java's."""
     from spark_connect_rt.client.management_calls import group
 
-    return _quickly(ctx, incomplete, lambda ask: [one["worker_id"] for one in ask(group())["workers"]])
+    return _quickly(ctx, incomplete, lambda ask: [worker["worker_id"] for worker in ask(group())["workers"]])
 
 
 def task_names(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -61,7 +61,7 @@ def task_names(ctx: typer.Context, incomplete: str) -> list[str]:
         return connector_names(ctx, incomplete)
     from spark_connect_rt.client.calls import status
 
-    return _quickly(ctx, incomplete, lambda ask: [f"{name}/{one['id']}" for one in ask(status(name))["tasks"]])
+    return _quickly(ctx, incomplete, lambda ask: [f"{name}/{task['id']}" for task in ask(status(name))["tasks"]])
 
 
 def names_of_kind(ctx: typer.Context, incomplete: str) -> list[str]:

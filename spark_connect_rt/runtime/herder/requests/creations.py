@@ -71,15 +71,15 @@ class Creations:
 
     def refuse_waiting(self, name: str) -> None:
         """Raise AlreadyExistsError if a connector of that name is about to be written."""
-        if any(one.name == name for one in self._waiting):
+        if any(creation.name == name for creation in self._waiting):
             raise AlreadyExistsError(f"Connector {name} is being created by another request")
 
     def add(self, name: str, config: Mapping[str, str], target: TargetState | None) -> Future[ConfigWritten]:
         """Take one that may be created, for the next ``write``."""
-        one = _Creation(name, config, target)
-        self._waiting.append(one)
+        creation = _Creation(name, config, target)
+        self._waiting.append(creation)
         self._characters += _characters(config)
-        return one.answer
+        return creation.answer
 
     def write(self) -> None:
         """Begin the write, if there is anything to write; each is answered once all of it was read back."""
@@ -91,14 +91,14 @@ class Creations:
         def done(error: Exception | None, _now_ms: int) -> None:
             if error is not None:
                 self._not_written(error)
-            for one in together:
+            for creation in together:
                 try:
                     if error is not None:
                         raise error
-                    one.answer.set_result(ConfigWritten(True, self._info(one.name)))
+                    creation.answer.set_result(ConfigWritten(True, self._info(creation.name)))
                 except Exception as failure:  # noqa: BLE001 - the request's failure is its answer
-                    one.answer.set_exception(failure)
+                    creation.answer.set_exception(failure)
 
-        configs = [(one.name, one.config, one.target) for one in together]
+        configs = [(creation.name, creation.config, creation.target) for creation in together]
         stage = f"writing a config for {names} to the config topic"
         self._calls.begin(stage, lambda: self._store.put_connector_configs(configs), done)

@@ -135,7 +135,7 @@ class Beginning:
                 raise BadRequestError(str(error)) from error
         before = self._present(is_sink=is_sink)
         wanted = {canonical(partition) for partition, _ in pairs}
-        gone: list[OffsetPair] = [(one, None) for one, _ in before if canonical(one) not in wanted]
+        gone: list[OffsetPair] = [(partition, None) for partition, _ in before if canonical(partition) not in wanted]
         if self._note is not None:
             self._deps.config_store.put_pending(self._name, self._note(self._config.written(), before))
         self._before = before

@@ -151,8 +151,8 @@ def _still_held(result: AssignmentResult, configured: ConnectorsAndTasks) -> str
 def _movers(swaps: tuple[Swap, ...], members: Mapping[str, WorkerMetadata]) -> dict[ConnectorTaskId, str]:
     """Return task -> member that gives it up; nothing of a swap whose workers are not both here."""
     at = {metadata.url: member for member, metadata in members.items()}
-    both = [one for one in swaps if one.giver in at and one.taker in at]
-    return {one.hot: at[one.giver] for one in both} | {one.cold: at[one.taker] for one in both}
+    both = [swap for swap in swaps if swap.giver in at and swap.taker in at]
+    return {swap.hot: at[swap.giver] for swap in both} | {swap.cold: at[swap.taker] for swap in both}
 
 
 def _members_at(

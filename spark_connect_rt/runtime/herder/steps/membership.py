@@ -141,7 +141,7 @@ class Membership:
             bound_for=state.bound_for,
         )
         if swaps and not answer.again:
-            state.bound_for = {one.hot: one.taker for one in swaps} | {one.cold: one.giver for one in swaps}
+            state.bound_for = {swap.hot: swap.taker for swap in swaps} | {swap.cold: swap.giver for swap in swaps}
         if not answer.again:
             state.swaps = ()  # carried out, or not wanted in a group like this one
         state.memory, state.owner_urls, state.known = answer.memory, answer.owner_urls, answer.known

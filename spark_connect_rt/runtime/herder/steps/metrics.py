@@ -76,8 +76,8 @@ class HerderMetrics:
             yield measured("connector-metrics", "status", 1, connector=name, status=state.lower())
             yield from self._of_plugin(name, snapshot.connector_config(name) or NO_SETTINGS)
             yield measured(WORKER, "connector-total-task-count", len(tasks), connector=name)
-            for one in _STATES:
-                yield measured(WORKER, f"connector-{one}-task-count", states[one], connector=name)
+            for task_state in _STATES:
+                yield measured(WORKER, f"connector-{task_state}-task-count", states[task_state], connector=name)
 
     def _of_plugin(self, name: str, config: StoredConfig) -> Iterator[Measured]:
         try:

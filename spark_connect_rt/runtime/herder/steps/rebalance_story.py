@@ -77,19 +77,19 @@ class RebalanceStory:
 
     def adopted(self, now_ms: int) -> None:
         """The assignment is adopted: the rebalance is over for this worker."""
-        one, self._under_way = self._under_way, None
-        if one is None:
+        under_way, self._under_way = self._under_way, None
+        if under_way is None:
             return
         try:
-            details = details_of(self._view(one, now_ms))
+            details = details_of(self._view(under_way, now_ms))
             key = f"rebalance-{details['generation']}-{_short(self._state)}"
             self._deps.record_event("rebalance", sentence(details), details=details, key=key)
         except Exception:  # the work goes on whatever cannot be written about it
             log.exception("worker=%s a rebalance could not be described", self._deps.settings.worker_id)
 
-    def _view(self, one: _UnderWay, now_ms: int) -> OwnView:
+    def _view(self, under_way: _UnderWay, now_ms: int) -> OwnView:
         state, assignment = self._state, self._state.assignment
-        came = (state.held or ConnectorsAndTasks()) - (one.before or ConnectorsAndTasks())
+        came = (state.held or ConnectorsAndTasks()) - (under_way.before or ConnectorsAndTasks())
         owners: dict[Item, str] = {}
         for item in items_of(came):
             status = self._status(item)
@@ -100,13 +100,13 @@ class RebalanceStory:
             generation=state.generation,
             protocol=state.protocol.name,
             leader=worker_of(assignment.leader_url) if assignment else "",
-            reasons=one.reasons,
-            rounds=one.rounds,
-            took_ms=now_ms - one.began_ms,
-            before=one.before,
+            reasons=under_way.reasons,
+            rounds=under_way.rounds,
+            took_ms=now_ms - under_way.began_ms,
+            before=under_way.before,
             after=state.held,
             owners=owners,
-            members=one.led[1] if one.led is not None and one.led[0] == state.generation else None,
+            members=under_way.led[1] if under_way.led is not None and under_way.led[0] == state.generation else None,
         )
 
     def _status(self, item: Item) -> ConnectorStatus | None:
@@ -119,7 +119,9 @@ class RebalanceStory:
         found: set[str] = set()
         for name in store.connectors():
             statuses = [store.connector(name), *store.tasks(name).values()]
-            found.update(one.worker_id for one in statuses if one is not None and one.state is not State.UNASSIGNED)
+            found.update(
+                status.worker_id for status in statuses if status is not None and status.state is not State.UNASSIGNED
+            )
         return found
 
 

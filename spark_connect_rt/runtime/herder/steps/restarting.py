@@ -59,7 +59,7 @@ class Restarting:
             return NOTHING
         if held is not self._held:  # what moved away begins from zero when it comes back
             self._held, self._here = held, {*held.connectors, *held.tasks}
-            self._failing = {item: one for item, one in self._failing.items() if item in self._here}
+            self._failing = {item: failing for item, failing in self._failing.items() if item in self._here}
         reasons: list[str] = []
         wake_at_ms: list[int] = []
         for item, failed in failed_now.items():

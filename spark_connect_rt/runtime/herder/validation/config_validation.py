@@ -105,7 +105,7 @@ def _connector_class(deps: HerderDependencies, name: str, version: str | None, r
             raise
         raise BadRequestError(str(error)) from error
     if name != name.strip() or not issubclass(found, Connector):  # a Java worker of the group knows no such name
-        there = ", ".join(one.java_class for one in deps.plugins.list(connectors_only=True))
+        there = ", ".join(plugin.java_class for plugin in deps.plugins.list(connectors_only=True))
         raise BadRequestError(
             f"Failed to find any class that implements Connector and which name matches {name}, "
             f"available connectors are: {there}"
@@ -202,7 +202,7 @@ def _as_given(infos: ConfigInfos, given: Mapping[str, str], resolved: Mapping[st
         kept = value.name not in referring or value.value is None or isinstance(value.value, Password)
         return replace(value, value=value.value if kept else given[value.name], errors=errors)
 
-    configs = tuple(replace(one, value=shown(one.value)) for one in infos.configs)
+    configs = tuple(replace(config, value=shown(config.value)) for config in infos.configs)
     return replace(infos, configs=configs)
 
 

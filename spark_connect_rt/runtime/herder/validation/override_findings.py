@@ -20,7 +20,9 @@ def override_infos(deps: HerderDependencies, config: Mapping[str, str], *, sink:
     prefixes = used_prefixes(config, sink=sink)
     refused = _refused(deps, config, prefixes)
     # A policy that is a plug-in may also refuse what would not be used.
-    asked = [one for one in CLIENT_PREFIXES if one in prefixes or any(name.startswith(one) for name in refused)]
+    asked = [
+        prefix for prefix in CLIENT_PREFIXES if prefix in prefixes or any(name.startswith(prefix) for name in refused)
+    ]
     return [_client_infos(prefix, config, refused) for prefix in asked]
 
 

@@ -85,7 +85,7 @@ def _converter_infos(plugins: PluginCatalog, setting: str, config: Mapping[str, 
     made: Any = plugins.class_of(versioned(config[setting], config.get(version_setting(setting))))()
     definition: ConfigDef = made.config_def()
     given = {"converter.type": setting.partition(".")[0], **prefixed(config, f"{setting}.")}
-    found = {one.name: one for one in definition.validate(given)}
+    found = {config_value.name: config_value for config_value in definition.validate(given)}
     names = [name for name in java_hash_order(found) if found[name].errors or not only_wrong]
     return prefixed_infos(f"{setting}.", definition, [found[name] for name in names])
 
@@ -93,8 +93,8 @@ def _converter_infos(plugins: PluginCatalog, setting: str, config: Mapping[str, 
 def recommend(plugins: PluginCatalog, definition: ConfigDef, findings: Findings) -> None:
     """Say of every setting that names a plug-in, or its version, what it could be. Searches for plug-ins."""
     by_type: dict[str, list[str]] = {}
-    for one in plugins.list(connectors_only=False):
-        by_type.setdefault(one.type, []).append(one.java_class)
+    for plugin in plugins.list(connectors_only=False):
+        by_type.setdefault(plugin.type, []).append(plugin.java_class)
     for key in definition:
         types = types_of(key.name)
         if key.type is Type.CLASS and types:

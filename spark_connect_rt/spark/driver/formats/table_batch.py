@@ -68,7 +68,7 @@ class TableBatches:
         committed"; one outside was set by a user and is obeyed. Offsets of a topic that was deleted and created again
         say nothing of the one that is there.
         """
-        self._drop_other_topics([one for one in offsets if one in self._held])
+        self._drop_other_topics([held for held in offsets if held in self._held])
         starts = {}
         for partition, offset in offsets.items():
             if offset < 0:
@@ -99,26 +99,26 @@ class TableBatches:
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         """All offsets of these are committed, and only these are this run's: the table need not remember them."""
-        self._writer.forget({one: held for one, held in self._held.items() if one in partitions})
+        self._writer.forget({partition: held for partition, held in self._held.items() if partition in partitions})
 
     def _drop_other_topics(self, partitions: Collection[TopicPartition]) -> None:
         if not partitions:
             return
-        topic_ids = self._consumer.topic_ids({one.topic for one in partitions})
+        topic_ids = self._consumer.topic_ids({partition.topic for partition in partitions})
         ends = self._consumer.end_offsets(list(partitions))
-        for one in partitions:
-            held_end, known = self._held[one][1], self._topic_ids.get(one)
-            is_another = None not in (known, topic_ids.get(one.topic)) and topic_ids[one.topic] != known
-            if is_another or ends[one] < held_end:
+        for partition in partitions:
+            held_end, known = self._held[partition][1], self._topic_ids.get(partition)
+            is_another = None not in (known, topic_ids.get(partition.topic)) and topic_ids[partition.topic] != known
+            if is_another or ends[partition] < held_end:
                 log.warning(
                     "%s: the table holds %s up to offset %d of a topic that was deleted and created again; all of the "
                     "present one is read",
                     self._job_group,
-                    one,
+                    partition,
                     held_end,
                 )
-                del self._held[one]
-                self._topic_ids.pop(one, None)
+                del self._held[partition]
+                self._topic_ids.pop(partition, None)
 
     def _attempt(self, schema: pa.Schema, ranges: Mapping[TopicPartition, tuple[int, int]]) -> Written:
         context = self._spark.sparkContext
@@ -132,9 +132,11 @@ class TableBatches:
         frame = self._frame(schema, pieces, lambda count, bad: (records.add(count), skipped.add(bad)))
         held = {p: (self._held.get(p, (start, end))[0], end) for p, (start, end) in ranges.items()}
         batch = uuid.uuid4().hex
-        if unknown := {one.topic for one in held if one not in self._topic_ids}:
+        if unknown := {partition.topic for partition in held if partition not in self._topic_ids}:
             topic_ids = self._consumer.topic_ids(unknown)
-            self._topic_ids |= {one: topic_ids[one.topic] for one in held if one.topic in topic_ids}
+            self._topic_ids |= {
+                partition: topic_ids[partition.topic] for partition in held if partition.topic in topic_ids
+            }
         try:
             self._writer.append(frame, batch, {**self._held, **held}, self._topic_ids)
         except Exception as error:
@@ -154,7 +156,7 @@ class TableBatches:
         from pyspark.sql.pandas.types import from_arrow_schema
 
         job = self._job(schema)
-        ranges = [[OffsetRange(*one) for one in piece] for piece in pieces]
+        ranges = [[OffsetRange(*span) for span in piece] for piece in pieces]
 
         def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:

@@ -127,7 +127,7 @@ class TableFiles:
         """
         home = self._home if task is None else self._path_class(self._connector_home, task)
         staging = self._path_class(home, batch.staging)
-        files = [one for one in self._staged(staging) if not one.getPath().getName().startswith(("_", "."))]
+        files = [file for file in self._staged(staging) if not file.getPath().getName().startswith(("_", "."))]
         moved = sum(map(self._move, files))
         self._fs.delete(staging, True)
         return moved

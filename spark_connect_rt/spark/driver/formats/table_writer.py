@@ -161,13 +161,13 @@ class DeltaTableWriter:
 
     def holds(self, batch: str) -> bool:
         """Whether a commit names it."""
-        return any(one.staging == batch for one, _ in self._batches())
+        return any(declared.staging == batch for declared, _ in self._batches())
 
     def forget(self, ranges: Ranges | None = None) -> None:
         """Commit no rows, and in the metadata which ranges the group holds: a later reset by its owner is obeyed."""
         committed = self._appended.ranges if ranges is None else ranges
         if committed:
-            topic_ids = {place: one for place, one in self._appended.topic_ids.items() if place in committed}
+            topic_ids = {place: topic_id for place, topic_id in self._appended.topic_ids.items() if place in committed}
             self._note(DELTA_COMMITTED, Declared("", committed, topic_ids).to_json())
 
     def forget_all(self) -> None:

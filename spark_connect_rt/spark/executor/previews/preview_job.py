@@ -47,7 +47,7 @@ def encode_order(order: PreviewOrder) -> Message:
         "planned": order.planned,
         # As text: numbers in it may be larger than a message's.
         "offsets": encode_json([[dict(partition), dict(offset)] for partition, offset in order.offsets]).decode(),
-        "positions": [list(one) for one in order.positions],
+        "positions": [list(position) for position in order.positions],
         "put": order.put,
     }
 

@@ -42,7 +42,8 @@ class RecordShower:
             "key": self._value(record.key_schema, record.key),
             "value": self._value(record.value_schema, record.value),
             "headers": [
-                {"name": sendable(one.key), "value": self._value(one.schema, one.value)} for one in record.headers
+                {"name": sendable(header.key), "value": self._value(header.schema, header.value)}
+                for header in record.headers
             ],
             "timestamp": record.timestamp_ms,
             "key_schema": self._schema(record.key_schema),

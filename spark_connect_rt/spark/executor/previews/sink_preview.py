@@ -59,8 +59,8 @@ def preview_sink(
         ended = _read(consumer, starts, walk, collected, walked if putting else None)
         if putting is not None:
             putting.put(walked)
-            for one in walked:
-                collected.add(one.stages)
+            for previewed in walked:
+                collected.add(previewed.stages)
         return ended
     finally:
         consumer.close()
@@ -83,7 +83,7 @@ def _read(
         left = collected.records_left - len(held or ())
         if full is not None or left <= 0:
             return full or Ended.RECORDS
-        if all(consumer.position(one) >= end for one, end in ends.items()):
+        if all(consumer.position(partition) >= end for partition, end in ends.items()):
             return Ended.NOTHING_MORE
         batch = consumer.poll(left, int(min(_POLL_MS, 1 + collected.seconds_left * 1000)))
         for row in rows_of(batch) if batch is not None else ():
@@ -120,16 +120,16 @@ class _Putting:
 
     def put(self, walked: Sequence[Walked]) -> None:
         """Put what came through, all at once; if that fails, one by one, to find those to blame. Adds their stages."""
-        given = [one for one in walked if isinstance(one.record, SinkRecord)]
+        given = [previewed for previewed in walked if isinstance(previewed.record, SinkRecord)]
         if not given:
             return
         self._say("putting")
-        whole = self._try([one.record for one in given if isinstance(one.record, SinkRecord)])
-        for one in given:
-            assert isinstance(one.record, SinkRecord)
-            alone = self._try([one.record]) if whole is not None and len(given) > 1 else whole
-            one.stages.append(self._walk.put_stage(one.record) if alone is None else alone)
-        if whole is not None and all("error" not in one.stages[-1] for one in given):
+        whole = self._try([previewed.record for previewed in given if isinstance(previewed.record, SinkRecord)])
+        for previewed in given:
+            assert isinstance(previewed.record, SinkRecord)
+            alone = self._try([previewed.record]) if whole is not None and len(given) > 1 else whole
+            previewed.stages.append(self._walk.put_stage(previewed.record) if alone is None else alone)
+        if whole is not None and all("error" not in previewed.stages[-1] for previewed in given):
             raise ConnectError(f"together these records are refused: {whole['error']}")
 
     def _try(self, records: Sequence[SinkRecord]) -> Tree | None:

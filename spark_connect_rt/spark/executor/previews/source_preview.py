@@ -49,7 +49,7 @@ def bare(config: Mapping[str, str], *, crosses: bool) -> dict[str, str]:
     ``crosses``: its converters, too, are others: records come out of a JVM as JSON with schema. Pure.
     """
     gone = (*_CHAIN, *_CONVERTERS) if crosses else _CHAIN
-    below = tuple(f"{one}." for one in gone)
+    below = tuple(f"{prefix}." for prefix in gone)
     kept = {name: value for name, value in config.items() if name not in gone and not name.startswith(below)}
     if not crosses:
         return kept
@@ -66,7 +66,7 @@ class KnownOffsets:
 
     def ask_offsets(self, host: int, partitions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any] | None]:
         """See DriverLink."""
-        return [self._known.get(partition_key(self._connector, one)) for one in partitions]
+        return [self._known.get(partition_key(self._connector, partition)) for partition in partitions]
 
     def wants_commits(self, host: int) -> None:
         """See DriverLink: there are none."""
@@ -113,9 +113,9 @@ class PreviewOutput:
             row = {"partition": number, **row, **fixed}
             (key_schema, key), (value_schema, value) = self._read(row.get("key")), self._read(row.get("value"))
             headers = []
-            for one in row.get("headers") or ():
-                schema, read = self._read(one["value"])
-                headers.append(Header(one["key"], read, schema))
+            for header in row.get("headers") or ():
+                schema, read = self._read(header["value"])
+                headers.append(Header(header["key"], read, schema))
             yield SourceRecord(
                 source,
                 offset,
@@ -144,7 +144,7 @@ class _PolledOnly(PythonSource):
     """A Python task whose polls go to a preview's output as they are."""
 
     def _converted(self, polled: Sequence[Polled]) -> Any:
-        errants = [one for batch in self._pipeline.convert([]) for one in batch.errants]
+        errants = [errant for batch in self._pipeline.convert([]) for errant in batch.errants]
         assert isinstance(self.parts.output, PreviewOutput)
         self.parts.output.keep(polled, errants)
         return [], []
@@ -212,11 +212,11 @@ def _poll(source: HostedSource, output: PreviewOutput, walk: StageWalk, collecte
             seen_s = time.monotonic()
         elif seen_s is not None and time.monotonic() - seen_s >= IDLE_S:
             return Ended.NOTHING_MORE
-        for one in found:
+        for errant in found:
             if collected.full is not None:
                 break
-            if isinstance(one, Errant):
-                collected.add([failed(POLLED, one.error)])
+            if isinstance(errant, Errant):
+                collected.add([failed(POLLED, errant.error)])
             else:
-                collected.add(walk.of_source(one).stages)
+                collected.add(walk.of_source(errant).stages)
     return ended

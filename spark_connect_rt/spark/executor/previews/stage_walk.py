@@ -78,7 +78,7 @@ class StageWalk:
 
     def of_sink(self, row: ConsumeRow) -> Walked:
         """Return a consumed record's stages. Raises ExternalError: no record is to blame."""
-        headers = [(one["key"], one["value"]) for one in row[6] or ()]
+        headers = [(header["key"], header["value"]) for header in row[6] or ()]
         data = shown_bytes(row[4], row[5], headers)
         try:
             record = self._read(row)
@@ -115,7 +115,7 @@ class StageWalk:
         topic, converters = record.topic, self._converters
         try:
             write = converters.header.from_connect_header
-            headers = [(one.key, write(topic, one.key, one.schema, one.value)) for one in record.headers]
+            headers = [(header.key, write(topic, header.key, header.schema, header.value)) for header in record.headers]
             key = converters.key.from_connect_data(topic, record.key_schema, record.key)
             value = converters.value.from_connect_data(topic, record.value_schema, record.value)
         except ExternalError:
@@ -130,9 +130,9 @@ class StageWalk:
         key_schema, key = converters.key.to_connect_data(topic, key_data)
         value_schema, value = converters.value.to_connect_data(topic, value_data)
         headers = []
-        for one in header_data or ():
-            schema, read = converters.header.to_connect_header(topic, one["key"], one["value"])
-            headers.append(Header(one["key"], read, schema))
+        for header in header_data or ():
+            schema, read = converters.header.to_connect_header(topic, header["key"], header["value"])
+            headers.append(Header(header["key"], read, schema))
         return SinkRecord(
             topic, partition, offset, value, value_schema, key, key_schema, timestamp_ms, headers=tuple(headers)
         )

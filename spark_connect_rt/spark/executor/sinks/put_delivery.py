@@ -144,7 +144,9 @@ class PutDelivery:
         isolation, self._isolation = self._isolation, None
         self._refused_in_a_row = isolation.in_a_row
         self.refused = len(isolation.refused)
-        self._reports.tell(self._errant(one.record, one.error) for one in isolation.refused)
+        self._reports.tell(
+            self._errant(refused_record.record, refused_record.error) for refused_record in isolation.refused
+        )
 
     def _may_isolate(self, error: Exception) -> bool:
         """Return whether the records to blame for an error of a put are looked for."""

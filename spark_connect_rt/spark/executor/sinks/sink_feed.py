@@ -164,8 +164,8 @@ class SinkFeed(threading.Thread):
     def _steer(self, hold: Sequence[TopicPartition], seek: Mapping[TopicPartition, int | None]) -> None:
         if self._consumer is None:
             return
-        newly = [one for one in hold if one in self._assigned and one not in self._held]
-        self._held.update({one: self._consumer.position(one) for one in newly})
+        newly = [place for place in hold if place in self._assigned and place not in self._held]
+        self._held.update({place: self._consumer.position(place) for place in newly})
         self._consumer.unassign(newly)
         for partition, offset in seek.items():
             if partition not in self._assigned:

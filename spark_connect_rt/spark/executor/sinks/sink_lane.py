@@ -150,7 +150,7 @@ class SinkLane(Lane):
         assert self._sink is not None
         new = decode_partitions(head) - self._context.partitions
         if self._sink.acts_when_asked:  # it is asked about partitions of which nothing was put, too, as by Java
-            self._offsets.moved({one: at for one, at in decode_starts(head).items() if one in new})
+            self._offsets.moved({partition: at for partition, at in decode_starts(head).items() if partition in new})
         self._context.partitions |= new
         if new:
             self._sink.open(sorted(new))

@@ -32,15 +32,19 @@ class SinkOffsets:
 
     def of(self, partitions: AbstractSet[TopicPartition]) -> Offsets:
         """Return the next offsets behind what was put of these."""
-        return {one: offset for one, offset in self._put.items() if one in partitions}
+        return {partition: offset for partition, offset in self._put.items() if partition in partitions}
 
     def safe(self, answered: Mapping[TopicPartition, int]) -> Offsets:
         """Return what of a task's answer may be committed: nothing that it was not put."""
-        return {one: min(offset, self._put[one]) for one, offset in answered.items() if one in self._put}
+        return {
+            partition: min(offset, self._put[partition])
+            for partition, offset in answered.items()
+            if partition in self._put
+        }
 
     def reported(self, safe: Mapping[TopicPartition, int]) -> Offsets:
         """Take ``safe`` as committed; return what of it is new."""
-        changed = {one: offset for one, offset in safe.items() if self._committed.get(one) != offset}
+        changed = {partition: offset for partition, offset in safe.items() if self._committed.get(partition) != offset}
         self._committed.update(changed)
         return changed
 
@@ -50,7 +54,11 @@ class SinkOffsets:
 
     def behind(self) -> Offsets:
         """Return where each partition goes back to when nothing that was put since may count."""
-        return {one: self._committed[one] for one, offset in self._put.items() if self._committed[one] != offset}
+        return {
+            partition: self._committed[partition]
+            for partition, offset in self._put.items()
+            if self._committed[partition] != offset
+        }
 
     def moved(self, offsets: Mapping[TopicPartition, int]) -> None:
         """These are read from there, newly opened or sought: a later failure goes back to there, too, as in Java."""
@@ -59,6 +67,6 @@ class SinkOffsets:
 
     def gone(self, partitions: Iterable[TopicPartition]) -> None:
         """These are the task's no more."""
-        for one in partitions:
-            self._put.pop(one, None)
-            self._committed.pop(one, None)
+        for partition in partitions:
+            self._put.pop(partition, None)
+            self._committed.pop(partition, None)

@@ -161,7 +161,7 @@ class PythonSource(HostedSource):
                     output.end(End.COMMIT)
             raise
         if self.delivery_reports is DeliveryReports.RECORDS:
-            sent = [(one.records, one.batch.num_rows) for batches, _ in pieces for one in batches]
+            sent = [(batch.records, batch.batch.num_rows) for batches, _ in pieces for batch in batches]
             self._sent.add(polled, rows_of_each, sent)
         for batches, end in pieces:
             for converted in batches:
@@ -252,7 +252,7 @@ def _count(polled: Sequence[Polled]) -> int:
     return sum(map(_records_of, polled))
 
 
-def _records_of(one: Polled) -> int:
-    if isinstance(one, SourceBatch):
-        return len(one.values)
-    return one.records if isinstance(one, Written) else 1
+def _records_of(piece: Polled) -> int:
+    if isinstance(piece, SourceBatch):
+        return len(piece.values)
+    return piece.records if isinstance(piece, Written) else 1

@@ -57,10 +57,10 @@ class SentRecords:
         """
         places = iter(metadata)
         for _ in range(min(batches, len(self._sent))):
-            one = self._sent.popleft()
-            self._places.extend(list(islice(places, one.rows))[: one.records])
-            if one.ends is not None:
-                yield from self._record_reports(one.ends)
+            sent = self._sent.popleft()
+            self._places.extend(list(islice(places, sent.rows))[: sent.records])
+            if sent.ends is not None:
+                yield from self._record_reports(sent.ends)
 
     def _record_reports(self, ends: Sequence[tuple[Polled, int]]) -> Iterator[RecordReport]:
         for piece, rows in ends:

@@ -315,6 +315,6 @@ def test_wait_until_a_connector_is_created(several: StandInCluster, connectrt: C
 def test_words_and_kinds_are_known_in_singular_and_plural(
     several: StandInCluster, connectrt: Commands, words: str, same: str
 ) -> None:
-    one, other = connectrt(*words.split()), connectrt(*same.split())
-    assert (one.code, one.out) == (other.code, other.out)
-    assert one.code != 2
+    ended, other = connectrt(*words.split()), connectrt(*same.split())
+    assert (ended.code, ended.out) == (other.code, other.out)
+    assert ended.code != 2

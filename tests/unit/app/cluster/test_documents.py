@@ -44,15 +44,15 @@ spec:
     ],
 )
 def test_every_way_to_write_a_connector(source: str, text: str) -> None:
-    (one,) = documents_of(text, source)
-    assert one.name == "x"
-    assert one.config == {"name": "x", "connector.class": "X", "tasks.max": "3", "on": "true"}
+    (document,) = documents_of(text, source)
+    assert document.name == "x"
+    assert document.config == {"name": "x", "connector.class": "X", "tasks.max": "3", "on": "true"}
 
 
 def test_yaml_keeps_what_stands_there() -> None:
     text = "name: x\nconnector.class: X\na: no\nb: 007\nc: 2026-11-21\nd: 1e3\ne: ''\nf: 'null'\n---\nname: y\n"
-    one, two = documents_of(text, "a.yaml")
-    assert {key: one.config[key] for key in "abcdef"} == {
+    document, two = documents_of(text, "a.yaml")
+    assert {key: document.config[key] for key in "abcdef"} == {
         "a": "no",
         "b": "007",
         "c": "2026-11-21",
@@ -64,9 +64,9 @@ def test_yaml_keeps_what_stands_there() -> None:
 
 
 def test_strimzis_resource_and_initial_values() -> None:
-    (one,) = documents_of(STRIMZI, "s.yaml")
-    assert one.config == {"name": "s", "connector.class": "X", "tasks.max": "2", "file": "/a"}
-    assert (one.state, one.initial_state) == ("PAUSED", None)
+    (document,) = documents_of(STRIMZI, "s.yaml")
+    assert document.config == {"name": "s", "connector.class": "X", "tasks.max": "2", "file": "/a"}
+    assert (document.state, document.initial_state) == ("PAUSED", None)
     body = {"name": "x", "config": {}, "initial_state": "stopped", "initial_offsets": [{"partition": {}, "offset": {}}]}
     (two,) = documents_of(json.dumps(body), "x.json")
     assert (two.initial_state, two.initial_offsets) == ("STOPPED", [{"partition": {}, "offset": {}}])
@@ -131,7 +131,7 @@ def test_what_carries_a_secret_is_hidden_whatever_its_name() -> None:
 def test_differences_of_offsets_go_by_partition() -> None:
     before = [{"partition": {"a": 1, "b": 2}, "offset": {"n": 1}}, {"partition": {"a": 2}, "offset": {"n": 5}}]
     after = [{"partition": {"b": 2, "a": 1}, "offset": {"n": 2}}, {"partition": {"a": 2}, "offset": None}]
-    assert [(one.before, one.after) for one in offset_differences(before, after)] == [
+    assert [(difference.before, difference.after) for difference in offset_differences(before, after)] == [
         ('{"n": 1}', '{"n": 2}'),
         ('{"n": 5}', None),
     ]
@@ -147,7 +147,7 @@ data: {a: b}
 
 def test_kubernetes_documents_of_other_kinds_are_skipped_by_name(caplog: pytest.LogCaptureFixture) -> None:
     text = CONFIG_MAP + "name: one\nconfig:\n  connector.class: FileStreamSource\n"
-    assert [one.name for one in documents_of(text, "all.yaml")] == ["one"]
+    assert [document.name for document in documents_of(text, "all.yaml")] == ["one"]
     assert "all.yaml: document 1 is the ConfigMap settings, which is not a connector: skipped" in caplog.text
     with pytest.raises(BadConfigError, match="holds no connector: document 1 is the ConfigMap settings"):
         documents_of(CONFIG_MAP, "all.yaml")
@@ -165,8 +165,8 @@ def test_kubernetes_documents_of_other_kinds_are_skipped_by_name(caplog: pytest.
     ],
 )
 def test_what_holds_connectors_is_read(text: str) -> None:
-    (one,) = documents_of(text, "all.yaml")
-    assert (one.name, one.config["connector.class"]) == ("s", "X")
+    (document,) = documents_of(text, "all.yaml")
+    assert (document.name, document.config["connector.class"]) == ("s", "X")
 
 
 @pytest.mark.parametrize(

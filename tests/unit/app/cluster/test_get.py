@@ -73,17 +73,17 @@ def test_what_has_failed_stands_first_in_a_table(three: StandInCluster, connectr
     ]
     assert [line[0] for line in lines[4:]] == ["a", "orders-out"]
     assert connectrt("get", "connectors", "-o", "name").lines == ["a b", "orders-in", "orders-out", "x", "y", "z"]
-    one = json.loads(connectrt("get", "connectors", "y", "-o", "json").out)
-    assert list(one)[3:5] == ["state", "aggregate"]
-    assert (one["state"], one["aggregate"]) == ("RUNNING", "FAILED")
+    connector = json.loads(connectrt("get", "connectors", "y", "-o", "json").out)
+    assert list(connector)[3:5] == ["state", "aggregate"]
+    assert (connector["state"], connector["aggregate"]) == ("RUNNING", "FAILED")
 
 
 def test_json_yaml_and_names(three: StandInCluster, connectrt: Commands) -> None:
     several = json.loads(connectrt("get", "connectors", "-o", "json").out)
-    assert [one["name"] for one in several] == ["a b", "orders-in", "orders-out"]
-    one = json.loads(connectrt("get", "connectors", "orders-in", "-o", "json").out)
-    assert one["config"] == {"connector.class": CLASS, "name": "orders-in", "tasks.max": "3"}
-    assert yaml.safe_load(connectrt("get", "connectors", "orders-in", "-o", "yaml").out) == one
+    assert [entry["name"] for entry in several] == ["a b", "orders-in", "orders-out"]
+    connector = json.loads(connectrt("get", "connectors", "orders-in", "-o", "json").out)
+    assert connector["config"] == {"connector.class": CLASS, "name": "orders-in", "tasks.max": "3"}
+    assert yaml.safe_load(connectrt("get", "connectors", "orders-in", "-o", "yaml").out) == connector
     assert "tasks.max: '3'" in connectrt("get", "connectors", "orders-in", "-o", "yaml").out
     assert connectrt("get", "connectors", "-o", "name").out == "a b\norders-in\norders-out\n"
 

@@ -19,8 +19,8 @@ REPORT = {"plugins": [], "broken": [], "installed": [], "problem": ""}
 def test_plugins_are_listed_installed_and_removed_by_a_context(cluster: StandInCluster, connectrt: Commands) -> None:
     connectrt("config", "set-context", "prod", "--url", "http://w1", "--username", "me", "--password", "pw")
     failed = {"state": "failed", "reason": "no space"}
-    one = {"name": "o", "version": "1", "source": "s", "installed_by": "me", "workers": {"w2:8083": failed}}
-    cluster.admin["/admin/plugins"] = REPORT | {"installed": [one]}
+    plugin = {"name": "o", "version": "1", "source": "s", "installed_by": "me", "workers": {"w2:8083": failed}}
+    cluster.admin["/admin/plugins"] = REPORT | {"installed": [plugin]}
     listed = connectrt("plugins", "--context", "prod")
     assert listed.code == 1
     assert listed.lines[-1].split() == ["w2:8083:", "failed:", "no", "space"]

@@ -265,7 +265,7 @@ def test_preview_shows_each_stage(cluster: StandInCluster, connectrt: Commands) 
     dropped = [{"stage": "polled", "record": record}, {"stage": "transforms.up", "record": None}]
     failed = [{"stage": "polled", "record": record}, {"stage": "converted", "record": None, "error": "no schema"}]
     answer = {
-        "records": [{"stages": one} for one in (stages, dropped)],
+        "records": [{"stages": walked} for walked in (stages, dropped)],
         "ended": "records",
         "error": None,
         "seconds": 1.25,
@@ -354,7 +354,7 @@ def letter(offset: int, **more: Any) -> dict[str, Any]:
 def test_dead_letters_are_paged_filtered_and_shown(cluster: StandInCluster, connectrt: Commands) -> None:
     def page(query: dict[str, str], _: Any) -> Any:
         start = int(query.get("after", 0))
-        letters = [letter(one) for one in range(start, start + 2)]
+        letters = [letter(number) for number in range(start, start + 2)]
         return 200, {"topic": "dlq", "letters": letters, "next": str(start + 2) if start < 4 else None}
 
     cluster.admin["/admin/dead-letters"] = page

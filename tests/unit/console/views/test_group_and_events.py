@@ -14,7 +14,7 @@ HOUR_MS = 3_600_000
 
 def test_the_leader_stands_first_and_who_did_not_answer_is_named() -> None:
     page = group_page(content.group())
-    assert [(one.worker_id, one.leader) for one in page.workers] == [
+    assert [(worker.worker_id, worker.leader) for worker in page.workers] == [
         ("one:8083", True),
         ("java:8083", False),
         ("two:8083", False),
@@ -109,23 +109,26 @@ def test_versions_of_one_class_stand_on_one_line() -> None:
             {"class": "x.B", "type": "source", "version": "2", "location": "p"},
         ]
     )
-    assert [(one.short, one.versions) for one in lines] == [("A", (("", "q"),)), ("B", (("1", "p"), ("2", "p")))]
+    assert [(line.short, line.versions) for line in lines] == [("A", (("", "q"),)), ("B", (("1", "p"), ("2", "p")))]
 
 
 def test_kinds_stand_in_their_order_and_failures_of_workers_are_named() -> None:
     page = plugins_page(content.plugins())
     assert [kind for kind, _ in page.kinds] == ["source", "sink", "converter"]
     assert page.broken[0].error == f"ImportError: {content.NASTY}"
-    assert [one.worker_id for one in page.installed[0].failed] == ["two:8083"]
+    assert [worker_state.worker_id for worker_state in page.installed[0].failed] == ["two:8083"]
 
 
 def test_connectors_are_found_by_words() -> None:
     lines = plugin_lines(content.plugins()["plugins"])
-    assert [one.short for one in matching(lines, "", "")] == ["FileStreamSinkConnector", "FileStreamSourceConnector"]
-    assert [one.short for one in matching(lines, "FILE sink", "")] == ["FileStreamSinkConnector"]
+    assert [line.short for line in matching(lines, "", "")] == [
+        "FileStreamSinkConnector",
+        "FileStreamSourceConnector",
+    ]
+    assert [line.short for line in matching(lines, "FILE sink", "")] == ["FileStreamSinkConnector"]
     assert matching(lines, "file sink", "source") == ()
     assert matching(lines, "json", "") == ()
-    assert [one.short for one in matching(lines, "writes", "")] == ["FileStreamSinkConnector"]
+    assert [line.short for line in matching(lines, "writes", "")] == ["FileStreamSinkConnector"]
     found = connector_line(lines, "FileStreamSink")
     assert found
     assert (found.kind, found.description) == ("sink", "Writes lines.")

@@ -21,16 +21,16 @@ def test_each_change_says_what_it_changed_and_what_can_be_done() -> None:
     page = history_page({"changes": content.changes(), "problem": "late"}, limit=5)
     logger, state, offsets, config, created = page.changes
     assert (page.problem, page.before) == ("late", 1)
-    assert [(one.name, one.before, one.after) for one in config.differences] == [
+    assert [(difference.name, difference.before, difference.after) for difference in config.differences] == [
         ("topic", "old", "lines"),
         ("batch.size", "", "10"),
     ]
-    assert [(one.name, one.before, one.after) for one in offsets.differences] == [
+    assert [(difference.name, difference.before, difference.after) for difference in offsets.differences] == [
         ('{"filename": "in.txt"}', '{"position": 1}', '{"position": 42}')
     ]
     assert (logger.differences[0].name, state.differences[0].after) == ("level", "PAUSED")
-    assert [one.can_roll_back for one in page.changes] == [False, False, False, True, True]
-    assert [one.can_undo for one in page.changes] == [False, False, True, False, False]
+    assert [change.can_roll_back for change in page.changes] == [False, False, False, True, True]
+    assert [change.can_undo for change in page.changes] == [False, False, True, False, False]
     assert len(created.differences) == 4
     assert page.compared == (1, 2)
     assert history_page({}, 5).compared == (None, None)
@@ -43,7 +43,7 @@ def test_the_last_page_has_no_next_one() -> None:
 
 def test_moves_and_diffs() -> None:
     found = moves({"offsets": [{"partition": {"p": 1}, "from": {"o": 2}, "to": None}, {"from": 1, "to": 1}]})
-    assert [(one.partition, one.before, one.after, one.moves) for one in found] == [
+    assert [(move.partition, move.before, move.after, move.moves) for move in found] == [
         ('{"p": 1}', '{"o": 2}', "", True),
         ("", "1", "1", False),
     ]
@@ -93,7 +93,7 @@ def test_problems_of_a_check_stand_first() -> None:
     lines = check_lines(
         {"lines": [{"ok": True, "what": "fine"}, {"level": "warning"}, {"level": "problem"}, {"ok": False}]}
     )
-    assert [one.tone for one in lines] == ["bad", "bad", "warn", "ok"]
+    assert [line.tone for line in lines] == ["bad", "bad", "warn", "ok"]
 
 
 @pytest.mark.parametrize(

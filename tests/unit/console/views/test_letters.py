@@ -36,7 +36,7 @@ def test_a_page_of_letters() -> None:
     page = letters_page({"topic": "q", "letters": content.letters(), "next": "c1"})
     first = page.letters[0]
     assert (page.next, first.id, first.origin, first.replayed) == ("c1", "0/0", "lines-0@100", False)
-    assert [one.value.kind for one in page.letters] == ["json", "text", "bytes", "json", "nothing"]
+    assert [letter.value.kind for letter in page.letters] == ["json", "text", "bytes", "json", "nothing"]
     assert page.letters[2].value.text == "de ad be ef"
     assert page.letters[2].value.error == "unknown magic byte 222"
     assert page.letters[3].replayed_by == "r0"
@@ -63,15 +63,15 @@ def test_the_patch_of_two_values_makes_the_second_of_the_first(before: Any, afte
 
 def patched(value: Any, patch: list[dict[str, Any]]) -> Any:
     whole = {"": json.loads(json.dumps(value))}
-    for one in patch:
-        *path, last = [name.replace("~1", "/").replace("~0", "~") for name in one["path"].split("/")]
+    for operation in patch:
+        *path, last = [name.replace("~1", "/").replace("~0", "~") for name in operation["path"].split("/")]
         place: Any = whole
         for name in path:
             place = place[name]
-        if one["op"] == "remove":
+        if operation["op"] == "remove":
             del place[last]
         else:
-            place[last] = one["value"]
+            place[last] = operation["value"]
     return whole[""]
 
 
@@ -147,9 +147,9 @@ def test_what_a_filter_leaves_empty_is_no_filter() -> None:
 def test_a_dry_run_shows_what_would_change() -> None:
     letter = {"key": None, "value": {"json": {"a": 1, "b": 2}}, "headers": []}
     after = letter | {"value": {"json": {"a": "1", "c": None}}}
-    one = samples({"sample": [{"partition": 0, "offset": 4, "before": letter, "after": after, "to": "lines"}]})[0]
-    assert one.place == "0/4"
-    [(part, old, new)] = one.parts
+    sample = samples({"sample": [{"partition": 0, "offset": 4, "before": letter, "after": after, "to": "lines"}]})[0]
+    assert sample.place == "0/4"
+    [(part, old, new)] = sample.parts
     assert (part, json.loads(old), json.loads(new)) == ("value", {"a": 1, "b": 2}, {"a": "1", "c": None})
     dropped, failed = samples({"sample": [{"before": letter, "after": None}, {"before": letter, "error": "no"}]})
     assert (dropped.dropped, failed.dropped, failed.error) == (True, False, "no")

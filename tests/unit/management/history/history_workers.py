@@ -110,12 +110,12 @@ class HistoryWorkers(Workers):
     def events(self, *kinds: str) -> list[GroupEvent]:
         """Return the group's events of these kinds, oldest first, as any worker gathers them."""
         seen = (worker.events.events() for worker in self.cluster.workers.values())
-        return [one for one in in_order(chain.from_iterable(seen)) if one.kind in kinds]
+        return [event for event in in_order(chain.from_iterable(seen)) if event.kind in kinds]
 
     def position(self, connector: str, worker: str = "w1") -> int | None:
         """Return where the first task of a source is."""
         found = self.ok("GET", f"/connectors/{connector}/offsets", worker=worker)["offsets"]
-        return next((one["offset"]["position"] for one in found), None)
+        return next((entry["offset"]["position"] for entry in found), None)
 
     def close(self) -> None:
         for history in self.histories.values():

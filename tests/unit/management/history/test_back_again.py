@@ -166,7 +166,7 @@ def test_the_second_of_two_edits_is_refused_with_what_the_first_changed(group: H
         assert second.json()["diff"] == [{"setting": "records", "before": "5", "after": "6"}]
     patch = group.asked("PATCH", "/connectors/a/config", {"topic": "u"}, follower, If_Match=read)
     assert patch.status_code == 412
-    newest, oldest = (one["number"] for one in group.changes("a", "&kind=config"))
+    newest, oldest = (change["number"] for change in group.changes("a", "&kind=config"))
     assert group.asked("PATCH", "/connectors/a/config", {"topic": "v"}, If_Match=f'"{oldest}"').status_code == 412
     assert (
         group.asked("PATCH", "/connectors/a/config", {"topic": "v"}, follower, If_Match=f'"{newest}"').status_code

@@ -41,7 +41,7 @@ class Looking:
 
     def points(self, name: str) -> list[tuple[int, object]]:
         found = self.keeper.read(name, 0, 10**18).points
-        return [((one.at_ms - START_MS) // MINUTE_MS, (one.offsets[0].offset or {})["at"]) for one in found]
+        return [((point.at_ms - START_MS) // MINUTE_MS, (point.offsets[0].offset or {})["at"]) for point in found]
 
 
 def test_only_what_moved_is_written() -> None:
@@ -90,5 +90,8 @@ def test_an_hour_is_thinned_to_what_fits() -> None:
     looking.keeper.look()
     points = looking.points("source")
     assert (points[0], points[-1], 3 < len(points) < 40) == ((0, 0), (64, 59**9), True)
-    assert sum(len(one.value or b"") for one in looking.topic.records() if b"source" in (one.key or b"")) < 60 * 300
+    assert (
+        sum(len(record.value or b"") for record in looking.topic.records() if b"source" in (record.key or b""))
+        < 60 * 300
+    )
     looking.keeper.stop()

@@ -22,15 +22,15 @@ def test_who_changed_what_is_the_same_whichever_worker_is_asked(group: HistoryWo
     group.ok("DELETE", "/connectors/a")
     found = group.changes("a")
     group.cluster.until(lambda: group.changes("a", worker=follower) == found)
-    assert [(one["kind"], one["action"]) for one in reversed(found)] == [
+    assert [(change["kind"], change["action"]) for change in reversed(found)] == [
         ("config", "create"),
         ("state", "pause"),
         ("config", "update"),
         ("state", "stop"),
         ("config", "delete"),
     ]
-    assert {one["who"] for one in found} == {"127.0.0.1"}  # forwarded or not: the client, not the worker
-    numbers = [one["number"] for one in found]
+    assert {change["who"] for change in found} == {"127.0.0.1"}  # forwarded or not: the client, not the worker
+    numbers = [change["number"] for change in found]
     assert numbers == sorted(set(numbers), reverse=True)
     create, pause, update = list(reversed(found))[:3]
     assert (create["before"], create["after"]["records"]) == (None, "5")
@@ -39,8 +39,8 @@ def test_who_changed_what_is_the_same_whichever_worker_is_asked(group: HistoryWo
     assert update["changed_unseen"] == ["db.password"]
     assert found[0]["after"] is None
     assert "s3cret" not in str(group.topics.changes.records())
-    assert [one["number"] for one in group.changes("a", "&kind=state&limit=1")] == [numbers[1]]
-    assert [one["number"] for one in group.changes("a", f"&before={numbers[3]}")] == [numbers[4]]
+    assert [change["number"] for change in group.changes("a", "&kind=state&limit=1")] == [numbers[1]]
+    assert [change["number"] for change in group.changes("a", f"&before={numbers[3]}")] == [numbers[4]]
     assert group.ok("GET", f"/admin/history/a/{numbers[2]}") == update
     assert group.asked("GET", f"/admin/history/b/{numbers[2]}").status_code == 404
 
@@ -68,7 +68,7 @@ def test_the_connector_of_a_replay_names_the_worker_that_made_it(group: HistoryW
     feed.begin("a-replay-1", CONFIG)
     feed.end("a-replay-1")
     group.cluster.until(lambda: len(group.changes("a-replay-1")) == 2)
-    asked = {(one["who"], one["note"]) for one in group.changes("a-replay-1")}
+    asked = {(change["who"], change["note"]) for change in group.changes("a-replay-1")}
     assert asked == {(f"{leader}:8083", "a replay of dead letters")}
 
 
@@ -88,7 +88,7 @@ def test_offsets_and_loggers_are_changes_too(group: HistoryWorkers) -> None:
     group.ok("PUT", "/admin/loggers/org.x?scope=cluster", {"level": "DEBUG"})
     group.ok("PUT", "/admin/loggers/org.y", {"level": "DEBUG"}, worker="w2")
     group.cluster.until(lambda: len(group.changes("")) == 2)
-    loggers = {one["after"]["logger"]: one for one in group.changes("")}
+    loggers = {change["after"]["logger"]: change for change in group.changes("")}
     assert loggers["org.x"]["who"] == "127.0.0.1"
     assert (loggers["org.y"]["worker_id"], loggers["org.y"]["note"]) == ("w2:8083", "of this worker only")
 
@@ -101,14 +101,14 @@ def test_connect_goes_on_without_the_topic_and_reads_say_so(group: HistoryWorker
     assert (page["changes"], "not recorded yet" in page["problem"]) == ([], True)
     group.topics.changes.reachable = True
     group.cluster.until(lambda: len(group.ok("GET", "/admin/history?connector=a")["changes"]) == 2)
-    assert [one["action"] for one in group.changes("a")] == ["pause", "create"]
+    assert [change["action"] for change in group.changes("a")] == ["pause", "create"]
 
 
 def test_damaged_records_are_counted_and_the_others_shown(group: HistoryWorkers) -> None:
     group.topics.changes.write([(b"change-7-abc", b"{"), (b"nonsense", b"{}"), (b"change-8-abc", b'{"at_ms":"x"}')])
     group.ok("POST", "/connectors", {"name": "a", "config": CONFIG})
     page = group.ok("GET", "/admin/history?connector=a")
-    assert [one["action"] for one in page["changes"]] == ["create"]
+    assert [change["action"] for change in page["changes"]] == ["create"]
     assert page["problem"].startswith("3 records of the history cannot be read: offset 0: ")
 
 
@@ -143,7 +143,7 @@ def test_what_was_changed_while_no_worker_ran_is_recorded_by_the_next_leader(gro
     update, create = group.changes("a", worker="w3")
     assert (update["action"], update["who"], update["before"]) == ("update", None, create["after"])
     assert update["after"]["records"] == "7"
-    assert [one["action"] for one in group.changes("b", worker="w3")] == ["delete", "create"]
+    assert [change["action"] for change in group.changes("b", worker="w3")] == ["delete", "create"]
 
 
 def test_events_of_changes_name_the_client_whichever_worker_served_it(group: HistoryWorkers) -> None:
@@ -173,6 +173,6 @@ def test_events_of_changes_name_the_client_whichever_worker_served_it(group: His
 
     def found() -> dict[str, str | None]:
         events = group.events("config", "state", "offsets", "logger")
-        return {one.summary: one.who for one in events if " requested" in one.summary or one.kind != "state"}
+        return {event.summary: event.who for event in events if " requested" in event.summary or event.kind != "state"}
 
     group.cluster.until(lambda: found() == wanted)

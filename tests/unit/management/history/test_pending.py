@@ -18,8 +18,8 @@ def test_what_nobody_here_served_waits_longest_where_another_may_know_more(is_le
     pending = Pending(others_extra_ms=1_234)
     pending.see(SEEN, 1_000, is_leader)
     assert pending.take_due(1_000 + delay_ms - 1) == []
-    [one] = pending.take_due(1_000 + delay_ms)
-    assert (one.seen, one.asked) == (SEEN, None)
+    [entry] = pending.take_due(1_000 + delay_ms)
+    assert (entry.seen, entry.asked) == (SEEN, None)
 
 
 @pytest.mark.parametrize(("here", "delay_ms"), [(True, 0), (False, PASSED_ON_MS)])
@@ -32,7 +32,7 @@ def test_who_asked_is_known_in_either_order(here: bool, delay_ms: int, answer_fi
     if not answer_first:
         pending.answered(PUT, asked, 1_000)
     assert pending.next_due_ms() == 1_000 + delay_ms
-    assert [one.asked for one in pending.take_due(1_000 + delay_ms)] == [asked]
+    assert [entry.asked for entry in pending.take_due(1_000 + delay_ms)] == [asked]
 
 
 def test_an_answer_of_something_else_or_of_long_ago_names_nobody() -> None:
@@ -53,4 +53,4 @@ def test_nothing_overtakes_what_could_not_be_recorded() -> None:
     pending.see(pause, 1_500, is_leader=True)
     pending.answered(SetTargetState("a", TargetState.PAUSED), asked, 1_500)
     assert (pending.take_due(2_999), pending.next_due_ms()) == ([], 3_000)
-    assert [one.seen for one in pending.take_due(3_000)] == [SEEN, pause]
+    assert [entry.seen for entry in pending.take_due(3_000)] == [SEEN, pause]

@@ -34,10 +34,10 @@ def store() -> WritesNoted:
 @pytest.fixture
 def recorder(store: WritesNoted) -> Iterator[Recorder]:
     declared = DeclaredSettings(complete=True)
-    one = Recorder("w1", cast(HistoryStore, store), lambda _: declared, lambda: True, lambda: 0)
-    one.start()
-    yield one
-    one.stop()
+    made = Recorder("w1", cast(HistoryStore, store), lambda _: declared, lambda: True, lambda: 0)
+    made.start()
+    yield made
+    made.stop()
 
 
 def create(recorder: Recorder, number: int) -> str:

@@ -136,7 +136,7 @@ def test_what_may_run_on_a_worker_that_did_not_answer_is_unknown_and_else_nothin
     clock.ms += 2_000
     row = only_row(rows)
     assert (row.records_per_second, row.lag, row.errors, row.abnormal) == (None, None, None, False)
-    assert [one.worker_id for one in rows.page(Wanted()).unanswered] == ["o:8083"]
+    assert [unanswered.worker_id for unanswered in rows.page(Wanted()).unanswered] == ["o:8083"]
 
 
 @pytest.mark.parametrize("odd", [{"src": 1}, {"src": []}, {"src": ["x", None, 0, False]}, {"src": [None] * 4}])
@@ -211,11 +211,11 @@ def test_one_thread_looks_while_somebody_follows_and_ends_when_no_one_does(
     for _ in range(10):
         rows.changes(0)
     await_fact(lambda: reads.asked == 1)
-    assert [one.name for one in threading.enumerate()].count("overview-stream") == 1
+    assert [thread.name for thread in threading.enumerate()].count("overview-stream") == 1
     clock.ms += 3_000
     await_fact(lambda: reads.asked == 2)
     clock.ms += 60_000
-    await_fact(lambda: "overview-stream" not in [one.name for one in threading.enumerate()])
+    await_fact(lambda: "overview-stream" not in [thread.name for thread in threading.enumerate()])
 
 
 def await_fact(fact: Callable[[], bool]) -> None:
@@ -231,9 +231,9 @@ def test_a_row_is_written_as_the_rest_api_writes_it() -> None:
         "a", "sink", "C", "FAILED", "FAILED", "w", {"FAILED": 1}, 1.5, 7, 2, "e", 5, None, "s", True, "why"
     )
     for restart in (None, RestartNote(2, 5), RestartNote(0, None, "enough")):
-        one = replace(row, restart=restart)
-        assert row_json(one) == as_json(one)
-        assert list(row_json(one)) == list(as_json(one))
+        connector_row = replace(row, restart=restart)
+        assert row_json(connector_row) == as_json(connector_row)
+        assert list(row_json(connector_row)) == list(as_json(connector_row))
 
 
 def test_a_task_that_failed_again_has_its_newest_error_and_a_note_makes_no_new_state(made: Made) -> None:

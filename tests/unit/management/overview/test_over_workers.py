@@ -169,7 +169,7 @@ def test_a_worker_that_is_gone_is_named_and_pages_are_there_at_once(workers: Ove
     del workers.peers.apps[f"{gone}:8083"]
     workers.parts[asked].rows._gathered = type(workers.parts[asked].rows._gathered)()  # as after a second
     page = workers.get(asked, "/admin/overview")
-    assert [one["worker_id"] for one in page["unanswered"]] == [f"{gone}:8083"]
+    assert [worker["worker_id"] for worker in page["unanswered"]] == [f"{gone}:8083"]
     assert "connection refused" in page["unanswered"][0]["why"]
     assert page["connectors"][0]["records_per_second"] is None or page["connectors"][0]["errors"] == 0
     group = {worker["worker_id"]: worker for worker in workers.get(asked, "/admin/group")["workers"]}

@@ -65,8 +65,8 @@ def looked(views: Leader, reads: Loads, by_load: str = "own", looks: int = 30) -
 
 
 def test_a_skew_that_lasts_makes_a_hot_and_a_cold_task_change_places_once() -> None:
-    (swap,) = [one for one in looked(Leader(), Loads(), looks=20) if isinstance(one, SwapTasks)]
-    assert [(one.giver, one.taker) for one in swap.swaps] == [(HERE.url, THERE.url)]
+    (swap,) = [event for event in looked(Leader(), Loads(), looks=20) if isinstance(event, SwapTasks)]
+    assert [(pair.giver, pair.taker) for pair in swap.swaps] == [(HERE.url, THERE.url)]
     assert swap.swaps[0].hot in {ConnectorTaskId("c", 0), ConnectorTaskId("c", 2)}
     assert swap.swaps[0].cold in {ConnectorTaskId("c", 1), ConnectorTaskId("c", 3)}
 

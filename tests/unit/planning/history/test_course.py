@@ -31,14 +31,14 @@ def point(minute: int, values: dict[str, Any]) -> tuple[int, list[tuple[dict[str
 
 def part_of(points: list[Any]) -> Part:
     part = Part(START_MS)
-    for one in points:
-        part = with_point(part, MINUTES, one) or part
+    for sample in points:
+        part = with_point(part, MINUTES, sample) or part
     return part
 
 
 @given(st.lists(offsets, max_size=20))
 def test_what_is_written_is_read(values: list[dict[str, Any]]) -> None:
-    part = part_of([point(minute, one) for minute, one in enumerate(values)])
+    part = part_of([point(minute, course) for minute, course in enumerate(values)])
     value = packed(part, MINUTES, 10**9)
     assert value is not None
     read = unpacked(value)

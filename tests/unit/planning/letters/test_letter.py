@@ -27,14 +27,14 @@ def letter(at_ms: int = 1_000, **errors: bytes | None) -> Letter:
 
 
 def test_the_headers_of_the_record_and_of_connect_are_kept_apart() -> None:
-    one = letter()
-    assert (one.headers, one.origin_topic, one.origin_partition, one.origin_offset) == (
+    buried = letter()
+    assert (buried.headers, buried.origin_topic, buried.origin_partition, buried.origin_offset) == (
         (("h", b"1"),),
         "orders",
         3,
         77,
     )
-    assert one.encoding("value") == "converter"
+    assert buried.encoding("value") == "converter"
 
 
 @pytest.mark.parametrize("hostile", [b"-1", b"", None, b"\xff", b"1e3", b"9" * 30, "٣".encode()])

@@ -70,17 +70,17 @@ def test_a_letter_goes_only_where_its_connector_reads() -> None:
     assert Origins.of({"topics": "a, orders"}).topic(letter()) == "orders"
     assert Origins.of({"topics.regex": "ord.*"}).topic(letter()) == "orders"
     assert Origins.of({"topics": "only"}).topic(letter(topic=None)) == "only"
-    for config, one in (
+    for config, refused in (
         ({"topics": "a"}, letter()),
         ({"topics.regex": "ord"}, letter()),
         ({"topics": "a,b"}, letter(topic=None)),
     ):
         with pytest.raises(DataError):
-            Origins.of(config).topic(one)
+            Origins.of(config).topic(refused)
 
 
 def test_input_that_never_was_a_record_needs_an_edit() -> None:
-    one = letter(value_encoding=b"input")
+    buried = letter(value_encoding=b"input")
     with pytest.raises(DataError, match="never converted"):
-        check_encoding(one, lambda part: False)
-    check_encoding(one, lambda part: part == "value")
+        check_encoding(buried, lambda part: False)
+    check_encoding(buried, lambda part: part == "value")

@@ -64,9 +64,15 @@ def test_exactly_what_was_delivered_is_marked_however_it_was_cut_into_transactio
 def test_marks_of_two_replays_do_not_touch_each_other() -> None:
     marks = Marks()
     for replay, offsets, at_ms in (("a", [1, 2], 10), ("b", [2, 3], 20)):
-        for key, value in NewMarks("id", replay, marks).records([(0, one) for one in offsets], at_ms):
+        for key, value in NewMarks("id", replay, marks).records([(0, offset) for offset in offsets], at_ms):
             marks.take(json.loads(key), value)
-    assert [marks.of("id", 0, one) for one in range(5)] == [None, Mark("a", 10), Mark("b", 20), Mark("b", 20), None]
+    assert [marks.of("id", 0, offset) for offset in range(5)] == [
+        None,
+        Mark("a", 10),
+        Mark("b", 20),
+        Mark("b", 20),
+        None,
+    ]
     assert len(list(marks.before("id", {0: CHUNK}))) == 2
     assert list(marks.before("id", {0: CHUNK - 1})) == []
     marks.take(json.loads(mark_key(next(iter(marks._found)), "b")), None)
@@ -89,17 +95,17 @@ def test_states_and_whose_turn_it_is() -> None:
     second = replace(REPLAY, id="b", created_ms=8)
     other = replace(REPLAY, id="c", topic="else", created_ms=9)
     records = fed(*map(definition_record, (other, second, REPLAY)))
-    assert [one.replay.id for one in records.due()] == ["a", "c"]
+    assert [entry.replay.id for entry in records.due()] == ["a", "c"]
     records.take(*wish_record(now(records, "a"), stopped=True))
-    assert [one.replay.id for one in records.due()] == ["b", "c"]
+    assert [entry.replay.id for entry in records.due()] == ["b", "c"]
     records.take(*wish_record(now(records, "a"), stopped=False))
     records.take(*progress_record("a", Progress(state=FAILED, error="away", at_ms=5)))
-    assert [one.replay.id for one in records.due()] == ["b", "c"]
+    assert [entry.replay.id for entry in records.due()] == ["b", "c"]
     records.take(*progress_record("b", Progress(state=DONE)))
     records.take(*wish_record(now(records, "b"), stopped=True))
-    assert [one.state for one in records.all()] == ["failed", "done", "running"]
+    assert [entry.state for entry in records.all()] == ["failed", "done", "running"]
     records.take(*wish_record(now(records, "a"), stopped=False))
-    assert [one.state for one in records.all()] == ["running", "done", "running"]
+    assert [entry.state for entry in records.all()] == ["running", "done", "running"]
     records.take(*progress_record("a", Progress(state=FAILED, error="away again", at_ms=6)))
     assert now(records, "a").state == "failed"
 
@@ -145,4 +151,4 @@ def test_ended_replays_are_forgotten_the_oldest_first() -> None:
 )
 def test_a_record_of_somebody_else_is_left_out(key: bytes | None, value: bytes) -> None:
     records = fed(definition_record(REPLAY), (key or b"", value) if key is not None else (b"", value))
-    assert (records.refused, [one.replay.id for one in records.all()]) == (1, ["a"])
+    assert (records.refused, [entry.replay.id for entry in records.all()]) == (1, ["a"])

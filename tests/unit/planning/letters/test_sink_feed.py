@@ -63,8 +63,8 @@ def test_a_sink_that_reads_from_other_brokers_is_refused() -> None:
 
 
 def test_a_copy_is_known_by_its_last_header_of_that_name() -> None:
-    one = letter()
-    assert place_of([(PLACE_HEADER, b'"9-9"'), ("h", None), place_header(one)]) == (one.partition, one.offset)
+    buried = letter()
+    assert place_of([(PLACE_HEADER, b'"9-9"'), ("h", None), place_header(buried)]) == (buried.partition, buried.offset)
     for data in (b"", b'"1"', b'"a-b"', b'"-1-2"', b"\xff", None):
         with pytest.raises(DataError, match="copy"):
             place_of([(PLACE_HEADER, data)])

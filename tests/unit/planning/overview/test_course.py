@@ -50,9 +50,9 @@ def test_lags_of_more_than_64_bits_are_cut_and_not_an_error() -> None:
 
 
 def test_courses_add_up_where_they_meet_and_an_unknown_lag_is_no_zero() -> None:
-    one = [Point(T, 1.0, None, 1), Point(T + EACH_MS, 2.0, 5, 0)]
+    course = [Point(T, 1.0, None, 1), Point(T + EACH_MS, 2.0, 5, 0)]
     other = [Point(T + EACH_MS, 3.0, None, 2), Point(T + 2 * EACH_MS, 4.0, 6, 0)]
-    assert added_up([one, other]) == [
+    assert added_up([course, other]) == [
         Point(T, 1.0, None, 1),
         Point(T + EACH_MS, 5.0, 5, 2),
         Point(T + 2 * EACH_MS, 4.0, 6, 0),

@@ -25,7 +25,7 @@ ROWS = [
 
 
 def names(**query: str) -> list[str]:
-    return [one.name for one in selected(ROWS, Wanted.of(query))[0]]
+    return [connector_row.name for connector_row in selected(ROWS, Wanted.of(query))[0]]
 
 
 @pytest.mark.parametrize(
