@@ -81,7 +81,7 @@ def test_headers_are_added_to_every_answer_and_dates_are_from_now() -> None:
         ("put X: 1", "Invalid header config action: 'put'"),
         ("add X", "Invalid format of header"),
         ("add X Y: 1", "Invalid format of header"),
-        ("addDate X: soon", "no number of milliseconds"),
+        ("addDate X: soon", "not a valid number of milliseconds"),
     ],
 )
 def test_a_bad_header_rule_is_named(text: str, why: str) -> None:
