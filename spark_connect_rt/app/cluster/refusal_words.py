@@ -7,7 +7,7 @@ import re
 from spark_connect_rt.client.refusals import RefusedError
 
 _LOGIN = (
-    "HTTP 401: the worker asks for another login; keep it in a context: connectrt config set-context NAME "
+    "HTTP 401: the worker requires other credentials. Store them in a context: connectrt config set-context NAME "
     "--username NAME --password -  (or --token -, --cert FILE)"
 )
 _COMMANDS = (

@@ -30,8 +30,8 @@ PLACEMENT = ConfigDef(
             Type.STRING,
             "own",
             LOW,
-            "When the leader swaps tasks between workers because one has much more load than the others. own: only in a group "
-            "without Java workers. always: also with Java workers. never: not at all.",
+            "When the leader swaps tasks between workers because one has much more load than the others. "
+            "own: only in a group without Java workers. always: also with Java workers. never: not at all.",
             one_of("own", "always", "never", ignore_case=True),
         ),
     ]

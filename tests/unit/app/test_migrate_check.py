@@ -165,7 +165,7 @@ def test_a_refused_file_is_judged_line_by_line_without_its_topics(file: Path, to
     fates = {line["name"]: line["fate"] for line in report["worker"]}
     assert fates["session.timeout.ms"] == "change"
     assert fates["group.id"] == "same"
-    assert report["topics"][0]["why"] == "not read: the file is refused"
+    assert report["topics"][0]["why"] == "not read, because the file is invalid"
 
 
 @pytest.mark.parametrize(
