@@ -19,7 +19,7 @@ from spark_connect_rt.protocol.ids import TopicPartition
 
 FILE = "file"
 CONFIG = ConfigDef(
-    [ConfigKey(FILE, Type.STRING, None, Importance.HIGH, "File to append to; it is made when it is not there.")]
+    [ConfigKey(FILE, Type.STRING, None, Importance.HIGH, "File to append to. It is created if it does not exist.")]
 )
 
 
@@ -47,7 +47,11 @@ class FileStreamSinkConnector(SinkConnector):
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
         """Refuse standard output: tasks run on executors, where no one reads it."""
-        return {} if config.get(FILE) else {FILE: [f"{FILE} must be set: nobody reads an executor's standard output"]}
+        return (
+            {}
+            if config.get(FILE)
+            else {FILE: [f"{FILE} must be set: nobody reads an executor's standard output"]}
+        )
 
 
 class FileStreamSinkTask(SinkTask):

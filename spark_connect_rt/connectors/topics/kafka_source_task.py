@@ -62,7 +62,7 @@ class KafkaSourceTask(SourceTask):
         ends = self._consumer.end_offsets(self._partitions)
         for one in self._partitions:
             if ends[one] < self._ends.get(one, 0):
-                raise DataError(f"{one} ends at {ends[one]} now, the range to read at {self._ends[one]}")
+                raise DataError(f"{one} ends at {ends[one]} now, but the range to read ends at {self._ends[one]}")
         return any(self._consumer.position(one) < self._ends.get(one, ends[one]) for one in self._partitions)
 
     def poll(self) -> Sequence[SourceBatch] | None:
@@ -170,5 +170,5 @@ def last_offset(offset: Mapping[str, Any]) -> int:
     """Return the offset of the last record. Raises ConnectError: it is none."""
     last = offset.get(OFFSET)
     if isinstance(last, bool) or not isinstance(last, int) or last < 0:
-        raise ConnectError(f"the '{OFFSET}' of an offset must be a whole number that is not negative, got {last!r}")
+        raise ConnectError(f"the '{OFFSET}' of an offset must be a whole number that is not negative, not {last!r}")
     return last
