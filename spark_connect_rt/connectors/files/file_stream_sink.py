@@ -47,11 +47,7 @@ class FileStreamSinkConnector(SinkConnector):
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
         """Refuse standard output: tasks run on executors, where no one reads it."""
-        return (
-            {}
-            if config.get(FILE)
-            else {FILE: [f"{FILE} must be set: nobody reads an executor's standard output"]}
-        )
+        return {} if config.get(FILE) else {FILE: [f"{FILE} must be set: nobody reads an executor's standard output"]}
 
 
 class FileStreamSinkTask(SinkTask):

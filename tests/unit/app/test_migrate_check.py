@@ -88,11 +88,11 @@ def test_a_group_that_can_move_gets_its_steps_and_exit_code_0(file: Path, topics
     assert report["counts"]["ignored"] == 2
     (broken,) = (one for one in report["worker"] if one["name"] == "plugin.path" and one["fate"] == "ignored")
     assert "broken.jar is no jar" in broken["why"]
-    assert "beside 1 Java worker " in " ".join(report["there"])
+    assert "of 1 Java worker " in " ".join(report["there"])
     shown = CliRunner().invoke(cli, ["migrate", "check", str(file)])
     assert "ignored metric.reporters=com.acme.Reporter" in shown.stdout
     assert "db: io.debezium.connector.postgresql.PostgresConnector runs in the Java host" in shown.stdout
-    assert "sources go on where they are (lines: 1)" in shown.stdout
+    assert "sources resume at their offsets (lines: 1)" in shown.stdout
 
 
 def test_an_element_of_plugin_path_may_be_a_single_jar(file: Path, topics: Topics) -> None:

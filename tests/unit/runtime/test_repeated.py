@@ -28,7 +28,7 @@ def test_what_a_round_raises_is_logged_and_the_next_one_follows(caplog: pytest.L
     one = rounds(work)
     one.start()
     until(lambda: len(done) > 2)
-    assert (one.trouble(), "nothing is counted, the next round follows" in caplog.text) == ("", True)
+    assert (one.trouble(), "nothing is counted, continuing with the next round" in caplog.text) == ("", True)
     one.stop(10)
     assert (one.stopped, one.trouble()) == (True, "")
 
@@ -41,7 +41,7 @@ def test_a_round_that_hangs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     supervisor.watch(one.trouble)
     assert supervisor.troubles() == ""
     one.start()
-    until(lambda: "counter has been at one round for" in supervisor.troubles())
+    until(lambda: "counter has been busy with one round for" in supervisor.troubles())
     hangs.set()
     until(lambda: supervisor.troubles() == "")
     one.stop(10)
