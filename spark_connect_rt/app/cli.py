@@ -51,21 +51,21 @@ class _Words(TyperGroup):
 
 
 cli = typer.Typer(name="connectrt", cls=_Words, no_args_is_help=True, pretty_exceptions_enable=False)
-PropertiesFile = Annotated[Path, typer.Argument(help="Worker properties, Java syntax.")]
-QuickstartFile = Annotated[Path | None, typer.Argument(help="Worker properties; none: those that come along.")]
+PropertiesFile = Annotated[Path, typer.Argument(help="Worker properties, in Java's syntax.")]
+QuickstartFile = Annotated[Path | None, typer.Argument(help="Worker properties. Default: the bundled ones.")]
 Version = Annotated[
-    bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and end.")
+    bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
 ]
-Keep = Annotated[bool, typer.Option("--keep", help="Leave everything up until Ctrl-C.")]
+Keep = Annotated[bool, typer.Option("--keep", help="Keep everything running until Ctrl-C.")]
 ConnectorFiles = Annotated[
     list[Path] | None, typer.Argument(help="Connector files of a standalone worker: properties or JSON.")
 ]
 Alone = Annotated[bool, typer.Option("--standalone", help="Run a standalone worker.")]
-OfHosts = Annotated[bool, typer.Option("--java", help="For the JVMs of Java plug-ins, too; fetches Connect's jars.")]
+OfHosts = Annotated[bool, typer.Option("--java", help="Also for the JVMs of Java plug-ins. Downloads Connect's jars.")]
 OfPlugins = Annotated[
-    str | None, typer.Option("--plugin-path", help="For the JVMs of each Java plug-in of this plugin.path, too.")
+    str | None, typer.Option("--plugin-path", help="Also for the JVMs of each Java plug-in of this plugin.path.")
 ]
-Override = Annotated[list[str] | None, typer.Option("--set", help="name=value, wins over the file; repeatable.")]
+Override = Annotated[list[str] | None, typer.Option("--set", help="name=value, overrides the file; repeatable.")]
 
 
 @cli.callback()
@@ -192,7 +192,7 @@ def _exit_with(act: Callable[[], object], ends: bool = True) -> object:
 def _complain(error: ConnectError, exit_code: int) -> SystemExit:
     lines = [f"{error.code}: {error}"]
     if isinstance(error, BadConfigError):
-        lines = [f"{error.code}: the configuration was refused:"]
+        lines = [f"{error.code}: the configuration is invalid:"]
         lines += [f"  {key}: {why}" for key, reasons in error.problems.items() for why in reasons]
     sys.stderr.write("connectrt: " + "\n".join(lines) + "\n")
     return SystemExit(exit_code)

@@ -141,7 +141,7 @@ class ConnectWorker(ABC, Generic[Herder]):
                 started.result()
                 offsets.await_loaded()
             except Exception:
-                log.debug("the internal topics were not read", exc_info=True)
+                log.debug("the internal topics cannot be read", exc_info=True)
             read.set_result(None)
 
         threading.Thread(target=wait, name="topics-read", daemon=True).start()

@@ -54,12 +54,12 @@ class DeferredMember:
         try:
             others = self._others()
         except ConnectError as error:
-            log.warning("the group's members are not known, so it is joined at once: %s", error)
+            log.warning("the group's members are unknown, so this worker joins immediately: %s", error)
             others = False
         if others:
-            log.info("the group has members already: this one joins when its engine is warm")
+            log.info("the group already has members, so this worker joins once its engine is ready")
             if not self._await_warm():
-                log.warning("the engine is not warm yet; the group is joined all the same, its tasks will wait")
+                log.warning("the engine is not ready yet, but the worker joins the group now and its tasks will wait")
         self._may_start.set()
         self._member.wakeup()
 

@@ -49,7 +49,7 @@ def refuse_test_jars(rest: RestSettings) -> None:
     """Raise BadConfigError when test jars, which replace Connect's classes, are set for a worker others can reach."""
     reachable = [listener for listener in rest.listeners if parse_listeners([listener])[0].host not in LOOPBACK]
     if jars_of_tests() and reachable:
-        why = f"{TEST_JARS} is set, which only a worker under test may have: listen on localhost only, or unset it"
+        why = f"{TEST_JARS} is set, which is only for workers under test. Listen on localhost only, or unset it"
         raise BadConfigError({"listeners": [why]})
 
 

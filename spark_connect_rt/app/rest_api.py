@@ -158,7 +158,7 @@ def _install_rights(config: WorkerConfig, installs: PluginInstalls) -> InstallRi
     except (BadConfigError, OSError) as error:
         if configured:
             raise
-        log.warning("plug-ins are installed on loopback admin.listeners only, for want of a token: %s", error)
+        log.warning("plug-ins can be installed on loopback admin.listeners only, because there is no token: %s", error)
         return InstallRights(installs, mode)
 
 
@@ -235,7 +235,7 @@ def _extensions(config: WorkerConfig, plugins: Plugins, environment: Mapping[str
         except NotFoundError as error:
             raise BadConfigError({"rest.extension.classes": [str(error)]}) from error
         if not issubclass(cls, ConnectRestExtension):
-            raise BadConfigError({"rest.extension.classes": [f"{name} is no ConnectRestExtension"]})
+            raise BadConfigError({"rest.extension.classes": [f"{name} is not a ConnectRestExtension"]})
         extension = cls()
         extension.configure({**config.resolved, LOGIN_FILE: login_file})
         made.append(extension)

@@ -33,10 +33,10 @@ def server_tls(config: Mapping[str, str], prefix: str = LISTENERS) -> ssl.SSLCon
     settings = _load(context, values)
     if "ssl.key.pem" not in settings:
         missing = f"{prefix if prefixed(config, prefix) else ''}ssl.keystore.location"
-        raise BadConfigError({missing: ["an https listener needs a key and its certificate"]})
+        raise BadConfigError({missing: ["must be set: an https listener needs a key and its certificate"]})
     wanted = (values.get("ssl.client.auth") or REST["ssl.client.auth"].default).lower()
     if wanted not in _VERIFY:
-        raise BadConfigError({f"{prefix}ssl.client.auth": [f"{wanted} is none of {', '.join(_VERIFY)}"]})
+        raise BadConfigError({f"{prefix}ssl.client.auth": [f"{wanted} is not valid. Use one of {', '.join(_VERIFY)}"]})
     context.verify_mode = _VERIFY[wanted]
     if wanted != "none" and "ssl.ca.pem" not in settings:
         context.load_default_certs(ssl.Purpose.CLIENT_AUTH)

@@ -31,7 +31,7 @@ def await_end(stop_asked: Flag, tick_ended: Flag, worker_id: str, supervisor: Su
     submitted_by = os.getppid() if "PYSPARK_GATEWAY_PORT" in os.environ else None
     while not stop_asked.wait(LOOK_EVERY_S):
         if submitted_by is not None and os.getppid() != submitted_by:
-            log.warning("worker=%s spark-submit is gone: the worker stops", worker_id)
+            log.warning("worker=%s stops because spark-submit has ended", worker_id)
             break
         if supervisor is not None and supervisor.failure is not None:
             return exit_code_of(supervisor.failure.part)
@@ -50,7 +50,7 @@ def end_failed(supervisor: Supervisor, herder_stopped: Flag, code: int) -> None:
     if failure is None:
         return
     if not herder_stopped.wait(END_LIMIT_S):
-        log.error("the herder has not ended its work in %.0f s", END_LIMIT_S)
+        log.error("the herder has not stopped within %.0f s", END_LIMIT_S)
     logging.shutdown()
     sys.stderr.write(f"connectrt: the worker ended. {failure}\n")
     sys.stderr.flush()

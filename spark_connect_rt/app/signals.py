@@ -64,7 +64,7 @@ def stop_asked(second_ends: bool = True) -> SignalFlag:
             counted.set()
             return
         # No logging: the signal may have come in the middle of it, holding its lock.
-        sys.stderr.write(f"signal {number} for the second time: the process ends at once\n")
+        sys.stderr.write(f"received signal {number} a second time: the process ends immediately\n")
         sys.stderr.flush()
         os._exit(SIGNAL_EXIT_BASE + number)
 

@@ -41,7 +41,7 @@ class Connection:
 
     def __post_init__(self) -> None:
         if not self.urls:
-            raise BadConfigError({"url": ["no address of a worker"]})
+            raise BadConfigError({"url": ["no address of a worker is given"]})
         for url in (*self.urls, *self.admin_urls):
             if problem := _problem_of(url):
                 raise BadConfigError({"url": [f"{problem}: {_without_credentials(url)}"]})
@@ -105,11 +105,11 @@ def _problem_of(url: str) -> str:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError:
-        return "no address"
+        return "the address is empty"
     if parts.scheme.lower() not in ("http", "https"):
-        return "an address begins with http:// or https://"
+        return "an address must begin with http:// or https://"
     if not host or any(character.isspace() or not character.isprintable() for character in url):
-        return "no address"
+        return "the address has no host"
     return ""
 
 

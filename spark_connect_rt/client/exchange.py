@@ -121,7 +121,7 @@ def _asked_around(
 
 
 def _lost(call: Call[Any], failure: Failure, address: str) -> ConnectError:
-    words = f"{call.method} {address}{call.path}: {failure.why}; whether it was carried out is not known"
+    words = f"{call.method} {address}{call.path}: {failure.why}. It is not known whether the request was carried out"
     return TimedOutError(words) if failure.how is Broken.TIMED_OUT else UnreachableError(words)
 
 
@@ -130,18 +130,16 @@ def value_of(call: Call[T], answer: Answer, address: str) -> T:
     if answer.status >= 400:
         raise refusal_of(answer, address, call)
     if answer.status >= 300:
-        raise NoAnswerError(
-            f"{address}{call.path} answers {answer.status}, a redirection: give the worker's own address"
-        )
+        raise NoAnswerError(f"{address}{call.path} answers {answer.status}, a redirect. Use the worker's own address")
     if not answer.body:
         return cast(T, None)
     value = _json_of(answer.body)
     if value is _NO_JSON:
-        raise NoAnswerError(f"{address}{call.path} answers no JSON, so no Connect worker listens there")
+        raise NoAnswerError(f"{address}{call.path} does not answer with JSON, so this is not a Connect worker")
     if call.field is None:
         return cast(T, value)
     if not isinstance(value, dict) or call.field not in value:
-        raise NoAnswerError(f"{address}{call.path}: no field {call.field} in the answer")
+        raise NoAnswerError(f"{address}{call.path}: the answer has no field {call.field}")
     return cast(T, value[call.field])
 
 
@@ -156,7 +154,7 @@ def refusal_of(answer: Answer, address: str, call: Call[Any]) -> RefusedError:
     kind = _kind_of(answer.status, message)
     if kind is NotServedError:
         message = f"this worker does not serve {call.method} {call.path} ({address})"
-        body = {"hint": "It is a Java worker or an older one, or this part is switched off there."}
+        body = {"hint": "It is a Java worker or an older version, or the feature is disabled there."}
     return kind(
         message,
         status=answer.status,

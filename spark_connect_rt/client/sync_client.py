@@ -99,7 +99,7 @@ class Client:
                 failures.append(f"{address}: {failure_of(error, 60.0).why}")
                 if opened:
                     break
-        raise UnreachableError("the stream broke off: " + "; ".join(failures))
+        raise UnreachableError("the stream was interrupted: " + "; ".join(failures))
 
     def _act(self, step: Step, call: Call[Any]) -> Outcome:
         if not isinstance(step, Attempt):

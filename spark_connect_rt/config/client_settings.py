@@ -185,5 +185,5 @@ def _key(client: str, row: list[str]) -> ConfigKey:
     name, _, kind, importance = row[:4]
     text = row[4] if len(row) > 4 else ""
     default = _DEFAULTS.get(text, text.replace("{A}", _ASSIGNORS))
-    doc = f"Setting of Kafka's {client}."
+    doc = f"Kafka {client} setting."
     return ConfigKey(name, Type[kind], default, Importance[importance], doc)

@@ -203,7 +203,7 @@ class ConfigDef:
         declared = tuple(keys)
         names = [key.name for key in declared]
         if len(set(names)) != len(names):
-            raise ValueError(f"declared twice: {sorted({name for name in names if names.count(name) > 1})}")
+            raise ValueError(f"settings declared twice: {sorted({name for name in names if names.count(name) > 1})}")
         object.__setattr__(self, "keys", declared)
 
     def __iter__(self) -> Iterator[ConfigKey]:

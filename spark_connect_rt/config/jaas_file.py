@@ -51,7 +51,7 @@ def parse_jaas(text: str) -> dict[str, list[LoginModule]]:
 def _module(tokens: list[str], at: int) -> tuple[LoginModule, int]:
     name, flag = tokens[at], tokens[at + 1].lower() if at + 1 < len(tokens) else ""
     if flag not in FLAGS:
-        raise ValueError(f"after {name} stands {flag!r}, not one of {', '.join(FLAGS)}")
+        raise ValueError(f"unexpected {flag!r} after {name}. Use one of {', '.join(FLAGS)}")
     at += 2
     options: dict[str, str] = {}
     while at < len(tokens) and tokens[at] != ";":
@@ -77,7 +77,7 @@ def _tokens(text: str) -> list[str]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            raise ValueError(f"cannot read from {text[at : at + 20]!r} on")
+            raise ValueError(f"syntax error at {text[at : at + 20]!r}")
         at = match.end()
         quoted = match.group(1) if match.group(1) is not None else match.group(2)
         if quoted is not None:

@@ -22,11 +22,11 @@ def heap_complaint(text: str) -> str | None:
     """Return what is wrong with a heap's size, None when nothing is."""
     size = heap_bytes(text)
     if size is None:
-        return f"{text!r} is no size: give a number with k, m or g, such as 256m"
+        return f"{text!r} is not a valid size. Use a number with k, m or g, for example 256m"
     if size < LEAST_HEAP_BYTES:
-        return f"{text} is too small for a Java host: give at least {LEAST_HEAP_BYTES >> 20}m"
+        return f"{text} is too small for a Java host. Use at least {LEAST_HEAP_BYTES >> 20}m"
     if size > MOST_HEAP_BYTES:
-        return f"{text} is more than any machine has"
+        return f"{text} is larger than the memory of any machine"
     return None
 
 
@@ -34,9 +34,9 @@ def options_complaint(options: Sequence[str]) -> str | None:
     """Return what is wrong with the JVM's options, None when nothing is that can be seen without starting it."""
     for option in options:
         if not option.startswith("-"):
-            return f"{option!r} is no option of a JVM: each begins with -"
+            return f"{option!r} is not a JVM option. Options start with -"
         if option.partition("=")[0] in _OURS:
-            return f"{option} is the host's own: it cannot be set"
+            return f"{option} cannot be set, because the host sets it itself"
     return None
 
 
@@ -50,4 +50,4 @@ def options_of_tasks(value: str | None) -> str | None:
     try:
         return options_complaint(shlex.split(value or ""))
     except ValueError as error:
-        return f"it is no list of options: {error}"
+        return f"not a valid list of options: {error}"

@@ -45,8 +45,8 @@ def parse_properties(text: str) -> Properties:
     if problems:
         raise BadConfigError(problems)
     settings.repeated = tuple(
-        f"{name} is set more than once, in lines {', '.join(map(str, at[:-1]))} and {at[-1]}: the last line counts. "
-        "Remove the others."
+        f"{name} is set more than once, in lines {', '.join(map(str, at[:-1]))} and {at[-1]}. The last line is "
+        "used. Remove the others."
         for name, at in lines.items()
         if len(at) > 1
     )

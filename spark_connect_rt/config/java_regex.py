@@ -32,7 +32,7 @@ def java_pattern(text: str) -> re.Pattern[str]:
     translated = _NAMED_GROUP.sub(r"(?P<\1>", translated).replace(r"\z", r"\Z").replace(r"\h", r"[ \t]")
     translated = _with_classes(translated)
     if _NESTED_CLASS.search(translated):
-        raise ValueError(f"{text!r}: a class inside of a class, and &&, are not available")
+        raise ValueError(f"{text!r}: nested classes and && are not supported")
     try:
         return re.compile(translated, re.ASCII)
     except re.error as error:
@@ -45,11 +45,11 @@ def _with_classes(text: str) -> str:
     for match in _POSIX.finditer(text):
         name = match.group(1) or match.group(2)
         if name not in _CLASSES:
-            raise ValueError(f"{text!r}: the class \\p{{{name}}} is not available")
+            raise ValueError(f"{text!r}: the class \\p{{{name}}} is not supported")
         depth += _brackets(text[last : match.start()])
         pieces.append(text[last : match.start()])
         if match.group(2) and depth:
-            raise ValueError(f"{text!r}: \\P{{{name}}} inside brackets is not available")
+            raise ValueError(f"{text!r}: \\P{{{name}}} inside brackets is not supported")
         inside = _CLASSES[name]
         pieces.append(inside if depth else f"[{'^' if match.group(2) else ''}{inside}]")
         last = match.end()

@@ -36,5 +36,5 @@ def json_object(value: Any) -> str | None:
     try:
         found = json.loads(getattr(value, "value", value))
     except ValueError as error:
-        return f"is no JSON: {error}"
+        return f"is not valid JSON: {error}"
     return None if isinstance(found, dict) else "must be a JSON object"

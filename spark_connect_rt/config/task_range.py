@@ -27,10 +27,10 @@ class TaskRange:
         """Read ``min..max``. Raises ValueError that says what is wrong."""
         found = _RANGE.fullmatch(text)
         if found is None:
-            raise ValueError(f"must be two whole numbers, min..max, such as 2..16; it is {text[:40]!r}")
+            raise ValueError(f"must be two whole numbers, min..max, for example 2..16, but is {text[:40]!r}")
         least, most = int(found[1]), int(found[2])
         if not 1 <= least <= most <= LARGEST:
-            raise ValueError(f"needs 1 <= min <= max <= {LARGEST}; it is {text[:40]!r}")
+            raise ValueError(f"must be 1 <= min <= max <= {LARGEST}, but is {text[:40]!r}")
         return TaskRange(least, most)
 
 

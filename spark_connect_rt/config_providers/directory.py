@@ -34,5 +34,5 @@ def _content(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not valid UTF-8"
         raise BadConfigError({str(file): [f"cannot be read: {reason}"]}) from None

@@ -28,7 +28,7 @@ class EnvVarConfigProvider(ConfigProvider):
     def get(self, path: str, keys: Set[str] | None = None) -> Mapping[str, str]:
         """Return the variables. Raises BadConfigError: a path was given."""
         if path:
-            raise BadConfigError({"${env:...}": [f"environment variables have no path, got {path!r}"]})
+            raise BadConfigError({"${env:...}": [f"environment variables have no path, but the path is {path!r}"]})
         allowed = self._allowed
         return {
             name: value

@@ -31,7 +31,7 @@ class ConfigProviders:
             try:
                 made = plugin(name)() if name else None
                 if not isinstance(made, ConfigProvider):
-                    problems[setting] = [f"{name} is no config provider" if name else "must be set"]
+                    problems[setting] = [f"{name} is not a config provider" if name else "must be set"]
                     continue
                 made.configure(prefixed(worker_config, f"config.providers.{alias}.param."))
                 providers[alias] = made

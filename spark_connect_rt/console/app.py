@@ -123,7 +123,7 @@ def _application(frame: Frame, protection: Protection) -> Asgi:
             await send(message)
 
         if refusal := protection.refusal(request):
-            log.warning("console action %s refused: %s", scope["path"], refusal)
+            log.warning("console action %s rejected: %s", scope["path"], refusal)
             refused = await frame.refused(request, ApiError(403, f"Not done: {refusal}."))
             await refused(scope, receive, with_headers)
         else:

@@ -303,17 +303,17 @@ def read_json(text: str) -> tuple[dict[str, str], str]:
     try:
         pairs = json.loads(text, object_pairs_hook=list, parse_int=str, parse_float=str, parse_constant=str)
     except RecursionError:
-        return {}, "a configuration is one JSON object, not nested"
+        return {}, "a configuration must be one JSON object without nesting"
     except ValueError as error:
-        return {}, f"this is not JSON: {error}"
+        return {}, f"not valid JSON: {error}"
     if not text.lstrip().startswith("{"):
-        return {}, 'a configuration is one JSON object: {"setting": "value"}'
+        return {}, 'a configuration must be one JSON object: {"setting": "value"}'
     config: dict[str, str] = {}
     for name, value in pairs:
         if isinstance(value, list):
-            return {}, f"{name}: a setting is a text, number or switch, not a list or an object"
+            return {}, f"{name}: a setting must be a string, number or boolean, not a list or an object"
         if name in config:
-            return {}, f"{name} stands twice"
+            return {}, f"{name} is set twice"
         if value is not None:
             config[name] = value if isinstance(value, str) else str(value).lower()
     return config, ""

@@ -72,12 +72,12 @@ class Protection:
             return ""
         origin, host = request.headers.get("origin", ""), request.headers.get("host", "")
         if not host or urlsplit(origin).netloc.lower() != host.lower():
-            return f"the action came from {origin or 'nowhere'}, not from a page at {host}"
+            return f"the action came from {origin or 'an unknown page'}, not from a page at {host}"
         cookie, token = request.cookies.get(COOKIE, ""), request.headers.get(TOKEN_HEADER, "")
         if not _COOKIE_FORM.fullmatch(cookie) or not hmac.compare_digest(
             token.encode(), self._token_of(cookie).encode()
         ):
-            return "the page is older than this worker, or cookies are off: load it again"
+            return "the page is older than this worker, or cookies are disabled. Reload the page"
         return ""
 
     def headers(self, request: Request) -> dict[str, str]:

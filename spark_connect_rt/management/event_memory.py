@@ -121,7 +121,7 @@ def _bounded(details: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
     """Return a copy without secrets, and its length. Long ones give way, so that no event outweighs all others."""
     text = encode_quick_json(_hidden(dict(details)))
     if len(text) > DETAILS_LIMIT:
-        instead = {"left_out": f"{len(text)} bytes, at most {DETAILS_LIMIT} are kept"}
+        instead = {"left_out": f"{len(text)} bytes, of which at most {DETAILS_LIMIT} are kept"}
         return instead, len(instead["left_out"])
     return decode_quick_json(text), len(text)
 

@@ -56,7 +56,7 @@ class GroupEvents:
         self._memory = memory
         self._leads = leads
         self.rounds = Repeated(
-            "group-events", self._keep, lambda: LEADER_EACH_S, "the events of other workers are not kept here"
+            "group-events", self._keep, lambda: LEADER_EACH_S, "the events of other workers are not collected any more"
         )
         self._reads = reads
         self._clock = clock
@@ -139,7 +139,7 @@ def event_of(shape: Mapping[str, Any]) -> GroupEvent:
     """Return an event as another worker sent it. Raises LookupError, TypeError, ValueError: it is none."""
     task, details, connector, who = shape["task"], shape["details"], shape["connector"], shape.get("who")
     if not isinstance(details, Mapping):
-        raise TypeError("the details of an event are an object")
+        raise TypeError("the details of an event must be an object")
     return GroupEvent(
         id=str(shape["id"]),
         at_ms=int(shape["at_ms"]),
@@ -172,5 +172,5 @@ def _one_of(views: Sequence[GroupEvent]) -> GroupEvent:
         details = merged([view.details for view in sorted(views, key=lambda view: view.worker_id)])
         return replace(first, details=details, summary=sentence(details))
     except (LookupError, TypeError) as error:  # of another version
-        log.debug("the views of %s cannot be put together: %s", first.id, error)
+        log.debug("the views of %s cannot be merged: %s", first.id, error)
         return first

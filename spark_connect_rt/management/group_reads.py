@@ -85,7 +85,7 @@ class HttpGroupReads:
         """See ``GroupReads.answer``."""
         read = self._served.get(what)
         if read is None:
-            raise NotFoundError(f"this worker serves no read {what} to its group")
+            raise NotFoundError(f"this worker does not support the read {what}")
         return read(arguments)
 
     def workers(self) -> Sequence[GroupWorker]:
@@ -197,8 +197,8 @@ def _read(worker: GroupWorker, answer: PeerAnswer, own_group: bool) -> WorkerAns
     """Return what a worker's answer says. Pure."""
     if answer.status == 404:
         if _is_ours(answer) or own_group:
-            return WorkerAnswer(worker, why="its version does not serve this")
-        return WorkerAnswer(worker, why="a Java worker: it has no management API", runtime=JAVA)
+            return WorkerAnswer(worker, why="its version does not support this")
+        return WorkerAnswer(worker, why="it is a Java worker, which has no management API", runtime=JAVA)
     if answer.status != 200:
         return WorkerAnswer(worker, why=f"it answered {answer.status}{_words(answer)}", runtime=UNKNOWN)
     try:

@@ -45,9 +45,9 @@ def _outdated(snapshot: LogSnapshot, facts: LogFacts, now_ms: int) -> str | None
     """
     age_ms, limit_ms = now_ms - snapshot.written_ms, facts.delete_retention_ms // 2
     if age_ms < 0:
-        return "it was written in the future"
+        return "it has a time in the future"
     if age_ms > limit_ms:
-        return f"it is {age_ms} ms old: compaction may have taken tombstones since (limit {limit_ms} ms)"
+        return f"it is {age_ms} ms old, so compaction may have removed tombstones since then (limit {limit_ms} ms)"
     return None
 
 
@@ -56,7 +56,7 @@ def _other_log(snapshot: LogSnapshot, facts: LogFacts) -> str | None:
         if mark.position > facts.end[number]:
             return f"partition {number} ends at {facts.end[number]}, before {mark.position}: the log was truncated"
         if mark.position < facts.beginning[number]:
-            return f"partition {number} begins at {facts.beginning[number]}, behind {mark.position}"
+            return f"partition {number} begins at {facts.beginning[number]}, after {mark.position}"
     for partition, offset, *_ in snapshot.records:
         if offset < facts.beginning.get(partition, 0):
             return f"partition {partition} lost offset {offset}: its records were deleted"

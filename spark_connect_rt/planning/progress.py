@@ -47,7 +47,7 @@ def unhosted_text(stalls: Mapping[str, Stall], now_ms: int) -> str:
     longest = min(waiting, key=lambda task: (waiting[task], task))
     return (
         f"Tasks that wait for an executor: {len(waiting)}; {longest} for {(now_ms - waiting[longest]) // 1000} s. "
-        "Is the cluster full, or its master gone?"
+        "Is the cluster full, or its master unreachable?"
     )
 
 
@@ -72,7 +72,7 @@ def stall_of(movement: Movement, now_ms: int, timeout_ms: int) -> Stall | None:
     since_ms = max(movement.moved_at_ms, movement.behind_since_ms)
     if now_ms - since_ms < timeout_ms + movement.patience_ms:
         return None
-    return Stall(since_ms, "records wait, and none of them was taken")
+    return Stall(since_ms, "records wait, but none of them was taken")
 
 
 def patience_ms(table_config: Mapping[str, str]) -> int:

@@ -78,7 +78,9 @@ def decide_restart(settings: HealthSettings, failures: Sequence[Failure], chance
     if settings.errors_restart_poison and same >= settings.errors_restart_poison and _may_be_a_record(newest.error):
         first_line = newest.error.splitlines()[0]
         return RestartVerdict(
-            attempt - 1, None, f"failed {same} times by the same error, with no offset committed between: {first_line}"
+            attempt - 1,
+            None,
+            f"failed {same} times with the same error and no committed offset in between: {first_line}",
         )
     if attempt > settings.errors_restart_max:
         why = f"{settings.errors_restart_max} restarts within {settings.errors_restart_window_ms} ms did not help"

@@ -79,12 +79,14 @@ def _config_findings(
         if record is None or state.contains(record.name):
             continue
         if record.kind is RecordKind.TARGET_STATE:
-            explanation = "a target state without its connector: a new one of this name would not be started"
+            explanation = "a target state without its connector: a new connector of this name would not be started"
             yield Finding("orphan-target-state", WARNING, topic, record.name, explanation, ((key, None),))
         elif record.kind in _OF_CONNECTORS:
             dead[record.name] += 1
     for name, count in sorted(dead.items()):
-        explanation = f"{count} task, commit or task-count records of a deleted connector: Connect keeps them, dead"
+        explanation = (
+            f"{count} task, commit or task-count records of a deleted connector. Connect keeps them without using them"
+        )
         yield Finding("dead-tasks", LEFTOVER, topic, name, explanation)
 
 
@@ -93,21 +95,23 @@ def _task_findings(
 ) -> Iterator[Finding]:
     commit, count = config_records.commit_key(name), state.task_count(name)
     if commit not in live:
-        explanation = "no commit record: its tasks were never made, or the record was lost; the leader makes them again"
+        explanation = (
+            "no commit record: its tasks were never created, or the record was lost. The leader creates them again"
+        )
         yield Finding("no-commit", WARNING, topic, name, explanation)
     elif not count and _committed(live[commit]):
-        explanation = "the commit is older than the connector (compaction, or it was created again): it runs no task"
+        explanation = "the commit is older than the connector (compaction, or it was created again), so no task runs"
         yield Finding(
             "commit-before-connector", WARNING, topic, name, f"{explanation} until the leader makes them again"
         )
     elif name in state.inconsistent:
         yield _inconsistent(topic, name, count, live)
     elif late := _tasks_after_commit(name, stored.configs):
-        explanation = f"configurations of tasks {late} wait for a commit: a leader died, or is just writing"
+        explanation = f"configurations of tasks {late} wait for a commit: a leader died, or is writing at the moment"
         yield Finding("uncommitted-tasks", WARNING, topic, name, explanation)
     elif name in state.overtaken:
         explanation = (
-            f"configured after the commit of its {count} tasks: who starts after the next compaction sees none"
+            f"configured after the commit of its {count} tasks: workers that start after the next compaction see none"
         )
         yield Finding("overtaken-commit", WARNING, topic, name, explanation, _written_again(name, count, live))
     if stored.exactly_once and count and state.task_count_record(name) is None:
@@ -118,11 +122,11 @@ def _task_findings(
 def _inconsistent(topic: str, name: str, count: int, live: Mapping[bytes, bytes | None]) -> Finding:
     missing = [number for number in range(count) if _task_key(name, number) not in live]
     if missing:
-        explanation = f"the commit names {count} tasks, the configurations of {missing} are gone: it runs no task"
+        explanation = f"the commit has {count} tasks, but the configurations of {missing} are missing, so no task runs"
         return Finding("lost-tasks", DAMAGE, topic, name, f"{explanation} until the leader makes them again")
     explanation = f"{count} task configurations were written after their commit (compaction, or a leader died)"
     repair = _written_again(name, count, live)
-    return Finding("tasks-without-commit", DAMAGE, topic, name, f"{explanation}: it runs no task", repair)
+    return Finding("tasks-without-commit", DAMAGE, topic, name, f"{explanation}: no task runs", repair)
 
 
 def _written_again(name: str, count: int, live: Mapping[bytes, bytes | None]) -> tuple[Change, ...]:
@@ -176,10 +180,10 @@ def _offset_findings(stored: Stored, state: ClusterConfigState) -> Iterator[Find
     for (connector, _), keys in spellings.items():
         if len(keys) > 1:
             shown = ", ".join(sorted(map(_shown, keys)))
-            explanation = f"one source partition under {len(keys)} keys, Java takes either: {shown}"
+            explanation = f"one source partition has {len(keys)} keys, of which Java uses any: {shown}"
             yield Finding("double-offset", WARNING, topic, connector, explanation)
     for name, changes in sorted(deleted.items()):
-        explanation = f"{len(changes)} offsets of a connector that is deleted: one of the same name would go on there"
+        explanation = f"{len(changes)} offsets of a deleted connector: a new one with the same name would resume there"
         yield Finding("offsets-of-deleted", LEFTOVER, topic, name, explanation, tuple(changes))
 
 
@@ -191,8 +195,9 @@ def _scattered_findings(topic: str, records: Sequence[RawRecord]) -> Iterator[Fi
     for key, found in places.items():
         if key is not None and len(found) > 1:
             explanation = (
-                f"live records in partitions {sorted(found)} (partitions were added, or another client wrote): Java "
-                f"takes any of them, our workers the newest, and their next writes of the key remove the others"
+                f"live records in partitions {sorted(found)} (partitions were added, or another client wrote): "
+                "Java uses any of them, our workers the newest, and their next write of the key removes the "
+                "others"
             )
             yield Finding("scattered-key", WARNING, topic, _shown(key), explanation)
 
@@ -214,7 +219,9 @@ def _status_findings(stored: Stored, state: ClusterConfigState) -> Iterator[Find
             yield Finding("unreadable-status", WARNING, topic, where, f"workers ignore this record: {error}")
             continue
         if subject is None:
-            yield Finding("unknown-status", WARNING, topic, _shown(key), "a key of a kind this version does not know")
+            yield Finding(
+                "unknown-status", WARNING, topic, _shown(key), "a key of a kind that this version does not support"
+            )
             continue
         assert key is not None  # decode_key returned None otherwise
         name = subject.task.connector if isinstance(subject, TaskStatusKey) else subject.connector
@@ -222,10 +229,10 @@ def _status_findings(stored: Stored, state: ClusterConfigState) -> Iterator[Find
         if not state.contains(name) or gone:
             leftover[name].append((key, None))
     for name, changes in sorted(leftover.items()):
-        explanation = f"{len(changes)} statuses of a connector or of tasks that are deleted; the leader removes them"
+        explanation = f"{len(changes)} statuses of deleted connectors or tasks; the leader removes them"
         yield Finding("statuses-of-deleted", LEFTOVER, topic, name, explanation, tuple(changes))
     if running and not stored.group_runs:
-        explanation = f"{running} statuses say RUNNING, but no worker is in the group: they were killed"
+        explanation = f"{running} statuses are RUNNING, but no worker is in the group: the workers were killed"
         yield Finding("stale-running", LEFTOVER, topic, "group", explanation)
 
 

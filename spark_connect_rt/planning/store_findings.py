@@ -49,18 +49,22 @@ class TopicShape:
 def topic_findings(shape: TopicShape) -> Iterator[Finding]:
     """Yield what is wrong with the topic whatever it holds."""
     if not shape.replicas:
-        explanation = "there is no such topic: a worker that starts creates it, empty"
+        explanation = "the topic does not exist: a worker creates it at its start"
         yield Finding("no-topic", Severity.WARNING, shape.name, shape.kind, explanation)
         return
     if shape.cleanup_policy not in (None, "compact"):
-        explanation = f"cleanup.policy is {shape.cleanup_policy}, must be compact: the broker deletes what is old"
+        explanation = (
+            f"cleanup.policy is {shape.cleanup_policy} but must be compact, because the broker deletes old records"
+        )
         yield Finding("wrong-cleanup-policy", Severity.DAMAGE, shape.name, "cleanup.policy", explanation)
     if shape.kind == "configs" and len(shape.replicas) != 1:
-        explanation = f"{len(shape.replicas)} partitions, must be 1: the order of configurations is lost"
+        explanation = f"{len(shape.replicas)} partitions, but must be 1, because the order of configurations is lost"
         yield Finding("wrong-partition-count", Severity.DAMAGE, shape.name, "partitions", explanation)
     wanted, copies = min(max(shape.wanted_replication, 1), shape.brokers), min(shape.replicas)
     if copies < wanted:
-        explanation = f"{copies} copies, the worker's file wants {shape.wanted_replication}: a lost disk loses them all"
+        explanation = (
+            f"{copies} copies, but the worker's file has {shape.wanted_replication}: a single lost disk loses them all"
+        )
         yield Finding("few-replicas", Severity.WARNING, shape.name, "replication.factor", explanation)
     behind = [number for number, copies in enumerate(shape.replicas) if shape.in_sync[number] < copies]
     if behind:

@@ -68,7 +68,9 @@ def _judged(
             return UnreadSetting(name, f"{chain} does not list {alias}", nearest)
     converter = next((prefix for prefix in _CONVERTERS if name.startswith(f"{prefix}.")), None)
     if converter is not None and not config.get(converter):
-        return UnreadSetting(name, f"settings of a converter count only next to {converter}, which is not set", nearest)
+        return UnreadSetting(
+            name, f"settings of a converter have an effect only together with {converter}, which is not set", nearest
+        )
     if nearest or (declares_all and not name.startswith(_CLIENTS)):
-        return UnreadSetting(name, "neither the connector nor another of its plug-ins reads it", nearest)
+        return UnreadSetting(name, "neither the connector nor its plug-ins read it", nearest)
     return None

@@ -15,9 +15,9 @@ from spark_connect_rt.state.cluster_config import ClusterConfigState
 class Need(Enum):
     """What the leader does about one connector."""
 
-    NOTHING = "nothing: every older producer is shut out"
+    NOTHING = "nothing: all older producers are fenced"
     RECORD = "only write the number of tasks: there can be no zombie"
-    FENCE = "shut out the older producers, then write the number of tasks"
+    FENCE = "fence the older producers, then write the number of tasks"
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,13 +29,13 @@ def read_class(data: bytes) -> ClassFile:
     try:
         return _read(data)
     except (struct.error, IndexError, KeyError) as error:
-        raise ValueError(f"no class file: {error!r}") from error
+        raise ValueError(f"not a valid class file: {error!r}") from error
 
 
 def _read(data: bytes) -> ClassFile:
     magic, _, major, count = struct.unpack_from(">IHHH", data)
     if magic != _MAGIC:
-        raise ValueError("no class file")
+        raise ValueError("not a valid class file")
     texts: dict[int, bytes] = {}
     classes: dict[int, int] = {}
     at, number = 10, 1

@@ -44,7 +44,7 @@ def fetch(url: str, target: Path, limit_bytes: int, check: Callable[[str], None]
         with httpx.Client(timeout=_TIMEOUT_S, follow_redirects=False) as client:
             _get(client, url, target, limit_bytes, check)
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-        raise NotFetchedError(f"{url} cannot be fetched: {type(error).__name__}: {error}") from error
+        raise NotFetchedError(f"{url} cannot be downloaded: {type(error).__name__}: {error}") from error
 
 
 def _get(client: httpx.Client, url: str, target: Path, limit_bytes: int, check: Callable[[str], None]) -> None:
@@ -56,10 +56,10 @@ def _get(client: httpx.Client, url: str, target: Path, limit_bytes: int, check: 
                 continue
             if answer.status_code != 200:
                 nowhere = " without a Location" if answer.is_redirect else ""
-                raise NotFetchedError(f"{url} cannot be fetched: HTTP {answer.status_code}{nowhere}")
+                raise NotFetchedError(f"{url} cannot be downloaded: HTTP {answer.status_code}{nowhere}")
             _save(answer, url, target, limit_bytes)
             return
-    raise NotFetchedError(f"{url} cannot be fetched: more than {REDIRECTS_MAX} redirects")
+    raise NotFetchedError(f"{url} cannot be downloaded: more than {REDIRECTS_MAX} redirects")
 
 
 def _save(answer: httpx.Response, url: str, target: Path, limit_bytes: int) -> None:
@@ -86,7 +86,7 @@ def _copy(file: Path, target: Path, limit_bytes: int) -> None:
 
 def too_large(what: str, limit_bytes: int) -> BadRequestError:
     """Return the refusal of a plug-in that is larger than allowed."""
-    return BadRequestError(f"{what} has more than {limit_bytes} bytes, which {SIZE_MAX} allows")
+    return BadRequestError(f"{what} is larger than {limit_bytes} bytes. Raise {SIZE_MAX} to allow it")
 
 
 def sha512_of(file: Path) -> str:
@@ -98,7 +98,9 @@ def sha512_of(file: Path) -> str:
 def check_sha512(what: str, found: str, wanted: str) -> None:
     """Raise NotFetchedError unless they are equal; nothing wanted: all are."""
     if wanted and found != wanted.strip().lower():
-        raise NotFetchedError(f"{what} has the SHA-512 {found}, not {wanted}: it is not what was asked for")
+        raise NotFetchedError(
+            f"{what} has the SHA-512 {found}, but {wanted} is required. Check the source and the checksum"
+        )
 
 
 def sha512_of_files(folder: Path, names: list[str]) -> str:

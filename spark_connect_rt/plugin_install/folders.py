@@ -49,7 +49,7 @@ def decode_installed(text: str | bytes) -> InstalledPlugin:
         fields = json.loads(text)
         return InstalledPlugin(**{**fields, "left_out": tuple(fields["left_out"]), "plugins": tuple(fields["plugins"])})
     except (TypeError, KeyError, json.JSONDecodeError) as error:
-        raise ValueError(f"no record of a plug-in: {error}") from error
+        raise ValueError(f"not a valid record of a plug-in: {error}") from error
 
 
 def encode_installed(plugin: InstalledPlugin) -> str:

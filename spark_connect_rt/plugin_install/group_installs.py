@@ -124,9 +124,12 @@ class GroupInstalls:
         plugin = self._installer.folder.find(name, version) or recorded
         if plugin is None:
             known = ", ".join(f"{info.name} {info.version}" for info in self.installed()) or "none"
-            raise NotFoundError(f"no plug-in {name} {version} is installed; installed: {known}")
+            raise NotFoundError(f"plug-in {name} {version} is not installed. Installed: {known}")
         if users := self._users_of(str(self._installer.folder.path / plugin.folder)):
-            raise PluginInUseError(f"plug-in {plugin.folder} is not removed: it is used by {', '.join(users)}")
+            raise PluginInUseError(
+                f"plug-in {plugin.folder} cannot be removed: it is used by {', '.join(users)}. "
+                "Delete or change them first"
+            )
         if is_recorded:
             self._append(removal_record(plugin.folder))
         self._remove_here(plugin, who)
@@ -165,7 +168,7 @@ class GroupInstalls:
 
     def problem(self) -> str:
         """See the port."""
-        gone = "" if self._stopping else ended(self._thread, "the group's plug-ins are not installed")
+        gone = "" if self._stopping else ended(self._thread, "the group's plug-ins are not installed any more")
         return gone or self._problem
 
     # -- the thread
@@ -182,7 +185,7 @@ class GroupInstalls:
                 self._problem = ""
             except Exception as error:  # the top of a thread: connectors go on, the record is followed again later
                 self._problem = f"{type(error).__name__}: {error}"
-                log.exception("the group's record of plug-ins cannot be followed; it is tried again")
+                log.exception("cannot follow the group's plug-in record, retrying")
                 self._close_log()
             with self._changed:  # what came while the record was followed counts, too
                 self._changed.wait_for(lambda: self._stopping or self._news != self._followed, wait_s)
@@ -234,7 +237,9 @@ class GroupInstalls:
             # With jitter: each worker of the group fetches from the same server.
             wait_s = Backoff(RETRY_FIRST_S, RETRY_MAX_S).wait(tries + 1, random.random())
             self._failures[plugin.folder] = _Failure(plugin, str(error), tries + 1, time.monotonic() + wait_s)
-            log.warning("plugin=%s cannot be installed here, tried again in %.0f s: %s", plugin.folder, wait_s, error)
+            log.warning(
+                "plugin=%s cannot be installed on this worker, retrying in %.0f s: %s", plugin.folder, wait_s, error
+            )
 
     def _remove_here(self, plugin: InstalledPlugin, who: str) -> None:
         self._installer.remove(plugin, who)

@@ -51,11 +51,11 @@ class Installer:
 
         Raises AlreadyExistsError, BadRequestError, ForbiddenError (not allowed), NotFetchedError, ConnectError.
         """
-        audit.info("plug-in install asked by=%s source=%s sha512=%s", who, request.source, request.sha512 or "-")
+        audit.info("plug-in install requested by=%s source=%s sha512=%s", who, request.source, request.sha512 or "-")
         try:
             plugin = self._install(request, who)
         except Exception as error:
-            audit.warning("plug-in install refused by=%s source=%s: %s", who, request.source, error)
+            audit.warning("plug-in install rejected by=%s source=%s: %s", who, request.source, error)
             raise
         audit.info("plug-in installed by=%s folder=%s sha512=%s", who, plugin.folder, plugin.sha512 or "-")
         return plugin
@@ -64,7 +64,7 @@ class Installer:
         """Install what another worker of the group has, unless it is here. Raises as ``install``."""
         found = self.folder.find(record.name, record.version)
         if found is not None:
-            check_sha512(f"{found.folder}, which is here already,", found.sha512, record.sha512)
+            check_sha512(f"{found.folder}, which is already installed,", found.sha512, record.sha512)
             return found
         request = WantedPlugin(record.source, record.sha512, record.name, record.version)
         return self.install(request, record.installed_by)
@@ -113,7 +113,7 @@ class Installer:
 
     def _refuse_taken(self, name: str, version: str) -> None:
         if (self.folder.path / folder_name(name, version)).exists():
-            raise AlreadyExistsError(f"{folder_name(name, version)} is installed already in {self.folder.path}")
+            raise AlreadyExistsError(f"{folder_name(name, version)} is already installed in {self.folder.path}")
 
     def _fetch(self, source: PluginSource, sha512: str, draft: Path, content: Path) -> _Fetched:
         if source.kind is SourceKind.MAVEN:
@@ -134,7 +134,9 @@ class Installer:
                 self._refuse_large(source, content)
             return _Fetched(source.text, source.version, found)
         if sha512:
-            raise BadRequestError("a requirement has no SHA-512 of its own: give the URL of its wheel, or no SHA-512")
+            raise BadRequestError(
+                "a Python requirement has no single SHA-512. Give the URL of its wheel, or leave out the SHA-512"
+            )
         own = install_packages(source.text, source.name, content)[0]
         self._refuse_large(source, content)
         return _Fetched(own, own.partition("==")[2], "")
@@ -145,7 +147,7 @@ class Installer:
         for name in out:
             (content / name).unlink()
         found = sha512_of_files(content, [name for name in jars if name not in out])
-        check_sha512(f"{source.text} with what it needs", found, sha512)
+        check_sha512(f"{source.text} with its dependencies", found, sha512)
         group = source.text.partition(":")[0]
         return _Fetched(f"{group}:{source.name}:{version}", version, found, tuple(out))
 
@@ -157,7 +159,7 @@ class Installer:
 def parse_url(url: str) -> str:
     """Return a redirect's URL if a plug-in may come from such a one. Raises BadRequestError."""
     if not url.startswith(("http://", "https://")):
-        raise BadRequestError(f"{url}: a redirect may lead to http and https only")
+        raise BadRequestError(f"{url}: a redirect must lead to an http or https URL")
     return url
 
 
@@ -166,7 +168,7 @@ def _refuse_empty(source: PluginSource, content: Path, classes: Sequence[str]) -
     if classes or any(content.glob("*.dist-info/entry_points.txt")) or (content / "entry_points.txt").is_file():
         return
     raise BadRequestError(
-        f"{source.text} holds no plug-in: no jar with a class that Connect knows the kind of, and no entry point in a "
+        f"{source.text} contains no plug-in: no jar with a Kafka Connect plug-in class, and no entry point in a "
         "group of this product",
         code=UNSAFE,
     )

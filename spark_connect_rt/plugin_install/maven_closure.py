@@ -54,7 +54,7 @@ def _resolved(coordinate: str) -> list[Any]:
     wanted = coordinate.split(":")[1]
     artifacts.sort(key=lambda artifact: (artifact.artifactId != wanted, artifact.filename))
     if not artifacts or artifacts[0].artifactId != wanted:
-        raise NotFetchedError(f"{coordinate} has no jar of its own")
+        raise NotFetchedError(f"{coordinate} has no jar")
     return artifacts
 
 
@@ -64,7 +64,7 @@ def _checked(client: httpx.Client, artifact: Any) -> Path:
         why = _difference(client, artifact, jar)
         if not why:
             return jar
-        log.warning("%s: %s%s", artifact.filename, why, ", it is fetched once more" if attempt == 1 else "")
+        log.warning("%s: %s%s", artifact.filename, why, ", downloading it again" if attempt == 1 else "")
         jar.unlink(missing_ok=True)
     raise NotFetchedError(f"{artifact.filename}: {why}")
 
@@ -73,7 +73,7 @@ def _downloaded(artifact: Any) -> Path:
     try:
         jar: Path = artifact.resolve()
     except Exception as error:  # a third-party edge
-        raise NotFetchedError(f"{artifact.filename} cannot be fetched: {error}") from error
+        raise NotFetchedError(f"{artifact.filename} cannot be downloaded: {error}") from error
     return jar
 
 
@@ -87,9 +87,11 @@ def _difference(client: httpx.Client, artifact: Any, jar: Path) -> str:
             try:
                 answer = client.get(f"{address}.{kind}")
             except httpx.HTTPError as error:
-                raise NotFetchedError(f"the checksum of {artifact.filename} cannot be fetched: {error}") from error
+                raise NotFetchedError(f"the checksum of {artifact.filename} cannot be downloaded: {error}") from error
             if answer.status_code == 200 and (said := answer.text.split()):
                 with jar.open("rb") as opened:
                     found = hashlib.file_digest(opened, kind).hexdigest()
-                return "" if found == said[0].lower() else f"its {kind} is {found}, the repository says {said[0]}"
-    raise NotFetchedError(f"no repository has a checksum of {artifact.filename}")
+                return (
+                    "" if found == said[0].lower() else (f"its {kind} is {found}, but the repository lists {said[0]}")
+                )
+    raise NotFetchedError(f"{artifact.filename}: no repository has a checksum of it")

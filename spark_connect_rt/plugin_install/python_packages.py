@@ -31,7 +31,7 @@ def install_packages(wanted: str, name: str, folder: Path) -> list[str]:
     missing = _missing_by_uv(wanted) if _uses_uv() else _missing_by_pip(wanted)
     own = [requirement for requirement in missing if _plain(re.split("==| @ ", requirement)[0]) == _plain(name)]
     if not own:
-        raise NotFetchedError(f"{wanted} is installed where the worker runs already; nothing is to be done")
+        raise NotFetchedError(f"{wanted} is already installed in the worker's environment. Nothing to install")
     others = sorted(requirement for requirement in missing if requirement not in own)
     chosen = wanted if wanted.endswith(".whl") else own[0]  # not another version, published in between
     _run([*_installer(), "--target", str(folder), "--no-deps", chosen, *others])
@@ -47,7 +47,9 @@ def _installer() -> list[str]:
         return [sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--only-binary=:all:"]
     uv = shutil.which("uv")
     if uv is None:
-        raise NotFetchedError("neither pip nor uv is there to install a Python plug-in with: install one of them")
+        raise NotFetchedError(
+            "Python plug-ins cannot be installed: neither pip nor uv is available. Install one of them"
+        )
     return [uv, "pip", "install", "--quiet", "--python", sys.executable, "--only-binary", ":all:"]
 
 

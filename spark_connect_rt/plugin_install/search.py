@@ -35,7 +35,7 @@ def search_plugins(words: str, ask: Callable[[str], Sequence[FoundPlugin]] | Non
         return Found((ask or maven_central)(words), "found by Maven Central's search")
     except Exception as error:  # noqa: BLE001 - an index elsewhere: not reachable, or another API by now
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
-        return Found(well_known(words), f"from the list that comes along: Maven Central cannot be searched ({why})")
+        return Found(well_known(words), f"from the bundled list, because the search of Maven Central failed ({why})")
 
 
 def maven_central(words: str) -> list[FoundPlugin]:

@@ -73,26 +73,26 @@ def parse_source(text: str, absolute: Sequence[str] = ()) -> PluginSource:
         wanted = Requirement(text.removeprefix(PYPI))
     except InvalidRequirement as error:
         raise BadRequestError(
-            f"{text!r} is no coordinate (group:artifact:version), no path or URL of {', '.join(ARCHIVES)} or .whl, "
-            f"and no Python requirement: {error}"
+            f"{text!r} is not a valid source: use a Maven coordinate (group:artifact:version), a path or URL of "
+            f"{', '.join(ARCHIVES)} or .whl, or a Python requirement ({error})"
         ) from error
     if wanted.url:
-        raise BadRequestError(f"{text!r}: give the URL of the wheel alone")
+        raise BadRequestError(f"{text!r}: give the URL of the wheel without a name")
     return PluginSource(SourceKind.PYTHON, str(wanted), canonicalize_name(wanted.name))
 
 
 def _checked_url(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https", "file"):
-        raise BadRequestError(f"{text!r}: a plug-in is fetched by http, https or file, not by {parts.scheme}")
+        raise BadRequestError(f"{text!r}: a plug-in must come by http, https or file, not by {parts.scheme}")
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost"):
-            raise BadRequestError(f"{text!r}: a file of another machine cannot be read; write file:/path")
+            raise BadRequestError(f"{text!r}: a file must be on this machine. Write file:/path")
         return f"file:{unquote(parts.path)}"
     if "@" in parts.netloc:
-        raise BadRequestError("a URL with a user or password in it would show in logs and records; it is refused")
+        raise BadRequestError("the URL must not contain a user or password, because logs and records show it")
     if not parts.hostname:
-        raise BadRequestError(f"{text!r} names no host")
+        raise BadRequestError(f"{text!r}: the URL has no host")
     return text
 
 
@@ -103,11 +103,11 @@ def _of_url(url: str) -> PluginSource:
         try:
             name, version, _, _ = parse_wheel_filename(file_name)
         except InvalidWheelFilename as error:
-            raise BadRequestError(f"{file_name} is no name of a wheel: {error}") from error
+            raise BadRequestError(f"{file_name} is not a valid wheel name: {error}") from error
         return PluginSource(SourceKind.PYTHON, url, str(name), str(version))
     stem = next((file_name[: -len(suffix)] for suffix in ARCHIVES if file_name.lower().endswith(suffix)), None)
     if stem is None:
-        raise BadRequestError(f"{url}: a plug-in is {', '.join(ARCHIVES)} or .whl")
+        raise BadRequestError(f"{url}: a plug-in must be a {', '.join(ARCHIVES)} or .whl file")
     found = _VERSION_IN_NAME.match(stem)
     return PluginSource(SourceKind.ARCHIVE, url, found[1] if found else stem, found[2] if found else "")
 
@@ -137,5 +137,5 @@ def folder_name(name: str, version: str) -> str:
     """Return ``name-version``. Raises BadRequestError: it cannot be the name of a folder."""
     found = f"{name}-{version}" if version else name
     if not _FOLDER_NAME.fullmatch(found) or len(found) > 150:
-        raise BadRequestError(f"{found!r} cannot be a plug-in's folder: letters, digits and ._+- make one")
+        raise BadRequestError(f"{found!r} is not a valid folder name for a plug-in. Use letters, digits and ._+-")
     return found

@@ -41,7 +41,7 @@ def unpack(archive: Path, folder: Path, limit_bytes: int) -> None:
     try:
         if name.endswith(".jar"):
             if not zipfile.is_zipfile(archive):
-                raise _refused(archive, "is no jar")
+                raise _refused(archive, "is not a valid jar")
             shutil.copyfile(archive, folder / archive.name)
         elif name.endswith(".zip"):
             with zipfile.ZipFile(archive) as opened:
@@ -59,7 +59,7 @@ def safe_target(folder: Path, entry: str) -> Path:
     path = PurePosixPath(entry)
     parts = path.parts
     if not parts or "\\" in entry or "\0" in entry or path.is_absolute() or ".." in parts or ":" in parts[0]:
-        raise ValueError(f"holds {entry!r}, a path that leads out of its folder")
+        raise ValueError(f"contains {entry!r}, a path outside of its folder")
     return folder.joinpath(*parts)
 
 
@@ -80,7 +80,7 @@ def _of_zip(archive: Path, opened: zipfile.ZipFile) -> Iterator[tuple[str, IO[by
     for entry in entries:
         kind = stat.S_IFMT(entry.external_attr >> 16)
         if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-            raise _refused(archive, f"holds {entry.filename!r}, which is neither file nor folder")
+            raise _refused(archive, f"contains {entry.filename!r}, which is neither a file nor a folder")
         if not entry.is_dir():
             yield entry.orig_filename, opened.open(entry)
 
@@ -92,7 +92,7 @@ def _of_tar(archive: Path, opened: tarfile.TarFile) -> Iterator[tuple[str, IO[by
             continue
         content = opened.extractfile(entry) if entry.isreg() else None
         if content is None:
-            raise _refused(archive, f"holds {entry.name!r}, which is neither file nor folder")
+            raise _refused(archive, f"contains {entry.name!r}, which is neither a file nor a folder")
         yield entry.name.removeprefix("./"), content
 
 
@@ -108,13 +108,13 @@ def _write_all(files: Iterator[tuple[str, IO[bytes]]], folder: Path, archive: Pa
             while chunk := content.read(_CHUNK_BYTES):
                 left -= len(chunk)
                 if left < 0:
-                    raise _refused(archive, f"unpacks to more than {limit_bytes} bytes ({SIZE_MAX})")
+                    raise _refused(archive, f"unpacks to more than {limit_bytes} bytes. Raise {SIZE_MAX} to allow it")
                 out.write(chunk)
 
 
 def _check_count(archive: Path, count: int) -> None:
     if count > ENTRIES_MAX:
-        raise _refused(archive, f"holds more than {ENTRIES_MAX} entries")
+        raise _refused(archive, f"contains more than {ENTRIES_MAX} entries")
 
 
 def _refused(archive: Path, why: str) -> BadRequestError:

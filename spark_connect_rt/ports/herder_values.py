@@ -27,7 +27,7 @@ class ConnectorInfo(JsonShape):
     tasks: tuple[ConnectorTaskId, ...]
     type: str = field(metadata=one_of(CONNECTOR_TYPES))
     offsets_status: str | None = field(
-        default=None, metadata=left_out("Of one that was created with initial_offsets (KIP-995).")
+        default=None, metadata=left_out("Only of a connector that was created with initial_offsets (KIP-995).")
     )
 
 
@@ -35,9 +35,9 @@ class ConnectorInfo(JsonShape):
 class RestartNote(JsonShape):
     """What the restart policy does about a FAILED connector or task (only here, not in Java)."""
 
-    attempts: int = field(default=0, metadata=described("Restarts within the window, with the next one."))
-    next_attempt_ms: int | None = field(default=None, metadata=left_out("When it is started again, ms since 1970."))
-    stopped: str | None = field(default=None, metadata=left_out("Why it is not started again by itself."))
+    attempts: int = field(default=0, metadata=described("Restarts within the window, including the next one."))
+    next_attempt_ms: int | None = field(default=None, metadata=left_out("Time of the next restart, ms since 1970."))
+    stopped: str | None = field(default=None, metadata=left_out("Why it is not restarted automatically."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +63,13 @@ class InstanceState(JsonShape):
     """The last reported state of a connector or task."""
 
     state: str = field(metadata=one_of(STATES))
-    worker_id: str = field(metadata=described("host:port of the worker that reported it; empty: none did yet."))
-    version: str | None = field(default=None, metadata=left_out("Of the plug-in that runs, when known."))
-    trace: str | None = field(default=None, metadata=left_out("Why it FAILED."))
-    restart: RestartNote | None = field(default=None, metadata=left_out("Of one that FAILED."))
-    progress: ProgressNote | None = field(default=None, metadata=left_out("Of a task that moves nothing."))
+    worker_id: str = field(
+        metadata=described("host:port of the worker that reported it. Empty: no worker has reported it yet.")
+    )
+    version: str | None = field(default=None, metadata=left_out("Version of the running plug-in, if it is known."))
+    trace: str | None = field(default=None, metadata=left_out("Why it is FAILED."))
+    restart: RestartNote | None = field(default=None, metadata=left_out("Only if it is FAILED."))
+    progress: ProgressNote | None = field(default=None, metadata=left_out("Only of a task that moves nothing."))
 
 
 @dataclass(frozen=True)
@@ -118,9 +120,9 @@ class ConnectorOffset(JsonShape):
 class PluginInfo(JsonShape):
     """A plug-in by its class; ``type``: sink, source, converter ..."""
 
-    class_name: str = field(metadata=renamed("class", "Java's name where there is one."))
+    class_name: str = field(metadata=renamed("class", "Java's name, if there is one."))
     type: str
-    version: str | None = field(default=None, metadata=left_out("Of the plug-in, where it says one."))
+    version: str | None = field(default=None, metadata=left_out("Version of the plug-in, if it has one."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +170,17 @@ class TaskProgress(JsonShape):
     data_bytes: int = 0
     skipped: int = 0
     records_per_s: float = field(default=0.0, metadata=described("Over the last five seconds."))
-    lag: int | None = field(default=None, metadata=described("Records a sink is behind; null: unknown."))
+    lag: int | None = field(
+        default=None, metadata=described("Records that a sink has not processed yet; null: unknown.")
+    )
     topics: tuple[str, ...] = ()
-    stalled: ProgressNote | None = field(default=None, metadata=described("null: it moves, or has nothing to do."))
-    errors: int = field(default=0, metadata=described("Attempts at records that failed, or records skipped."))
-    executor: str | None = field(default=None, metadata=described("machine:pid of its process; null: not hosted."))
+    stalled: ProgressNote | None = field(
+        default=None, metadata=described("Why it moves nothing; null: it moves, or there is nothing to do.")
+    )
+    errors: int = field(default=0, metadata=described("Failed attempts at records, or skipped records."))
+    executor: str | None = field(
+        default=None, metadata=described("machine:pid of its process; null: it runs in no process.")
+    )
     cpu_seconds: float | None = field(
         default=None, metadata=described("CPU of its calls (poll, put, sending); null: unknown.")
     )
@@ -212,6 +220,10 @@ class WorkerProgress(JsonShape):
     is_leader: bool
     leader_url: str | None
     generation: int
-    protocol: str = field(metadata=described("default, compatible or sessioned; empty before the first join."))
-    connectors: Mapping[str, str] = field(default_factory=dict, metadata=described("Connector -> its state here."))
+    protocol: str = field(
+        metadata=described("default, compatible or sessioned. Empty before the worker has joined once.")
+    )
+    connectors: Mapping[str, str] = field(
+        default_factory=dict, metadata=described("Connectors that run here, with their state.")
+    )
     tasks: tuple[TaskProgress, ...] = ()

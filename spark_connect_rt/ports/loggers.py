@@ -44,7 +44,7 @@ class LoggerLevel(JsonShape):
 
     level: str
     last_modified_ms: int | None = field(
-        default=None, metadata=renamed("last_modified", "Milliseconds since 1970; null: as it started.")
+        default=None, metadata=renamed("last_modified", "Milliseconds since 1970; null: not changed since the start.")
     )
 
 

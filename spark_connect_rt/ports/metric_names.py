@@ -31,77 +31,85 @@ class Measured:
 _TASK = ("connector", "task")
 _OF_TASK = (
     ("connector-task-metrics", "status", "State of the task, in lower case, as a tag."),
-    ("connector-task-metrics", "running-ratio", "Share of its time here that the task was RUNNING."),
-    ("connector-task-metrics", "pause-ratio", "Share of its time here that the task was PAUSED."),
-    ("connector-task-metrics", "batch-size-avg", "Records of a poll or a put, over the window."),
-    ("connector-task-metrics", "batch-size-max", "Records of a poll or a put, the most in the window."),
-    ("connector-task-metrics", "offset-commit-avg-time-ms", "Time of an offset commit, over the window."),
-    ("connector-task-metrics", "offset-commit-max-time-ms", "Time of an offset commit, the longest in the window."),
-    ("connector-task-metrics", "offset-commit-success-percentage", "Share of offset commits that went well, 0 to 1."),
-    ("connector-task-metrics", "offset-commit-failure-percentage", "Share of offset commits that failed, 0 to 1."),
+    ("connector-task-metrics", "running-ratio", "Ratio of time that the task was RUNNING here."),
+    ("connector-task-metrics", "pause-ratio", "Ratio of time that the task was PAUSED here."),
+    ("connector-task-metrics", "batch-size-avg", "Records of a poll or a put: average over the window."),
+    ("connector-task-metrics", "batch-size-max", "Records of a poll or a put: maximum in the window."),
+    ("connector-task-metrics", "offset-commit-avg-time-ms", "Time of an offset commit: average over the window."),
+    ("connector-task-metrics", "offset-commit-max-time-ms", "Time of an offset commit: maximum in the window."),
+    ("connector-task-metrics", "offset-commit-success-percentage", "Ratio of successful offset commits, 0 to 1."),
+    ("connector-task-metrics", "offset-commit-failure-percentage", "Ratio of failed offset commits, 0 to 1."),
     ("connector-task-metrics", "durable-bytes-total", "Bytes of durable records (only here)."),
-    ("connector-task-metrics", "stalled", "1: RUNNING, but it moves nothing though there is work (only here)."),
+    ("connector-task-metrics", "stalled", "1: RUNNING, but the task moves nothing although there is work (only here)."),
     ("source-task-metrics", "source-record-poll-total", "Records that the task returned."),
-    ("source-task-metrics", "source-record-poll-rate", "Records a second that the task returned, over the window."),
+    ("source-task-metrics", "source-record-poll-rate", "Records per second that the task returned, over the window."),
     ("source-task-metrics", "source-record-write-total", "Records written to Kafka and acknowledged."),
-    ("source-task-metrics", "source-record-write-rate", "Records a second written, over the last five seconds."),
-    ("source-task-metrics", "source-record-active-count", "Records polled and not acknowledged yet."),
-    ("source-task-metrics", "transaction-size-avg", "Records of a committed transaction, over the window."),
-    ("source-task-metrics", "transaction-size-min", "Records of a committed transaction, the fewest in the window."),
-    ("source-task-metrics", "transaction-size-max", "Records of a committed transaction, the most in the window."),
-    ("source-task-metrics", "poll-batch-avg-time-ms", "Time of a poll, empty ones too, over the window."),
-    ("source-task-metrics", "poll-batch-max-time-ms", "Time of a poll, the longest in the window."),
+    ("source-task-metrics", "source-record-write-rate", "Records per second written, over the last five seconds."),
+    ("source-task-metrics", "source-record-active-count", "Records polled and not yet acknowledged."),
+    ("source-task-metrics", "transaction-size-avg", "Records of a committed transaction: average over the window."),
+    ("source-task-metrics", "transaction-size-min", "Records of a committed transaction: minimum in the window."),
+    ("source-task-metrics", "transaction-size-max", "Records of a committed transaction: maximum in the window."),
+    ("source-task-metrics", "poll-batch-avg-time-ms", "Time of a poll, including empty ones: average over the window."),
+    ("source-task-metrics", "poll-batch-max-time-ms", "Time of a poll: maximum in the window."),
     ("sink-task-metrics", "sink-record-read-total", "Records read from Kafka."),
-    ("sink-task-metrics", "sink-record-read-rate", "Records a second read from Kafka, over the window."),
+    ("sink-task-metrics", "sink-record-read-rate", "Records per second read from Kafka, over the window."),
     ("sink-task-metrics", "sink-record-send-total", "Records put."),
-    ("sink-task-metrics", "sink-record-send-rate", "Records a second put, over the window."),
-    ("sink-task-metrics", "sink-record-active-count", "Records read and not taken by the task yet."),
-    ("sink-task-metrics", "sink-record-lag", "Records between what is committed and the log ends (only here)."),
-    ("sink-task-metrics", "partition-count", "Partitions that the task holds."),
-    ("sink-task-metrics", "put-batch-avg-time-ms", "Time of a put, empty ones too, over the window."),
-    ("sink-task-metrics", "put-batch-max-time-ms", "Time of a put, the longest in the window."),
-    ("sink-task-metrics", "offset-commit-seq-no", "Number of the last offset commit, well or not."),
-    ("sink-task-metrics", "offset-commit-completion-total", "Offset commits that went well."),
-    ("sink-task-metrics", "offset-commit-completion-rate", "Offset commits a second that went well, over the window."),
-    ("task-error-metrics", "total-record-failures", "Attempts at a record that failed."),
-    ("task-error-metrics", "total-record-errors", "Records that were given up, also the one that failed the task."),
+    ("sink-task-metrics", "sink-record-send-rate", "Records per second put, over the window."),
+    ("sink-task-metrics", "sink-record-active-count", "Records read that the task has not taken yet."),
+    (
+        "sink-task-metrics",
+        "sink-record-lag",
+        "Records between the committed offsets and the ends of the logs (only here).",
+    ),
+    ("sink-task-metrics", "partition-count", "Partitions assigned to the task."),
+    ("sink-task-metrics", "put-batch-avg-time-ms", "Time of a put, including empty ones: average over the window."),
+    ("sink-task-metrics", "put-batch-max-time-ms", "Time of a put: maximum in the window."),
+    ("sink-task-metrics", "offset-commit-seq-no", "Number of the last offset commit, successful or not."),
+    ("sink-task-metrics", "offset-commit-completion-total", "Successful offset commits."),
+    ("sink-task-metrics", "offset-commit-completion-rate", "Successful offset commits per second, over the window."),
+    ("task-error-metrics", "total-record-failures", "Failed attempts at a record."),
+    (
+        "task-error-metrics",
+        "total-record-errors",
+        "Records that failed permanently, including the one that failed the task.",
+    ),
     ("task-error-metrics", "total-records-skipped", "Errant records tolerated."),
-    ("task-error-metrics", "total-retries", "Attempts at a record that were made again."),
-    ("task-error-metrics", "total-errors-logged", "Errant records that `errors.log.enable` had logged."),
-    ("task-error-metrics", "deadletterqueue-produce-requests", "Records handed to the dead letter queue's producer."),
+    ("task-error-metrics", "total-retries", "Retries of a record."),
+    ("task-error-metrics", "total-errors-logged", "Errant records that were logged because of `errors.log.enable`."),
+    ("task-error-metrics", "deadletterqueue-produce-requests", "Records sent to the dead letter queue."),
     (
         "task-error-metrics",
         "deadletterqueue-produce-failures",
-        "Refusals of the dead letter queue: each fails its task.",
+        "Records that the dead letter queue rejected. Each one fails its task.",
     ),
 )
 _OF_JAVA_HOST = tuple(
     (
         "java-host-metrics",
         name,
-        f"{doc}, of the JVM that hosts the task; tasks that share it show the same (only here).",
+        f"{doc}, of the JVM that runs the task. Tasks that share a JVM show the same value (only here).",
     )
     for name, doc in (
         ("heap-bytes", "Heap in use"),
         ("heap-max-bytes", "Largest heap: `connectrt.java.heap`"),
         ("non-heap-bytes", "Classes and compiled code"),
         ("direct-bytes", "Buffers outside the heap"),
-        ("resident-bytes", "Memory of the machine that it takes, all in all; Linux only"),
+        ("resident-bytes", "Total memory of the process on the machine; Linux only"),
         ("threads", "Threads"),
-        ("gc-time-ms", "Time it has collected garbage"),
+        ("gc-time-ms", "Time spent in garbage collection"),
     )
 )
 _MIRROR, _OF_MIRROR_TASK = "mirror-MirrorSourceConnector", (*_TASK, "source", "target", "topic", "partition")
 _OF_MIRROR = (
     (_MIRROR, "record-count", "Records copied and acknowledged."),
-    (_MIRROR, "record-rate", "Records a second copied, over the window."),
+    (_MIRROR, "record-rate", "Records per second copied, over the window."),
     (_MIRROR, "byte-count", "Bytes of values read."),
-    (_MIRROR, "byte-rate", "Bytes a second of values read, over the window."),
+    (_MIRROR, "byte-rate", "Bytes per second of values read, over the window."),
     *(
         (_MIRROR, f"{name}{suffix}", f"{doc}, {over}.")
         for name, doc in (
-            ("record-age-ms", "How old records were when they were read"),
-            ("replication-latency-ms", "How old records were when they were acknowledged"),
+            ("record-age-ms", "Age of records when they were read"),
+            ("replication-latency-ms", "Age of records when they were acknowledged"),
         )
         for suffix, over in (
             ("", "of late"),
@@ -118,7 +126,7 @@ _OF_CONNECTOR = (
     ("connector-metrics", "connector-version", "Version of the connector, as a tag."),
     ("connect-worker-metrics", "connector-total-task-count", "Tasks of a connector of this worker."),
     *(
-        ("connect-worker-metrics", f"connector-{state}-task-count", f"Of them, {state}.")
+        ("connect-worker-metrics", f"connector-{state}-task-count", f"Number of them that are {state}.")
         for state in ("running", "paused", "failed", "unassigned", "restarting")
     ),
 )
@@ -126,7 +134,11 @@ _OF_WORKER = (
     ("connect-worker-metrics", "connector-count", "Connectors that run here."),
     ("connect-worker-metrics", "task-count", "Tasks that run here."),
     *(
-        ("connect-worker-metrics", f"{kind}-startup-{what}", f"Starts of {kind}s here: {what.replace('-', ' ')}.")
+        (
+            "connect-worker-metrics",
+            f"{kind}-startup-{what}",
+            f"Starts of {kind}s on this worker: {what.replace('-', ' ')}.",
+        )
         for kind in ("connector", "task")
         for what in (
             "attempts-total",
@@ -139,13 +151,21 @@ _OF_WORKER = (
     ("connect-worker-rebalance-metrics", "leader-name", "URL of the leader, as a tag."),
     ("connect-worker-rebalance-metrics", "connect-protocol", "EAGER, COMPATIBLE or SESSIONED, as a tag."),
     ("connect-worker-rebalance-metrics", "epoch", "Generation of the group."),
-    ("connect-worker-rebalance-metrics", "completed-rebalances-total", "Rebalances that this worker has adopted."),
-    ("connect-worker-rebalance-metrics", "rebalancing", "1: this worker waits for a rebalance to end."),
-    ("connect-worker-rebalance-metrics", "rebalance-avg-time-ms", "Time of a rebalance as seen here."),
-    ("connect-worker-rebalance-metrics", "rebalance-max-time-ms", "Time of the longest rebalance as seen here."),
-    ("connect-worker-rebalance-metrics", "time-since-last-rebalance-ms", "Since the last rebalance ended."),
-    ("connect-coordinator-metrics", "assigned-connectors", "Connectors that this worker holds."),
-    ("connect-coordinator-metrics", "assigned-tasks", "Tasks that this worker holds."),
+    ("connect-worker-rebalance-metrics", "completed-rebalances-total", "Rebalances that this worker has completed."),
+    ("connect-worker-rebalance-metrics", "rebalancing", "1: this worker waits for a rebalance to complete."),
+    (
+        "connect-worker-rebalance-metrics",
+        "rebalance-avg-time-ms",
+        "Time of a rebalance, as seen by this worker: average.",
+    ),
+    (
+        "connect-worker-rebalance-metrics",
+        "rebalance-max-time-ms",
+        "Time of a rebalance, as seen by this worker: maximum.",
+    ),
+    ("connect-worker-rebalance-metrics", "time-since-last-rebalance-ms", "Time since the last rebalance completed."),
+    ("connect-coordinator-metrics", "assigned-connectors", "Connectors assigned to this worker."),
+    ("connect-coordinator-metrics", "assigned-tasks", "Tasks assigned to this worker."),
 )
 METRICS: Mapping[tuple[str, str], Metric] = {
     (group, name): Metric(group, name, doc, tags)

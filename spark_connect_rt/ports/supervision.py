@@ -21,7 +21,7 @@ from spark_connect_rt.errors import ConnectError
 log = logging.getLogger(__name__)
 
 STUCK_S = 120.0
-AGAIN = "Start the worker again; if it happens again, the log above says what to report."
+AGAIN = "Start the worker again. If it fails again, report the log above."
 
 
 class Part(Enum):
@@ -29,7 +29,7 @@ class Part(Enum):
 
     HERDER = ("the herder", AGAIN)
     GROUP = ("the group membership", AGAIN)
-    REFUSED = ("the group refused this worker", "Correct the setting named here, or the rights, and start it again.")
+    REFUSED = ("the group rejected this worker", "Correct the setting named here, or the rights, and start it again.")
     ENGINE = ("the engine", AGAIN)
     CHANNEL = ("the control channel", AGAIN)
     LOG = ("the reader of an internal topic", AGAIN)
@@ -167,7 +167,7 @@ class Repeated:
         """Return why the work is not done; empty: nothing is known to be in its way."""
         begun_s = self._begun_s
         if begun_s is not None and (lasted_s := time.monotonic() - begun_s) > STUCK_S:
-            return f"{self._name} has been at one round for {lasted_s:.0f} s: {self._failed}"
+            return f"{self._name} has been busy with one round for {lasted_s:.0f} s: {self._failed}"
         return "" if self.stopped else ended(self._thread, self._failed)
 
     def _run(self) -> None:
@@ -178,7 +178,7 @@ class Repeated:
             except (ConnectError, LateError) as error:
                 log.warning("%s: %s", self._failed, error)
             except Exception:
-                log.exception("%s, the next round follows", self._failed)
+                log.exception("%s, continuing with the next round", self._failed)
             self._begun_s = None
 
 

@@ -114,13 +114,19 @@ def _user_files(login_file: str) -> list[Path]:
         raise BadConfigError({setting: [f"login file {login_file} cannot be read: {error}"]}) from error
     modules = entries.get(ENTRY)
     if not modules:
-        raise BadConfigError({setting: [f"login file {login_file} has no entry {ENTRY}"]})
+        raise BadConfigError({setting: [f"login file {login_file} has no entry {ENTRY}. Add one"]})
     others = [module.name for module in modules if module.name != MODULE]
     if others:
-        raise BadConfigError({setting: [f"login module {others[0]} is Java code; only {MODULE} is known here"]})
+        raise BadConfigError(
+            {
+                setting: [
+                    f"login file {login_file}: this worker cannot load the Java login module {others[0]}. Use {MODULE}"
+                ]
+            }
+        )
     missing = [module for module in modules if not module.options.get("file")]
     if missing:
-        raise BadConfigError({setting: [f'a {MODULE} of login file {login_file} has no option file="..."']})
+        raise BadConfigError({setting: [f'login file {login_file}: {MODULE} has no file option. Add file="..."']})
     return [Path(module.options["file"]) for module in modules]
 
 

@@ -78,12 +78,12 @@ HTTP_STATUS: dict[type[ConnectError], int] = {
 HINTS: dict[type[ConnectError], str] = {
     BadConfigError: "Correct every setting listed in 'problems', then send the request again.",
     AlreadyExistsError: "Choose another name, or PUT /connectors/{name}/config to change this one.",
-    ConfigConflictError: "Read the configuration again, look at 'diff', then repeat your change on it.",
-    PluginInUseError: "Delete or change the connectors that are named, then send the request again.",
+    ConfigConflictError: "Read the configuration again, review 'diff', then repeat your change.",
+    PluginInUseError: "Delete or change the listed connectors, then send the request again.",
     NotLeaderError: "Send the request again in a moment.",
     NotAssignedError: "Send the request again in a moment.",
     RebalanceInProgressError: "Send the request again in a moment.",
-    TimedOutError: "GET /health and GET /admin/story say what the worker is doing.",
+    TimedOutError: "GET /health and GET /admin/story show the state of the worker.",
     ShuttingDownError: "Send the request to another worker of the group.",
     UnreadableBodyError: "Send JSON, with the header Content-Type: application/json.",
 }
@@ -92,7 +92,7 @@ HINTS: dict[type[ConnectError], str] = {
 INSTALLED_HINT = "Install another version, or DELETE /admin/plugins/{name}/{version} first."
 NOT_FOUND_HINTS = (
     ("/admin/loggers", "GET /admin/loggers lists the loggers."),
-    ("/admin/plugins", "GET /admin/plugins lists the plug-ins that are installed."),
+    ("/admin/plugins", "GET /admin/plugins lists the installed plug-ins."),
     ("/connector-plugins", "GET /connector-plugins?connectorsOnly=false lists the plug-ins."),
     ("/tasks/", "GET /connectors/{name}/tasks lists the tasks of a connector."),
     ("/connectors", "GET /connectors lists the connectors."),

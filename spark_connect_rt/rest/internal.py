@@ -26,7 +26,9 @@ from spark_connect_rt.rest.paths import ConnectorName, decoded
 from spark_connect_rt.rest.request_body import read_task_configs
 from spark_connect_rt.rest.shared_answers import read_json
 
-UNSIGNED = "Reads between workers are signed where /admin is not served to all: that takes connect.protocol=sessioned."
+UNSIGNED = (
+    "Reads between workers must be signed when /admin is not open to all clients. Set connect.protocol=sessioned."
+)
 
 
 def router(context: RestContext, reads: GroupReads | None = None, *, open_reads: bool = False) -> APIRouter:
@@ -79,7 +81,7 @@ def _add_group_reads(routes: APIRouter, context: RestContext, reads: GroupReads,
         check_signature(key, request, body)
         arguments = decode_json(body) if body else {}
         if not isinstance(arguments, dict):
-            raise BadRequestError("the arguments of a read are an object")
+            raise BadRequestError("the arguments of a read must be an object")
         answer = await asyncio.to_thread(reads.answer, what, arguments)
         content = encode_quick_json({"answer": answer})
         return Response(content, media_type=JsonResponse.media_type)

@@ -35,7 +35,7 @@ def read_create(body: bytes) -> CreateConnector:
     """
     fields = _read_json(body)
     if fields is None:
-        raise UnreadableBodyError("The request body is empty: a connector's name and config are needed")
+        raise UnreadableBodyError("The request body is empty. Send the name and config of a connector")
     if not isinstance(fields, dict):
         raise UnreadableBodyError(wrong_type("CreateConnectorRequest", fields))
     for field in fields:
@@ -52,7 +52,7 @@ def read_config(name: str, body: bytes) -> dict[str, str]:
     """Return the configuration of ``PUT /connectors/{name}/config``, the name put in."""
     fields = _read_json(body)
     if fields is None:
-        raise UnreadableBodyError("The request body is empty: a configuration is needed")
+        raise UnreadableBodyError("The request body is empty. Send a configuration")
     return with_name(name, _settings(fields))
 
 
@@ -70,7 +70,7 @@ def read_settings(body: bytes) -> dict[str, str | None]:
     """Return the configuration of ``PUT /connector-plugins/{plugin}/config/validate``, nulls among it."""
     fields = _read_json(body)
     if fields is None:
-        raise UnreadableBodyError("The request body is empty: a configuration is needed")
+        raise UnreadableBodyError("The request body is empty. Send a configuration")
     return _texts(fields)
 
 
@@ -101,7 +101,7 @@ def _initial_state(text: str | None) -> TargetState | None:
     if text is None:
         return None
     if text.upper() not in INITIAL_STATES:
-        raise UnreadableBodyError(f"No initial_state {text}: it is one of {', '.join(INITIAL_STATES)}")
+        raise UnreadableBodyError(f"initial_state: '{text}' is not valid. Use one of {', '.join(INITIAL_STATES)}")
     return INITIAL_STATES[text.upper()]
 
 
@@ -130,7 +130,7 @@ def _text(value: Any) -> str | None:
     try:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise UnreadableBodyError(f"Text that UTF-8 cannot hold: {error.reason}") from error
+        raise UnreadableBodyError(f"Text cannot be encoded as UTF-8: {error.reason}") from error
     return str(value)
 
 

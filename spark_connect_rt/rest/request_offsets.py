@@ -33,9 +33,7 @@ def with_initial_offsets(request: CreateConnector, body: bytes) -> CreateConnect
     if entries is None:
         return request
     if not isinstance(entries, list) or not entries:
-        raise BadRequestError(
-            '\'initial_offsets\' is a list of {"partition": {...}, "offset": {...}}, not an empty one'
-        )
+        raise BadRequestError('initial_offsets: must be a non-empty list of {"partition": {...}, "offset": {...}}')
     try:
         return replace(request, initial_offsets=[_pair(entry) for entry in entries])
     except UnreadableBodyError as error:

@@ -158,7 +158,7 @@ def cannot_listen(listener: Listener, setting: str, error: OSError) -> StartupEr
     """Return what a worker whose listener cannot be had ends with (exit code 16)."""
     return StartupError(
         f"cannot listen on {listener.scheme}://{listener.host or '0.0.0.0'}:{listener.port} (setting '{setting}'): "
-        f"{error.strerror or error}. Stop what uses the port, or have the system choose a free one: "
+        f"{error.strerror or error}. Stop the process that uses the port, or let the system choose a free one with "
         f"--set {setting}={listener.scheme}://{listener.host or '0.0.0.0'}:0",
         exit_code=EXIT_LISTENER_TAKEN,
         code="CRT-1085",

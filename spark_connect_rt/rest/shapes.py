@@ -27,9 +27,11 @@ class Error(JsonShape):
     error_code: int = field(metadata=described("The HTTP status."))
     message: str
     code: str | None = field(default=None, metadata=left_out("Stable code of the error.", pattern="^CRT-[0-9]{4}$"))
-    hint: str | None = field(default=None, metadata=left_out("What to do about it."))
-    problems: Mapping[str, Sequence[str]] | None = field(default=None, metadata=left_out("Setting -> what is wrong."))
-    diff: tuple[SettingChange, ...] | None = field(default=None, metadata=left_out("What was changed meanwhile."))
+    hint: str | None = field(default=None, metadata=left_out("How to fix the problem."))
+    problems: Mapping[str, Sequence[str]] | None = field(default=None, metadata=left_out("Problems of each setting."))
+    diff: tuple[SettingChange, ...] | None = field(
+        default=None, metadata=left_out("What another client changed in the meantime.")
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class WorkerVersion(JsonShape):
 
     version: str
     commit: str
-    kafka_cluster_id: str = field(metadata=described("Empty while it is not known."))
+    kafka_cluster_id: str = field(metadata=described("Empty until it is known."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +66,11 @@ class NewConnector(JsonShape):
     name: str
     config: Mapping[str, Setting]
     initial_state: str | None = field(
-        default=None, metadata=described("Any case; none: RUNNING.", enum=[*INITIAL_STATES, None])
+        default=None, metadata=described("Case does not matter. Default: RUNNING.", enum=[*INITIAL_STATES, None])
     )
     initial_offsets: Sequence[WantedOffset] | None = field(
-        default=None, metadata=described("Where it is to begin (KIP-995); all other offsets of the name are forgotten.")
+        default=None,
+        metadata=described("Where the connector starts (KIP-995). All other stored offsets of this name are deleted."),
     )
 
 
@@ -75,8 +78,8 @@ class NewConnector(JsonShape):
 class ExpandedConnector(JsonShape):
     """A connector of the list with what ``expand`` asked for."""
 
-    status: ConnectorStateInfo | None = field(default=None, metadata=left_out("With expand=status."))
-    info: ConnectorInfo | None = field(default=None, metadata=left_out("With expand=info."))
+    status: ConnectorStateInfo | None = field(default=None, metadata=left_out("Only with expand=status."))
+    info: ConnectorInfo | None = field(default=None, metadata=left_out("Only with expand=info."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,7 @@ class Message(JsonShape):
 class WantedLevel:
     """The level to set; other fields are passed over."""
 
-    level: str = field(metadata=described("TRACE, DEBUG, INFO, WARN, ERROR, FATAL, OFF or ALL; any case."))
+    level: str = field(metadata=described("TRACE, DEBUG, INFO, WARN, ERROR, FATAL, OFF or ALL. Case does not matter."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,4 +131,6 @@ class PluginReport(JsonShape):
     plugins: Sequence[Mapping[str, Any]] = ()
     broken: Sequence[Mapping[str, Any]] = ()
     installed: Sequence[InstalledInfo] = ()
-    problem: str = field(default="", metadata=described("Why the group's record is not followed now; empty: it is."))
+    problem: str = field(
+        default="", metadata=described("Why the worker cannot follow the group's plug-in record. Empty: it can.")
+    )

@@ -203,11 +203,11 @@ def test_a_setting_is_edited_in_the_form_and_a_second_edit_is_refused_with_the_d
     expect(first.locator("#save-bar")).to_be_hidden()
     other.expects("409")
     second.get_by_role("button", name="Save 1 change").click()
-    expect(second.locator("#dialog")).to_contain_text("changed by somebody else")
+    expect(second.locator("#dialog")).to_contain_text("Another client changed")
     assert stand_in.connectors["orders"]["config"]["topic"] == "mine"
     second.get_by_role("button", name="Keep editing").click()
     dialog = other.dialog(lambda: second.get_by_role("button", name="Review changes").click())
-    expect(dialog).to_contain_text("Somebody else changed it")
+    expect(dialog).to_contain_text("Another client changed it")
     other.accessible()
     dialog.get_by_role("link", name="Use theirs").click()
     expect(second.locator('[data-setting="topic"] [data-input]')).to_have_value("mine")

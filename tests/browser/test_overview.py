@@ -117,5 +117,5 @@ def test_a_refused_action_says_why_within_the_dialog(quick: Tab, stand_in: Stand
     dialog = quick.dialog(lambda: page.get_by_role("button", name="Stop …").click())
     page.context.clear_cookies()  # as after hours on another worker
     dialog.get_by_role("button", name=re.compile("^Stop ")).click()
-    expect(dialog).to_contain_text("load it again")
+    expect(dialog).to_contain_text("Reload the page")
     assert stand_in.connectors["orders"]["row"]["state"] == "RUNNING"

@@ -191,7 +191,7 @@ def test_kill_9_in_mid_run_then_again_loses_nothing_and_duplicates_are_counted(f
     print(f"rows {len(table)}, duplicates {duplicates}")
     assert len(distinct) == distinct_flights(folder, keys), again.stdout + again.stderr
     assert duplicates >= 0
-    # A source repeats at most what it produced since its last committed offset (docs/explanation/delivery_guarantees.md).
+    # A source repeats at most what it produced since its last committed offset: see the page on delivery guarantees.
     assert duplicates < FLIGHTS
     assert again.returncode == (1 if duplicates else 0), again.stdout + again.stderr
 

@@ -36,7 +36,7 @@ GROUP = "clustered"
 ALONE = 2  # this source has a slot, so an executor, of its own; the other two and the sink's tasks share one
 START_S = 240.0
 FLOW_S = 120.0
-# docs/explanation/delivery_guarantees.md, times ten and three for a machine that does other things: 50 lines a second and file.
+# The page on delivery guarantees, times ten and three for a machine that does other things: 50 lines a second and file.
 REPEATED_BY_A_SOURCE = 100  # 0.2 s
 REPEATED_BY_THE_SINK = 450  # 1 s of three files
 # Range, the default, would give the one partition of every topic to the first task.

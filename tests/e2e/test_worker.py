@@ -169,7 +169,7 @@ def test_javas_file_connectors_live_through_everything_that_pythons_do(
     (broken,) = [
         plugin for plugin in rest.request("GET", "/admin/plugins").json()["broken"] if plugin["name"] == "broken.jar"
     ]
-    assert "is no jar" in broken["error"]
+    assert "is not a valid jar" in broken["error"]
     lines = [f"line {number}" for number in range(20_000)]
     source.write_text("".join(f"{line}\n" for line in lines))
     reads = {"connector.class": "FileStreamSource", "file": str(source), "topic": "java-flow", **ON_JAVA}

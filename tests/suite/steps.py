@@ -72,6 +72,7 @@ STATIC: Lane = (
     _python("lint", "ruff", "check", "."),
     _python("types", "mypy"),
     Step("import layers", ("lint-imports",)),
+    _python("prose", "tools.prose"),
     _python("site of the docs", "mkdocs", "build", "--strict", "--quiet"),
 )
 SIMULATION: Lane = (_pytest("simulation", "tests/simulation"),)

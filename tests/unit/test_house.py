@@ -11,7 +11,6 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "spark_connect_rt"
 MAX_LINES = 400
 TEXT = {".py", ".md", ".sh", ".toml", ".properties", ".lock", ".json", ".txt", ""}
-DIALECT = re.compile(r"(?<![a-z])(?:anew|mends?|mended|vouch|vouches|whoever|hears|heard|told)(?![a-z])", re.IGNORECASE)
 BANNED_NAMES = {"utils", "common", "helpers", "base", "manager", "misc"}
 RIDDLES = {"one"}  # a variable is named after the thing that it stands for: run, partition, record
 PYTHON_FOLDERS = ("spark_connect_rt", "tests", "tools", "bench")
@@ -75,58 +74,6 @@ def test_nothing_cites_a_document_that_is_not_here() -> None:
     )
     found = [f"{name}: {m.group(0)}" for name, text in tracked_text() for m in pattern.finditer(text)]
     assert [line for line in found if not line.startswith("tests/unit/test_house.py")] == []
-
-
-def dialect_lines(package: Path) -> list[str]:
-    """Return where the package uses a word of which the glossary has a plain or standard one."""
-    sources = ((path, path.read_text(encoding="utf-8")) for path in sorted(package.rglob("*.py")))
-    return [
-        f"{path}:{number}: {m.group(0)}"
-        for path, source in sources
-        for number, line in enumerate(source.splitlines(), 1)
-        for m in DIALECT.finditer(line)
-    ]
-
-
-def test_the_package_uses_standard_words() -> None:
-    assert dialect_lines(PACKAGE) == []
-
-
-def test_dialect_is_found_in_names_and_prose_but_not_within_other_words(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text("told_paused = may_vouch()  # Whoever reads it anew\nrecommended = amended = 1\n")
-    assert [line.rpartition(": ")[2] for line in dialect_lines(tmp_path)] == ["told", "vouch", "Whoever", "anew"]
-
-
-def riddles_in(source: str) -> list[tuple[int, str]]:
-    """Return line and name of each variable, parameter, function and class whose name says nothing."""
-    fields = ("id", "arg", "name", "asname", "rest")  # where the kinds of nodes have a name
-    named = ((node, getattr(node, field, None)) for node in ast.walk(ast.parse(source)) for field in fields)
-    return sorted((getattr(node, "lineno", 0), name) for node, name in named if name in RIDDLES)
-
-
-def test_variables_are_named_after_what_they_stand_for() -> None:
-    found = [
-        f"{path.relative_to(ROOT)}:{line}: {name}"
-        for folder in PYTHON_FOLDERS
-        for path in sorted((ROOT / folder).rglob("*.py"))
-        for line, name in riddles_in(path.read_text(encoding="utf-8"))
-    ]
-    assert found == []
-
-
-def test_a_riddle_is_found_wherever_a_name_is_bound() -> None:
-    bound = (
-        "one = 1",
-        "for one in (): ...",
-        "[one for one in ()]",
-        "lambda one: 0",
-        "def one(): ...",
-        "import a as one",
-    )
-    assert [source for source in bound if not riddles_in(source)] == []
-    matched = "match 1:\n case [one]: ...\n case [*one]: ...\n case {**one}: ..."
-    assert riddles_in(matched) == [(2, "one"), (3, "one"), (4, "one")]
-    assert riddles_in("row.one = 'one'  # one\none_line(onerous=1)") == []
 
 
 def test_no_folder_is_large() -> None:

@@ -69,7 +69,7 @@ def apply(session: Session, files: Sequence[str], prune: str | None, dry_run: bo
     planned = plan(read_documents(files), connector_rows(session.ask(calls.connectors())), prune)
     doomed = [connector.name for connector in planned if connector.action is Action.DELETE]
     if doomed and not dry_run and not yes:
-        session.terminal.note(f"no file keeps these connectors: {', '.join(doomed)}")
+        session.terminal.note(f"no file contains these connectors: {', '.join(doomed)}")
         if not sure(session, yes, f"delete {counted(len(doomed), 'connector')}?"):
             return EXIT_PROBLEM
     worst = 0
@@ -195,7 +195,7 @@ def state_call(name: str, state: str) -> calls.Call[None]:
     """Return the request for a target state. Raises BadRequestError: there is no such state."""
     acts = {"PAUSED": calls.pause, "RUNNING": calls.resume, "STOPPED": calls.stop}
     if state not in acts:
-        raise BadRequestError(f"connector {name}: state {state} is none of {', '.join(acts)}")
+        raise BadRequestError(f"connector {name}: state {state} is not valid. Use one of {', '.join(acts)}")
     return acts[state](name)
 
 

@@ -46,7 +46,7 @@ def documents_of(text: str, source: str) -> list[Document]:
     Raises BadConfigError: it cannot be read, or what it holds is no connector.
     """
     if len(text) > MOST_BYTES:
-        raise BadConfigError({source: [f"larger than {MOST_BYTES} bytes"]})
+        raise BadConfigError({source: [f"must be at most {MOST_BYTES} bytes"]})
     try:
         values = _values(text, source.lower())
         whole = [document for value in values for document in _flattened(value)]
@@ -57,9 +57,9 @@ def documents_of(text: str, source: str) -> list[Document]:
         raise BadConfigError({source: [" ".join(str(error).split()) or type(error).__name__]}) from error
     others = [f"document {number} is {kind}" for number, kind in enumerate(map(_kind_elsewhere, whole), 1) if kind]
     if not found:
-        raise BadConfigError({source: [f"holds no connector{': ' if others else ''}{', '.join(others)}"]})
+        raise BadConfigError({source: [f"contains no connector{': ' if others else ''}{', '.join(others)}"]})
     for other in others:
-        log.warning("%s: %s, which is not a connector: skipped", source, other)
+        log.warning("%s: %s: skipped, not a connector", source, other)
     return found
 
 
@@ -70,7 +70,7 @@ def without_twins(documents: Iterable[Document]) -> list[Document]:
     for document in documents:
         if document.name in by_name:
             problems.setdefault(document.source, []).append(
-                f"connector {document.name} stands in {by_name[document.name].source}, too"
+                f"connector {document.name} is also in {by_name[document.name].source}"
             )
         by_name[document.name] = document
     if problems:
@@ -110,7 +110,7 @@ def _once_each(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
     found: dict[Any, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"{key} stands there twice")
+            raise ValueError(f"{key} is set twice")
         found[key] = value
     return found
 
@@ -206,7 +206,7 @@ def _text(name: str, key: str, value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, (str, int, float)):
         return str(value)
-    what = "no value" if value is None else "no text but a structure"
+    what = "no value" if value is None else "a structure instead of a text"
     raise ValueError(f"connector {name}: the setting {key} has {what}")
 
 

@@ -46,7 +46,7 @@ def current(session: Session) -> int:
     """Write the current context's name. Raises NotFoundError: there is none."""
     _, contexts = _loaded(session)
     if contexts.current is None:
-        raise NotFoundError("no context is the current one: connectrt config use-context NAME")
+        raise NotFoundError("no current context is set. Use connectrt config use-context NAME")
     session.terminal.line(contexts.current)
     return 0
 
@@ -90,7 +90,7 @@ def _loaded(session: Session) -> tuple[Path, Contexts]:
     path = contexts_file(session.around.environment)
     contexts = load_contexts(path)
     if readable_by_others(path):
-        session.terminal.note(f"connectrt: others may read {path}; it is written with mode 600 the next time")
+        session.terminal.note(f"connectrt: other users can read {path}. The next change sets its mode to 600")
     return path, contexts
 
 

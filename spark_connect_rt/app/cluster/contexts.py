@@ -71,8 +71,10 @@ class Contexts:
     def named(self, name: str) -> Context:
         """Return a context. Raises NotFoundError."""
         if name not in self.by_name:
-            there = ", ".join(sorted(self.by_name)) or "none is there: connectrt config set-context NAME --url URL"
-            raise NotFoundError(f"no context {name}; contexts: {there}")
+            there = ", ".join(sorted(self.by_name)) or (
+                "no contexts exist. Create one with connectrt config set-context NAME --url URL"
+            )
+            raise NotFoundError(f"no context {name}. Contexts: {there}")
         return self.by_name[name]
 
     def having(self, name: str, context: Context) -> Contexts:

@@ -18,7 +18,7 @@ from spark_connect_rt.client import calls
 from spark_connect_rt.client.refusals import RefusedError
 from spark_connect_rt.errors import BadConfigError, ConnectError
 
-_HEAD = "# Connector {name}. Lines that begin with # are left out. An unchanged file changes nothing.\n"
+_HEAD = "# Connector {name}. Lines that begin with # are ignored. An unchanged file changes nothing.\n"
 
 
 def edit(session: Session, name: str) -> int:
@@ -51,7 +51,7 @@ def edit(session: Session, name: str) -> int:
     except ConnectError:
         keep = path.read_text("utf-8", "replace") != first  # what nobody has edited is not left lying about
         if keep:
-            session.terminal.note(f"the edit is kept in {path}")
+            session.terminal.note(f"your edit is in {path}")
         raise
     finally:
         if not keep:
@@ -66,16 +66,16 @@ def _edited(session: Session, path: Path, text: str) -> str:
     try:
         ended = subprocess.run([*shlex.split(editor), str(path)], check=False)
     except (OSError, ValueError) as error:
-        raise ConnectError(f"the editor {editor} does not start: {error}; set EDITOR") from error
+        raise ConnectError(f"the editor {editor} cannot be started: {error}. Set EDITOR") from error
     if ended.returncode:
-        raise ConnectError(f"the editor {editor} ended with {ended.returncode}")
+        raise ConnectError(f"the editor {editor} failed with exit code {ended.returncode}")
     return path.read_text("utf-8", "replace")
 
 
 def _only(text: str, name: str) -> Document:
     (document,) = documents_of(text, "edit.yaml")[:1]
     if document.name != name:
-        raise BadConfigError({"name": [f"must stay {name}: a connector is not renamed"]})
+        raise BadConfigError({"name": [f"must stay {name}, because a connector cannot be renamed"]})
     return document
 
 
@@ -83,8 +83,8 @@ def _put(session: Session, name: str, before: Mapping[str, str], wanted: Mapping
     now = session.ask(calls.config(name))
     meanwhile = config_differences(before, now)
     if meanwhile:
-        show_differences(session, f"connector {name}, changed by somebody else meanwhile:", meanwhile)
-        raise ChangedMeanwhileError(f"connector {name} is not what was opened; nothing was written")
+        show_differences(session, f"connector {name} was changed by another client in the meantime:", meanwhile)
+        raise ChangedMeanwhileError(f"connector {name} has changed since it was opened. Nothing was written")
     show_differences(session, f"connector {name}", config_differences(before, wanted))
     session.ask(calls.put_config(name, wanted))
 

@@ -70,7 +70,7 @@ def _follow(session: Session, call: Call[Any], last: str, show: Show) -> NoRetur
                     session.terminal.out.flush()
         except RetriableError as error:
             if not away:
-                session.terminal.note(f"connectrt: {error}; asking again")
+                session.terminal.note(f"connectrt: {error}; retrying")
             away = True
         except RefusedError as error:
             if error.status < 500:

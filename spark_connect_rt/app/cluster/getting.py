@@ -51,7 +51,7 @@ def follow_changes(session: Session, kind: Kind, asked: Asked, output: Output, e
                 raise
             if not away:
                 away = str(error)
-                session.terminal.note(f"connectrt: {error}; asking again")
+                session.terminal.note(f"connectrt: {error}; retrying")
             session.around.sleep(every_s)
             continue
         away = ""

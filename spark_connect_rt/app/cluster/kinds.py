@@ -108,7 +108,9 @@ def _tasks(session: Session, asked: Asked) -> Sequence[Item]:
 def _workers(session: Session, asked: Asked) -> Sequence[Item]:
     group = session.ask_if_served(management_calls.group())
     if group is None:
-        session.terminal.note("this worker does not serve /admin/group: workers are those that the states name")
+        session.terminal.note(
+            "this worker does not serve /admin/group, so only workers with a connector or task are listed"
+        )
         workers: Sequence[Item] = workers_by_states(rows_of(session))
     else:
         workers = group["workers"]
@@ -203,7 +205,7 @@ def _history(session: Session, asked: Asked) -> Sequence[Item]:
     for name in asked.words or [""]:
         answer = session.ask(management_calls.history(name, kind=asked.sorts, limit=asked.limit))
         if answer.get("problem"):
-            session.terminal.note(f"the history is not whole: {answer['problem']}")
+            session.terminal.note(f"the history is incomplete: {answer['problem']}")
         found += answer["changes"]
     return sorted(found, key=lambda change: (change["at_ms"], change["number"]))
 

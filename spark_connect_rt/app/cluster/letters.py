@@ -52,7 +52,7 @@ def listed(session: Session, filters: Mapping[str, Any], limit: int, output: Out
             break
     show_items(session, found, kind.columns, output, key=_place_text, nothing="no dead letters")
     if after and found:
-        session.terminal.note(f"there are more than {limit}: --limit, or a filter")
+        session.terminal.note(f"there are more than {limit} letters. Use --limit or a filter")
     return 0
 
 

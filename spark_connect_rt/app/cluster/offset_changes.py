@@ -50,7 +50,7 @@ def _change(
     differences = offset_differences(*sides)
     show_offset_differences(session, f"connector {name}", differences)
     if not differences:
-        session.terminal.line(f"connector {name}: nothing would change")
+        session.terminal.line(f"connector {name}: offsets unchanged")
         return 0
     if dry_run:
         return 0
@@ -61,7 +61,7 @@ def _change(
             answer = session.ask(call)
         except RefusedError as error:
             if not stop and "STOPPED" in str(error):
-                error.hint = "--stop stops it for that, and lets it go on"
+                error.hint = "--stop stops it for the change and resumes it afterwards"
             raise
     session.terminal.line(f"connector {name}: {answer.get('message', 'offsets changed')}")
     return 0
@@ -77,7 +77,7 @@ def _stopped(session: Session, name: str, wanted: bool) -> Iterator[None]:
     session.ask(calls.stop(name))
     try:
         if wait(session, [name], "state=STOPPED", STOP_LIMIT_S, quiet=True):
-            raise TimedOutError(f"connector {name} does not stop; its offsets were not changed")
+            raise TimedOutError(f"connector {name} did not stop. Its offsets were not changed")
         yield
     finally:
         session.ask(state_call(name, "PAUSED" if state == "PAUSED" else "RUNNING"))
@@ -100,7 +100,7 @@ def _object(text: str | None, option: str) -> Any:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BadRequestError(f"{option}: no JSON: {error}") from error
+        raise BadRequestError(f"{option}: not valid JSON: {error}") from error
     if value is not None and not isinstance(value, dict):
         raise BadRequestError(f"{option}: expected a JSON object")
     return value

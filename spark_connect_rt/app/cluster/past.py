@@ -40,7 +40,7 @@ def rollback(session: Session, name: str, number: int, words: Sequence[str], how
     differences = of_answer(shown["diff"])
     show_differences(session, f"connector {name}, back to change {number}", differences)
     for setting in shown.get("kept") or ():
-        session.terminal.note(f"{setting} is hidden in the history: its present value stays")
+        session.terminal.note(f"{setting} is hidden in the history and keeps its current value")
     for setting, reasons in (shown.get("problems") or {}).items():
         session.terminal.note(f"{setting}: {'; '.join(reasons)}")
     if not differences:
@@ -66,7 +66,7 @@ def undo_offsets(session: Session, name: str, number: int | None, how: How) -> i
     if number is None:
         found = session.ask(management_calls.history(name, kind=["offsets"], limit=1))["changes"]
         if not found:
-            raise NotFoundError(f"the history knows no change of the offsets of connector {name}")
+            raise NotFoundError(f"the history has no change of the offsets of connector {name}")
         number = found[0]["number"]
         when = time_text(found[0]["at_ms"])
         session.terminal.line(f"change {number}: {found[0]['action']}, {when}, by {found[0].get('who') or 'unknown'}")
@@ -74,10 +74,10 @@ def undo_offsets(session: Session, name: str, number: int | None, how: How) -> i
     code = _show_moves(session, name, f"undo of change {number}", shown)
     if code is not None or how.dry_run:
         return code or 0
-    if not sure(session, how.yes, f"stop connector {name}, write these offsets, start it again?"):
+    if not sure(session, how.yes, f"stop connector {name}, write these offsets, and resume it?"):
         return EXIT_PROBLEM
     session.ask(management_calls.undo(name, number, force=how.force))
-    session.terminal.line(f"connector {name}: change {number} of its offsets is undone")
+    session.terminal.line(f"connector {name}: change {number} of its offsets was undone")
     return 0
 
 
@@ -89,7 +89,7 @@ def goto(session: Session, name: str, when: str, dry_run: bool, yes: bool) -> in
     code = _show_moves(session, name, title, shown)
     if code is not None or dry_run:
         return code or 0
-    if not sure(session, yes, f"stop connector {name}, write these offsets, start it again?"):
+    if not sure(session, yes, f"stop connector {name}, write these offsets, and resume it?"):
         return EXIT_PROBLEM
     session.ask(management_calls.offsets_goto(name, at_ms))
     session.terminal.line(f"connector {name}: offsets {title}")
@@ -109,7 +109,7 @@ def _show_moves(session: Session, name: str, title: str, shown: Mapping[str, Any
     if problems:
         return EXIT_CHANGED_MEANWHILE
     if not moves:
-        session.terminal.line(f"connector {name}: nothing would change")
+        session.terminal.line(f"connector {name}: offsets unchanged")
         return 0
     return None
 
@@ -131,7 +131,7 @@ def _offset(offset: Any) -> str | None:
 def _offsets_after(session: Session, name: str, number: int) -> Sequence[Mapping[str, Any]]:
     change = session.ask(management_calls.change(name, number))
     if change["kind"] != "offsets":
-        raise BadRequestError(f"change {number} is one of the {change['kind']}, not of offsets")
+        raise BadRequestError(f"change {number} changed the {change['kind']}, not offsets")
     after = change.get("after")
     found = after.get("offsets", ()) if isinstance(after, dict) else after
     return found or ()

@@ -52,7 +52,9 @@ def preview(
             _show_record(session, number, record["stages"])
         session.terminal.line(_summary(answer))
     if not answer["records"] and not answer.get("error") and wanted.get("from") == "stored":
-        session.terminal.note("nothing new behind the stored offsets; --from start shows records from the beginning")
+        session.terminal.note(
+            "nothing new after the stored offsets. Use --from start to see records from the beginning"
+        )
     if answer.get("error"):
         session.terminal.note(f"connectrt: {answer['error']}")
     failed = answer.get("error") or any(
@@ -92,7 +94,7 @@ def _show_record(session: Session, number: int, stages: Sequence[Mapping[str, An
         elif record is None:
             terminal.line(f"  {stage['stage']}: dropped", "yellow")
         elif record == before:
-            terminal.line(f"  {stage['stage']}: as before{_sizes(stage.get('bytes'))}", "faint")
+            terminal.line(f"  {stage['stage']}: unchanged{_sizes(stage.get('bytes'))}", "faint")
         else:
             place = one_line(record.get("topic") or "-")
             if record.get("partition") is not None:

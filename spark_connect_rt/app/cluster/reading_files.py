@@ -18,7 +18,7 @@ def read_documents(names: Sequence[str]) -> list[Document]:
     Raises BadConfigError with every file that cannot be read; then nothing is done.
     """
     if not names:
-        raise BadRequestError("which files? -f FILE, -f FOLDER or -f -")
+        raise BadRequestError("no files given. Use -f FILE, -f FOLDER or -f -")
     documents: list[Document] = []
     problems: dict[str, Sequence[str]] = {}
     for name in names:
@@ -36,7 +36,7 @@ def read_one(name: str) -> Document:
     """Return the only connector of a file. Raises BadConfigError."""
     documents = read_documents([name])
     if len(documents) != 1:
-        raise BadConfigError({name: [f"holds {len(documents)} connectors; one is expected"]})
+        raise BadConfigError({name: [f"contains {len(documents)} connectors, but must contain one"]})
     return documents[0]
 
 
@@ -53,7 +53,7 @@ def read_text(name: str) -> str:
     except UnicodeDecodeError as error:
         if name.endswith(".properties"):
             return content.decode("iso-8859-1")  # as Java does
-        raise BadConfigError({name: [f"is not UTF-8: {error}"]}) from error
+        raise BadConfigError({name: [f"is not valid UTF-8: {error}"]}) from error
 
 
 def read_json(name: str) -> Any:
@@ -61,7 +61,7 @@ def read_json(name: str) -> Any:
     try:
         return json.loads(read_text(name))
     except (ValueError, RecursionError) as error:
-        raise BadRequestError(f"{name} is no JSON: {error}") from error
+        raise BadRequestError(f"{name} is not valid JSON: {error}") from error
 
 
 def read_offsets(name: str) -> list[dict[str, Any]]:
@@ -87,6 +87,6 @@ def _texts(name: str) -> Iterable[tuple[str, str]]:
         candidate for candidate in path.rglob("*") if candidate.suffix.lower() in SUFFIXES and candidate.is_file()
     )
     if not files:
-        raise BadConfigError({name: [f"the folder holds no file of {', '.join(SUFFIXES)}"]})
+        raise BadConfigError({name: [f"the folder contains no file of {', '.join(SUFFIXES)}"]})
     for file in files:
         yield str(file), read_text(str(file))

@@ -7,11 +7,11 @@ import re
 from spark_connect_rt.client.refusals import RefusedError
 
 _LOGIN = (
-    "HTTP 401: the worker asks for another login; keep it in a context: connectrt config set-context NAME "
+    "HTTP 401: the worker requires other credentials. Store them in a context: connectrt config set-context NAME "
     "--username NAME --password -  (or --token -, --cert FILE)"
 )
 _COMMANDS = (
-    ("GET /health and GET /admin/story say", "connectrt get workers and connectrt events say"),
+    ("GET /health and GET /admin/story show", "connectrt get workers and connectrt events show"),
     ("GET /admin/loggers", "connectrt get loggers"),
     ("GET /admin/plugins", "connectrt plugins list"),
     ("DELETE /admin/plugins/{name}/{version}", "connectrt plugins remove NAME VERSION"),
@@ -22,7 +22,7 @@ _COMMANDS = (
     ("Send the request again in a moment", "Try again in a moment"),
     ("Send the request to another worker of the group", "Ask another worker of the group: --url"),
     ("then send the request again", "then try again"),
-    ("Read the configuration again, look at 'diff', then repeat", "Read the configuration again, then repeat"),
+    ("Read the configuration again, review 'diff', then repeat", "Read the configuration again, then repeat"),
 )
 """(words of a hint, what they are here); the longer path of two stands first."""
 _NO_CLASS = re.compile(

@@ -45,8 +45,8 @@ def selector(text: str | None) -> tuple[Term, ...]:
         name = name.rstrip("!").strip().lower()
         if not equals or name not in _FIELDS or not value.strip("= "):
             raise BadRequestError(
-                f"selector {part!r}: expected FIELD=VALUE or FIELD!=VALUE, a field of {', '.join(_FIELDS)}; "
-                "several values with |"
+                f"selector {part!r}: expected FIELD=VALUE or FIELD!=VALUE, where FIELD is one of "
+                f"{', '.join(_FIELDS)}. Separate several values with |"
             )
         patterns = tuple(pattern.strip().lower() for pattern in value.lstrip("=").split("|"))
         terms.append(Term(name, patterns, not negated))

@@ -94,7 +94,7 @@ class Session:
     def note_unanswered(self, answer: Mapping[str, Any]) -> None:
         """Say which workers' part is missing in an answer."""
         for worker in answer.get("unanswered") or ():
-            self.terminal.note(f"worker {worker['worker_id']} does not answer, its part is missing: {worker['why']}")
+            self.terminal.note(f"worker {worker['worker_id']} does not answer, so its part is missing: {worker['why']}")
 
     def close(self) -> None:
         """Close the client."""
@@ -170,8 +170,8 @@ def run(session: Session, act: Callable[[Session], int | None]) -> int:
         if session.around.environment.get("CONNECTRT_TRACE"):
             raise
         session.terminal.note(
-            f"connectrt: CRT-1192: the answer of the worker is not as expected: {type(error).__name__}: {error}\n"
-            "CONNECTRT_TRACE=1 shows where. Another version of connectrt may fit this worker."
+            f"connectrt: CRT-1192: the worker's answer has an unexpected form: {type(error).__name__}: "
+            f"{error}\nCONNECTRT_TRACE=1 shows the traceback. Try another version of connectrt."
         )
         return EXIT_PROBLEM
     except KeyboardInterrupt:

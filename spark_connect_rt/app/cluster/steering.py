@@ -87,7 +87,7 @@ def wait(session: Session, words: Sequence[str], condition: str, limit_s: float,
     holds, wanted = _condition(condition)
     began_ms = session.around.now_ms()
     until_ms = began_ms + int(limit_s * 1000)
-    last = "nothing is known yet"
+    last = "its state is not known yet"
     while True:
         try:
             rows = _rows(session, words, wanted)
@@ -106,7 +106,7 @@ def wait(session: Session, words: Sequence[str], condition: str, limit_s: float,
             last = str(error)
         left_s = (until_ms - session.around.now_ms()) / 1000
         if left_s <= 0:
-            session.terminal.note(f"connectrt: after {limit_s:g} s: {last}")
+            session.terminal.note(f"connectrt: condition not met after {limit_s:g} s: {last}")
             return EXIT_TIMED_OUT
         session.around.sleep(min(0.5, left_s))
 
@@ -114,7 +114,7 @@ def wait(session: Session, words: Sequence[str], condition: str, limit_s: float,
 def _meant(session: Session, chosen: Chosen) -> list[str]:
     limited = bool(chosen.words or chosen.selection or chosen.failed)
     if chosen.all == limited:
-        raise BadRequestError("which connectors? names or patterns, -l, --failed, or --all alone")
+        raise BadRequestError("no connectors given. Use names or patterns, -l, --failed, or --all alone")
     if chosen.words and not (chosen.selection or chosen.failed) and not any(map(is_pattern, chosen.words)):
         return list(dict.fromkeys(chosen.words))  # no need to ask: each answers for itself
     rows = rows_of(session, chosen.words, selector(chosen.selection))
@@ -162,7 +162,7 @@ def _task_of(word: str) -> bool:
 
 def _refuse_other_words(chosen: Chosen, tasks: Sequence[str]) -> None:
     if len(tasks) != len(chosen.words) or chosen.selection or chosen.all:
-        raise BadRequestError("restart tasks (NAME/0 ...) or connectors, not both")
+        raise BadRequestError("restart either tasks (NAME/0 ...) or connectors, not both")
 
 
 def _condition(text: str) -> tuple[Callable[[Mapping[str, Any] | None], bool], str]:

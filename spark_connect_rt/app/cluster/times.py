@@ -22,7 +22,7 @@ def time_ms(text: str, now_ms: int) -> int:
         return max(0, now_ms - int(ago[1]) * _UNIT_MS[ago[2]])
     if text.isdigit() and text.isascii() and int(text[:16]) >= 10_000:
         if int(text[:16]) > _MOST_MS:
-            raise BadRequestError(f"time {text}: later than the year 9999")
+            raise BadRequestError(f"time {text}: must be before the year 10000")
         return int(text)
     try:
         moment = datetime.fromisoformat(text)

@@ -58,7 +58,7 @@ def top(session: Session, search: str, sort: str, every_s: float, once: bool) ->
             except RetriableError as error:
                 if not shown[0]:
                     raise
-                head = f"{error}; as of before: {shown[0]}"
+                head = f"{error}; showing the previous state: {shown[0]}"
             live.update(drawn(head, shown[1], size.width, size.height), refresh=True)
             session.around.sleep(every_s)
 

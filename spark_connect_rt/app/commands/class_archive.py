@@ -38,7 +38,7 @@ def make_class_archive() -> Path:
             if not path.is_file():
                 _make(path)
     except OSError as error:
-        raise ConnectError(f"the archive would lie in {path.parent}: {error}") from error
+        raise ConnectError(f"the archive cannot be written to {path.parent}: {error}") from error
     return path
 
 
@@ -51,7 +51,9 @@ def _make(path: Path) -> None:
     finally:
         code = end_jvm(session)
     if not half.is_file():
-        raise ConnectError(f"the JVM ended with code {code} and left no archive: it needs HotSpot, 13 or newer")
+        raise ConnectError(
+            f"the JVM ended with code {code} and wrote no archive. It must be HotSpot, version 13 or newer"
+        )
     half.replace(path)
 
 

@@ -39,7 +39,8 @@ Bootstrap = Annotated[
 Once = Annotated[bool, typer.Option("--once", help="End when nothing is left to read. Exit code 1: it failed.")]
 Records = Annotated[int | None, typer.Option("--records", min=1, help="End after this many records.")]
 KeepOffsets = Annotated[
-    bool, typer.Option("--keep-offsets", help="After a reload, continue behind the offsets instead of at the start.")
+    bool,
+    typer.Option("--keep-offsets", help="After a reload, continue after the last offsets instead of at the start."),
 ]
 Override = Annotated[
     list[str] | None,
@@ -83,7 +84,7 @@ def add_development_commands(cli: typer.Typer, act: Act) -> None:
             from spark_connect_rt.errors import BadConfigError
 
             if not file.is_file():
-                raise BadConfigError({str(file): ["is not a file. Write one with connectrt new, or give another"]})
+                raise BadConfigError({str(file): ["is not a file. Create one with connectrt new, or use another"]})
             worker = {**settings, BOOTSTRAP: bootstrap_servers} if bootstrap_servers else settings
             options = DevOptions(worker, records_file, once, records, keep_offsets)
             return DevLoop(Project(file, source or (), worker), options, Terminal(os.environ)).run()

@@ -55,7 +55,7 @@ def _start(spark: Mapping[str, str], group: str, launched: threading.Event) -> N
         launched.set()
         session_ahead(spark, group)
     except Exception:
-        log.debug("Spark was not started ahead", exc_info=True)
+        log.debug("Spark was not prestarted", exc_info=True)
     finally:
         launched.set()
 

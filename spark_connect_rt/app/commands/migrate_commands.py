@@ -22,7 +22,7 @@ class Output(Enum):
 
 JavaFile = Annotated[Path, typer.Argument(help="A Java worker's properties file.")]
 Form = Annotated[Output, typer.Option("--output", "-o", help="text, or json for scripts.")]
-Override = Annotated[list[str] | None, typer.Option("--set", help="name=value, wins over the file; repeatable.")]
+Override = Annotated[list[str] | None, typer.Option("--set", help="name=value, overrides the file; repeatable.")]
 
 
 def add_migrate_commands(cli: typer.Typer, act: Act) -> None:

@@ -15,20 +15,22 @@ from typer.core import TyperGroup
 Act = Callable[[Path | None, Sequence[str] | None, Callable[[Mapping[str, str]], int]], object]
 """(properties file, overrides, command) -> exits the process."""
 
-File = Annotated[Path, typer.Argument(help="As connect-mirror-maker.sh has it.")]
+File = Annotated[Path, typer.Argument(help="connect-mirror-maker.sh's file.")]
 Clusters = Annotated[list[str] | None, typer.Option("--clusters", help="Only flows to these clusters.")]
-More = Annotated[list[str] | None, typer.Argument(help="More of --clusters.", hidden=True)]
-Override = Annotated[list[str] | None, typer.Option("--set", help="name=value, wins over the file; repeatable.")]
+More = Annotated[list[str] | None, typer.Argument(help="More aliases of --clusters.", hidden=True)]
+Override = Annotated[list[str] | None, typer.Option("--set", help="name=value, overrides the file; repeatable.")]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of tables.")]
 
-OptionalFile = Annotated[Path | None, typer.Argument(help="As connect-mirror-maker.sh has it; with --cluster.")]
-Cluster = Annotated[str | None, typer.Option("--cluster", help="Alias of the cluster to ask.")]
-Bootstrap = Annotated[str | None, typer.Option("--bootstrap", help="host:port of the cluster to ask, without a file.")]
-Source = Annotated[str | None, typer.Option("--source", help="Alias of the cluster that was copied.")]
-Target = Annotated[str | None, typer.Option("--target", help="Alias of the cluster that holds the copies.")]
-Group = Annotated[str | None, typer.Option("--group", help="A consumer group of --source: its offsets translated.")]
+OptionalFile = Annotated[Path | None, typer.Argument(help="connect-mirror-maker.sh's file; needs --cluster.")]
+Cluster = Annotated[str | None, typer.Option("--cluster", help="Alias of the cluster to read.")]
+Bootstrap = Annotated[str | None, typer.Option("--bootstrap", help="host:port of the cluster to read, without a file.")]
+Source = Annotated[str | None, typer.Option("--source", help="Alias of the source cluster.")]
+Target = Annotated[str | None, typer.Option("--target", help="Alias of the cluster with the copies.")]
+Group = Annotated[
+    str | None, typer.Option("--group", help="A consumer group of --source whose offsets are translated.")
+]
 Full = Annotated[bool, typer.Option("--full", help="Compare every record.")]
-Sample = Annotated[int, typer.Option("--sample", min=1, help="Compare about so many records of each partition.")]
+Sample = Annotated[int, typer.Option("--sample", min=1, help="Compare about this many records of each partition.")]
 
 
 class _RunsByDefault(TyperGroup):
@@ -42,7 +44,7 @@ class _RunsByDefault(TyperGroup):
 
 def add_mirror_commands(cli: typer.Typer, act: Act) -> None:
     """Add the group of words; ``act`` reads the file, runs, turns errors into exit codes."""
-    mirror = typer.Typer(help="MirrorMaker: clusters replicated, asked, compared.", cls=_RunsByDefault)
+    mirror = typer.Typer(help="MirrorMaker: replicate, inspect and compare clusters.", cls=_RunsByDefault)
     cli.add_typer(mirror, name="mirror")
 
     @mirror.command()
@@ -51,7 +53,7 @@ def add_mirror_commands(cli: typer.Typer, act: Act) -> None:
         from spark_connect_rt.app.mirror.mirror_maker import run_mirror_maker
 
         if more and not clusters:
-            raise typer.BadParameter(f"one file, not {' '.join([str(file), *more])}")
+            raise typer.BadParameter(f"expected one file, not {' '.join([str(file), *more])}")
         targets = [*(clusters or []), *(more or [])]
         act(file, override, lambda settings: run_mirror_maker(settings, targets))
 

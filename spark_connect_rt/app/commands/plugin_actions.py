@@ -65,7 +65,7 @@ def install(place: PluginPlace, wanted: WantedPlugin) -> int:
     """Install a plug-in."""
     done = place.install(wanted)
     _write(f"installed {done['name']} {done['version']} {place.where}\n")
-    for title, names in (("plug-ins", done["plugins"]), ("left out, Connect has them", done["left_out"])):
+    for title, names in (("plug-ins", done["plugins"]), ("left out because Connect contains them", done["left_out"])):
         if names:
             _write(f"  {title}: {', '.join(names)}\n")
     if done["plugins"]:  # of Java
@@ -77,7 +77,10 @@ def _prepare_java(place: PluginPlace, name: str, version: str) -> None:
     try:
         place.prepare_java(name, version)
     except (ConnectError, OSError) as error:  # it is installed all the same
-        _write(f"  its first start will take longer, no archive of the Java host's classes can be made: {error}\n")
+        _write(
+            "  its first start will take longer, because the archive of the Java host's classes cannot be "
+            f"created: {error}\n"
+        )
 
 
 def remove(place: PluginPlace, name: str, version: str) -> int:
@@ -102,7 +105,7 @@ def _synced(place: Path, dry_run: bool) -> int:
         return 1
     names = sorted({name for found in missing.values() for name in found})
     if broken:
-        _write(f"{place}: no jar: {', '.join(broken)}\n")
+        _write(f"{place}: not a valid jar: {', '.join(broken)}\n")
     if names:
         _write(f"{place}: {'missing' if dry_run else 'added'}: {', '.join(names)}\n")
     elif not broken:

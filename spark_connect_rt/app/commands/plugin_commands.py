@@ -24,23 +24,23 @@ Act = Callable[[Path | None, Sequence[str] | None, Callable[[Mapping[str, str]],
 File = Annotated[Path | None, typer.Option("--file", "-f", help="A worker's properties file: act on this machine.")]
 ListFile = Annotated[Path | None, typer.Argument(help="The worker's properties file.")]
 Url = Annotated[
-    str | None, typer.Option("--url", help="Addresses of workers, separated by commas; wins over the context's.")
+    str | None, typer.Option("--url", help="Addresses of workers, separated by commas; overrides the context's.")
 ]
-Local = Annotated[
-    bool, typer.Option("--local", help="Act on this machine's folders, though there is a current context.")
-]
-Override = Annotated[list[str] | None, typer.Option("--set", help="name=value, wins over the file; repeatable.")]
+Local = Annotated[bool, typer.Option("--local", help="Use this machine's folders even if there is a current context.")]
+Override = Annotated[list[str] | None, typer.Option("--set", help="name=value, overrides the file; repeatable.")]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
-Check = Annotated[bool, typer.Option("--check", help="Import each plug-in, too, to find what metadata does not show.")]
+Check = Annotated[
+    bool, typer.Option("--check", help="Also import each plug-in, to find problems that its metadata does not show.")
+]
 Source = Annotated[str, typer.Argument(help="group:artifact:version, path or URL (.zip .tgz .jar .whl), requirement.")]
 Sha512 = Annotated[str, typer.Option("--sha512", help="The SHA-512 checksum that the file must have.")]
-AsName = Annotated[str, typer.Option("--name", help="Replaces the name of the source.")]
-AsVersion = Annotated[str, typer.Option("--version", help="Replaces the version of the source.")]
-Name = Annotated[str, typer.Argument(help="As plugins list shows it.")]
-Version = Annotated[str, typer.Argument(help="As plugins list shows it.")]
-PluginName = Annotated[str, typer.Argument(help="Class name or alias of any kind of plug-in.")]
+AsName = Annotated[str, typer.Option("--name", help="Name to use instead of the source's.")]
+AsVersion = Annotated[str, typer.Option("--version", help="Version to use instead of the source's.")]
+Name = Annotated[str, typer.Argument(help="Name, as plugins list shows it.")]
+Version = Annotated[str, typer.Argument(help="Version, as plugins list shows it.")]
+PluginName = Annotated[str, typer.Argument(help="Class name or alias of a plug-in of any kind.")]
 PluginVersion = Annotated[str, typer.Option("--version", help="Version of the plug-in; default: the newest.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Write nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Report only, and write nothing.")]
 Words = Annotated[list[str], typer.Argument(help="What to search for: a name or a system.")]
 
 
@@ -71,7 +71,7 @@ class Where(NamedTuple):
 
         here = bool(self.local or self.file or self.override)
         if here and (self.context or self.url):
-            raise typer.BadParameter("name a cluster (--url, --context) or this machine (a worker's file, --local)")
+            raise typer.BadParameter("name a cluster (--url, --context) or use this machine (a worker's file, --local)")
         try:
             return here or not is_cluster_chosen(environment, self.context, self.url)
         except ConnectError:  # the file of contexts is damaged: the session reads it again, and reports it

@@ -51,7 +51,7 @@ class PluginPlace(Protocol):
 class OnCluster:
     """The workers of a group: the one that is asked hands on to the others. Raises as the client does."""
 
-    where = "on the worker that was asked; every worker of its group installs it, too"
+    where = "on the worker that was asked. Every other worker of its group also installs it"
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -111,7 +111,7 @@ class OnThisMachine:
         found = plugins_of(self._settings).class_of(f"{name}@{version}" if version else name)
         definition = getattr(found(), "config_def", None)
         if definition is None:
-            raise BadRequestError(f"{name} declares no settings")
+            raise BadRequestError(f"{name} has no settings")
         return [json_of(key_info(key)) for key in definition()]
 
     def install(self, wanted: WantedPlugin) -> Mapping[str, Any]:
@@ -129,7 +129,7 @@ class OnThisMachine:
         """See PluginPlace."""
         plugin = self._installer.folder.find(name, version)
         if plugin is None:
-            raise NotFoundError(f"no plug-in {name} {version} is installed in {self._installer.folder.path}")
+            raise NotFoundError(f"plug-in {name} {version} is not installed in {self._installer.folder.path}")
         self._installer.remove(plugin, _who())
 
     @cached_property

@@ -16,20 +16,24 @@ Act = Callable[[Path, Sequence[str] | None, Callable[[Mapping[str, str]], int]],
 """(properties file, overrides, command) -> exits the process."""
 Reset = Callable[[Path, str, Path | None, str | None, bool, list[str] | None], None]
 
-PropertiesFile = Annotated[Path, typer.Argument(help="The worker's properties file: it names the topics.")]
-BackupFile = Annotated[Path, typer.Argument(help="The backup.")]
-SafetyFile = Annotated[Path, typer.Option("--backup", help="A new file: all that is there is kept in it first.")]
+PropertiesFile = Annotated[Path, typer.Argument(help="The worker's properties file, which names the topics.")]
+BackupFile = Annotated[Path, typer.Argument(help="The backup file.")]
+SafetyFile = Annotated[Path, typer.Option("--backup", help="A new file for a backup of the current content.")]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
-Apply = Annotated[bool, typer.Option("--apply", help="Do it. Without: say what would be done.")]
-Running = Annotated[bool, typer.Option("--while-running", help="Though workers of the group are running.")]
-Used = Annotated[bool, typer.Option("--into-used-topics", help="Though the topics hold records.")]
-Override = Annotated[list[str] | None, typer.Option("--set", help="name=value, wins over the file; repeatable.")]
-Name = Annotated[str, typer.Argument(help="The connector.")]
-OffsetsFile = Annotated[Path, typer.Argument(help='JSON: {"offsets": [...]}, as GET /connectors/NAME/offsets has it.')]
-NewFile = Annotated[Path | None, typer.Option("--backup", help="A new file; needed while no worker runs.")]
-Url = Annotated[str | None, typer.Option("--url", help="The worker to ask, instead of one that the group names.")]
+Apply = Annotated[bool, typer.Option("--apply", help="Apply the change. Default: only show it.")]
+Running = Annotated[bool, typer.Option("--while-running", help="Even if workers of the group are running.")]
+Used = Annotated[bool, typer.Option("--into-used-topics", help="Even if the topics contain records.")]
+Override = Annotated[list[str] | None, typer.Option("--set", help="name=value, overrides the file; repeatable.")]
+Name = Annotated[str, typer.Argument(help="Name of the connector.")]
+OffsetsFile = Annotated[
+    Path, typer.Argument(help='JSON: {"offsets": [...]}, as returned by GET /connectors/NAME/offsets.')
+]
+NewFile = Annotated[
+    Path | None, typer.Option("--backup", help="A new file for a backup; required while no worker runs.")
+]
+Url = Annotated[str | None, typer.Option("--url", help="Address of a worker, instead of one from the group.")]
 Checkpoint = Annotated[Path, typer.Argument(help="The query's checkpoint folder.")]
-Source = Annotated[int, typer.Option("--source", help="Which of the query's sources, from 0.")]
+Source = Annotated[int, typer.Option("--source", help="Number of the source in the query, from 0.")]
 Connector = Annotated[str | None, typer.Option("--connector", help="Only this connector.")]
 
 
@@ -38,8 +42,8 @@ def add_store_commands(cli: typer.Typer, act: Act) -> tuple[typer.Typer, Reset]:
 
     Returns the group ``offsets``, and what ``offsets reset FILE NAME`` does: its word is shared with a cluster's.
     """
-    store = typer.Typer(help="The three internal topics: what is wrong, backup, restore, repair.", no_args_is_help=True)
-    offsets = typer.Typer(help="Where connectors are: listed, altered, reset, pruned.", no_args_is_help=True)
+    store = typer.Typer(help="The three internal topics: check, back up, restore, repair.", no_args_is_help=True)
+    offsets = typer.Typer(help="Offsets of connectors: list, alter, reset, prune.", no_args_is_help=True)
     cli.add_typer(store, name="store")
     cli.add_typer(offsets, name="offsets")
     _add_store(store, act)

@@ -169,7 +169,11 @@ class DevLoop:
         path = self._options.records_file or self._project.file.parent / RECORDS_FILE
         if not path.is_file():
             raise BadConfigError(
-                {str(path): ["does not exist. Write the sink's records into it, a line of JSON each, or give --input"]}
+                {
+                    str(path): [
+                        "does not exist. Write the sink's records into it, one JSON value per line, or use --input"
+                    ]
+                }
             )
         return path
 

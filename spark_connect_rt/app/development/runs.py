@@ -89,7 +89,7 @@ class SourceRun:
         try:
             records = harness.poll()
         except RetriableError as error:
-            self._terminal.line(f"poll asks to be called again: {error}", "yellow")
+            self._terminal.line(f"poll asked to be called again: {error}", "yellow")
             return Step(_RETRY_S)
         finally:
             self._show_errants()
@@ -114,7 +114,7 @@ class SourceRun:
 
     def _show_errants(self) -> None:
         for errant in self._harness.errants[self._letters :]:
-            self._terminal.line(f"left out: {errant.place}: {errant.error}", "yellow")
+            self._terminal.line(f"skipped: {errant.place}: {errant.error}", "yellow")
         self._letters = len(self._harness.errants)
 
     def stop(self) -> None:
@@ -172,7 +172,7 @@ class SinkRun:
         before = dict(self._harness.committed)
         if not self._harness.deliver():
             wait_s = self._harness.asked_wait_s or _RETRY_S
-            self._terminal.line(f"put asks for the same records again in {wait_s:.1f} s", "yellow")
+            self._terminal.line(f"put asked for the same records again after {wait_s:.1f} s", "yellow")
             return Step(wait_s)
         line = sink_offset_line(before, self._harness.commit())
         if line is not None:
@@ -234,7 +234,7 @@ def topics_of(config: Mapping[str, str]) -> Sequence[str]:
     """Return the topics of a sink's configuration. Raises BadConfigError: none is listed in ``topics``."""
     topics = [name.strip() for name in config.get("topics", "").split(",") if name.strip()]
     if not topics:
-        raise BadConfigError({"topics": ["must list the topics here; topics.regex is read by workers only"]})
+        raise BadConfigError({"topics": ["must list the topics here, because only workers support topics.regex"]})
     return topics
 
 

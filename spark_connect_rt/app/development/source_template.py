@@ -61,7 +61,7 @@ class $task_name(SourceTask):
         return records
 
     def stop(self) -> None:
-        """Close what ``start`` opened."""
+        """Close the client that ``start`` opened."""
 '''
 
 TESTS = '''

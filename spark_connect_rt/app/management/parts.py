@@ -136,4 +136,4 @@ class WorkerManagement:
             try:
                 service.stop()
             except Exception:
-                log.exception("%s did not stop in order", type(service).__name__)
+                log.exception("%s did not stop cleanly", type(service).__name__)

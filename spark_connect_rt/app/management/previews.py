@@ -25,7 +25,7 @@ def previews(deps: HerderDependencies, herder: DistributedHerder, runner: TaskRu
     def runs() -> PreviewRunner:
         found = real_runner(runner, SPARK_WAIT_S)
         if not hasattr(found, "previews"):
-            raise ConnectError("this worker has no executors that could run a preview")
+            raise ConnectError("this worker has no executors that can run a preview")
         made: PreviewRunner = found.previews()
         return made
 
@@ -51,4 +51,4 @@ def real_runner(runner: TaskRunner, limit_s: float) -> Any:
     try:
         return runner if wait is None else wait(limit_s)
     except Exception as error:
-        raise ConnectError(f"Spark is not there: {error or type(error).__name__}") from error
+        raise ConnectError(f"Spark is not available: {error or type(error).__name__}") from error

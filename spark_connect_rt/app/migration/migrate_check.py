@@ -82,7 +82,7 @@ def _shown(settings: Mapping[str, str]) -> Callable[[str], str]:
 
 
 def _missing(place: str) -> Line:
-    return Line("plugin.path", place, Fate.CHANGE, "there is no such folder or jar on this machine")
+    return Line("plugin.path", place, Fate.CHANGE, "the folder or jar does not exist on this machine")
 
 
 def _broken_lines(broken: Sequence[BrokenPlugin], missing: Sequence[str]) -> Iterator[Line]:
@@ -100,7 +100,7 @@ def _broken_lines(broken: Sequence[BrokenPlugin], missing: Sequence[str]) -> Ite
 
 def _state(settings: Mapping[str, str], complaints: Mapping[str, list[str]]) -> State:
     if complaints:
-        return _unread("not read: the file is refused")
+        return _unread("not read, because the file is invalid")
     try:
         with InternalTopics(settings) as topics:
             stored = topics.stored()
@@ -118,13 +118,13 @@ def _unread(why: str) -> State:
 def refuse_other_files(settings: Mapping[str, str]) -> None:
     """Raise BadConfigError for a file that is no distributed worker's, and say which command reads it."""
     if "clusters" in settings:
-        why = "this is a file of MirrorMaker, not of a Connect worker: `connectrt mirror run FILE` runs it"
+        why = "this is a file of MirrorMaker, not of a Connect worker. Run it with `connectrt mirror run FILE`"
         raise BadConfigError({"clusters": [why]})
     if "connector.class" in settings:
-        why = "this is a connector's file, not a worker's: `connectrt check -f FILE` judges it"
+        why = "this is a connector's file, not a worker's. Check it with `connectrt check -f FILE`"
         raise BadConfigError({"connector.class": [why]})
     if "offset.storage.file.filename" in settings and "group.id" not in settings:
-        why = "this is a file of a standalone worker: `connectrt standalone FILE` runs it; nothing has to move"
+        why = "this is a file of a standalone worker, which needs no migration. Run it with `connectrt standalone FILE`"
         raise BadConfigError({"offset.storage.file.filename": [why]})
 
 
@@ -166,9 +166,9 @@ def client_problem(client: str, name: str) -> str | None:
         if client_role is not role and name in client_config_def(client_role.value)
     ]
     if client and others and name not in client_config_def(client):
-        return f"a setting of the {others[0].value}, which the {client} passes over, in Java, too"
+        return f"a setting of the {others[0].value}, which the {client} ignores, as in Java"
     if name.endswith(_JAVA_CLASSES):
-        return "the clients here load no Java classes"
+        return "the Kafka clients of this worker load no Java classes"
     try:
         return client_config({name: "0"}, role).unmapped.get(name)
     except ConnectError:

@@ -25,7 +25,9 @@ def cluster_settings(raw: Mapping[str, str], alias: str | None, bootstrap: str |
     if bootstrap:
         return {**raw, "bootstrap.servers": bootstrap}
     if not alias:
-        raise BadConfigError({"--cluster": ["say which cluster of the file, or --bootstrap host:port"]})
+        raise BadConfigError(
+            {"--cluster": ["no cluster given. Use --cluster with one of the file, or --bootstrap host:port"]}
+        )
     config = maker_config(raw)
     if alias not in config.clusters:
         raise BadConfigError({"--cluster": [f"{alias} is not one of {', '.join(config.clusters)}"]})

@@ -94,7 +94,7 @@ class MirroredCluster:
             messages = client.consume(BATCH_COUNT, 0.1)
             received_s = time.monotonic() if messages else received_s
             if time.monotonic() - received_s > STALLED_MS / 1000:
-                raise TimedOutError(f"nothing could be read for {STALLED_MS} ms")
+                raise TimedOutError(f"no data could be read for {STALLED_MS} ms")
             for message in messages:
                 # At the end there may be less than was asked for: an open transaction, markers of closed ones.
                 if end_of_read(message) is not None or message.offset() >= offsets.stop:

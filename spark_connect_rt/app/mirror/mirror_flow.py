@@ -125,7 +125,7 @@ class RunningFlow:
                 if (failure := worker.supervisor.failure) is not None:
                     raise StartupError(f"flow {self.flow}: {failure}", exit_code=exit_code_of(failure.part))
                 if worker.herder.stopped.is_set():
-                    raise StartupError(f"flow {self.flow}: the tick loop ended", exit_code=EXIT_TICK_CRASHED)
+                    raise StartupError(f"flow {self.flow}: the tick loop has ended", exit_code=EXIT_TICK_CRASHED)
                 self._configure_as_leader(worker.herder)
         finally:
             worker.stop()
@@ -161,7 +161,7 @@ class RunningFlow:
             log.info("flow=%s connector=%s not configured yet: %s", self.flow, name, error)
         except ConnectError as error:
             self._refused.add(name)
-            log.error("flow=%s connector=%s refused: %s", self.flow, name, error)
+            log.error("flow=%s connector=%s rejected: %s", self.flow, name, error)
 
 
 def configuration(herder: DistributedHerder, name: str) -> StoredConfig | None:

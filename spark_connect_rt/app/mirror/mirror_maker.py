@@ -77,7 +77,7 @@ class SharedSession:
         try:
             session.stop()
         except Exception as error:  # noqa: BLE001 - the JVM may be what ended the flows
-            log.warning("Spark did not stop in order: %s", error)
+            log.warning("Spark did not stop cleanly: %s", error)
 
 
 class MirrorMaker:

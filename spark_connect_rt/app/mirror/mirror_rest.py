@@ -53,7 +53,7 @@ class FlowPeers:
         """See the port. Raises ConnectError: there is no internal REST."""
         if not self._internal_rest:
             raise ConnectError(
-                f"{method} {url}: another process with this file leads the flow, and it cannot be asked: set "
+                f"{method} {url}: another process with this file leads the flow and cannot be reached. Set "
                 f"{INTERNAL_REST}=true in all of them",
                 code="CRT-1110",
             )

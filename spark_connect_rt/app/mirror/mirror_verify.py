@@ -128,7 +128,7 @@ class FlowCheck:
         note = ""
         if target is None:
             copied = 0 if position is None else len(range(source.start, min(source.stop, position + 1)))
-            compared, note = Compared(missing=copied, not_copied_yet=len(source) - copied), "not at the target"
+            compared, note = Compared(missing=copied, not_copied_yet=len(source) - copied), ("missing at the target")
         elif self._sample is WHOLE:
             compared = compare(self._read(partition, source, target, position))
         else:
@@ -141,11 +141,11 @@ class FlowCheck:
         if not source:
             return Compared(), "empty"
         if self._source.is_compacted(partition.topic):
-            return None, "compacted: only --full compares it"
+            return None, "compacted, so only --full compares it"
         copied = range(source.start, source.stop if position is None else min(source.stop, position + 1))
         chosen = windows(found.syncs.get(partition, []), records, copied, target)
         if not chosen or position is None:
-            return None, "no offset syncs: only --full compares it"
+            return None, "no offset syncs, so only --full compares it"
         parts = [contains(self._read(partition, window.source, window.target, position)) for window in chosen]
         return total([*parts, Compared(not_copied_yet=source.stop - copied.stop)]), "sample"
 
@@ -220,7 +220,7 @@ def verify(
         if (source or pair.source) == pair.source and (target or pair.target) == pair.target
     ]
     if not flows:
-        raise BadConfigError({"--source, --target": ["no flow of the file replicates between these"]})
+        raise BadConfigError({"--source, --target": ["no flow of the file replicates between these clusters"]})
     reports = [FlowCheck(config, flow, sample).report() for flow in flows]
     if as_document:
         sys.stdout.write(json.dumps([as_json(report) for report in reports], indent=1) + "\n")

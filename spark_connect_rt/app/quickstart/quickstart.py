@@ -53,10 +53,10 @@ from spark_connect_rt.rest.server import RestServers
 EMBEDDED = "embedded"
 POLL_S = 0.5
 LIMIT_S = 900.0
-_ELSEWHERE = "Choose another folder: --set quickstart.directory=FOLDER; for downloads CONNECTRT_CACHE=FOLDER."
+_ELSEWHERE = "Use another folder: --set quickstart.directory=FOLDER, and CONNECTRT_CACHE=FOLDER for downloads."
 _DISK_FIXES = {
-    errno.ENOSPC: "The disk is full: free 500 MB and run the same command again, it continues.",
-    errno.EDQUOT: "The disk is full: free 500 MB and run the same command again, it continues.",
+    errno.ENOSPC: "The disk is full. Free 500 MB and run the same command again; it continues.",
+    errno.EDQUOT: "The disk is full. Free 500 MB and run the same command again; it continues.",
     errno.EROFS: _ELSEWHERE,
     errno.EACCES: _ELSEWHERE,
     errno.EPERM: _ELSEWHERE,
@@ -261,7 +261,7 @@ class _Job:
     def _put(self, name: str, config: Mapping[str, str]) -> None:
         answer = self._rest.put(f"/connectors/{name}/config", json=dict(config))
         if answer.status_code >= 400:
-            raise ConnectError(f"{name} was refused: {answer.json().get('message', answer.text)}")
+            raise ConnectError(f"{name} was rejected: {answer.json().get('message', answer.text)}")
 
     def watch(self, console: Console, steps: Steps) -> None:
         """Show progress until the file is read to its end and the table holds the whole topic."""
@@ -276,7 +276,7 @@ class _Job:
                 if self._all_running() and self._source_is_done() and self._sink_is_done():
                     return
                 time.sleep(POLL_S)
-        raise ConnectError(f"the table did not hold the whole topic after {LIMIT_S:.0f} s; see connectrt events")
+        raise ConnectError(f"the table did not contain the whole topic after {LIMIT_S:.0f} s. See connectrt events")
 
     def _all_running(self) -> bool:
         """Return whether both connectors and their tasks run. Raises ConnectError with the trace of a FAILED one."""

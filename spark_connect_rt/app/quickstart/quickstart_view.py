@@ -144,7 +144,9 @@ def report_lines(outcome: Outcome) -> list[str]:
     if outcome.agrees:
         lines.append("OK: the table holds every row of the file, once")
     elif counts.table_rows > counts.csv_rows:
-        lines.append("the counts disagree: some records came twice (a crash between produce and offset commit)")
+        lines.append(
+            "the counts disagree: some records were delivered twice (a crash between produce and offset commit)"
+        )
     else:
         lines.append("the counts disagree: rows are missing")
     return lines

@@ -37,7 +37,7 @@ def record_offsets(config: WorkerConfig, changes: Sequence[OffsetsChanged], say:
     try:
         store.append([Draft(_change(change, clock.now_ms())) for change in changes])
     except ConnectError as error:
-        say(f"the history of changes does not have it: {error}")
+        say(f"the history of changes does not contain it: {error}")
     finally:
         store.close()
         admin.close()

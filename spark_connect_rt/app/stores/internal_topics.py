@@ -61,7 +61,7 @@ class InternalTopics:
         """
         found = self._admin.members(self.config.group.group_id)
         if found.metadata and not any(found.metadata):
-            raise RetriableError(f"group {self.config.group.group_id} rebalances: try again")
+            raise RetriableError(f"group {self.config.group.group_id} is rebalancing. Try again")
         return sorted(metadata_of(found.protocol, metadata).url for metadata in found.metadata if metadata)
 
     def stored(self, kinds: Collection[str] = KINDS) -> Stored:
@@ -115,8 +115,8 @@ class InternalTopics:
             for kind, spec in self.specs.items():
                 if held := self._held(spec.name):
                     raise BadRequestError(
-                        f"topic {spec.name} holds {held} records: restore into new topics (their names are in the "
-                        f"worker's file), or say --into-used-topics to write the backup's {kind} behind them"
+                        f"topic {spec.name} contains {held} records. Restore into new topics (their names are in "
+                        f"the worker's file), or use --into-used-topics to append the backup's {kind}"
                     )
         if apply:
             for kind, spec in self.specs.items():
@@ -132,8 +132,8 @@ class InternalTopics:
         """Raises BadRequestError while a worker is in the group: it would not see the change, or undo it."""
         if self.group_runs():
             raise BadRequestError(
-                f"workers of group {self.config.group.group_id} are running and hold the old state: stop them first, "
-                "or say --while-running"
+                f"workers of group {self.config.group.group_id} are running and hold the old state. Stop them "
+                "first, or use --while-running"
             )
 
     def _write(self, kind: str, records: Sequence[RawRecord]) -> None:

@@ -42,7 +42,7 @@ from spark_connect_rt.runtime.herder.views import ConnectorViews
 from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
 from spark_connect_rt.stores.offset_store import OffsetStore
 
-OWN = "no worker of the group runs: this command writes"
+OWN = "no worker of the group runs, so this command writes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class AskedWorker:
     """A running worker, over REST."""
 
     def __init__(self, url: str, name: str, peers: PeerClient) -> None:
-        self.where = f"worker {url} does it"
+        self.where = f"worker {url} writes"
         self._url = f"{url.rstrip('/')}/connectors/{quote(name, safe='')}/offsets"
         self._peers = peers
 
@@ -136,7 +136,9 @@ class NoTables:
 
     def held(self, connector: str, config: Mapping[str, str]) -> Mapping[TopicPartition, tuple[int, int]]:
         """Raise BadRequestError: only a worker's Spark can read the table."""
-        raise BadRequestError(f"{connector} writes a table that remembers its last batch: start a worker, then repeat")
+        raise BadRequestError(
+            f"{connector} writes a table that stores its last batch. Start a worker, then repeat the command"
+        )
 
     def forget(self, connector: str, config: Mapping[str, str]) -> None:
         """Refuse; never reached, since ``held`` is asked first."""
@@ -161,14 +163,16 @@ def _modify(settings: Mapping[str, str], name: str, wanted: Sequence[OffsetPair]
     with InternalTopics(settings) as topics, _place(topics, name, options.url) as place:
         print_table(("partition", "now", "then"), change_rows(place.offsets(), wanted))
         if not options.apply:
-            say(f"nothing was written: say --apply ({place.where})")
+            say(f"nothing was written. Use --apply to write ({place.where})")
             return 0
         if isinstance(place, OwnStores):
             if options.safety is None:
-                raise BadRequestError(f"{OWN}, and never without a backup: name a new file with --backup")
+                raise BadRequestError(f"{OWN}, but only with a backup. Name a new file with --backup")
             keep_backup(topics, options.safety)
             if topics.group_runs():
-                raise BadRequestError("a worker of the group was started meanwhile: nothing was written, repeat it")
+                raise BadRequestError(
+                    "a worker of the group started in the meantime. Nothing was written; repeat the command"
+                )
         made: list[OffsetsChanged] = []
         if isinstance(place, OwnStores):
             place.notes.listen(made.append)

@@ -31,7 +31,7 @@ def check(settings: Mapping[str, str], as_json: bool) -> int:
     if as_json:
         _print_json(report(findings))
     elif not findings:
-        say("nothing is wrong")
+        say("no problems found")
     else:
         print_table(("severity", "code", "topic", "subject", "what it means"), finding_rows(findings))
     return EXIT_DAMAGE if any(finding.severity is Severity.DAMAGE for finding in findings) else 0
@@ -53,7 +53,7 @@ def restore(settings: Mapping[str, str], source: Path, apply: bool, into_used: b
         written = topics.restore(backup, refuse, apply)
     rows = [(backup.topics[kind].name, name, str(count)) for kind, (name, count) in written.items()]
     print_table(("from", "to", "records"), rows)
-    say("restored" if apply else "nothing was written: say --apply")
+    say("restored" if apply else "nothing was written. Use --apply to write")
     return 0
 
 
@@ -113,7 +113,7 @@ def keep_backup(topics: InternalTopics, target: Path) -> StoreBackup:
         with target.open("xb") as file:
             file.writelines(encode_backup(backup))
         if decode_backup(target.read_bytes()) != backup:
-            raise BadRequestError(f"{target} does not hold what was written to it")
+            raise BadRequestError(f"{target} does not contain what was written to it")
     except OSError as error:
         raise BadRequestError(f"the backup {target} cannot be written: {error.strerror}") from error
     return backup
@@ -131,7 +131,11 @@ def _read_backup(source: Path) -> StoreBackup:
 def _outcome(count: int, apply: bool, safety: Path) -> str:
     if not count:
         return "nothing to write"
-    return f"{count} records written; before: {safety}" if apply else f"{count} records to write: say --apply"
+    return (
+        f"{count} records written; backup: {safety}"
+        if apply
+        else f"{count} records to write. Use --apply to write them"
+    )
 
 
 def print_table(words: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -22,7 +22,7 @@ from spark_connect_rt.spark.datasource.read_options import SourceOffset
 from spark_connect_rt.spark.datasource.stream_position import as_position, offsets_of
 
 VERSION = "v1"
-SAME, DIFFERENT, MISSING, EXTRA = "same", "differs", "not in the topic", "not in the checkpoint: left alone"
+SAME, DIFFERENT, MISSING, EXTRA = "same", "differs", "not in the topic", "not in the checkpoint: unchanged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,9 @@ def done_batch(checkpoint: Path, source: int) -> DoneBatch:
     file = checkpoint / "offsets" / str(done[-1])
     version, _, *sources = file.read_text(encoding="utf-8").splitlines()
     if version != VERSION or source >= len(sources):
-        raise BadRequestError(f"{file} is of form {version} and has {len(sources)} sources: {VERSION} is read here")
+        raise BadRequestError(
+            f"{file} has format {version} and {len(sources)} sources, but only {VERSION} is supported"
+        )
     try:
         offsets = offsets_of(as_position(decode_json(sources[source].encode())))
     except (DataError, AttributeError, KeyError, TypeError, ValueError) as error:
@@ -81,21 +83,21 @@ def reconcile(settings: Mapping[str, str], name: str, checkpoint: Path, how: Rec
             rows = compared(batch.offsets, book.read())
             print_table((f"partition of {name}", f"checkpoint, batch {batch.number}", "topic", "is"), rows)
             if batch.next_begun:
-                say(f"batch {batch.number + 1} was begun: the query repeats it when it runs again")
+                say(f"batch {batch.number + 1} was started: the query repeats it when it runs again")
             if all(verdict in (SAME, EXTRA) for *_, verdict in rows):
                 say("nothing to write")
                 return 0
             if not how.apply:
-                say("nothing was written: say --apply")
+                say("nothing was written. Use --apply to write")
                 return 0
             _refuse(topics, name)
             if how.safety is None:
-                raise BadRequestError("never without a backup: name a new file with --backup")
+                raise BadRequestError("a backup is required. Name a new file with --backup")
             keep_backup(topics, how.safety)
             book.write(batch.offsets)
         finally:
             book.close()
-    say(f"the topic is as the checkpoint; before: {how.safety}")
+    say(f"the topic now matches the checkpoint; backup: {how.safety}")
     return 0
 
 
@@ -104,8 +106,8 @@ def _refuse(topics: InternalTopics, name: str) -> None:
     configs, _ = fold_configs(topics.read("configs"))
     if configs.contains(name) and topics.group_runs():
         raise BadRequestError(
-            f"workers of group {topics.config.group.group_id} are running, and a connector {name} is deployed, which "
-            "writes these offsets itself: stop them, or delete it"
+            f"workers of group {topics.config.group.group_id} are running, and connector {name} is deployed and "
+            "writes these offsets itself. Stop them, or delete it"
         )
 
 

@@ -13,8 +13,8 @@ KEYS = (
         Type.STRING,
         CONTINUE,
         Importance.MEDIUM,
-        "What happens when records were deleted before they were read. continue: a warning, a count, and reading goes "
-        "on where auto.offset.reset says; fail: the task fails.",
+        "What happens when records were deleted before they were read. continue: log a warning, count it, and "
+        "resume at the position of auto.offset.reset. fail: the task fails.",
         one_of(CONTINUE, FAIL, ignore_case=True),
     ),
     ConfigKey(
@@ -22,8 +22,8 @@ KEYS = (
         Type.STRING,
         CONTINUE,
         Importance.MEDIUM,
-        "What happens when a topic was deleted and created again. continue: a warning, a count, and the new topic is "
-        "read from its beginning; fail: the task fails.",
+        "What happens when a topic was deleted and created again. continue: log a warning, count it, and read the "
+        "new topic from its beginning. fail: the task fails.",
         one_of(CONTINUE, FAIL, ignore_case=True),
     ),
 )

@@ -17,24 +17,25 @@ FILE_FORMATS = ("parquet", "json", "csv", "orc", "text", "avro", "xml", "binaryf
 
 CONFIG = ConfigDef(
     [
-        ConfigKey("topic", Type.STRING, REQUIRED, HIGH, "Topic the rows go to.", non_empty),
+        ConfigKey("topic", Type.STRING, REQUIRED, HIGH, "Topic that the rows are sent to.", non_empty),
         ConfigKey(
             "spark.format",
             Type.STRING,
             REQUIRED,
             HIGH,
-            "Spark's name of the format: parquet, orc, json, csv, jdbc, delta, iceberg ...",
+            "Spark's name of the format, such as parquet, orc, json, csv, jdbc, delta or iceberg.",
             non_empty,
         ),
-        ConfigKey("path", Type.STRING, None, HIGH, "What is loaded, where the format has paths."),
+        ConfigKey("path", Type.STRING, None, HIGH, "Path to load, for formats that have paths."),
         ConfigKey("table", Type.STRING, None, HIGH, "Name of a table in Spark's catalog, instead of a path."),
         ConfigKey(
             "spark.mode",
             Type.STRING,
             ONCE,
             HIGH,
-            "once: everything, one time. bulk: everything, every poll.interval.ms. incremental: the rows beyond the "
-            "greatest value so far of spark.incremental.column. stream: as spark.readStream hands it on.",
+            "once: everything, one time. bulk: everything, every poll.interval.ms. incremental: rows with a "
+            "greater value of spark.incremental.column than any row before. stream: a streaming query "
+            "(spark.readStream).",
             one_of(ONCE, BULK, INCREMENTAL, STREAM, ignore_case=True),
         ),
         ConfigKey(
@@ -42,40 +43,41 @@ CONFIG = ConfigDef(
             Type.STRING,
             None,
             HIGH,
-            "A column whose values only grow from row to row. Rows with null there are never read, nor are rows that "
-            "become visible later with a value that is not greater than one already read.",
+            "Column whose values only grow. Rows with null in it are never read. A row that becomes visible later "
+            "is missed if its value is not greater than one already read.",
         ),
         ConfigKey(
             "batch.max.records",
             Type.INT,
             1_000_000,
             MEDIUM,
-            "incremental: about how many rows are sent before the offset moves on; equal values stay together.",
+            "incremental: about how many rows are sent before the offset advances. Rows with equal values stay "
+            "together.",
             AtLeast(1),
         ),
-        ConfigKey("poll.interval.ms", Type.LONG, 5_000, MEDIUM, "Time between looks for new rows, ms.", AtLeast(1)),
+        ConfigKey("poll.interval.ms", Type.LONG, 5_000, MEDIUM, "Time between polls for new rows, ms.", AtLeast(1)),
         ConfigKey(
             "key.columns",
             Type.LIST,
             "",
             MEDIUM,
-            "Columns of the record's key: the value of one, a struct of several. Empty: no key.",
+            "Columns of the record's key. One column: its value. Several: a struct. Empty: no key.",
         ),
         ConfigKey(
             "spark.schema",
             Type.STRING,
             "",
             MEDIUM,
-            "Columns as Spark's DDL, such as 'id BIGINT, name STRING', for formats that cannot tell them (streams of "
-            "json or csv).",
+            "Columns as Spark's DDL, such as 'id BIGINT, name STRING'. Needed for formats that cannot infer them "
+            "(streams of json or csv).",
         ),
         ConfigKey(
             "spark.parallelism",
             Type.INT,
             1,
             MEDIUM,
-            "Spark tasks that send a batch. 1: rows keep their order, by the incremental column where there is one. "
-            "More are faster and send in no order.",
+            "Spark tasks that send a batch. 1: rows keep their order, that of the incremental column if there is "
+            "one. More tasks are faster, but do not keep the order.",
             AtLeast(1),
         ),
         ConfigKey(
@@ -83,10 +85,10 @@ CONFIG = ConfigDef(
             Type.STRING,
             None,
             MEDIUM,
-            "stream: folder that Spark keeps its checkpoint in, on storage that every worker sees: a new or an "
-            "empty one, or the one this connector had before; any other is refused. The source offset decides, "
-            "the checkpoint follows it; where it is lost it is rebuilt from the offset. Streams of files need "
-            "one: only it knows which files were read. Not set: a temporary one for each run.",
+            "stream: folder for Spark's checkpoint, on storage that every worker can reach. It must be new, "
+            "empty, or the one that this connector used before. The source offset decides, and a lost checkpoint "
+            "is rebuilt from it. Required for streams of files, because only the checkpoint lists the files that "
+            "were read. Not set: a temporary folder for each run.",
         ),
     ]
 )
@@ -149,12 +151,14 @@ def problems(config: Mapping[str, str]) -> dict[str, list[str]]:
     mode = (config.get("spark.mode") or ONCE).lower()
     has_options = any(name.startswith(OPTION_PREFIX) for name in config)
     if not (config.get("path") or config.get("table") or has_options):
-        found["path"] = [f"path, table or {OPTION_PREFIX}* must say what is read"]
+        found["path"] = [f"one of path, table and {OPTION_PREFIX}* must be set"]
     if config.get("path") and config.get("table"):
         found["table"] = ["path and table cannot both be set"]
     if mode == INCREMENTAL and not config.get("spark.incremental.column"):
         found["spark.incremental.column"] = ["must be set with spark.mode=incremental"]
     files = (config.get("spark.format") or "").lower() in FILE_FORMATS
     if mode == STREAM and files and not config.get("spark.checkpoint"):
-        found["spark.checkpoint"] = ["must be set for a stream of files: only it knows which files were read"]
+        found["spark.checkpoint"] = [
+            "must be set for a stream of files, because only the checkpoint lists the files that were read"
+        ]
     return found

@@ -21,8 +21,10 @@ TABLE_SINK = ConfigDef(
             "Spark's name of the table's format: parquet, orc, json, csv, delta, jdbc ...",
             non_empty,
         ),
-        ConfigKey("path", Type.STRING, None, HIGH, "Folder of the table; this or table must be set."),
-        ConfigKey("table", Type.STRING, None, HIGH, "Name of the table in Spark's catalog; this or path must be set."),
+        ConfigKey("path", Type.STRING, None, HIGH, "Folder of the table. Either this or table must be set."),
+        ConfigKey(
+            "table", Type.STRING, None, HIGH, "Name of the table in Spark's catalog. Either this or path must be set."
+        ),
         ConfigKey(
             "table.schema",
             Type.STRING,
@@ -30,13 +32,13 @@ TABLE_SINK = ConfigDef(
             HIGH,
             "Columns as Spark's DDL, such as 'id BIGINT, name STRING'. Empty: inferred from the first records.",
         ),
-        ConfigKey("mode", Type.STRING, "append", LOW, "How batches are written.", one_of("append")),
+        ConfigKey("mode", Type.STRING, "append", LOW, "How a batch is written.", one_of("append")),
         ConfigKey(
             "flush.size",
             Type.INT,
             100_000,
             MEDIUM,
-            "Records that make a batch; so many waiting are written at once.",
+            "Records of a batch. When so many wait, they are written immediately.",
             AtLeast(1),
         ),
         ConfigKey(
@@ -44,7 +46,7 @@ TABLE_SINK = ConfigDef(
             Type.LONG,
             10_000,
             MEDIUM,
-            "Longest time that records wait to be written, ms.",
+            "Longest time that a record waits to be written, ms.",
             AtLeast(1),
         ),
         ConfigKey(
@@ -52,7 +54,7 @@ TABLE_SINK = ConfigDef(
             Type.INT,
             1_000_000,
             LOW,
-            "Most records of one batch, when many wait.",
+            "Most records of a batch when many wait.",
             AtLeast(1),
         ),
     ]

@@ -18,34 +18,52 @@ CLIENTS = ConfigDef(
             Type.STRING,
             "PLAINTEXT",
             MEDIUM,
-            "How to talk to the brokers.",
+            "Protocol for connections to the brokers.",
             one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL", ignore_case=True),
         ),
-        ConfigKey("metadata.max.age.ms", Type.LONG, 300_000, LOW, "Age at which metadata is asked for again, ms."),
-        ConfigKey("retry.backoff.ms", Type.LONG, 100, LOW, "First wait before a request is repeated, ms."),
-        ConfigKey("retry.backoff.max.ms", Type.LONG, 1_000, LOW, "Longest wait before a request is repeated, ms."),
-        ConfigKey("request.timeout.ms", Type.INT, 40_000, MEDIUM, "Longest wait for an answer, ms.", AtLeast(0)),
-        ConfigKey("connections.max.idle.ms", Type.LONG, 540_000, MEDIUM, "Idle connections are closed after this, ms."),
-        ConfigKey("reconnect.backoff.ms", Type.LONG, 50, LOW, "First wait before connecting again, ms.", AtLeast(0)),
+        ConfigKey("metadata.max.age.ms", Type.LONG, 300_000, LOW, "Age at which metadata is refreshed, ms."),
+        ConfigKey("retry.backoff.ms", Type.LONG, 100, LOW, "First wait before a request is retried, ms."),
+        ConfigKey("retry.backoff.max.ms", Type.LONG, 1_000, LOW, "Longest wait before a request is retried, ms."),
+        ConfigKey("request.timeout.ms", Type.INT, 40_000, MEDIUM, "Longest wait for a response, ms.", AtLeast(0)),
         ConfigKey(
-            "reconnect.backoff.max.ms", Type.LONG, 1_000, LOW, "Longest wait before connecting again, ms.", AtLeast(0)
+            "connections.max.idle.ms", Type.LONG, 540_000, MEDIUM, "Idle connections are closed after this time, ms."
+        ),
+        ConfigKey("reconnect.backoff.ms", Type.LONG, 50, LOW, "First wait before a reconnect, ms.", AtLeast(0)),
+        ConfigKey(
+            "reconnect.backoff.max.ms", Type.LONG, 1_000, LOW, "Longest wait before a reconnect, ms.", AtLeast(0)
         ),
         ConfigKey(
-            "socket.connection.setup.timeout.ms", Type.LONG, 10_000, LOW, "First limit for making a connection, ms."
+            "socket.connection.setup.timeout.ms", Type.LONG, 10_000, LOW, "First timeout for opening a connection, ms."
         ),
         ConfigKey(
-            "socket.connection.setup.timeout.max.ms", Type.LONG, 30_000, LOW, "Last limit for making a connection, ms."
+            "socket.connection.setup.timeout.max.ms",
+            Type.LONG,
+            30_000,
+            LOW,
+            "Longest timeout for opening a connection, ms.",
         ),
-        ConfigKey("send.buffer.bytes", Type.INT, 131_072, MEDIUM, "TCP send buffer, bytes; -1: the OS's.", AtLeast(-1)),
         ConfigKey(
-            "receive.buffer.bytes", Type.INT, 32_768, MEDIUM, "TCP receive buffer, bytes; -1: the OS's.", AtLeast(-1)
+            "send.buffer.bytes",
+            Type.INT,
+            131_072,
+            MEDIUM,
+            "TCP send buffer, bytes. -1: the operating system's default.",
+            AtLeast(-1),
+        ),
+        ConfigKey(
+            "receive.buffer.bytes",
+            Type.INT,
+            32_768,
+            MEDIUM,
+            "TCP receive buffer, bytes. -1: the operating system's default.",
+            AtLeast(-1),
         ),
         ConfigKey(
             "metadata.recovery.strategy",
             Type.STRING,
             "rebootstrap",
             LOW,
-            "What a client does when no known broker answers.",
+            "What a client does when none of the known brokers answers.",
             one_of("none", "rebootstrap", ignore_case=True),
         ),
         ConfigKey(
@@ -53,7 +71,7 @@ CLIENTS = ConfigDef(
             Type.LONG,
             300_000,
             LOW,
-            "Time without metadata after which a client starts from bootstrap.servers again, ms.",
+            "Time without metadata after which a client uses bootstrap.servers again, ms.",
             AtLeast(0),
         ),
     ]

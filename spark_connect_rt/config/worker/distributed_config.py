@@ -74,7 +74,7 @@ def _problems_between(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     signature = values["inter.worker.signature.algorithm"]
     accepted = values["inter.worker.verification.algorithms"]
     if accepted is not None and not accepted:
-        found.append(("inter.worker.verification.algorithms", "at least one algorithm must be accepted"))
+        found.append(("inter.worker.verification.algorithms", "must contain at least one algorithm"))
     elif signature and accepted and signature.lower() not in {name.lower() for name in accepted}:
         found.append(
             ("inter.worker.signature.algorithm", f"{signature} is not among inter.worker.verification.algorithms")
@@ -84,7 +84,7 @@ def _problems_between(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     for index, (name, topic) in enumerate(topics):
         clash = next((other for other, same in topics[:index] if same == topic and topic), None)
         if clash:
-            found.append((name, f"must not be the topic of {clash}"))
+            found.append((name, f"must not be the same as the topic of {clash}"))
     return found
 
 
@@ -94,12 +94,14 @@ def _timing_problems(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     if session is None or heartbeat is None:
         return []  # complained about already
     if heartbeat >= session:
-        return [("heartbeat.interval.ms", f"must be less than session.timeout.ms ({session} ms), not {heartbeat} ms")]
+        return [
+            ("heartbeat.interval.ms", f"must be less than session.timeout.ms ({session} ms), but is {heartbeat} ms")
+        ]
     silence, most = values["connectrt.channel.timeout.ms"], session - heartbeat
     if silence is None or silence < most:
         return []
     why = (
-        f"must be less than session.timeout.ms less heartbeat.interval.ms ({most} ms), not {silence} ms: executors of "
-        "a worker that hangs would still work when the group gives its tasks to others"
+        f"must be less than session.timeout.ms minus heartbeat.interval.ms ({most} ms), but is {silence} ms. "
+        "Otherwise executors of a hanging worker still run tasks that the group has already moved to others"
     )
     return [("connectrt.channel.timeout.ms", why)]

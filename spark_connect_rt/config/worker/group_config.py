@@ -14,24 +14,31 @@ MAC_ALGORITHMS = ("HmacSHA256", "HmacSHA1", "HmacSHA384", "HmacSHA512", "HmacSHA
 
 GROUP = ConfigDef(
     [
-        ConfigKey("group.id", Type.STRING, REQUIRED, HIGH, "Name of the worker group; one per cluster.", non_empty),
         ConfigKey(
-            "session.timeout.ms", Type.INT, 10_000, HIGH, "Silence after which the coordinator drops a member, ms."
+            "group.id", Type.STRING, REQUIRED, HIGH, "Name of the worker group. Unique in a Kafka cluster.", non_empty
         ),
-        ConfigKey("rebalance.timeout.ms", Type.INT, 60_000, HIGH, "Longest time for a member to rejoin, ms."),
+        ConfigKey(
+            "session.timeout.ms",
+            Type.INT,
+            10_000,
+            HIGH,
+            "Time without a heartbeat after which the coordinator removes a member, ms.",
+        ),
+        ConfigKey("rebalance.timeout.ms", Type.INT, 60_000, HIGH, "Longest time for a member to rejoin the group, ms."),
         ConfigKey(
             "heartbeat.interval.ms",
             Type.INT,
             3_000,
             HIGH,
-            "Time between heartbeats, ms; at most a third of the session.",
+            "Time between heartbeats, ms. At most a third of the session timeout.",
         ),
         ConfigKey(
             "exactly.once.source.support",
             Type.STRING,
             "disabled",
             HIGH,
-            "Exactly-once for source connectors: disabled, preparing (first rolling upgrade), enabled (second).",
+            "Exactly-once for source connectors. disabled: off. preparing: for the first rolling upgrade. "
+            "enabled: for the second.",
             one_of("disabled", "preparing", "enabled", ignore_case=True),
         ),
         ConfigKey(
@@ -39,7 +46,8 @@ GROUP = ConfigDef(
             Type.STRING,
             "sessioned",
             LOW,
-            "Group protocol: eager, compatible (incremental) or sessioned (incremental, signed requests).",
+            "Group protocol. eager: stop everything first. compatible: incremental. sessioned: incremental, with "
+            "signed requests.",
             one_of("eager", "compatible", "sessioned", ignore_case=True),
         ),
         ConfigKey(
@@ -47,20 +55,20 @@ GROUP = ConfigDef(
             Type.INT,
             300_000,
             LOW,
-            "Longest wait for a vanished worker to come back before its work moves, ms.",
+            "How long a departed worker's tasks wait for it to come back before they move, ms.",
             AtLeast(0),
         ),
         ConfigKey(
-            "worker.sync.timeout.ms", Type.INT, 3_000, MEDIUM, "Longest wait to catch up with the config topic, ms."
+            "worker.sync.timeout.ms", Type.INT, 3_000, MEDIUM, "Longest time to catch up with the config topic, ms."
         ),
         ConfigKey(
             "worker.unsync.backoff.ms",
             Type.INT,
             300_000,
             MEDIUM,
-            "Pause outside the group after catching up failed, ms.",
+            "Time outside the group after a failure to catch up with the config topic, ms.",
         ),
-        ConfigKey("client.id", Type.STRING, "", LOW, "Prefix of the clients' ids in the brokers' logs."),
+        ConfigKey("client.id", Type.STRING, "", LOW, "Prefix of the client ids in the brokers' logs."),
     ]
 )
 SESSION_KEYS = ConfigDef(
@@ -70,10 +78,12 @@ SESSION_KEYS = ConfigDef(
             Type.STRING,
             "HmacSHA256",
             LOW,
-            "How session keys are made.",
+            "Algorithm that generates session keys.",
             one_of(*MAC_ALGORITHMS, ignore_case=True),
         ),
-        ConfigKey("inter.worker.key.size", Type.INT, None, LOW, "Bits of a session key; not set: the algorithm's own."),
+        ConfigKey(
+            "inter.worker.key.size", Type.INT, None, LOW, "Bits of a session key. Not set: the algorithm's default."
+        ),
         ConfigKey(
             "inter.worker.key.ttl.ms",
             Type.INT,
@@ -87,7 +97,7 @@ SESSION_KEYS = ConfigDef(
             Type.STRING,
             "HmacSHA256",
             LOW,
-            "How this worker signs internal requests; one of inter.worker.verification.algorithms.",
+            "Algorithm with which this worker signs internal requests. One of inter.worker.verification.algorithms.",
             one_of(*MAC_ALGORITHMS, ignore_case=True),
         ),
         ConfigKey(
@@ -95,7 +105,7 @@ SESSION_KEYS = ConfigDef(
             Type.LIST,
             "HmacSHA256",
             LOW,
-            "Signatures this worker accepts.",
+            "Signature algorithms that this worker accepts.",
             one_of(*MAC_ALGORITHMS, ignore_case=True),
         ),
     ]

@@ -22,8 +22,8 @@ HEALTH = ConfigDef(
             Type.STRING,
             "none",
             MEDIUM,
-            "What happens to a FAILED connector or task. none: it waits for a manual restart, as in Java. backoff: "
-            "its worker starts it again after a wait that doubles.",
+            "What happens to a FAILED connector or task. none: it waits for a manual restart, as in Java. "
+            "backoff: its worker restarts it after a wait that doubles each time.",
             one_of("none", "backoff"),
             GROUP,
             1,
@@ -36,8 +36,8 @@ HEALTH = ConfigDef(
             Type.LONG,
             5_000,
             LOW,
-            "Wait before the first restart, ms; each further one within the window waits twice as long. A fifth more "
-            "or less, so that tasks that failed together do not restart together.",
+            "Wait before the first restart, ms. Each further restart within the window waits twice as long. The "
+            "wait varies by a fifth, so that tasks that failed together do not restart together.",
             AtLeast(0),
             GROUP,
             2,
@@ -61,7 +61,7 @@ HEALTH = ConfigDef(
             Type.INT,
             10,
             MEDIUM,
-            "Most restarts of one connector or task within the window; after them it stays FAILED.",
+            "Most restarts of one connector or task within the window. After them it stays FAILED.",
             AtLeast(1),
             GROUP,
             4,
@@ -73,7 +73,7 @@ HEALTH = ConfigDef(
             Type.LONG,
             3_600_000,
             LOW,
-            "Length of the window that restarts are counted in, ms.",
+            "Length of the window in which restarts are counted, ms.",
             AtLeast(1),
             GROUP,
             5,
@@ -85,9 +85,8 @@ HEALTH = ConfigDef(
             Type.INT,
             3,
             MEDIUM,
-            "A task that failed so often in a row by the same error, with no offset committed in between, stays "
-            "FAILED: it has met a record that it cannot pass. Errors of connections and time-outs do not count. "
-            "0: never.",
+            "A task stays FAILED after so many failures in a row with the same error and no committed offset, "
+            "because it cannot pass a record. Connection errors and timeouts do not count. 0: never.",
             AtLeast(0),
             GROUP,
             6,
@@ -99,8 +98,8 @@ HEALTH = ConfigDef(
             Type.LONG,
             120_000,
             MEDIUM,
-            "A RUNNING task that moved nothing for so long though there is work is reported (status, /admin/progress, "
-            "metrics); it goes on running. ms; 0: never.",
+            "A RUNNING task is reported as stalled (status, /admin/progress, metrics) when it has moved nothing "
+            "for this long although there is work, ms. It continues to run. 0: never.",
             AtLeast(0),
             GROUP,
             7,

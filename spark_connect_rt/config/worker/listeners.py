@@ -42,11 +42,11 @@ def parse_listeners(texts: Sequence[str]) -> list[Listener]:
     for text in texts:
         found = _LISTENER.match(text.strip())
         if found is None or int(found["port"]) > 65_535:
-            problems.append(f"{text!r} is no http://host:port or https://host:port")
+            problems.append(f"{text!r} is not a valid listener. Use http://host:port or https://host:port")
             continue
         listeners.append(Listener(found["scheme"].lower(), found["host"].strip("[]"), int(found["port"])))
     if not listeners and not problems:
-        problems.append("at least one listener is needed")
+        problems.append("must contain at least one listener")
     if problems:
         raise BadConfigError({"listeners": problems})
     return listeners

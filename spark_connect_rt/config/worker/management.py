@@ -25,18 +25,18 @@ MANAGEMENT = ConfigDef(
             Type.STRING,
             None,
             LOW,
-            "Compacted topic of the changes that were made: configurations, target states, offsets, logger levels; "
-            "made at the first change. The course of offsets is kept in a second one, with -course behind its name. "
-            "Not set: that of config.storage.topic with -history behind it. A standalone worker has a file beside that "
-            "of offset.storage.file.filename, .history behind its name.",
+            "Compacted topic of the history of changes: configurations, target states, offsets, logger levels. "
+            "Created at the first change. The offset history has a second topic with the suffix -course. Not set: "
+            "config.storage.topic with the suffix -history. A standalone worker uses a file instead: "
+            "offset.storage.file.filename with the suffix .history.",
         ),
         ConfigKey(
             HISTORY_CHANGES_MAX,
             Type.INT,
             200,
             LOW,
-            "Most changes kept of each connector (and of all loggers together); the oldest go first. 0: no history is "
-            "kept, neither of changes nor of offsets.",
+            "Most changes kept for each connector, and for all loggers together. The oldest are deleted first. 0: "
+            "neither changes nor offsets are recorded.",
             AtLeast(0),
         ),
         ConfigKey(
@@ -52,8 +52,8 @@ MANAGEMENT = ConfigDef(
             Type.INT,
             262_144,
             LOW,
-            "Most bytes kept of the course of one connector's offsets: a point a minute for a day and a point an hour "
-            "for a month, fewer where they do not fit. 0: the course is not kept.",
+            "Most bytes kept of the offset history of one connector. It has a point per minute for a day and a "
+            "point per hour for a month, or fewer if they do not fit. 0: no offset history.",
             AtLeast(0),
         ),
         ConfigKey(
@@ -61,17 +61,17 @@ MANAGEMENT = ConfigDef(
             Type.STRING,
             None,
             LOW,
-            "Compacted topic of replays of dead letters: what was asked for, how far they are, which letters were "
-            "replayed; made at the first replay. Not set: that of config.storage.topic with -replays behind it; a "
-            "standalone worker replays nothing then.",
+            "Compacted topic of replays of dead letters: the requests, their progress, and the replayed letters. "
+            "Created at the first replay. Not set: config.storage.topic with the suffix -replays. A standalone "
+            "worker without it cannot replay.",
         ),
         ConfigKey(
             CONSOLE_ENABLED,
             Type.BOOLEAN,
             True,
             LOW,
-            "Whether this worker serves the web console at /console, on the listeners that serve /admin and behind the "
-            "same REST extensions.",
+            "Whether this worker serves the web console at /console. It uses the listeners and REST extensions of "
+            "/admin.",
         ),
     ]
 )

@@ -28,7 +28,10 @@ def refuse_foreign_endpoints(config: Mapping[str, str], worker: Mapping[str, str
     urls = {*endpoints_in(worker).values(), *_listed(worker, ALLOWED_URLS)}
     files = _listed(worker, ALLOWED_FILES)
     problems = {
-        name: [f"the worker's file must allow this URL: {ALLOWED_URLS}, or {ALLOWED_FILES} for the file of a file: URL"]
+        name: [
+            f"this URL is not allowed. Add it to {ALLOWED_URLS} in the worker's file, or add the file of a "
+            f"file: URL to {ALLOWED_FILES}"
+        ]
         for name, url in endpoints_in(config).items()
         if url not in urls and not (urlsplit(url).scheme == "file" and urlsplit(url).path in files)
     }

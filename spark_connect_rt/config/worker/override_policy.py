@@ -32,7 +32,7 @@ def known_policy(value: Any) -> str | None:
     """Complain about a policy that nothing here enforces: its limits must not be lost in silence."""
     if value is None or policy_name(str(value)) is not None or is_plugin(str(value)):
         return None
-    return f"No such override policy; known are {', '.join(_ALLOWED)}, or the class of a plug-in"
+    return f"No such override policy. Use one of {', '.join(_ALLOWED)}, or the class of a plug-in"
 
 
 def override_problems(

@@ -30,7 +30,7 @@ ENGINE = ConfigDef(
             Type.STRING,
             "worker",
             LOW,
-            "What ./spark-submit.sh runs with this file: a distributed worker, or the quickstart.",
+            "What ./spark-submit.sh starts with this file: a distributed worker, or the quickstart.",
             one_of("worker", "quickstart"),
         ),
         ConfigKey(
@@ -38,7 +38,7 @@ ENGINE = ConfigDef(
             Type.STRING,
             None,
             LOW,
-            "Level of the log on standard error. Not set: INFO for a worker, WARNING for the quickstart.",
+            "Log level of standard error. Not set: INFO for a worker, WARNING for the quickstart.",
             one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", ignore_case=True),
         ),
         ConfigKey(
@@ -46,7 +46,7 @@ ENGINE = ConfigDef(
             Type.STRING,
             "WARN",
             LOW,
-            "Level of Spark's own log.",
+            "Log level of Spark.",
             one_of(*LOG_LEVELS),
         ),
         ConfigKey(
@@ -54,23 +54,25 @@ ENGINE = ConfigDef(
             Type.BOOLEAN,
             True,
             LOW,
-            "Send the folders of plugin.path to executors on other machines; false: they have them at the same paths.",
+            "true: send the folders of plugin.path to executors on other machines. false: they have them at the "
+            "same paths.",
         ),
         ConfigKey(
             "connectrt.plugins.modules",
             Type.LIST,
             "",
             LOW,
-            "Modules (each with those below it) whose classes a connector's configuration may name though no plug-in "
-            "registered them; *: any that can be imported. Classes that the worker's file names are always imported.",
+            "Modules whose classes a connector's configuration may name even if no plug-in registered them. "
+            "Submodules are included. *: any module that can be imported. Classes in the worker's file can always "
+            "be imported.",
         ),
         ConfigKey(
             JAVA_HEAP,
             Type.STRING,
             "256m",
             MEDIUM,
-            "Heap of each JVM that hosts Java plug-ins: the one beside the worker, and those of tasks unless their "
-            "connector says otherwise. A JVM takes about 120 MB more than its heap.",
+            "Heap of each JVM that hosts Java plug-ins: the worker's own, and those of tasks whose connector sets "
+            "no other. A JVM takes about 120 MB more than its heap.",
             heap_of_tasks,
         ),
         ConfigKey(
@@ -78,7 +80,7 @@ ENGINE = ConfigDef(
             Type.STRING,
             "",
             LOW,
-            "Further options of these JVMs, separated by blanks as in a shell.",
+            "More options of these JVMs, separated by spaces as in a shell.",
             options_of_tasks,
         ),
         ConfigKey(
@@ -86,9 +88,9 @@ ENGINE = ConfigDef(
             Type.INT,
             None,
             MEDIUM,
-            "How long the work of a worker that is gone waits for it to come back, ms, while every member of the group "
-            "is a worker of this product; with a Java worker in it, scheduled.rebalance.max.delay.ms counts. Not set: "
-            "scheduled.rebalance.max.delay.ms where the file sets it, else 0 (taken over at once).",
+            "How long a departed worker's tasks wait for it to come back, ms. Only used while the group has no "
+            "Java worker. With one, scheduled.rebalance.max.delay.ms is used. Not set: "
+            "scheduled.rebalance.max.delay.ms if the file sets it, else 0 (tasks move immediately).",
             AtLeast(0),
         ),
         ConfigKey(
@@ -96,25 +98,25 @@ ENGINE = ConfigDef(
             Type.STRING,
             ".connectrt/snapshots",
             LOW,
-            "Folder, relative to the working directory, for a snapshot of the offset topic: the next start reads only "
-            "what came later. A cache: it may be deleted at any time, workers may share it, and one in doubt is thrown "
-            "away. Empty: none is kept.",
+            "Folder for a snapshot of the offset topic, relative to the working directory. The next start reads "
+            "only what is newer. It is a cache that workers can share and that you can delete at any time. A "
+            "snapshot in doubt is discarded. Empty: no snapshot.",
         ),
         ConfigKey(
             "connectrt.rest.login.config",
             Type.STRING,
             None,
             LOW,
-            "JAAS login file of the basic-auth extension; not set: -Djava.security.auth.login.config of KAFKA_OPTS.",
+            "JAAS login file of the basic-auth extension. Not set: -Djava.security.auth.login.config in KAFKA_OPTS.",
         ),
         ConfigKey(
             "connectrt.rest.connections.max",
             Type.INT,
             1_024,
             LOW,
-            "Most connections that each listener has open at once; all listeners together have at most half of the "
-            "files that the worker may open (ulimit -n). At the limit the idle connection that was used longest ago is "
-            "closed; while all are busy only /health is served on further ones.",
+            "Most open connections of each listener. All listeners together use at most half of the files that "
+            "the worker may open (ulimit -n). At the limit, the connection that has been idle longest is closed. "
+            "While all are busy, further connections are only served /health.",
             AtLeast(8),
         ),
         ConfigKey(
@@ -122,7 +124,7 @@ ENGINE = ConfigDef(
             Type.INT,
             48,
             MEDIUM,
-            "Most slots, that is Spark jobs with a reader and a writer process, which this worker keeps open.",
+            "Most slots that this worker keeps open. A slot is a Spark job with a reader and a writer process.",
             AtLeast(1),
         ),
         ConfigKey(
@@ -130,8 +132,8 @@ ENGINE = ConfigDef(
             Type.INT,
             25,
             MEDIUM,
-            "Most tasks that share one slot. With a local spark.master, more of them (not Java's) share where there "
-            "is a shared slot for each core already.",
+            "Most tasks that share one slot. With a local spark.master, more tasks can share a slot once there is "
+            "a shared slot for each core. Java tasks never do.",
             AtLeast(1),
         ),
         ConfigKey(
@@ -139,25 +141,24 @@ ENGINE = ConfigDef(
             Type.BOOLEAN,
             True,
             LOW,
-            "Both halves of a task run in the process that reads: what it moves does not go through Spark's JVM "
-            "into a second process, which costs CPU for every byte. false: it does; a task then has two processes, and "
-            "may have more than one core.",
+            "true: both halves of a task run in one process, so its data does not pass through Spark's JVM, which "
+            "costs CPU for every byte. false: a task has two processes and can use more than one core.",
         ),
         ConfigKey(
             "connectrt.producers.shared",
             Type.BOOLEAN,
             True,
             LOW,
-            "Source tasks of one process with the same producer settings share connections, under the client.id "
-            "connectrt-producers, unless producer.client.id or producer.override.client.id names one. false: each has "
-            "its own, under the client.id that Java gives it, which broker quotas may go by.",
+            "true: source tasks in one process with the same producer settings share connections. Their client.id "
+            "is connectrt-producers, unless producer.client.id or producer.override.client.id is set. false: each "
+            "task has its own, with the client.id that Java uses. Broker quotas may depend on it.",
         ),
         ConfigKey(
             "connectrt.slice.length.ms",
             Type.LONG,
             600_000,
             LOW,
-            "Length of one Spark job of a slot, ms; then its tasks go on in the next one.",
+            "Length of one Spark job of a slot, ms. Its tasks then continue in the next job.",
             AtLeast(1_000),
         ),
         ConfigKey(
@@ -165,8 +166,8 @@ ENGINE = ConfigDef(
             Type.LONG,
             180_000,
             LOW,
-            "How long tasks may wait for an executor, ms, before the worker says in /health that it is not ready. A "
-            "cluster may take minutes to add a machine.",
+            "How long tasks may wait for an executor before /health reports the worker as not ready, ms. A "
+            "cluster may need minutes to add a machine.",
             AtLeast(1_000),
         ),
         ConfigKey(
@@ -174,10 +175,10 @@ ENGINE = ConfigDef(
             Type.LONG,
             None,
             LOW,
-            "Silence on the control channel after which driver and executors give each other up, ms. Not set: six "
-            "sevenths of session.timeout.ms less heartbeat.interval.ms (6 s by default), so that executors of a worker "
-            "that hangs have ended when the group gives its tasks to others. Distributed: must be less than that "
-            "difference.",
+            "Time without a message on the control channel after which driver and executors consider each other "
+            "lost, ms. In a group, it must be less than session.timeout.ms minus heartbeat.interval.ms, so that "
+            "executors of a hanging worker end before its tasks move. Not set: six sevenths of that difference (6 "
+            "s by default).",
             AtLeast(1),
         ),
         ConfigKey(
@@ -185,15 +186,15 @@ ENGINE = ConfigDef(
             Type.LIST,
             (),
             MEDIUM,
-            "Token endpoints of OAUTHBEARER that connectors may name for clients of their own, by commas. What this "
-            "file's own clients use is allowed already.",
+            "OAUTHBEARER token endpoints that connectors may use for their own clients, separated by commas. "
+            "Those of this file's clients are always allowed.",
         ),
         ConfigKey(
             ALLOWED_FILES,
             Type.LIST,
             (),
             MEDIUM,
-            "Files that connectors may name as file: URLs of an OAUTHBEARER token, by commas.",
+            "Files that connectors may use as file: URLs of an OAUTHBEARER token, separated by commas.",
         ),
         PROGRAMS_KEY,
     ]
@@ -205,7 +206,7 @@ QUICKSTART = ConfigDef(
             Type.STRING,
             ".connectrt/quickstart",
             LOW,
-            "Folder for everything the quickstart writes: Kafka's data, the CSV, the table.",
+            "Folder for all data of the quickstart: Kafka's data, the CSV, the table.",
         ),
         ConfigKey(
             "quickstart.table.format",
@@ -233,8 +234,8 @@ CONNECTOR = ConfigDef(
             Type.STRING,
             "auto",
             LOW,
-            "Where tasks run. process: each in a slot of its own; thread: always with others; "
-            "auto: with others until busy.",
+            "Where tasks run. process: each in its own slot. thread: always in a shared slot. auto: in a shared "
+            "slot until the task is busy.",
             one_of("auto", "process", "thread", ignore_case=True),
             "Execution",
             1,
@@ -247,8 +248,8 @@ CONNECTOR = ConfigDef(
             Type.STRING,
             "auto",
             LOW,
-            "Which implementation runs where a class exists in Python and in Java. python: the one in Python; "
-            "java: the one of a jar in plugin.path; auto: Python's, unless only a jar has the version of "
+            "Which implementation is used if a class exists in Python and in Java. python: the one in Python. "
+            "java: the one of a jar in plugin.path. auto: Python's, unless only a jar has the version of "
             "connector.plugin.version.",
             one_of("auto", "python", "java", ignore_case=True),
             "Execution",
@@ -262,7 +263,7 @@ CONNECTOR = ConfigDef(
             Type.STRING,
             None,
             LOW,
-            "Heap of the JVM of a Java connector's tasks; not set: the worker's.",
+            "Heap of the JVM of a Java connector's tasks. Not set: the worker's setting.",
             heap_of_tasks,
             "Execution",
             3,
@@ -274,7 +275,7 @@ CONNECTOR = ConfigDef(
             Type.STRING,
             None,
             LOW,
-            "Further options of that JVM, separated by blanks as in a shell; not set: the worker's.",
+            "More options of that JVM, separated by spaces as in a shell. Not set: the worker's setting.",
             options_of_tasks,
             "Execution",
             4,
@@ -291,10 +292,10 @@ OF_SINKS_ONLY = ConfigDef(
             Type.INT,
             100,
             LOW,
-            "With errors.tolerance=all a batch that put() refuses by a DataError is halved down to the records to "
-            "blame: good ones are delivered, bad ones are errant. Any other error fails the task. After so many "
-            "refused in a row and none taken the task fails. "
-            "0: the first refusal fails it, as in Java.",
+            "With errors.tolerance=all, a batch that put() rejects with a DataError is halved until the bad "
+            "records are found. The good ones are delivered, and the bad ones are errant. Any other error fails "
+            "the task. So does this many rejections in a row without a delivery. 0: the first rejection fails the "
+            "task, as in Java.",
             AtLeast(0),
             "Error Handling",
             9,
@@ -306,8 +307,8 @@ OF_SINKS_ONLY = ConfigDef(
             Type.STRING,
             None,
             LOW,
-            "min..max, such as 2..16: the group's leader raises tasks.max within these bounds while records wait for "
-            "long, and lowers it when none has waited for long. Not set: tasks.max stays as it is.",
+            "min..max, for example 2..16. The group's leader raises tasks.max within these bounds while records "
+            "keep waiting, and lowers it when none has waited for a while. Not set: tasks.max does not change.",
             task_range,
             "Execution",
             5,

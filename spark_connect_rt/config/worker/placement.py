@@ -20,9 +20,9 @@ PLACEMENT = ConfigDef(
             Type.INT,
             1_048_588,
             LOW,
-            "Largest record, in bytes, that the brokers take for a group: their message.max.bytes, or "
-            "max.message.bytes of __consumer_offsets. In a group of this product's workers only, the leader assigns "
-            "no more in one round than fits, and the rest in the rounds that follow at once. The same on every worker.",
+            "Largest group record that the brokers accept, in bytes: their message.max.bytes, or "
+            "max.message.bytes of __consumer_offsets. In a group without Java workers, the leader assigns in one "
+            "round only what fits. The rest follows in the next rounds. Set the same value on every worker.",
             AtLeast(4_096),
         ),
         ConfigKey(
@@ -30,8 +30,8 @@ PLACEMENT = ConfigDef(
             Type.STRING,
             "own",
             LOW,
-            "When the leader swaps tasks between workers because one has much more to do than the others: own (in a "
-            "group of this product's workers only), always (beside Java workers too) or never.",
+            "When the leader swaps tasks between workers because one has much more load than the others. "
+            "own: only in a group without Java workers. always: also with Java workers. never: not at all.",
             one_of("own", "always", "never", ignore_case=True),
         ),
     ]

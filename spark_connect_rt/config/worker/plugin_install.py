@@ -26,18 +26,18 @@ PLUGIN_INSTALL = ConfigDef(
             Type.STRING,
             None,
             MEDIUM,
-            "Folder that plug-ins are installed in, one folder name-version each; workers may share it. Searched like "
-            "a folder of plugin.path. Not set: the first folder of plugin.path that can be written to and is not in a "
-            "source checkout, else one in the cache for this group.id and bootstrap.servers.",
+            "Folder that plug-ins are installed in, one subfolder name-version for each. Workers may share it. It "
+            "is searched like a folder of plugin.path. Not set: the first writable folder of plugin.path outside "
+            "a source checkout, else a folder in the cache for this group.id and bootstrap.servers.",
         ),
         ConfigKey(
             INSTALL,
             Type.STRING,
             LOOPBACK,
             MEDIUM,
-            "Who may install and remove plug-ins over REST. loopback: clients on this machine, on admin.listeners that "
-            "are on loopback addresses only, or with the token of connectrt.plugins.install.token.file; allow: every "
-            "client of the REST API; deny: no client. What a plug-in holds runs with the worker's rights.",
+            "Who may install and remove plug-ins over REST. loopback: clients on this machine, on admin.listeners "
+            "with only loopback addresses or with the token of connectrt.plugins.install.token.file. allow: every "
+            "client of the REST API. deny: no client. Plug-in code runs with the worker's rights.",
             one_of(LOOPBACK, ALLOW, DENY, ignore_case=True),
         ),
         ConfigKey(
@@ -45,24 +45,25 @@ PLUGIN_INSTALL = ConfigDef(
             Type.STRING,
             None,
             LOW,
-            "File of mode 600 with the token that a client on this machine sends in X-Connectrt-Install-Token, as "
-            "connectrt plugins does by itself. Made when it is missing. Not set: install.token in the cache "
-            "(CONNECTRT_CACHE, else ~/.cache/connectrt) of the user that the worker runs as.",
+            "File (mode 600) with the token that a client on this machine sends in X-Connectrt-Install-Token. The "
+            "command connectrt plugins sends it automatically. It is created if it does not exist. Not set: "
+            "install.token in the cache (CONNECTRT_CACHE, else ~/.cache/connectrt) of the worker's user.",
         ),
         ConfigKey(
             ALLOWED,
             Type.LIST,
             (),
             MEDIUM,
-            "What may be installed, by commas; * stands for any text: coordinates (io.debezium:*), hosts of URLs "
-            "(plugins.example.com), whole URLs, file:/folder/*, Python distributions (pypi:orders*). Empty: anything.",
+            "What may be installed, separated by commas. * matches any text. Coordinates (io.debezium:*), hosts "
+            "of URLs (plugins.example.com), whole URLs, file:/folder/*, Python distributions (pypi:orders*). "
+            "Empty: anything.",
         ),
         ConfigKey(
             SIZE_MAX,
             Type.LONG,
             1024**3,
             LOW,
-            "Largest plug-in, bytes, as it is downloaded and as it is unpacked.",
+            "Largest size of a plug-in, bytes. It applies to the download and to the unpacked files.",
             AtLeast(1),
         ),
         ConfigKey(
@@ -70,16 +71,17 @@ PLUGIN_INSTALL = ConfigDef(
             Type.STRING,
             None,
             LOW,
-            "Compacted topic by which every worker of the group installs what one of them has; made at the first "
-            "install. Not set: that of config.storage.topic with -plugins behind it.",
+            "Compacted topic of installed plug-ins: every worker of the group installs what one of them has. "
+            "Created at the first install. Not set: config.storage.topic with the suffix -plugins.",
         ),
         ConfigKey(
             WATCH,
             Type.LONG,
             5_000,
             LOW,
-            "Time between two looks at the folders of plugin.path, ms: what was put there by hand, or taken away, "
-            "counts when two looks have found the same. 0: only a name that is not known makes the worker look.",
+            "Time between two checks of the folders of plugin.path, ms. A change counts once two checks have "
+            "found the same content. 0: the worker only checks them when a configuration names an unknown "
+            "plug-in.",
             AtLeast(0),
         ),
     ]

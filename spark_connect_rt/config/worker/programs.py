@@ -39,10 +39,10 @@ PROGRAMS_KEY = ConfigKey(
     Type.LIST,
     (DENY,),
     Importance.MEDIUM,
-    "Which programs SingerSource and AirbyteSource may run and install, with the worker's rights. deny: none. allow: "
-    "any. Else what they may name, by commas, * stands for any text: paths of executables, interpreters and component "
-    "files (/opt/taps/*), executables on the PATH, requirements with pip: in front (pip:tap-github==1.*), environment "
-    "variables with env: in front (env:AWS_*).",
+    "Programs that SingerSource and AirbyteSource may run and install, with the worker's rights. deny: none. "
+    "allow: any. Otherwise a list, separated by commas, in which * matches any text. It may hold paths of "
+    "executables, interpreters and component files (/opt/taps/*), and executables on the PATH. Requirements start "
+    "with pip: (pip:tap-github==1.*), environment variables with env: (env:AWS_*).",
     programs_value,
 )
 
@@ -107,16 +107,21 @@ def _variables(text: str) -> list[str]:
 
 def _problem(kind: str, value: str, allowed: Sequence[str]) -> str | None:
     if value.startswith("-"):
-        return "begins with -, or has a word that does: options of pip and of programs are not taken"
+        return (
+            "must not start with - or contain a word that does, because options of pip and of programs are not allowed"
+        )
     if [entry.lower() for entry in allowed] == [ALLOW]:
         return None
     if kind == _FILE and "/" in value and value != posixpath.normpath(value):
-        return "is not a plain path: leave out . and .."
+        return "must be a plain path, without . and .."
     wanted = f"{kind}{value}"
     if any(_matches(wanted, entry, kind) for entry in allowed if entry.lower() not in (ALLOW, DENY)):
         return None
-    listed = f", with {kind} in front" if kind else ""
-    return f"runs code on this worker: {PROGRAMS} in the worker's file must list it{listed}, or be {ALLOW}"
+    listed = f", with the prefix {kind}" if kind else ""
+    return (
+        f"runs code on this worker and is not allowed. Add it to {PROGRAMS} in the worker's file{listed}, or "
+        f"set that to {ALLOW}"
+    )
 
 
 def _matches(wanted: str, pattern: str, kind: str) -> bool:

@@ -65,5 +65,5 @@ def _rule(part: str) -> HeaderRule:
         raise ValueError(f"Invalid format of header '{header.strip()}' in '{part}'. Expected: 'name:value'")
     is_date = action.endswith("Date")
     if is_date and not re.fullmatch(r"-?\d+", value.strip()):
-        raise ValueError(f"'{value.strip()}' of header config '{part}' is no number of milliseconds")
+        raise ValueError(f"'{value.strip()}' of header config '{part}' is not a valid number of milliseconds")
     return HeaderRule(name.strip(), value.strip(), action.startswith("set"), is_date)

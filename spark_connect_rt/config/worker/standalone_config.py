@@ -26,7 +26,7 @@ OWN = ConfigDef(
             Type.STRING,
             REQUIRED,
             Importance.HIGH,
-            "File that keeps the source offsets.",
+            "File that stores the source offsets.",
             non_empty,
         )
     ]

@@ -21,7 +21,7 @@ def _topic_keys(kind: str, holds: str) -> list[ConfigKey]:
         Type.SHORT,
         3,
         LOW,
-        f"Copies of the topic of {holds} when it is created; -1: the broker's default.",
+        f"Replication factor of the topic of {holds} when it is created. -1: the broker's default.",
         _COUNT,
     )
     return [name, copies]
@@ -35,7 +35,7 @@ STORAGE = ConfigDef(
             Type.INT,
             25,
             LOW,
-            "Partitions of the offset topic when it is created; -1: the broker's default.",
+            "Partitions of the offset topic when it is created. -1: the broker's default.",
             _COUNT,
         ),
         ConfigKey(
@@ -43,7 +43,7 @@ STORAGE = ConfigDef(
             Type.INT,
             5,
             LOW,
-            "Partitions of the status topic when it is created; -1: the broker's default.",
+            "Partitions of the status topic when it is created. -1: the broker's default.",
             _COUNT,
         ),
     ]

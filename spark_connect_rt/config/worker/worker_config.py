@@ -14,18 +14,18 @@ from spark_connect_rt.config.worker.override_policy import known_policy
 from spark_connect_rt.config.worker.response_headers import valid_header_rules
 
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
-PLUGIN_VERSION = "Which version of the plug-in: 1.2, a range [1.0,2.0), or latest; not set: the bundled or newest one."
+PLUGIN_VERSION = "Version of the plug-in: 1.2, a range [1.0,2.0), or latest. Not set: the bundled or newest version."
 
 CONVERTERS = ConfigDef(
     [
-        ConfigKey("key.converter", Type.CLASS, REQUIRED, HIGH, "Converter of keys for connectors that name none."),
-        ConfigKey("value.converter", Type.CLASS, REQUIRED, HIGH, "Converter of values for connectors that name none."),
+        ConfigKey("key.converter", Type.CLASS, REQUIRED, HIGH, "Converter of keys for connectors that set none."),
+        ConfigKey("value.converter", Type.CLASS, REQUIRED, HIGH, "Converter of values for connectors that set none."),
         ConfigKey(
             "header.converter",
             Type.CLASS,
             "org.apache.kafka.connect.storage.SimpleHeaderConverter",
             LOW,
-            "Converter of headers for connectors that name none.",
+            "Converter of headers for connectors that set none.",
         ),
         *(
             ConfigKey(f"{kind}.converter.plugin.version", Type.STRING, None, LOW, PLUGIN_VERSION)
@@ -40,7 +40,7 @@ RUNTIME = ConfigDef(
             Type.LIST,
             "localhost:9092",
             HIGH,
-            "Brokers to start from, host:port separated by commas.",
+            "Brokers for the first connection, host:port, separated by commas.",
             non_empty,
         ),
         ConfigKey(
@@ -48,7 +48,7 @@ RUNTIME = ConfigDef(
             Type.STRING,
             "use_all_dns_ips",
             MEDIUM,
-            "How clients use names that resolve to several addresses.",
+            "How clients use host names that resolve to several addresses.",
             one_of("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
         ),
         ConfigKey(
@@ -56,41 +56,41 @@ RUNTIME = ConfigDef(
             Type.LONG,
             5_000,
             LOW,
-            "Time that ALL tasks being stopped share to end by themselves, ms; then they are cancelled.",
+            "How long all stopping tasks together may take to end, ms. Then they are cancelled.",
         ),
         ConfigKey(
             "offset.flush.interval.ms",
             Type.LONG,
             60_000,
             LOW,
-            "Longest time between two commits of a task's offsets, ms. Sources here commit after each batch.",
+            "Longest time between two offset commits of a task, ms. Source tasks here commit after each batch.",
         ),
-        ConfigKey("offset.flush.timeout.ms", Type.LONG, 5_000, LOW, "Longest wait for one offset commit, ms."),
+        ConfigKey("offset.flush.timeout.ms", Type.LONG, 5_000, LOW, "Longest time for one offset commit, ms."),
         ConfigKey(
             "plugin.path",
             Type.LIST,
             None,
             LOW,
-            "Folders of plug-ins, separated by commas: each wheel, package or virtual environment in them is one, and "
-            "each jar or folder of jars, in Java's layout.",
+            "Folders of plug-ins, separated by commas. A plug-in is a wheel, package or virtual environment in "
+            "one of them, or a jar or folder of jars in Java's layout.",
         ),
         ConfigKey(
             "plugin.discovery",
             Type.STRING,
             "hybrid_warn",
             LOW,
-            "How Java plug-ins are found, as in Java: by the service files in jars alone (service_load), or also by "
-            "a JVM that looks at every class, once for each content of a folder.",
+            "How Java plug-ins are found, as in Java. service_load: only by the service files in jars. Otherwise "
+            "also by a JVM that inspects every class, once for each content of a folder.",
             one_of("only_scan", "hybrid_warn", "hybrid_fail", "service_load", ignore_case=True),
         ),
         ConfigKey("metrics.sample.window.ms", Type.LONG, 30_000, LOW, "Length of one metrics window, ms.", AtLeast(0)),
-        ConfigKey("metrics.num.samples", Type.INT, 2, LOW, "Windows kept per metric.", AtLeast(1)),
+        ConfigKey("metrics.num.samples", Type.INT, 2, LOW, "Number of metrics windows.", AtLeast(1)),
         ConfigKey(
             "metrics.recording.level",
             Type.STRING,
             "INFO",
             LOW,
-            "Most detailed metrics that are recorded.",
+            "Most detailed level of metrics that is recorded.",
             one_of("INFO", "DEBUG", "TRACE", ignore_case=True),
         ),
         ConfigKey(
@@ -98,14 +98,14 @@ RUNTIME = ConfigDef(
             Type.LIST,
             "org.apache.kafka.common.metrics.JmxReporter",
             LOW,
-            "Java classes that report metrics; read and ignored here.",
+            "Java classes that report metrics. This worker ignores them.",
         ),
         ConfigKey(
             "config.providers",
             Type.LIST,
             "",
             LOW,
-            "Aliases of the providers behind ${alias:path:key}; each is set up under config.providers.<alias>.",
+            "Aliases of the config providers for ${alias:path:key}. Configure each with config.providers.<alias>.",
         ),
         ConfigKey(
             "connector.client.config.override.policy",
@@ -120,10 +120,18 @@ RUNTIME = ConfigDef(
             Type.BOOLEAN,
             True,
             LOW,
-            "Create the topics of source connectors that say how (topic.creation.*).",
+            "Whether to create topics for source connectors that have topic.creation.* settings.",
         ),
-        ConfigKey("topic.tracking.enable", Type.BOOLEAN, True, LOW, "Record which topics each connector uses."),
-        ConfigKey("topic.tracking.allow.reset", Type.BOOLEAN, True, LOW, "Allow PUT /connectors/{name}/topics/reset."),
+        ConfigKey(
+            "topic.tracking.enable", Type.BOOLEAN, True, LOW, "Whether to record which topics each connector uses."
+        ),
+        ConfigKey(
+            "topic.tracking.allow.reset",
+            Type.BOOLEAN,
+            True,
+            LOW,
+            "Whether to allow PUT /connectors/{name}/topics/reset.",
+        ),
     ]
 )
 REST = ConfigDef(
@@ -133,31 +141,43 @@ REST = ConfigDef(
             Type.LIST,
             "http://:8083",
             LOW,
-            "URLs the REST API listens on; http or https, an empty host is every interface.",
+            "URLs that the REST API listens on, http or https. An empty host means every interface.",
             non_empty,
         ),
-        ConfigKey("rest.advertised.host.name", Type.STRING, None, LOW, "Host other workers reach this one by."),
-        ConfigKey("rest.advertised.port", Type.INT, None, LOW, "Port other workers reach this one by."),
+        ConfigKey(
+            "rest.advertised.host.name", Type.STRING, None, LOW, "Host name that other workers use to reach this one."
+        ),
+        ConfigKey("rest.advertised.port", Type.INT, None, LOW, "Port that other workers use to reach this one."),
         ConfigKey(
             "rest.advertised.listener",
             Type.STRING,
             None,
             LOW,
-            "Which protocol other workers use.",
+            "Protocol that other workers use to reach this one.",
             one_of("http", "https", ignore_case=True),
         ),
         ConfigKey(
-            "access.control.allow.origin", Type.STRING, "", LOW, "Origins of pages, regular expressions; *: all."
+            "access.control.allow.origin",
+            Type.STRING,
+            "",
+            LOW,
+            "Allowed origins of web pages, regular expressions. *: all.",
         ),
         ConfigKey("access.control.allow.methods", Type.STRING, "", LOW, "Methods that other origins may use."),
-        ConfigKey("admin.listeners", Type.LIST, None, LOW, "URLs for /admin; not set: the listeners, empty: nowhere."),
-        ConfigKey("rest.extension.classes", Type.LIST, "", LOW, "Plug-ins around the REST API, first outermost."),
+        ConfigKey(
+            "admin.listeners",
+            Type.LIST,
+            None,
+            LOW,
+            "URLs for /admin. Not set: the listeners. Empty: /admin is not served.",
+        ),
+        ConfigKey("rest.extension.classes", Type.LIST, "", LOW, "Plug-ins around the REST API, the outermost first."),
         ConfigKey(
             "response.http.headers.config",
             Type.STRING,
             "",
             LOW,
-            "Headers added to every answer: '[set|add|setDate|addDate] [name]:[value]', separated by commas.",
+            "Headers added to every response: '[set|add|setDate|addDate] [name]:[value]', separated by commas.",
             valid_header_rules,
         ),
         ConfigKey(
@@ -165,7 +185,7 @@ REST = ConfigDef(
             Type.STRING,
             "none",
             LOW,
-            "Whether https callers must show a certificate.",
+            "Whether https clients must present a certificate.",
             one_of("required", "requested", "none"),
         ),
     ]
@@ -242,7 +262,7 @@ PASSED_ON = (
 def unknown_setting_warnings(definition: ConfigDef, raw: Mapping[str, Any], prefixes: tuple[str, ...]) -> list[str]:
     """Return one sentence for each setting that nothing reads: probably a misspelling."""
     return [
-        f"setting {name} is not known and has no effect" + (f"; did you mean {near}?" if near else "")
+        f"unknown setting {name} has no effect" + (f". Did you mean {near}?" if near else "")
         for name in definition.unknown(raw, prefixes)
         for near in [nearest_name(name, definition.names())]
     ]

@@ -35,7 +35,9 @@ def compression_of(start: bytes, path: str) -> str | None:
     """
     for magic, kind in _REFUSED.items():
         if start.startswith(magic):
-            raise ConnectError(f"file {path} is {kind}: only text, plain or as gzip, bz2, zstd or lz4, can be read")
+            raise ConnectError(
+                f"file {path} is {kind}, but only text can be read, plain or compressed by gzip, bz2, zstd or lz4"
+            )
     return next((name for magic, name in _COMPRESSIONS.items() if start.startswith(magic)), None)
 
 

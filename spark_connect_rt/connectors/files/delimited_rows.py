@@ -123,7 +123,7 @@ class DelimitedRows:
         start = self._input.read(CHUNK_BYTES, ahead_bytes=-self.position)
         if not self._whole and compression_of(start, self._input.path) is not None:
             raise ConnectError(
-                f"file {self._input.path} is compressed, so no rows can be appended to it: read it with DirectorySource"
+                f"file {self._input.path} is compressed, so it cannot grow. Read it with DirectorySource"
             )
         self._text = file_text(self._input.path, start, self._values["file.encoding"])
         if self.position < self._text.mark_bytes:
@@ -147,8 +147,8 @@ class DelimitedRows:
     def _give_up_endless(self, chunk: bytes) -> None:
         row = chunk[: chunk.find(b"\n") + 1] or chunk
         shown = row[:LETTER_BYTES]
-        cut = "" if shown == row else f"; the first {LETTER_BYTES} of its {len(row)} bytes are shown"
-        error = DataError(f"no row end within {len(chunk)} bytes; is a quote never closed?{cut}")
+        cut = "" if shown == row else f"; only the first {LETTER_BYTES} of its {len(row)} bytes are shown"
+        error = DataError(f"no row end within {len(chunk)} bytes. Is a closing quote missing?{cut}")
         self._report_errant(self._place(), error, shown)
         self._advance(row)
 
@@ -177,7 +177,7 @@ class DelimitedRows:
             self._format = self._csv({name: inferred.get(name, "string") for name in header}, found)
         key = self._values["key.field"]
         if key is not None and key not in self._format.columns:
-            raise ConnectError(f"file {self._input.path}: there is no column {key} (setting 'key.field')")
+            raise ConnectError(f"file {self._input.path}: column {key} does not exist (setting 'key.field')")
         self.schema = row_schema(self._format.columns)
         return True
 

@@ -27,7 +27,7 @@ def delimiter_of(text: str) -> str:
 def _delimiter_problem(text: Any) -> str | None:
     character = delimiter_of(text) if isinstance(text, str) else ""
     good = len(character) == 1 and character.isascii() and character not in '"\r\n\0'
-    return None if good else "must be one ASCII character or \\t for a tab, no quote and no line break"
+    return None if good else "must be one ASCII character, or \\t for a tab, and not a quote or a line break"
 
 
 ROWS = ConfigDef(
@@ -37,8 +37,8 @@ ROWS = ConfigDef(
             Type.STRING,
             "",
             Importance.HIGH,
-            "Columns as name:type, separated by commas; types int8 to int64, float32, float64, boolean, string. "
-            "CSV columns it leaves out are strings. JSON lines need it, or schema.infer.",
+            "Columns as name:type, separated by commas. Types: int8 to int64, float32, float64, boolean, string. "
+            "Other CSV columns are strings. JSON lines need this setting or schema.infer.",
             _types_problem,
         ),
         ConfigKey(
@@ -46,16 +46,17 @@ ROWS = ConfigDef(
             Type.BOOLEAN,
             False,
             Importance.MEDIUM,
-            "Tell the types of columns that schema leaves out from the file's first rows: int64, float64, boolean, "
-            "else string. Numbers with leading zeros, or with more digits than these types hold, are strings.",
+            "Infer the types of columns that are not in schema from the file's first rows: int64, float64, "
+            "boolean, else string. Numbers with leading zeros, or with more digits than these types hold, are "
+            "strings.",
         ),
-        ConfigKey("header", Type.BOOLEAN, True, Importance.MEDIUM, "The first CSV row holds the column names."),
+        ConfigKey("header", Type.BOOLEAN, True, Importance.MEDIUM, "Whether the first CSV row holds the column names."),
         ConfigKey(
             "delimiter",
             Type.STRING,
             ",",
             Importance.MEDIUM,
-            "Character between CSV columns; \\t, a tab and a blank are ones, too.",
+            "Character between CSV columns. It can also be \\t, a tab or a space.",
             _delimiter_problem,
             trimmed=False,
         ),
@@ -65,7 +66,7 @@ ROWS = ConfigDef(
             "UTF-8",
             Importance.MEDIUM,
             "Encoding of the text, such as ISO-8859-1, windows-1252 or UTF-16LE. A byte order mark in the file "
-            "overrides it. Parquet has none.",
+            "overrides it. Not used for Parquet.",
             encoding_problem,
         ),
         ConfigKey(
@@ -73,10 +74,10 @@ ROWS = ConfigDef(
             Type.LIST,
             "",
             Importance.MEDIUM,
-            "Words that mean null in CSV, besides nothing at all; a quoted word is never null.",
+            "Words that mean null in CSV, in addition to an empty field. A quoted word is never null.",
         ),
         ConfigKey(
-            "key.field", Type.STRING, None, Importance.LOW, "Column whose text is the record's key; not set: no key."
+            "key.field", Type.STRING, None, Importance.LOW, "Column whose text is the record's key. Not set: no key."
         ),
     ]
 )
@@ -98,7 +99,7 @@ def checked_rows(definition: ConfigDef, config: Mapping[str, str]) -> dict[str, 
         "jsonl": named or values["schema.infer"],
     }
     if not known[values["format"]]:
-        raise BadConfigError({"schema": ["must name the columns of JSON lines, and of CSV without a header"]})
+        raise BadConfigError({"schema": ["must list the columns of JSON lines, and of CSV without a header"]})
     return values
 
 

@@ -21,15 +21,15 @@ CONFIG = (
     ConfigDef(
         [
             ConfigKey(
-                "directory", Type.STRING, REQUIRED, HIGH, "Where the files are; folders in it are not read.", non_empty
+                "directory", Type.STRING, REQUIRED, HIGH, "Folder of the files. Subfolders are not read.", non_empty
             ),
-            ConfigKey("topic", Type.STRING, REQUIRED, HIGH, "Topic the rows go to.", non_empty),
+            ConfigKey("topic", Type.STRING, REQUIRED, HIGH, "Topic that the rows are sent to.", non_empty),
             ConfigKey(
                 "format",
                 Type.STRING,
                 "csv",
                 HIGH,
-                "csv: delimited rows. jsonl: one JSON object a line. parquet: columns and types are the file's own.",
+                "csv: delimited rows. jsonl: one JSON object per line. parquet: columns and types of the file.",
                 one_of("csv", "jsonl", "parquet", ignore_case=True),
             ),
             ConfigKey(
@@ -37,18 +37,23 @@ CONFIG = (
                 Type.STRING,
                 "*",
                 HIGH,
-                "Names of the files to read, with * ? and [abc]. Names that begin with . or _ are never read.",
+                "Pattern of file names to read, with * ? and [abc]. Names that begin with . or _ are never read.",
                 non_empty,
             ),
             ConfigKey(
-                "file.regex", Type.STRING, None, LOW, "A pattern that the whole name must match, too.", java_regex
+                "file.regex",
+                Type.STRING,
+                None,
+                LOW,
+                "Regular expression that the whole name must also match.",
+                java_regex,
             ),
             ConfigKey(
                 "file.order",
                 Type.STRING,
                 "name",
                 MEDIUM,
-                "Which file comes first, among those that are there and of one task: by name, or by modification time.",
+                "Order of the files of a task: by name, or by modification time.",
                 one_of("name", "modified", ignore_case=True),
             ),
             ConfigKey(
@@ -56,33 +61,38 @@ CONFIG = (
                 Type.LONG,
                 1_000,
                 MEDIUM,
-                "How long size and time of a file must have stayed the same before it is read, ms: so that no file is "
-                "read half-written. 0: at once, for files that are moved here whole.",
+                "How long size and time of a file must stay the same before it is read, ms, so that no "
+                "half-written file is read. 0: read it immediately, for files that are moved here complete.",
                 AtLeast(0),
             ),
             ConfigKey(
-                "poll.interval.ms", Type.LONG, 1_000, MEDIUM, "Time between looks at the directory, ms.", AtLeast(1)
+                "poll.interval.ms", Type.LONG, 1_000, MEDIUM, "Time between polls of the directory, ms.", AtLeast(1)
             ),
             ConfigKey(
                 "file.done",
                 Type.STRING,
                 LEAVE,
                 HIGH,
-                "What becomes of a file when all of its rows are acknowledged and its offset is stored. leave: it "
-                "stays, and its offset says that it was read; changed, it is read again.",
+                "What happens to a file once all of its rows are acknowledged and its offset is stored. leave: it "
+                "stays, and is read again only if it changes.",
                 one_of(LEAVE, DELETE, MOVE, RENAME, ignore_case=True),
             ),
-            ConfigKey("file.done.directory", Type.STRING, None, MEDIUM, "Where file.done=move moves files."),
+            ConfigKey("file.done.directory", Type.STRING, None, MEDIUM, "Folder that file.done=move moves files to."),
             ConfigKey(
-                "file.done.suffix", Type.STRING, ".done", LOW, "What file.done=rename appends to the name.", non_empty
+                "file.done.suffix",
+                Type.STRING,
+                ".done",
+                LOW,
+                "Suffix that file.done=rename adds to the name.",
+                non_empty,
             ),
             ConfigKey(
                 "file.error.directory",
                 Type.STRING,
                 None,
                 MEDIUM,
-                "Where a file goes that cannot be read, or has a row that is not tolerated; reading goes on with the "
-                "next file. Not set: errors.tolerance decides, all leaves the file where it is.",
+                "Folder for files that cannot be read or have a row that is not tolerated. Reading continues with "
+                "the next file. Not set: errors.tolerance decides, and all leaves the file where it is.",
             ),
         ]
     )

@@ -167,7 +167,7 @@ class DirectorySourceTask(SourceTask):
             reading.close()
         if not bad and reading is not None and reading.gave_nothing:
             log.warning(
-                "file %s has %d bytes and gave no row: it stays where it is, and is not read again before it changes",
+                "file %s has %d bytes but no rows: it stays where it is and is read again only if it changes",
                 found.path,
                 found.size_bytes,
             )
@@ -192,7 +192,7 @@ class DirectorySourceTask(SourceTask):
     def _finish(self, found: FoundFile, bad: bool) -> None:
         done, path = self._values["file.done"], found.path
         if not is_as_found(found):
-            log.warning("file %s was changed after it was read: it is read again", path)
+            log.warning("file %s was changed after it was read, reading it again", path)
             return
         if self.context.previewed:  # the files are the running connector's
             self._done[path] = found
@@ -213,11 +213,11 @@ class DirectorySourceTask(SourceTask):
     def _give_up(self, found: FoundFile, error: ConnectError) -> None:
         """Put a bad file aside. Raises DataError: there is no place for it, and it is not tolerated."""
         if not is_as_found(found):
-            log.warning("file %s went or changed while it was read: %s", found.path, error)
+            log.warning("file %s was changed or deleted while it was read: %s", found.path, error)
             self._close()
             return  # another look shows what it is now
         if self._values["file.error.directory"] and not self.context.previewed:
-            log.error("file %s goes to %s: %s", found.path, self._values["file.error.directory"], error)
+            log.error("moving file %s to %s: %s", found.path, self._values["file.error.directory"], error)
             self._end_of(found, bad=True)
             return
         self._close()
@@ -237,7 +237,7 @@ class _Reading:
         self.last_offset: Mapping[str, Any] | None = None
         self._values = values
         if offset is not None and not _is_of(offset, found):
-            log.warning("file %s is another one than its offset is of: it is read from its beginning", found.path)
+            log.warning("file %s is not the file of its stored offset, reading it from its beginning", found.path)
             offset = None
         self.reached = offset  # what a new start of the file goes on from
         self._rows: ParquetRows | DelimitedRows
@@ -254,7 +254,7 @@ class _Reading:
             return None if rows is None else ()
         key = self._values["key.field"]
         if key is not None and rows.type.get_field_index(key) < 0:
-            raise ConnectError(f"file {self.found.path}: there is no column {key} (setting 'key.field')")
+            raise ConnectError(f"file {self.found.path}: column {key} does not exist (setting 'key.field')")
         self.last_offset = self.reached = self._offset()
         schema = self._rows.schema
         assert schema is not None
@@ -289,5 +289,5 @@ def _count(offset: Mapping[str, Any] | None, name: str) -> int:
     """Return a count of an offset, 0 where there is no offset. Raises ConnectError: it is none."""
     count = 0 if offset is None else offset.get(name)
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise ConnectError(f"the offset needs '{name}', a whole number that is not negative, got {count!r}")
+        raise ConnectError(f"the offset must have '{name}', a whole number that is not negative, not {count!r}")
     return count

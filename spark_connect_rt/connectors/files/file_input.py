@@ -82,13 +82,13 @@ class FileInput:
         """Decide where the new file is read from; ``lost_bytes`` of the old one have no line end."""
         if continues:
             log.warning(
-                "file %s is another file now and begins as the one before: going on at position %d",
+                "file %s was replaced and begins like the one before: continuing at position %d",
                 self.path,
                 self.position,
             )
             return
-        lost = f", without {lost_bytes} bytes that have no line end" if lost_bytes else ""
-        self._start_over(f"is another file now, the one before was read to position {self.position}{lost}")
+        lost = f", except {lost_bytes} bytes without a line end" if lost_bytes else ""
+        self._start_over(f"was replaced; the old file was read to position {self.position}{lost}")
 
     def _start_over(self, why: str) -> None:
         log.warning("file %s %s: reading it from its beginning", self.path, why)
@@ -139,7 +139,7 @@ class FileInput:
     def _available_without_name(self) -> int:
         """The name is gone: read on what is open (rotation), else wait for the file."""
         if self._descriptor < 0 and not self._missing_reported:
-            log.warning("file %s does not exist: waiting for it", self.path)
+            log.warning("file %s does not exist, waiting for it", self.path)
             self._missing_reported = True
         return self._left_bytes()
 

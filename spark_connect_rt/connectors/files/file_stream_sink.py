@@ -19,7 +19,7 @@ from spark_connect_rt.protocol.ids import TopicPartition
 
 FILE = "file"
 CONFIG = ConfigDef(
-    [ConfigKey(FILE, Type.STRING, None, Importance.HIGH, "File to append to; it is made when it is not there.")]
+    [ConfigKey(FILE, Type.STRING, None, Importance.HIGH, "File to append to. It is created if it does not exist.")]
 )
 
 

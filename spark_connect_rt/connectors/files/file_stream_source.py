@@ -34,14 +34,14 @@ _LF = 10
 
 CONFIG = ConfigDef(
     [
-        ConfigKey(FILE, Type.STRING, None, Importance.HIGH, "File to read; it may appear later and may grow."),
-        ConfigKey(TOPIC, Type.STRING, REQUIRED, Importance.HIGH, "Topic the lines go to.", non_empty),
+        ConfigKey(FILE, Type.STRING, None, Importance.HIGH, "File to read. It may appear later and may grow."),
+        ConfigKey(TOPIC, Type.STRING, REQUIRED, Importance.HIGH, "Topic that the lines are sent to.", non_empty),
         ConfigKey(
             BATCH_SIZE,
             Type.INT,
             2_000,
             Importance.LOW,
-            "Most lines a poll returns. Only counts when it is set: without it a poll returns about 1 MiB of lines.",
+            "Most lines of a poll. If it is not set, a poll returns about 1 MiB of lines.",
         ),
     ]
 )

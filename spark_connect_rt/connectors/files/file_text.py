@@ -30,7 +30,7 @@ def encoding_problem(name: Any) -> str | None:
         good = len((_SAMPLE + _SAMPLE).encode(name)) >= 2 * len(_SAMPLE) and not known.name.startswith(_STATEFUL)
     except (LookupError, TypeError, ValueError):
         good = False
-    return None if good else "must be an encoding of text, such as UTF-8, ISO-8859-1, windows-1252 or UTF-16LE"
+    return None if good else "must be a text encoding, such as UTF-8, ISO-8859-1, windows-1252 or UTF-16LE"
 
 
 _STATEFUL = ("utf-7", "iso2022", "hz", "idna", "punycode", "unicode", "raw", "undefined", "mbcs", "oem", "rot")
@@ -62,8 +62,8 @@ class FileText:
             except UnicodeError as error:
                 at = position + getattr(error, "start", 0)
                 raise ConnectError(
-                    f"file {self.path} offset {at}: the bytes are not {self.encoding}. Set file.encoding to the "
-                    "encoding that the file has"
+                    f"file {self.path} offset {at}: the bytes are not valid {self.encoding}. Set file.encoding to "
+                    "the file's encoding"
                 ) from error
         return raw.replace(b"\r", b"\n") if self.cr_ends else raw
 
@@ -82,7 +82,7 @@ def file_text(path: str, start: bytes, encoding: str) -> FileText:
     mark, name = next(((mark, name) for mark, name in _MARKS if start.startswith(mark)), (b"", name))
     if name == UTF_8 and b"\0" in start[:4]:
         raise ConnectError(
-            f"file {path} begins with NUL bytes: it is no UTF-8 text. Set file.encoding, or leave it out"
+            f"file {path} begins with NUL bytes, so it is not UTF-8 text. Set file.encoding, or remove the file"
         )
     text = FileText(path, name, len(mark))
     seen = text.utf8(start[len(mark) :], len(mark), whole=False)

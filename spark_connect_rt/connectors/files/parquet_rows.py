@@ -44,9 +44,9 @@ class ParquetRows:
             batch = next(self._batches, None)
             rows = None if batch is None else self._columns.structs(batch)
         except OSError as error:
-            raise content_problem(self._path, f"behind row {self.row} cannot be read", error) from error
+            raise content_problem(self._path, f"after row {self.row} cannot be read", error) from error
         except pa.ArrowException as error:
-            raise DataError(f"file {self._path} behind row {self.row}: {error}") from None
+            raise DataError(f"file {self._path} after row {self.row}: {error}") from None
         if rows is not None:
             self.row += len(rows)
         return rows

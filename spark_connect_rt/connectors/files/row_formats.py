@@ -46,9 +46,9 @@ def parse_types(text: str) -> dict[str, str]:
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         name, colon, kind = part.rpartition(":")
         if not colon or not name.strip() or kind.strip().lower() not in TYPES:
-            raise ValueError(f"{part!r} is not name:type with one of {', '.join(TYPES)}")
+            raise ValueError(f"{part!r} is not valid. Use name:type with one of {', '.join(TYPES)}")
         if name.strip() in columns:
-            raise ValueError(f"column {name.strip()} is there twice")
+            raise ValueError(f"column {name.strip()} is listed twice")
         columns[name.strip()] = kind.strip().lower()
     return columns
 
@@ -99,8 +99,8 @@ class CsvFormat:
                 if not _keeps_digits(texts.column(name), self.columns[name]):
                     kind = self.columns[name]
                     raise DataError(
-                        f"column {name}: {kind} of the first rows would lose digits of a later one. Name the column's "
-                        "type in schema"
+                        f"column {name}: {kind}, the type of the first rows, would lose digits of a later one. Set "
+                        "the column's type in schema"
                     )
         return rows
 
@@ -136,14 +136,16 @@ def inferred_types(rows: CsvFormat | JsonLinesFormat, records: bytes) -> dict[st
     if not records.strip():
         if isinstance(rows, CsvFormat):
             return {}
-        raise DataError("there is no row to tell the columns from")
+        raise DataError("there is no row to infer the columns from")
     found = {field.name: _kind_of(field) for field in rows.read(records, {}).schema}
     if isinstance(rows, CsvFormat):
         texts = rows.read(records, dict.fromkeys(rows.columns, "string"))
         return {name: kind if _keeps_digits(texts.column(name), kind) else "string" for name, kind in found.items()}
     floats = [name for name, kind in found.items() if kind == "float64"]
     if floats and (name := _rounded_member(records, floats)):
-        raise DataError(f"column {name} holds a number of more digits than a float64 keeps: name its type in schema")
+        raise DataError(
+            f"column {name} contains a number with more digits than a float64 keeps. Set its type in schema"
+        )
     return found
 
 
@@ -173,7 +175,9 @@ def _rounded_member(records: bytes, names: Sequence[str]) -> str | None:
 
 def _kind_of(field: pa.Field) -> str:
     if pa.types.is_nested(field.type):
-        raise DataError(f"column {field.name} holds {field.type}, which has no column type: name the columns in schema")
+        raise DataError(
+            f"column {field.name} contains {field.type}, which has no column type. Set the columns in schema"
+        )
     for fits, kind in (
         (pa.types.is_boolean, "boolean"),
         (pa.types.is_integer, "int64"),
@@ -199,16 +203,16 @@ def header_names(record: bytes, delimiter: str) -> list[str]:
         text = record.decode()
         rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
     except UnicodeDecodeError as error:
-        raise DataError(f"header: {error}. Set file.encoding to the encoding that the file has") from None
+        raise DataError(f"header: {error}. Set file.encoding to the file's encoding") from None
     except csv.Error as error:
         raise DataError(f"header: {error}") from None
     names = [name.strip() for name in rows[0]] if rows else []
     if not names or "" in names or len(set(names)) != len(names):
-        raise DataError(f"header: column names must be there and differ, got {names}")
+        raise DataError(f"header: column names must not be empty or repeated, but are {names}")
     if strange := _NO_NAME.search("".join(names)):
         raise DataError(
-            f"header: a column name holds {strange.group()!r}. The file has another encoding (file.encoding) or line "
-            "ends that are not LF, CRLF or CR"
+            f"header: a column name contains {strange.group()!r}. The file has another encoding (file.encoding) or "
+            "line ends that are not LF, CRLF or CR"
         )
     return names
 
@@ -246,7 +250,7 @@ class JsonLinesFormat:
             raise DataError(str(error)) from None
         lines = sum(1 for line in records.split(b"\n") if line.strip())
         if table.num_rows != lines:
-            raise DataError(f"{table.num_rows} JSON objects on {lines} lines: each needs a line of its own")
+            raise DataError(f"{table.num_rows} JSON objects on {lines} lines. Write one object per line")
         return table
 
 

@@ -33,12 +33,12 @@ def first_answer(values: Mapping[str, Any]) -> list[Finding]:
             parts["content"] = filled(values["http.body"], begins)
         answer = request(client, method, address, time.time(), **parts)
     except PassingFailure as failure:
-        return [Finding("host", URL, Level.PROBLEM, str(failure), f"correct {URL}, or see to the service")]
+        return [Finding("host", URL, Level.PROBLEM, str(failure), f"correct {URL}, or check the service")]
     except RefusedRequestError as error:
-        what = f"{method} {shown(address)} is answered {error.status}" if error.status else str(error)
+        what = f"{method} {shown(address)} returns {error.status}" if error.status else str(error)
         check, change = ("credentials", "correct http.auth.*") if error.denied else ("host", f"correct {URL}")
         return [Finding(check, URL, Level.PROBLEM, what, change)]
     finally:
         client.close()
-    what = f"{method} {shown(address)} is answered {answer.status_code}"
+    what = f"{method} {shown(address)} returns {answer.status_code}"
     return [Finding("credentials", URL, Level.OK, what)]

@@ -63,9 +63,11 @@ def page_address(address: str, following: str) -> str:
     try:
         whole = str(httpx.URL(address).join(following))
     except httpx.InvalidURL as error:
-        raise ConnectError(f"the next page {following!r:.80} is not an address: {error}") from error
+        raise ConnectError(f"the next page {following!r:.80} is not a valid address: {error}") from error
     if not same_origin(whole, address):
-        raise ConnectError(f"the next page {shown(whole)} is on another server than {shown(address)}: not asked")
+        raise ConnectError(
+            f"the next page {shown(whole)} is on another server than {shown(address)} and is not requested"
+        )
     return whole
 
 
@@ -137,8 +139,8 @@ def request(client: httpx.Client, method: str, url: str, now_s: float, **parts: 
     if answer.is_success:
         return answer
     if status in _PASSING or status >= 500:
-        raise PassingFailure(f"{what} is answered {status}", _wish_of(answer, now_s))
-    raise RefusedRequestError(f"{what} is answered {status}: {answer.text[:200]}", status, denied=status in _DENIED)
+        raise PassingFailure(f"{what} returns {status}", _wish_of(answer, now_s))
+    raise RefusedRequestError(f"{what} returns {status}: {answer.text[:200]}", status, denied=status in _DENIED)
 
 
 def _elsewhere(error: httpx.RequestError, url: str) -> str:
@@ -152,7 +154,7 @@ def _wish_of(answer: httpx.Response, now_s: float) -> int | None:
     try:
         return retry_after_ms(answer.headers.get("Retry-After"), now_s)
     except DataError as error:
-        log.warning("%s: waiting as http.retry.backoff.ms says", error)
+        log.warning("%s: waiting for http.retry.backoff.ms", error)
         return None
 
 
@@ -180,7 +182,7 @@ class Patience:
             return round(self._backoff.wait(self.failures, self._chance()))
         if wish_ms > self._longest_wish_ms:
             log.warning(
-                "%s: Retry-After asks for a wait of %d ms, cut to http.retry.after.max.ms=%d",
+                "%s: Retry-After asks for a wait of %d ms, limited to http.retry.after.max.ms=%d",
                 failure,
                 wish_ms,
                 self._longest_wish_ms,

@@ -55,7 +55,7 @@ class _Text:
         return self.at >= len(self.text)
 
     def refuse(self, wanted: str) -> DataError:
-        return DataError(f"a Link header cannot be read: no {wanted} at character {self.at} of {self.text:.{_SHOWN}}")
+        return DataError(f"a Link header is invalid: no {wanted} at character {self.at} of {self.text:.{_SHOWN}}")
 
 
 def links_of(header: str) -> list[tuple[str, Mapping[str, str]]]:
@@ -129,7 +129,7 @@ def retry_after_ms(header: str | None, now_s: float) -> int | None:
             moment = moment.replace(tzinfo=dt.UTC)
         return max(0, round((moment.timestamp() - now_s) * 1_000))
     except (ValueError, TypeError, IndexError, OverflowError) as error:
-        raise DataError(f"Retry-After: {text[:_SHOWN]!r} is neither a number of seconds nor a date of HTTP") from error
+        raise DataError(f"Retry-After: {text[:_SHOWN]!r} is neither a number of seconds nor an HTTP date") from error
 
 
 def charset_of(content_type: str) -> str:
@@ -143,7 +143,7 @@ def charset_of(content_type: str) -> str:
     try:
         return codecs.lookup(charset).name
     except LookupError as error:
-        raise DataError(f"no charset {charset} is known: {content_type!r:.{_SHOWN}}") from error
+        raise DataError(f"unknown charset {charset}: {content_type!r:.{_SHOWN}}") from error
 
 
 def json_text(content: bytes, charset: str | None) -> bytes:
@@ -158,4 +158,4 @@ def json_text(content: bytes, charset: str | None) -> bytes:
             return content.removeprefix(b"\xef\xbb\xbf")
         return content.decode(encoding).removeprefix("\ufeff").encode()
     except (LookupError, ValueError) as error:
-        raise DataError(f"the body is not text of charset {encoding}: {error}") from error
+        raise DataError(f"the body is not valid text of charset {encoding}: {error}") from error

@@ -73,7 +73,7 @@ class ClientCredentials(httpx.Auth):
         if status != httpx.codes.OK:
             problem = f"the token endpoint {_shown(answer)} answered {status} {oauth_error(answer)}".rstrip()
             if status < 500 and status not in (408, 425, 429):
-                raise TokenRefusedError(f"{problem}: check http.oauth.*")
+                raise TokenRefusedError(f"{problem}. Check http.oauth.*")
             raise TokenUnavailableError(problem, answer)
         try:
             granted = answer.json()
@@ -83,7 +83,7 @@ class ClientCredentials(httpx.Auth):
             problem = f"the token endpoint {_shown(answer)} answered without an access_token"
             raise TokenUnavailableError(problem, answer) from error
         if kind.lower() != "bearer":
-            raise TokenRefusedError(f"the token endpoint {_shown(answer)} gives tokens of type {kind}, not bearer")
+            raise TokenRefusedError(f"the token endpoint {_shown(answer)} returns tokens of type {kind}, not bearer")
         self._token, self._renew_s = token, asked_s + life_s * REFRESH_AT
 
 

@@ -65,7 +65,7 @@ def standing_of(offset: Mapping[str, Any] | None, initial: Mapping[str, Any]) ->
         raise ConnectError(f"the offset's {PAGE} cannot be read: {page!r:.80}") from error
     whole = [number for number in (following, count) if isinstance(number, int) and not isinstance(number, bool)]
     if not isinstance(newest, dict) or not (isinstance(following, str) or following in whole) or count not in whole:
-        raise ConnectError(f"the offset's {PAGE} is not a page's: {page!r:.80}")
+        raise ConnectError(f"the offset's {PAGE} is not the position of a page: {page!r:.80}")
     return PagePosition(given, newest, following, count)
 
 
@@ -89,7 +89,7 @@ def pointed(tree: Any, pointer: str) -> Any:
         elif isinstance(tree, list) and step.isdigit() and int(step) < len(tree):
             found = tree[int(step)]
         if found is _MISSING:
-            raise DataError(f"nothing is at {pointer}")
+            raise DataError(f"{pointer} points to nothing")
         tree = found
     return tree
 
@@ -125,7 +125,7 @@ def cursor_at(tree: Any, pointer: str) -> str | int | None:
         return found
     if isinstance(found, float):
         return json.dumps(found)
-    raise DataError(f"what is at {pointer} is neither the address nor the cursor of a page: {found!r:.80}")
+    raise DataError(f"{pointer} points to neither the address nor the cursor of a page: {found!r:.80}")
 
 
 def taken(known: Mapping[str, Any], pointers: Mapping[str, str], record: Any, *, largest: bool) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def taken(known: Mapping[str, Any], pointers: Mapping[str, str], record: Any, *,
     for name, pointer in pointers.items():
         value = pointed(record, pointer)
         if value is None or isinstance(value, dict | list):
-            raise DataError(f"what is at {pointer} is no plain value")
+            raise DataError(f"{pointer} points to a list or an object")
         before = values.get(name)
         try:
             keep = largest and before is not None and before > value

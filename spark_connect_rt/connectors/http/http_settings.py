@@ -26,7 +26,7 @@ def json_texts(value: Any) -> str | None:
     if value is None or complaint is not None:
         return complaint
     fits = all(isinstance(load, str) for load in json.loads(getattr(value, "value", value)).values())
-    return None if fits else 'must be a JSON object of texts: {"name": "text"}'
+    return None if fits else 'must be a JSON object of strings: {"name": "text"}'
 
 
 def web_address(value: Any) -> str | None:
@@ -35,8 +35,8 @@ def web_address(value: Any) -> str | None:
         parts = urlsplit(str(value or ""))
         fits = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError as error:
-        return f"is not an address: {error}"
-    return None if fits else "must begin with http:// or https:// and name a host"
+        return f"is not a valid address: {error}"
+    return None if fits else "must begin with http:// or https:// and have a host"
 
 
 def _optional_address(value: Any) -> str | None:
@@ -52,52 +52,56 @@ CONNECTION = ConfigDef(
             MEDIUM,
             json_texts,
         ),
-        ConfigKey("http.secret.headers", Type.PASSWORD, None, MEDIUM, "More of them, kept secret.", json_texts),
+        ConfigKey("http.secret.headers", Type.PASSWORD, None, MEDIUM, "More headers, kept secret.", json_texts),
         text(
             "http.auth.type",
-            "none, basic (user, password), bearer (token), or oauth2 (client credentials, http.oauth.*).",
+            "Authentication: none, basic (user, password), bearer (token), or oauth2 (client credentials, "
+            "http.oauth.*).",
             "none",
             MEDIUM,
             one_of("none", "basic", "bearer", OAUTH2),
         ),
-        text("http.auth.user", "User of basic."),
-        ConfigKey("http.auth.password", Type.PASSWORD, None, MEDIUM, "Password of basic."),
-        ConfigKey("http.auth.token", Type.PASSWORD, None, MEDIUM, "Token of bearer."),
-        text("http.oauth.token.url", "Token endpoint of oauth2.", None, MEDIUM, _optional_address),
-        text("http.oauth.client.id", "Client id of oauth2."),
-        ConfigKey("http.oauth.client.secret", Type.PASSWORD, None, MEDIUM, "Client secret of oauth2."),
-        text("http.oauth.scope", "Scopes of oauth2, with blanks between; not set: none are asked for."),
-        text("http.oauth.audience", "Audience of oauth2; not set: none is asked for."),
+        text("http.auth.user", "User for basic authentication."),
+        ConfigKey("http.auth.password", Type.PASSWORD, None, MEDIUM, "Password for basic authentication."),
+        ConfigKey("http.auth.token", Type.PASSWORD, None, MEDIUM, "Token for bearer authentication."),
+        text("http.oauth.token.url", "Token endpoint for oauth2.", None, MEDIUM, _optional_address),
+        text("http.oauth.client.id", "Client id for oauth2."),
+        ConfigKey("http.oauth.client.secret", Type.PASSWORD, None, MEDIUM, "Client secret for oauth2."),
+        text("http.oauth.scope", "Scopes for oauth2, separated by spaces. Not set: no scopes are requested."),
+        text("http.oauth.audience", "Audience for oauth2. Not set: no audience is requested."),
         text(
             "http.oauth.client.auth",
-            "How the client shows its secret to the token endpoint. basic: in a header; post: in the form.",
+            "How the client sends its secret to the token endpoint. basic: in a header. post: in the form.",
             BASIC,
             LOW,
             one_of(BASIC, POST),
         ),
-        number("http.connect.timeout.ms", "How long a connection is waited for, ms.", 10_000, 1),
-        number("http.timeout.ms", "How long an answer is waited for, ms.", 30_000, 1),
+        number("http.connect.timeout.ms", "Timeout of a connection, ms.", 10_000, 1),
+        number("http.timeout.ms", "Timeout of a response, ms.", 30_000, 1),
         number(
             "http.retries.max",
-            "Failures in a row (no answer, 408, 425, 429, 5xx) before the task fails.",
+            "Failures in a row (no response, 408, 425, 429, 5xx) before the task fails.",
             10,
             0,
             MEDIUM,
         ),
         number(
-            "http.retry.backoff.ms", "First wait after a failure, ms; doubled each time. Retry-After wins.", 1_000, 1
+            "http.retry.backoff.ms",
+            "First wait after a failure, ms. It doubles each time. Retry-After overrides it.",
+            1_000,
+            1,
         ),
-        number("http.retry.backoff.max.ms", "Longest such wait, ms.", 60_000, 1),
+        number("http.retry.backoff.max.ms", "Longest wait after a failure, ms.", 60_000, 1),
         number(
             "http.retry.after.max.ms",
-            "Longest wait that a server may ask for by Retry-After, ms; a longer one is cut, with a warning.",
+            "Longest wait that a server may request by Retry-After, ms. A longer one is limited, with a warning.",
             3_600_000,
             0,
         ),
-        text("http.proxy.url", "A proxy; those of the environment are not used.", None, LOW),
+        text("http.proxy.url", "Proxy. Proxy settings of the environment are not used.", None, LOW),
         text(
             "http.ssl.ca.location",
-            "PEM file of certificates that sign the server's; not set: those of the system.",
+            "PEM file of certificate authorities of the server. Not set: those of the system.",
             None,
             LOW,
         ),
@@ -109,4 +113,4 @@ URL = text("http.url", "Address.", REQUIRED, HIGH, web_address)
 def auth_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
     """Return what is wrong with the credentials: setting -> complaints."""
     kind = config.get("http.auth.type") or "none"
-    return {name: [f"is needed with http.auth.type={kind}"] for name in _NEEDED.get(kind, ()) if not config.get(name)}
+    return {name: [f"must be set with http.auth.type={kind}"] for name in _NEEDED.get(kind, ()) if not config.get(name)}

@@ -64,23 +64,25 @@ CONFIG = (
             text("http.method", "POST, PUT or PATCH.", "POST", Importance.HIGH, one_of(*_METHODS)),
             text(
                 "http.body.template",
-                "Body of a record: ${value}, ${key} (as JSON), ${topic}, ${partition}, ${offset}, ${timestamp}.",
+                "Body of a record, with ${value}, ${key} (as JSON), ${topic}, ${partition}, ${offset} and "
+                "${timestamp}.",
                 "${value}",
                 Importance.MEDIUM,
             ),
             text(
                 "http.content.type",
-                "Content-Type of the body, which is written in its charset; UTF-8 where it names none.",
+                "Content-Type of the body. The body is encoded in its charset, or in UTF-8 if it has none.",
                 "application/json",
                 check=_content_type,
             ),
-            number("http.batch.records", "Most records of one request.", 1, 1, Importance.HIGH),
-            text("http.batch.prefix", "What stands before the records of a batch.", "[", trimmed=False),
-            text("http.batch.separator", "What stands between them.", ",", trimmed=False),
-            text("http.batch.suffix", "What stands behind them.", "]", trimmed=False),
+            number("http.batch.records", "Most records of a request.", 1, 1, Importance.HIGH),
+            text("http.batch.prefix", "Text before the records of a batch.", "[", trimmed=False),
+            text("http.batch.separator", "Text between the records of a batch.", ",", trimmed=False),
+            text("http.batch.suffix", "Text after the records of a batch.", "]", trimmed=False),
             text(
                 "http.null.values",
-                "Records without a value: ignore; delete: DELETE the address; refuse: errant.",
+                "Records without a value. ignore: skip them. delete: send DELETE to the address. refuse: treat "
+                "them as errant.",
                 _IGNORE,
                 Importance.MEDIUM,
                 one_of(_IGNORE, _DELETE, _REFUSE),
@@ -175,7 +177,7 @@ class HttpSinkTask(SinkTask):
         except PassingFailure as failure:
             wait_ms = self._patience.wait_ms(failure)
             self.context.timeout(wait_ms)
-            raise RetriableError(f"{failure}; sent again in {wait_ms} ms") from failure
+            raise RetriableError(f"{failure}, retrying in {wait_ms} ms") from failure
         except (DataError, RefusedRequestError) as error:
             if isinstance(error, RefusedRequestError) and not self._is_of_records(error):
                 raise ExternalError(str(error)) from error
@@ -204,7 +206,7 @@ class HttpSinkTask(SinkTask):
         try:
             content = body.encode(self._charset)
         except UnicodeEncodeError as error:
-            raise DataError(f"the body has no form in {self._charset}: {error}") from error
+            raise DataError(f"the body cannot be encoded in {self._charset}: {error}") from error
         request(self._client, method, url, self.clock(), content=content, headers=headers)
 
     def _body(self, record: SinkRecord) -> str:

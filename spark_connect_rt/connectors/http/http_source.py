@@ -128,7 +128,7 @@ class HttpSourceTask(SourceTask):
         self._standing = standing_of(stored, json.loads(values["http.offset.initial"] or "{}"))
         self._last_offset = self._standing.offset()
         if self._standing.next is not None and not isinstance(self._standing.next, NEXT_TYPES[self._kind]):
-            log.warning("the stored page is not one of http.pagination=%s: a new pass begins", self._kind)
+            log.warning("the stored page does not fit http.pagination=%s, starting a new pass", self._kind)
             self._standing = self._standing.begun_again()
         self._resumed = self._standing.next is not None
         self._longest = 0
@@ -148,7 +148,7 @@ class HttpSourceTask(SourceTask):
             polled = self._page()
         except PassingFailure as failure:
             wait_ms = self._patience.wait_ms(failure)
-            log.warning("%s; asked again in %d ms", failure, wait_ms)
+            log.warning("%s, retrying in %d ms", failure, wait_ms)
             self._wait(wait_ms)
             return None
         except RefusedRequestError as error:
@@ -182,7 +182,7 @@ class HttpSourceTask(SourceTask):
             return self._over(standing.newest)
         if not self._resumed:
             raise error
-        log.warning("%s: the stored page is not there any more, the same pass begins again", error)
+        log.warning("%s: the stored page no longer exists, starting the same pass again", error)
         self._standing = standing.begun_again()
         self._wait(self._values["http.request.interval.ms"])
         return []
@@ -292,7 +292,7 @@ class HttpSourceTask(SourceTask):
                 found = cursor_at(tree, self._values["http.next.pointer"])
         except DataError as error:
             raise ConnectError(
-                f"{shown(str(answer.url))}: whether there is a next page is not clear: {error}"
+                f"{shown(str(answer.url))}: it is not clear whether there is a next page: {error}"
             ) from error
         return found if found is None or self._kind == CURSOR else page_address(str(answer.url), str(found))
 

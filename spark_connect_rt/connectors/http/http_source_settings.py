@@ -22,18 +22,18 @@ def _pointer(value: Any) -> str | None:
 
 def _statuses(value: Any) -> str | None:
     fits = all(status.isascii() and status.isdigit() and 400 <= int(status) <= 499 for status in value or ())
-    return None if fits else "must be HTTP statuses from 400 to 499, with commas between"
+    return None if fits else "must be HTTP statuses from 400 to 499, separated by commas"
 
 
 CONFIG = (
     ConfigDef(
         [
             URL,
-            text("topic", "Topic the records go to.", REQUIRED, Importance.HIGH, non_empty),
+            text("topic", "Topic that the records are sent to.", REQUIRED, Importance.HIGH, non_empty),
             text("http.method", "GET or POST.", "GET", Importance.MEDIUM, one_of("GET", "POST")),
             text(
                 "http.params",
-                'Query, as JSON: {"since": "${offset.since}"}; an empty text is left out.',
+                'Query parameters, as JSON: {"since": "${offset.since}"}. Empty ones are left out.',
                 None,
                 Importance.HIGH,
                 json_texts,
@@ -43,17 +43,17 @@ CONFIG = (
                 Type.BOOLEAN,
                 False,
                 Importance.LOW,
-                "Whether the POST only reads: then previews and checks send it, too.",
+                "Whether the POST only reads. If so, previews and checks also send it.",
             ),
-            text("http.body", "Body of a POST; ${offset.name} as in http.params."),
+            text("http.body", "Body of a POST. It can use ${offset.name} like http.params."),
             text(
                 "http.records.pointer",
-                "JSON pointer to the array of records, or the one record.",
+                "JSON pointer to the array of records, or to the only record.",
                 "",
                 Importance.HIGH,
                 _pointer,
             ),
-            text("http.key.pointer", "JSON pointer, within a record, to its key.", None, Importance.MEDIUM, _pointer),
+            text("http.key.pointer", "JSON pointer to the key, within a record.", None, Importance.MEDIUM, _pointer),
             text(
                 "http.value",
                 "tree: JSON values without a schema. text: the record's JSON as text.",
@@ -63,21 +63,21 @@ CONFIG = (
             ),
             text(
                 "http.offset.fields",
-                'What is kept of records, as JSON: {"since": "/updated_at"}.',
+                'Fields of a record that are stored as its offset, as JSON: {"since": "/updated_at"}.',
                 None,
                 Importance.HIGH,
                 json_texts,
             ),
             text(
                 "http.offset.initial",
-                "The same before the first record, as JSON.",
+                "Offset before the first record, as JSON.",
                 None,
                 Importance.MEDIUM,
                 json_texts,
             ),
             text(
                 "http.offset.take",
-                "last: of the last record. max: the largest.",
+                "Which value is stored. last: that of the last record. max: the largest.",
                 "last",
                 Importance.LOW,
                 one_of("last", "max"),
@@ -91,19 +91,19 @@ CONFIG = (
             ),
             text(
                 "http.next.pointer",
-                "JSON pointer to the next page's address or cursor.",
+                "JSON pointer to the address or cursor of the next page.",
                 "/next",
                 Importance.MEDIUM,
                 _pointer,
             ),
-            text("http.page.param", "Query parameter of the cursor or the page's number.", "page"),
+            text("http.page.param", "Query parameter for the cursor or the page number.", "page"),
             ConfigKey(
                 "http.pagination.end.statuses",
                 Type.LIST,
                 ("404", "416"),
                 Importance.LOW,
-                "Statuses by which the service says that there is no such page: behind the first page they end the "
-                "pass, as an answer without records does.",
+                "Statuses with which the service reports that a page does not exist. After the first page they "
+                "end the pass, like a response without records.",
                 _statuses,
             ),
             ConfigKey("http.page.start", Type.INT, 1, Importance.LOW, "Number of the first page."),
@@ -119,4 +119,4 @@ def preview_obstacle(values: Mapping[str, Any]) -> str | None:
     """Return why parsed settings allow no request that is not meant; None: what they ask for only reads."""
     if values["http.method"] != "POST" or values["http.post.safe"]:
         return None
-    return "its POST may change something at the service; set http.post.safe=true if it only reads"
+    return "its POST may change data at the service. Set http.post.safe=true if it only reads"

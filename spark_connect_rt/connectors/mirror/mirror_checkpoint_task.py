@@ -88,7 +88,7 @@ class MirrorCheckpointTask(SourceTask):
                 return
         except ConnectError as error:  # as Java, for one without the right to read them
             readable = False
-            log.warning("checkpoints so far cannot be read, offsets are translated from now on only: %s", error)
+            log.warning("existing checkpoints cannot be read, so only new offset syncs are used: %s", error)
         reader.close()
         self._checkpoints = None
         store = OffsetSyncStore(must_read_to_end=not readable)
@@ -99,7 +99,7 @@ class MirrorCheckpointTask(SourceTask):
         try:
             checkpoint = Checkpoint.decode(key, value)
         except DataError as error:
-            log.warning("a record of %s is left out: %s", self._flow.checkpoints_topic(), error)
+            log.warning("skipping an invalid record of %s: %s", self._flow.checkpoints_topic(), error)
             return
         if checkpoint.group in self._last:
             self._last[checkpoint.group][checkpoint.partition] = checkpoint
@@ -112,7 +112,7 @@ class MirrorCheckpointTask(SourceTask):
             for key, value in self._syncs.read():
                 store.add(OffsetSync.decode(key, value))
         except ConnectError as error:
-            log.warning("offset syncs are read again soon: %s", error)
+            log.warning("offset syncs will be read again: %s", error)
         if self._syncs.at_end:
             store.loaded()
         return self._syncs.at_end
@@ -124,7 +124,7 @@ class MirrorCheckpointTask(SourceTask):
             try:
                 committed = self._offsets.committed_with_metadata(self._clusters[SOURCE], group)
             except ConnectError as error:
-                log.warning("group %s has no checkpoint this time: %s", group, error)
+                log.warning("group %s gets no checkpoint this time: %s", group, error)
                 continue
             upstream = {place: GroupOffset(*found) for place, found in committed.items()}
             for checkpoint in self._translation.checkpoints(group, upstream, self._last[group]):
@@ -149,7 +149,7 @@ class MirrorCheckpointTask(SourceTask):
         try:
             states, counts = self._target.groups(), self._target.topics()
         except ConnectError as error:
-            log.warning("no group's offsets are set this time: %s", error)
+            log.warning("offsets of groups are not written this time: %s", error)
             return
         for group in self._groups:
             if self._last[group] and states.get(group, "DEAD") in IDLE_STATES:
@@ -170,7 +170,7 @@ class MirrorCheckpointTask(SourceTask):
         if stale:
             self._said_stale |= stale
             log.warning(
-                "group %s: checkpoints of partitions that the target does not have are left out: %s",
+                "group %s: no checkpoints for partitions that the target does not have: %s",
                 group,
                 ", ".join(map(str, sorted(stale))),
             )
@@ -179,9 +179,9 @@ class MirrorCheckpointTask(SourceTask):
             if wanted:
                 self._offsets.alter(target, group, wanted)
         except GroupInUseError as error:
-            log.warning("group %s came into use at the target: %s", group, error)
+            log.warning("group %s is active at the target now: %s", group, error)
         except ConnectError as error:
-            log.warning("the offsets of group %s are not set this time: %s", group, error)
+            log.warning("the offsets of group %s are not written this time: %s", group, error)
 
 
 class _Turn:

@@ -67,7 +67,7 @@ class Rounds:
             self._at_end()
 
 
-TRIED_AGAIN = "tried again later"
+TRIED_AGAIN = "retrying later"
 
 
 def done(what: str, job: Callable[[], None], otherwise: str = TRIED_AGAIN) -> bool:
@@ -89,5 +89,5 @@ def create_internal_topic(admin: MirrorAdmin, topic: str, replication_factor: in
     As Java, whose ``Scheduler.execute`` logs what ``MirrorUtils.createCompactedTopic`` throws: a small cluster and a
     principal without the right to create topics serve, where the topic is there or the brokers create it.
     """
-    otherwise = f"{topic} must be there, or the brokers must create it: auto.create.topics.enable"
+    otherwise = f"{topic} must exist, or the brokers must create it (auto.create.topics.enable)"
     done(f"creating topic {topic}", lambda: admin.create_compacted(topic, replication_factor), otherwise)

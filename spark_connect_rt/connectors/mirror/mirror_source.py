@@ -167,8 +167,8 @@ class FlowTopics:
         flow = self._flow
         if self._left_out is None and (cluster := self._source.cluster_id()) == self._target.cluster_id():
             log.warning(
-                "source.cluster.bootstrap.servers and target.cluster.bootstrap.servers are of one cluster, %s: %s and "
-                "%s are two names for it, and its topics are copied onto itself",
+                "source.cluster.bootstrap.servers and target.cluster.bootstrap.servers are the same cluster, %s: "
+                "%s and %s are two names of it, and its topics are copied onto itself",
                 cluster,
                 flow.source_alias,
                 flow.target_alias,
@@ -176,8 +176,8 @@ class FlowTopics:
         left_out = self._selection.own_copies(topics)
         if new := sorted(set(left_out) - set(self._left_out or ())):
             log.warning(
-                "not copied: %s. A topic that carries the alias %s of its own cluster was copied from there before: "
-                "each copy would be copied again",
+                "not copied: %s. A topic with the alias %s of its own cluster was copied from there, and would be "
+                "copied in a loop",
                 ", ".join(new),
                 flow.source_alias,
             )
@@ -201,4 +201,4 @@ class FlowTopics:
             self._target.create_acls(wanted)
         elif not self._no_authorizer:
             self._no_authorizer = True
-            log.info("the source has no authorizer: no ACLs are copied; sync.topic.acls.enabled=false says so")
+            log.info("the source has no authorizer, so no ACLs are copied. Set sync.topic.acls.enabled=false")

@@ -78,9 +78,9 @@ class MirrorSourceTask(SourceTask):
         own = self.context.own_writes
         refused = batches_refused(config, properties, own)
         if refused or own.properties is None:
-            log.info("copied record by record, for the sake of %s", ", ".join(refused))
+            log.info("records are copied one by one because of %s", ", ".join(refused))
             return None
-        log.info("copied by whole record batches, which are not taken apart")
+        log.info("record batches are copied whole")
         sides = properties, own.properties
         return BatchCopies(self._flow, *sides, self._metrics, self._syncs, self._watch, self._targets)
 
@@ -130,7 +130,7 @@ class MirrorSourceTask(SourceTask):
     def _say_missing(self, what: str) -> None:
         if time.monotonic() >= self._say_missing_s:
             self._say_missing_s = time.monotonic() + SAY_MISSING_EACH_S
-            log.warning("%s; waiting for it", what)
+            log.warning("%s, waiting for it", what)
 
     def _place(self, partition: TopicPartition) -> dict[str, Any]:
         return source_partition(self._flow.source_alias, partition)

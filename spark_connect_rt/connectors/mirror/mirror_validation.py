@@ -10,7 +10,7 @@ from spark_connect_rt.mirror.filters import group_filter, property_filter, topic
 from spark_connect_rt.mirror.flow import reads_committed
 from spark_connect_rt.mirror.policy import replication_policy
 
-WRITES_BESIDE = "MirrorMaker's connectors make topics and write offset syncs, checkpoints or heartbeats by themselves"
+WRITES_BESIDE = "MirrorMaker's connectors create topics and write offset syncs, checkpoints or heartbeats themselves"
 FORWARDING_ADMIN = "forwarding.admin.class"
 _NOT_COMMITTED = (
     "MirrorSourceConnector can only provide exactly-once guarantees when its source consumer is configured with "
@@ -29,7 +29,7 @@ def base_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
             found.update({name: list(why) for name, why in error.problems.items()})
     ours = BASE[FORWARDING_ADMIN].default
     if config.get(FORWARDING_ADMIN, ours) != ours:
-        found[FORWARDING_ADMIN] = [f"Java classes cannot be used here; only {ours} is there"]
+        found[FORWARDING_ADMIN] = [f"Java classes cannot be used here. Only {ours} is available"]
     return found
 
 

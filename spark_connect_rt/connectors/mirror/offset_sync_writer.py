@@ -58,4 +58,4 @@ class OffsetSyncWriter:
     def _reported(self, error: Any, message: Any) -> None:
         self._in_flight -= 1
         if error is not None:
-            log.error("an offset sync could not be written to %s: %s", self._topic, error.str())
+            log.error("an offset sync cannot be written to %s: %s", self._topic, error.str())

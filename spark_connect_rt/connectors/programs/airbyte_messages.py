@@ -31,7 +31,7 @@ def airbyte_catalog(output: bytes) -> Catalog:
         if message.get("type") == "CATALOG":
             streams = message["catalog"]["streams"]
             return Catalog(tuple(stream_name(stream["name"], stream.get("namespace")) for stream in streams), streams)
-    raise ConnectError(f"discovery printed no catalog of Airbyte: {errors_of(output) or 'no error either'}")
+    raise ConnectError(f"discovery printed no Airbyte catalog: {errors_of(output) or 'no error either'}")
 
 
 def errors_of(output: bytes) -> str:
@@ -79,7 +79,7 @@ def configured(
     """
     if missing := set(streams) - set(catalog.streams):
         raise ConnectError(
-            f"the source no longer offers {', '.join(sorted(missing))}; it has {', '.join(catalog.streams)}"
+            f"the source no longer offers {', '.join(sorted(missing))}. It offers {', '.join(catalog.streams)}"
         )
     found = []
     for name, stream in zip(catalog.streams, catalog.tree, strict=True):
@@ -115,7 +115,7 @@ def key_paths(stream: Mapping[str, Any], given: Any = None) -> list[list[str]]:
 def parts_of(state: Any, streams: Sequence[str]) -> dict[str, Offset]:
     """Return a STATE message's state by stream. Raises DataError: it is none."""
     if not isinstance(state, dict):
-        raise DataError(f"a state that is no object: {state!r:.80}")
+        raise DataError(f"the state is not an object: {state!r:.80}")
     kind = state.get("type") or _LEGACY
     if kind == "STREAM":
         return dict([_stream_part(state["stream"])])

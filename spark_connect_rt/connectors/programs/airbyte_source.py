@@ -41,26 +41,26 @@ _LEVELS = {"FATAL": logging.ERROR, "ERROR": logging.ERROR, "WARN": logging.WARNI
 
 CONFIG = program_settings("airbyte", "the source's program") + ConfigDef(
     [
-        text("airbyte.manifest", "A declarative manifest, YAML or JSON; airbyte-cdk runs it.", None, Importance.HIGH),
-        text("airbyte.manifest.file", "The same in a file, on every machine.", None, Importance.HIGH),
-        text("airbyte.components.file", "Python file of the manifest's own components.", None, Importance.LOW),
+        text("airbyte.manifest", "Declarative manifest, YAML or JSON. airbyte-cdk runs it.", None, Importance.HIGH),
+        text("airbyte.manifest.file", "File with the manifest, on every machine.", None, Importance.HIGH),
+        text("airbyte.components.file", "Python file with custom components of the manifest.", None, Importance.LOW),
         text(
             "airbyte.sync.mode",
-            "incremental where a stream can, or full_refresh.",
+            "Sync mode: incremental if a stream supports it, or full_refresh.",
             INCREMENTAL,
             Importance.MEDIUM,
             one_of(INCREMENTAL, FULL_REFRESH),
         ),
         text(
             "airbyte.cursor.fields",
-            'For streams without a cursor of their own, as JSON: {"orders": "updated_at"}.',
+            'Cursors of streams that define none, as JSON: {"orders": "updated_at"}.',
             None,
             Importance.MEDIUM,
             json_object,
         ),
         text(
             "airbyte.primary.keys",
-            'For streams without a key of their own, as JSON: {"orders": ["id"]}.',
+            'Keys of streams that define none, as JSON: {"orders": ["id"]}.',
             None,
             Importance.MEDIUM,
             json_object,
@@ -124,14 +124,14 @@ class AirbyteProgram(Program):
             name = _name(stream)
             paths = key_paths(stream, keys.get(name))
             if any(len(path) != 1 for path in paths):
-                log.warning("stream %s: its key %s lies deeper than its fields: its records have none", name, paths)
+                log.warning("stream %s: its key %s is nested, so its records have no key", name, paths)
                 paths = []
             intake.schema(name, stream.get("json_schema") or {}, [path[0] for path in paths])
         self._whole = {_name(entry["stream"]) for entry in tree["streams"] if entry["sync_mode"] == FULL_REFRESH}
         words = ["read", *self._common(), "--catalog", self.file("catalog.json", tree)]
         state, left_out = input_state(offsets, catalog)
         if left_out:
-            log.warning("streams of different tasks differ in their shared state: all of it is read again")
+            log.warning("streams of different tasks have different shared states, so all of it is read again")
         return words if state is None else [*words, "--state", self.file("state.json", state)]
 
     def on_message(self, message: Mapping[str, Any], intake: Intake) -> None:
@@ -150,7 +150,7 @@ class AirbyteProgram(Program):
             case "CONTROL":
                 self._control(message)
             case kind:
-                log.debug("a message of type %s is passed over", kind)
+                log.debug("ignoring a message of type %s", kind)
 
     def explain(self, output: bytes) -> str:
         """See Program."""
@@ -173,7 +173,7 @@ class AirbyteProgram(Program):
         """See Program."""
         errors, self._errors = "; ".join(self._errors), []
         if self._refused:
-            raise ExternalError(f"the source refuses its configuration: {errors}")
+            raise ExternalError(f"the source rejects its configuration: {errors}")
         if errors:
             raise ChildFailedError(f"the source reports {errors}")
 
@@ -182,7 +182,7 @@ class AirbyteProgram(Program):
         changed = (message.get("control") or {}).get("connectorConfig")
         if changed:
             self.config = merged(self.config, changed["config"])
-            log.warning("the source changes its configuration: that lasts until the task is started again")
+            log.warning("the source changes its configuration. The change is lost when the task restarts")
 
 
 def _name(stream: Mapping[str, Any]) -> str:
@@ -205,5 +205,5 @@ class AirbyteSourceConnector(ProgramSourceConnector):
         """Return what no single setting shows: a manifest needs nothing else; two are one too many."""
         given = [name for name in ("airbyte.manifest", "airbyte.manifest.file") if config.get(name)]
         if len(given) == 2:
-            return {given[1]: [f"cannot be set beside {given[0]}"]}
+            return {given[1]: [f"cannot be set together with {given[0]}"]}
         return {} if given else super().validate(config)

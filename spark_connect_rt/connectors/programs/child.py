@@ -105,7 +105,7 @@ class Child:
         if self._failure:
             raise ChildFailedError(f"{self.name}: {self._failure}")
         if not self._reader.is_alive() and not self._reading_over:
-            raise ChildFailedError(f"{self.name}: the thread that reads its output is gone")
+            raise ChildFailedError(f"{self.name}: the thread that reads its output has ended")
         return []
 
     @property
@@ -182,7 +182,7 @@ class Child:
             rest.append(tail)
             rest_bytes += len(tail)
             if rest_bytes > self._line_limit_bytes:
-                self._failure = f"it wrote a line of more than {self._line_limit_bytes} bytes; it is stopped"
+                self._failure = f"it wrote a line of more than {self._line_limit_bytes} bytes and is stopped"
                 self._signal(signal.SIGKILL)
                 return
             if self._stopping:

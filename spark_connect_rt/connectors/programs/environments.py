@@ -46,7 +46,7 @@ def program_path(executable: str, requirement: Sequence[str], python: str | None
     """
     name = executable or default
     if name.startswith("-"):
-        raise EnvironmentFailedError(f"a program's name does not begin with -: {name!r}")
+        raise EnvironmentFailedError(f"a program's name must not begin with -: {name!r}")
     if os.sep in name:
         path = Path(name)
         if not os.access(path, os.X_OK):
@@ -56,7 +56,7 @@ def program_path(executable: str, requirement: Sequence[str], python: str | None
         found = shutil.which(name)
         if found is None:
             raise EnvironmentFailedError(
-                f"no program {name!r} is on the PATH of this machine, and no requirement is given"
+                f"program {name!r} is not on the PATH of this machine, and no requirement is set"
             )
         return Path(found)
     folder = environment(requirement, python)
@@ -65,7 +65,7 @@ def program_path(executable: str, requirement: Sequence[str], python: str | None
         before = ("activate", "deactivate", "python", "pip", "pydoc")
         there = sorted(file.name for file in path.parent.iterdir() if not file.name.lower().startswith(before))
         raise EnvironmentFailedError(
-            f"the environment of {' '.join(requirement)} has no program {name!r}: {', '.join(there)}"
+            f"the environment of {' '.join(requirement)} has no program {name!r}. It has {', '.join(there)}"
         )
     return path
 
@@ -76,7 +76,7 @@ def environment(requirement: Sequence[str], python: str | None = None) -> Path:
     Raises EnvironmentFailedError with the installer's last lines.
     """
     if options := [word for word in requirement if word.startswith("-")]:
-        raise EnvironmentFailedError(f"a requirement is not an option of pip: {' '.join(options)}")
+        raise EnvironmentFailedError(f"a requirement must not be an option of pip: {' '.join(options)}")
     interpreter = python or sys.executable
     name = hashlib.sha256("\n".join([interpreter, *sorted(requirement)]).encode()).hexdigest()[:16]
     root = _root()
@@ -95,7 +95,9 @@ def _root() -> Path:
     try:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise EnvironmentFailedError(f"no folder for environments, set CONNECTRT_CACHE: {error}") from error
+        raise EnvironmentFailedError(
+            f"no folder for environments can be created. Set CONNECTRT_CACHE: {error}"
+        ) from error
     return root
 
 
@@ -109,7 +111,7 @@ def _exclusive(lock: Path) -> Iterator[None]:
 def _make(folder: Path, interpreter: str, requirement: Sequence[str]) -> None:
     """Build in place, for an environment cannot be moved; the mark that it is whole comes last."""
     shutil.rmtree(folder, ignore_errors=True)
-    log.info("making the environment of %s; that may take minutes", " ".join(requirement))
+    log.info("creating the environment of %s, which may take minutes", " ".join(requirement))
     uv = shutil.which("uv")
     inside = str(folder / "bin" / "python")
     if uv:

@@ -89,7 +89,7 @@ class Intake:
         self._schemas[stream] = {VERSION: schema.version, FINGERPRINT: schema.fingerprint}
         rows.begin(schema)
         if without := [name for name in keys if name not in schema.keys]:
-            log.warning("stream %s: key properties %s are no fields of its schema: left out", stream, without)
+            log.warning("stream %s: ignoring key properties %s, which are not in its schema", stream, without)
 
     def record(self, stream: str, value: dict[str, Any]) -> None:
         """Take one object of a stream."""
@@ -181,4 +181,4 @@ class Intake:
         for field in sorted(rows.unknown):
             if (rows.stream, field) not in self._said:
                 self._said.add((rows.stream, field))
-                log.warning("stream %s: field %s is not in its schema: left out", rows.stream, field)
+                log.warning("stream %s: ignoring field %s, which is not in its schema", rows.stream, field)

@@ -114,7 +114,7 @@ def _struct(properties: Mapping[str, Any], times: bool, depth: int) -> Shape:
     def leniently(value: Any) -> Any:
         if value is None or isinstance(value, dict):
             return value and {name: lenient[name](member) for name, member in value.items() if name in lenient}
-        raise DataError(f"no object: {value!r:.80}")
+        raise DataError(f"not an object: {value!r:.80}")
 
     return Shape(
         struct_of({name: member.schema for name, member in members.items()}, optional=True),
@@ -133,7 +133,7 @@ def _array(element: Shape) -> Shape:
     def leniently(value: Any) -> Any:
         if value is None or isinstance(value, list):
             return value and [element.lenient(item) for item in value]
-        raise DataError(f"no array: {value!r:.80}")
+        raise DataError(f"not an array: {value!r:.80}")
 
     schema = Schema(Type.ARRAY, optional=True, value_schema=element.schema)
     return Shape(schema, pa.list_(element.arrow), change if inner else None, leniently)
@@ -148,26 +148,26 @@ def _integer(value: Any) -> Any:
         value = int(value)
     if value is None or (isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63):
         return value
-    raise DataError(f"no integer of 64 bits: {value!r:.80}")
+    raise DataError(f"not a 64-bit integer: {value!r:.80}")
 
 
 def _number(value: Any) -> Any:
     if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
         return None if value is None else float(value)
-    raise DataError(f"no number: {value!r:.80}")
+    raise DataError(f"not a number: {value!r:.80}")
 
 
 def _boolean(value: Any) -> Any:
     if value is None or isinstance(value, bool):
         return value
-    raise DataError(f"neither true nor false: {value!r:.80}")
+    raise DataError(f"not true or false: {value!r:.80}")
 
 
 def _moment(value: Any) -> Any:
     try:
         found = dt.datetime.fromisoformat(value)
     except (TypeError, ValueError) as error:
-        raise DataError(f"no date-time of ISO 8601: {value!r:.80}") from error
+        raise DataError(f"not an ISO 8601 date-time: {value!r:.80}") from error
     return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
 
 
@@ -175,7 +175,7 @@ def _day(value: Any) -> Any:
     try:
         return dt.date.fromisoformat(value[:10])
     except (TypeError, ValueError) as error:
-        raise DataError(f"no date of ISO 8601: {value!r:.80}") from error
+        raise DataError(f"not an ISO 8601 date: {value!r:.80}") from error
 
 
 def _unless_null(change: Change) -> Change:

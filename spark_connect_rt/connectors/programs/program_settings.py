@@ -22,30 +22,37 @@ def program_settings(prefix: str, program: str) -> ConfigDef:
     """Return the settings below ``prefix``; ``program`` is what the docs call one (with its article)."""
     return ConfigDef(
         [
-            text("topic", "Topic of a stream's records; ${stream} is its name.", REQUIRED, HIGH, non_empty),
+            text("topic", "Topic of a stream's records. ${stream} is the stream's name.", REQUIRED, HIGH, non_empty),
             text(
                 f"{prefix}.requirement",
-                "What pip is to install for it, blanks between: an environment is made at first use, where tasks run "
-                "and beside the worker, and kept.",
+                "Requirements that pip installs for it, separated by spaces. The environment is created at first "
+                "use, next to the worker and where tasks run, and kept.",
                 None,
                 HIGH,
             ),
             text(
                 f"{prefix}.executable",
-                f"Path or name of {program}: in that environment, or without one on the PATH. "
-                "Not set: the requirement's name.",
+                f"Path or name of {program}, in that environment, or on the PATH if there is none. Not set: the "
+                "requirement's name.",
                 None,
                 HIGH,
             ),
-            text(f"{prefix}.python", "Interpreter of the environment; not set: the worker's.", None, LOW),
-            text(f"{prefix}.config", "Its configuration, as JSON.", None, HIGH, json_object),
-            ConfigKey(f"{prefix}.secret.config", Type.PASSWORD, None, HIGH, "More of it, kept secret.", json_object),
+            text(f"{prefix}.python", "Interpreter of the environment. Not set: the worker's.", None, LOW),
+            text(f"{prefix}.config", "Configuration of the program, as JSON.", None, HIGH, json_object),
+            ConfigKey(
+                f"{prefix}.secret.config",
+                Type.PASSWORD,
+                None,
+                HIGH,
+                "More of the configuration, kept secret.",
+                json_object,
+            ),
             ConfigKey(
                 f"{prefix}.environment",
                 Type.PASSWORD,
                 None,
                 LOW,
-                "Environment variables as JSON, secret.",
+                "Environment variables as JSON, kept secret.",
                 json_object,
             ),
             ConfigKey(
@@ -53,26 +60,26 @@ def program_settings(prefix: str, program: str) -> ConfigDef:
                 Type.LIST,
                 "*",
                 HIGH,
-                "Streams to read: names or patterns (* and ?), one with ! in front leaves out.",
+                "Streams to read: names or patterns (* and ?). A leading ! excludes.",
                 non_empty,
             ),
             text(
                 f"{prefix}.value",
-                "struct: values with a schema, by the column. tree: JSON values without one.",
+                "struct: values with a schema, as columns. tree: JSON values without a schema.",
                 STRUCT,
                 MEDIUM,
                 one_of(STRUCT, TREE),
             ),
             text(
                 f"{prefix}.times",
-                "text, or timestamp: date-time and date become Connect's Timestamp (whole ms) and Date.",
+                "Type of dates. text, or timestamp: Connect's Timestamp (whole ms) and Date.",
                 "text",
                 MEDIUM,
                 one_of("text", "timestamp"),
             ),
             text(
                 f"{prefix}.deletes",
-                "What a deleted record becomes: a tombstone of its key, or a record like others.",
+                "What a deleted record becomes: a tombstone of its key, or a normal record.",
                 "tombstone",
                 MEDIUM,
                 one_of("tombstone", "record"),
@@ -82,23 +89,23 @@ def program_settings(prefix: str, program: str) -> ConfigDef:
                 Type.LONG,
                 60_000,
                 HIGH,
-                "Wait between the end of a run and the next one, ms; -1: one run.",
+                "Wait between two runs, ms. -1: only one run.",
                 AtLeast(-1),
             ),
             number(
                 f"{prefix}.discover.interval.ms",
-                "Least age of a discovered catalog before it is made again, ms.",
+                "Age at which the catalog is discovered again, ms.",
                 3_600_000,
                 0,
             ),
-            number(f"{prefix}.discover.timeout.ms", "How long discovery may take beside the worker, ms.", 300_000, 1),
+            number(f"{prefix}.discover.timeout.ms", "Timeout of a discovery next to the worker, ms.", 300_000, 1),
             number(
                 f"{prefix}.silence.timeout.ms",
-                "Without any output for this long it counts as hung, ms; 0: never.",
+                "Time without output after which the program is stopped as hung, ms. 0: never.",
                 900_000,
                 0,
             ),
-            number(f"{prefix}.line.max.bytes", "Longest line of output; a longer one fails the run.", 64 << 20, 1_024),
+            number(f"{prefix}.line.max.bytes", "Longest line of output. A longer one fails the run.", 64 << 20, 1_024),
             number(
                 f"{prefix}.retries.max",
                 "Failed runs in a row without a new state before the task fails.",
@@ -106,8 +113,8 @@ def program_settings(prefix: str, program: str) -> ConfigDef:
                 0,
                 MEDIUM,
             ),
-            number(f"{prefix}.retry.backoff.ms", "First wait after a failed run, ms; doubled each time.", 1_000, 1),
-            number(f"{prefix}.retry.backoff.max.ms", "Longest such wait, ms.", 60_000, 1),
+            number(f"{prefix}.retry.backoff.ms", "First wait after a failed run, ms. It doubles each time.", 1_000, 1),
+            number(f"{prefix}.retry.backoff.max.ms", "Longest wait after a failed run, ms.", 60_000, 1),
         ]
     )
 
@@ -150,7 +157,7 @@ def chosen(streams: Sequence[str], patterns: Sequence[str]) -> list[str]:
         and not any(fnmatch.fnmatchcase(name, pattern) for pattern in without)
     ]
     if not found:
-        raise ConnectError(f"no stream fits {', '.join(patterns)}; there are: {', '.join(sorted(streams)) or 'none'}")
+        raise ConnectError(f"no stream matches {', '.join(patterns)}. Streams: {', '.join(sorted(streams)) or 'none'}")
     return found
 
 

@@ -101,8 +101,8 @@ class ProgramSourceTask(SourceTask):
         elif self._has_failed:
             if self._intake.withheld:  # an abort keeps the offsets behind what it drops
                 self._fatal = ExternalError(
-                    f"a run failed in a transaction that holds records behind a state and more than {HELD_BYTES} bytes "
-                    "that no state covers; start the task again, and nothing of it is lost or comes twice"
+                    f"a run failed in a transaction with records after the last state and more than {HELD_BYTES} "
+                    "bytes that no state covers. Restart the task: nothing is lost or delivered twice"
                 )
                 raise self._fatal
             transactions.abort_transaction()
@@ -184,14 +184,14 @@ class ProgramSourceTask(SourceTask):
             child.check_exit(self._program.explain(b"\n".join(self._discovering or ())))
             return self._end_step()
         if limit_ms and child.silent_s() * 1000 > limit_ms:
-            raise ChildFailedError(f"{child.name} has written nothing for {limit_ms} ms: it counts as hung")
+            raise ChildFailedError(f"{child.name} has written nothing for {limit_ms} ms and is stopped as hung")
         return False
 
     def _on_line(self, line: bytes) -> None:
         """Take one line. A line that begins as an object and is none was data once: it is errant."""
         if not line.lstrip().startswith(b"{"):
             if line.strip():
-                log.warning("%s wrote what is no message: %s", self._name, self._shown(line))
+                log.warning("%s wrote an invalid message: %s", self._name, self._shown(line))
             return
         try:
             message = orjson.loads(line)
@@ -199,7 +199,7 @@ class ProgramSourceTask(SourceTask):
         except (orjson.JSONDecodeError, DataError, KeyError, TypeError, AttributeError) as error:
             if self._fatal is not None:
                 raise
-            self._report(f"a line of {self._name}", DataError(f"no message: {error!r}"), line)
+            self._report(f"a line of {self._name}", DataError(f"not a message: {error!r}"), line)
 
     def _report(self, place: str, error: Exception, data: bytes | None) -> None:
         """Give up a line or an object. Raises what it is refused with: then the task is over."""
@@ -254,5 +254,5 @@ class ProgramSourceTask(SourceTask):
             return
         first_ms, longest_ms = (self._program.setting(f"retry.backoff{suffix}.ms") for suffix in ("", ".max"))
         wait_ms = min(longest_ms, first_ms << min(self._failures - 1, 32))
-        log.warning("a run failed, the next one in %d ms: %s", wait_ms, text)
+        log.warning("a run failed, retrying in %d ms: %s", wait_ms, text)
         self._due_s = self.clock() + wait_ms / 1000

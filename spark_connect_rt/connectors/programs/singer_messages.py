@@ -32,7 +32,7 @@ def singer_catalog(output: bytes) -> Catalog:
         tree = orjson.loads(output)
         return Catalog(tuple(stream_id(stream) for stream in tree["streams"]), tree)
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-        raise ConnectError(f"discovery printed no catalog of Singer: {error!r}") from error
+        raise ConnectError(f"discovery printed no Singer catalog: {error!r}") from error
 
 
 def stream_id(entry: Mapping[str, Any]) -> str:
@@ -53,7 +53,7 @@ def selected(
     """
     if missing := set(streams) - set(catalog.streams):
         raise ConnectError(
-            f"the tap no longer offers {', '.join(sorted(missing))}; it has {', '.join(catalog.streams)}"
+            f"the tap no longer offers {', '.join(sorted(missing))}. It offers {', '.join(catalog.streams)}"
         )
     tree: dict[str, Any] = copy.deepcopy(catalog.tree)
     for entry in tree["streams"]:
@@ -85,7 +85,7 @@ def _root_metadata(entry: dict[str, Any]) -> dict[str, Any]:
 def parts_of(state: Any, streams: Sequence[str]) -> dict[str, Offset]:
     """Return a STATE's value by stream. Raises DataError: it is no object."""
     if not isinstance(state, dict):
-        raise DataError(f"a state that is no object: {state!r:.80}")
+        raise DataError(f"the state is not an object: {state!r:.80}")
     bookmarks = state.get(_BOOKMARKS)
     own = bookmarks if isinstance(bookmarks, dict) else {}
     rest = {name: value for name, value in state.items() if name not in (_BOOKMARKS, _CURRENT)}
@@ -139,7 +139,7 @@ def batch_tables(message: Mapping[str, Any]) -> Iterator[tuple[Path, pa.Table | 
                 yield path, [orjson.loads(line) for line in lines if line.strip()]
             else:
                 raise DataError(
-                    f"a batch of format {kind}, compression {compression}: jsonl (gzip) or parquet can be read"
+                    f"a batch of format {kind}, compression {compression} cannot be read. Use jsonl (gzip) or parquet"
                 )
         except (OSError, EOFError, orjson.JSONDecodeError, pa.ArrowException) as error:
             raise DataError(f"the batch {path} cannot be read: {error}") from error
@@ -148,5 +148,5 @@ def batch_tables(message: Mapping[str, Any]) -> Iterator[tuple[Path, pa.Table | 
 def _local(address: str) -> Path:
     parts = urlsplit(address)
     if parts.scheme not in ("", "file") or parts.netloc:
-        raise DataError(f"a batch on another machine: {parts.scheme}://{parts.netloc}; only file:// can be read")
+        raise DataError(f"a batch on another machine cannot be read: {parts.scheme}://{parts.netloc}. Use file://")
     return Path(unquote(parts.path))

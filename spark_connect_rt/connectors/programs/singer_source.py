@@ -37,25 +37,25 @@ log = logging.getLogger(__name__)
 CONFIG = program_settings("singer", "the tap") + ConfigDef(
     [
         text(
-            "singer.catalog", "Its catalog, as JSON, for a tap that cannot discover.", None, Importance.LOW, json_object
+            "singer.catalog", "Catalog as JSON, for a tap that cannot discover it.", None, Importance.LOW, json_object
         ),
         text(
             "singer.catalog.option",
-            "What introduces the catalog on its command line; old taps want --properties.",
+            "Command line option for the catalog. Old taps use --properties.",
             "--catalog",
             Importance.LOW,
             one_of("--catalog", "--properties"),
         ),
         text(
             "singer.replication.method",
-            "Of every stream; auto: what the tap's catalog says.",
+            "Replication method of every stream. auto: that of the tap's catalog.",
             "auto",
             Importance.MEDIUM,
             one_of(*METHODS),
         ),
         text(
             "singer.replication.keys",
-            'Column by which a stream is incremental, as JSON: {"orders": "updated_at"}.',
+            'Column that makes a stream incremental, as JSON: {"orders": "updated_at"}.',
             None,
             Importance.MEDIUM,
             json_object,
@@ -65,7 +65,7 @@ CONFIG = program_settings("singer", "the tap") + ConfigDef(
             Type.BOOLEAN,
             True,
             Importance.LOW,
-            "Whether the files of a BATCH message are removed when they are read; a preview removes none.",
+            "Whether to delete the files of a BATCH message once they are read. A preview deletes none.",
         ),
     ]
 )
@@ -100,7 +100,7 @@ class SingerTap(Program):
         words = ["--config", config, self.setting("catalog.option"), self.file("catalog.json", tree)]
         state, disputed = joined_state(offsets)
         if disputed:
-            log.warning("streams of different tasks differ in the tap's state: %s is left out", disputed)
+            log.warning("ignoring %s of the tap's state, which differs between tasks", disputed)
         return words if state is None else [*words, "--state", self.file("state.json", state)]
 
     def on_message(self, message: Mapping[str, Any], intake: Intake) -> None:
@@ -115,9 +115,11 @@ class SingerTap(Program):
             case "BATCH":
                 self._batch(message, intake)
             case "ACTIVATE_VERSION":
-                log.info("stream %s: version %s; rows of earlier ones stay", message["stream"], message["version"])
+                log.info(
+                    "stream %s: version %s; rows of earlier versions are kept", message["stream"], message["version"]
+                )
             case kind:
-                log.warning("a message of type %s is passed over", json.dumps(kind))
+                log.warning("ignoring a message of type %s", json.dumps(kind))
 
     def _batch(self, message: Mapping[str, Any], intake: Intake) -> None:
         for path, records in batch_tables(message):
@@ -134,7 +136,7 @@ def _removed(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
-        log.warning("the batch %s stays: %s", path, error)
+        log.warning("the batch %s cannot be deleted: %s", path, error)
 
 
 class SingerSourceTask(ProgramSourceTask):

@@ -135,7 +135,7 @@ class StreamRows:
 
     def _known(self) -> StreamSchema:
         if self.schema is None:
-            raise DataError(f"records of stream {self.stream} come before its schema")
+            raise DataError(f"records of stream {self.stream} arrived before its schema")
         return self.schema
 
     def _close(self) -> None:
@@ -237,4 +237,6 @@ def _as(column: pa.Array, wanted: pa.Field) -> pa.Array:
             return pa.array([None if value is None else orjson.dumps(value).decode() for value in column.to_pylist()])
         return column.cast(wanted.type)
     except (pa.ArrowException, TypeError) as error:
-        raise DataError(f"column {wanted.name} of type {column.type} does not become {wanted.type}: {error}") from error
+        raise DataError(
+            f"column {wanted.name} of type {column.type} cannot be converted to {wanted.type}: {error}"
+        ) from error

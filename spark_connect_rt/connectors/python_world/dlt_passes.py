@@ -136,7 +136,7 @@ def _factory(reference: str) -> Any:
         raise ConnectError(message, code=CODE_REFERENCE) from error
     if not isinstance(found, SourceFactory | DltResource | DltSource):
         kind = type(found).__name__
-        message = f"dlt.source={reference} is a {kind}, not what @dlt.source or @dlt.resource makes"
+        message = f"dlt.source={reference} is a {kind}, but must be made by @dlt.source or @dlt.resource"
         raise ConnectError(message, code=CODE_REFERENCE)
     return found
 
@@ -178,7 +178,7 @@ def state_of(text: str) -> State:
     """Return a state of its own of what ``state_text`` made. Raises ConnectError: it is none."""
     found = dlt_json.typed_loads(text)
     if not isinstance(found, dict):
-        raise ConnectError(f"a state of dlt is a JSON object, not {text}")
+        raise ConnectError(f"dlt's state must be a JSON object, not {text}")
     return found
 
 
@@ -247,7 +247,9 @@ class DltPass:
     def _tables(self, item: Any) -> Iterator[tuple[str, TableHints, Page]]:
         resource, meta = self._source.resources.with_pipe(item.pipe), item.meta
         if isinstance(meta, ImportFileMeta):
-            raise ConnectError(f"{resource.name} gives a file to import, not records", code=CODE_ITEM)
+            raise ConnectError(
+                f"{resource.name} returns a file to import, but only records are supported", code=CODE_ITEM
+            )
         if isinstance(meta, HintsMeta) and meta.hints:
             resource.merge_hints(meta.hints, meta.create_table_variant)
             meta = TableNameMeta(meta.hints["table_name"]) if meta.create_table_variant else meta

@@ -43,7 +43,8 @@ CONFIG = ConfigDef(
             Type.STRING,
             REQUIRED,
             Importance.HIGH,
-            "module:name of what @dlt.source or @dlt.resource made, or of dlt itself: rest_api, sql_database ...",
+            "module:name of an object made by @dlt.source or @dlt.resource, or of one of dlt's own: rest_api, "
+            "sql_database ...",
             non_empty,
         ),
         ConfigKey(
@@ -51,27 +52,30 @@ CONFIG = ConfigDef(
             Type.PASSWORD,
             None,
             Importance.HIGH,
-            "Arguments of the source, as a JSON object. What it leaves out is looked up as dlt does: dlt.config.*, "
+            "Arguments of the source, as a JSON object. dlt resolves the others as usual: dlt.config.*, "
             "environment, .dlt/config.toml and secrets.toml of the process.",
             json_object,
         ),
-        ConfigKey(RESOURCES, Type.LIST, "", Importance.HIGH, "Resources to read; empty: those the source selects."),
-        ConfigKey("topic.prefix", Type.STRING, "", Importance.HIGH, "Before a table's name: its topic."),
+        ConfigKey(
+            RESOURCES, Type.LIST, "", Importance.HIGH, "Resources to read. Empty: those that the source selects."
+        ),
+        ConfigKey("topic.prefix", Type.STRING, "", Importance.HIGH, "Prefix of a table's name to form its topic."),
         ConfigKey(
             "poll.interval.ms",
             Type.LONG,
             60_000,
             Importance.HIGH,
-            "From the end of a pass to the next, ms, also across restarts; -1: one pass, then nothing more.",
+            "Wait between two passes, ms, also across restarts. -1: only one pass.",
             AtLeast(ONCE),
         ),
-        ConfigKey("batch.max.rows", Type.INT, 10_000, Importance.LOW, "Most rows handed on at once.", AtLeast(1)),
+        ConfigKey("batch.max.rows", Type.INT, 10_000, Importance.LOW, "Most rows of one batch.", AtLeast(1)),
         ConfigKey(
             "dlt.schemas",
             Type.STRING,
             "infer",
             Importance.MEDIUM,
-            "infer: records are structs of a schema that grows. none: schemaless, as JSON, a record at a time.",
+            "infer: records are structs of a schema that grows. none: records without a schema, as JSON, one at a "
+            "time.",
             one_of("infer", "none"),
         ),
         ConfigKey(
@@ -79,8 +83,8 @@ CONFIG = ConfigDef(
             Type.STRING,
             AUTO,
             Importance.MEDIUM,
-            "pass: the offset moves at the end of a pass. page: with each page, right only if rows come in the order "
-            "of the cursor. auto: page where the resource says row_order=asc.",
+            "When the offset advances. pass: at the end of a pass. page: with each page, which is only right if "
+            "rows are ordered by the cursor. auto: page if the resource declares row_order=asc.",
             one_of(AUTO, PASS, PAGE),
         ),
         ConfigKey(
@@ -91,7 +95,7 @@ CONFIG = ConfigDef(
             Type.LONG,
             1_000,
             Importance.LOW,
-            "First wait after a failure, ms; doubled each time, up to a minute.",
+            "First wait after a failure, ms. It doubles each time, up to a minute.",
             AtLeast(1),
         ),
     ]
@@ -112,7 +116,7 @@ def settings_tree(config: Mapping[str, str]) -> dict[str, Any]:
             for section in sections:
                 node = node.setdefault(section, {})
                 if not isinstance(node, dict):
-                    raise BadConfigError({name: [f"{section} has a value of its own"]})
+                    raise BadConfigError({name: [f"{section} already has a value"]})
             node[key] = value
     return tree
 
@@ -176,7 +180,7 @@ class DltSourceConnector(SourceConnector):
             if partition is None or partition.keys() != {"dlt", "resource"}:
                 raise ConnectError('the partition must be {"dlt": source, "resource": name}')
             if not is_json_object(offset.get(STATE)):
-                raise ConnectError(f'the offset must have "{STATE}": dlt\'s state, a JSON object as text')
+                raise ConnectError(f'the offset must have "{STATE}", dlt\'s state as the text of a JSON object')
         return True
 
 

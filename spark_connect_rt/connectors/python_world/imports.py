@@ -32,6 +32,6 @@ def named(module: str, name: str) -> Any:
     Raises ImportError, AttributeError, ValueError: an empty name.
     """
     if not f"{module}.".startswith(_ALWAYS) and not may_import(f"{module}:{name}", module):
-        raise ImportError(f"this worker does not import {module}: list it in connectrt.plugins.modules")
+        raise ImportError(f"module {module} is not allowed on this worker. Add it to connectrt.plugins.modules")
     with IMPORTING:
         return getattr(importlib.import_module(module), name)

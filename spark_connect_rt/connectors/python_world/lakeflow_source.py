@@ -32,18 +32,18 @@ _SHORT_WAIT_MS = 100
 
 CONFIG = ConfigDef(
     [
-        ConfigKey(CLASS, Type.STRING, REQUIRED, Importance.HIGH, "The connector's class, module:Class.", non_empty),
-        ConfigKey(TABLES, Type.LIST, "", Importance.HIGH, "Tables to read; empty: all that the class lists."),
-        ConfigKey("topic.prefix", Type.STRING, "", Importance.HIGH, "Before a table's name: its topic."),
+        ConfigKey(CLASS, Type.STRING, REQUIRED, Importance.HIGH, "Class of the connector, module:Class.", non_empty),
+        ConfigKey(TABLES, Type.LIST, "", Importance.HIGH, "Tables to read. Empty: all that the class lists."),
+        ConfigKey("topic.prefix", Type.STRING, "", Importance.HIGH, "Prefix of a table's name to form its topic."),
         ConfigKey(
             "poll.interval.ms",
             Type.LONG,
             60_000,
             Importance.HIGH,
-            "From the end of a pass to the next, ms, of snapshots also across restarts; -1: one pass of each start.",
+            "Wait between two passes, ms. For snapshots it also applies across restarts. -1: only one pass per start.",
             AtLeast(ONCE),
         ),
-        ConfigKey("batch.max.rows", Type.INT, 10_000, Importance.LOW, "Most rows handed on at once.", AtLeast(1)),
+        ConfigKey("batch.max.rows", Type.INT, 10_000, Importance.LOW, "Most rows of one batch.", AtLeast(1)),
         ConfigKey(
             "lakeflow.retries.max",
             Type.INT,
@@ -57,7 +57,7 @@ CONFIG = ConfigDef(
             Type.LONG,
             1_000,
             Importance.LOW,
-            "First wait after a failure, ms; doubled each time, up to a minute.",
+            "First wait after a failure, ms. It doubles each time, up to a minute.",
             AtLeast(1),
         ),
     ]
@@ -73,8 +73,8 @@ def lakeflow_class(reference: str) -> type[Any]:
         raise ConnectError(f"{CLASS}={reference} cannot be found: {error}", code=CODE_CLASS) from error
     missing = [method for method in _METHODS if not callable(getattr(found, method, None))]
     if not isinstance(found, type) or missing:
-        lacks = f"has no {', '.join(missing)}" if missing else "is no class"
-        raise ConnectError(f"{CLASS}={reference} is no Lakeflow connector: it {lacks}", code=CODE_CLASS)
+        lacks = f"has no {', '.join(missing)}" if missing else "is not a class"
+        raise ConnectError(f"{CLASS}={reference} is not a Lakeflow connector: it {lacks}", code=CODE_CLASS)
     return found
 
 
@@ -156,7 +156,7 @@ class LakeflowSourceConnector(SourceConnector):
                     'the partition must be {"lakeflow": class, "table": name}, or with "flow": "deletes"'
                 )
             if not is_json_object(offset.get("offset")):
-                raise ConnectError('the offset must have "offset": what the class returned, a JSON object as text')
+                raise ConnectError('the offset must have "offset", the class\'s offset as the text of a JSON object')
         return True
 
 

@@ -112,7 +112,9 @@ class LakeflowTable:
         metadata = source.read_table_metadata(self.table, self._options)
         kind = metadata.get("ingestion_type") or SNAPSHOT
         if kind not in KINDS:
-            raise ConnectError(f"table {self.table}: ingestion_type {kind} is none of {', '.join(KINDS)}")
+            raise ConnectError(
+                f"table {self.table}: ingestion_type {kind} is not supported. Supported are {', '.join(KINDS)}"
+            )
         self._prepare(source, metadata, kind)
         if kind == SNAPSHOT:
             yield from self._snapshot(source)
@@ -129,7 +131,7 @@ class LakeflowTable:
     def _prepare(self, source: Any, metadata: Mapping[str, Any], kind: str) -> None:
         hints = TableHints(tuple(metadata.get("primary_keys") or ()))
         if kind == WITH_DELETES and not hints.keys:
-            raise ConnectError(f"table {self.table} has deletions and no primary keys")
+            raise ConnectError(f"table {self.table} has deletions but no primary keys")
         self._schema = arrow_schema(source.get_table_schema(self.table, self._options))
         if self._pages is None or self._pages.hints != hints:
             topic = topic_name(self._settings.topic_prefix, self.table)

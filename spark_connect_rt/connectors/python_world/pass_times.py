@@ -56,5 +56,5 @@ class PassTimes:
             message = f"{name} failed {self._failures} times in a row: {error}"
             raise ConnectError(message, code=FAILED_TOO_OFTEN) from error
         wait_ms = self._backoff.wait(self._failures, self._chance())
-        log.warning("%s failed, read again in %d ms: %s", name, wait_ms, error)
+        log.warning("%s failed, retrying in %d ms: %s", name, wait_ms, error)
         self.due_ms = self.now_ms() + wait_ms

@@ -124,7 +124,7 @@ class TablePages:
             return batch
         missing = [name for name in self.hints.keys if name not in batch.schema.names]
         if missing:
-            raise DataError(f"table {self._table} has no column {', '.join(missing)}, which its primary key names")
+            raise DataError(f"table {self._table} has no column {', '.join(missing)} of its primary key")
         present = None
         for name in self.hints.keys:
             column = batch.column(name)
@@ -140,7 +140,7 @@ class TablePages:
     def _has_key(self, row: Row) -> bool:
         absent = [name for name in self.hints.keys if row.get(name) is None]
         if absent:
-            reason = DataError(f"{', '.join(absent)} of the primary key is null")
+            reason = DataError(f"primary key column {', '.join(absent)} is null")
             self._give_up(f"a row of {self._table}", reason, readable_json(dict(row)))
         return not absent
 

@@ -36,36 +36,35 @@ def _readable(value: Any) -> str | None:
 
 CONFIG = ConfigDef(
     [
-        ConfigKey("topic", Type.STRING, REQUIRED, Importance.HIGH, "Topic the records go to.", non_empty),
+        ConfigKey("topic", Type.STRING, REQUIRED, Importance.HIGH, "Topic that the records are sent to.", non_empty),
         ConfigKey(
             "datagen.schema",
             Type.STRING,
             "orders",
             Importance.HIGH,
-            'orders, users, pageviews, or JSON: {"field": {"kind": "sequence|int|long|double|choice|text|boolean|'
-            'timestamp", ...}}; null_per_mille of any field is how many of 1000 are null.',
+            'orders, users, pageviews, or JSON: {"field": {"kind": '
+            '"sequence|int|long|double|choice|text|boolean|timestamp", ...}}. null_per_mille of a field is the '
+            "number of nulls per 1000 values.",
             _readable,
         ),
         ConfigKey("datagen.schema.name", Type.STRING, None, Importance.LOW, "Name of the records' schema."),
-        ConfigKey("datagen.seed", Type.LONG, 0, Importance.MEDIUM, "Another seed, other values."),
+        ConfigKey("datagen.seed", Type.LONG, 0, Importance.MEDIUM, "Seed of the generated values."),
         ConfigKey("datagen.key.field", Type.STRING, None, Importance.MEDIUM, "Field whose text is the record's key."),
         ConfigKey(
             "datagen.rate",
             Type.DOUBLE,
             -1,
             Importance.MEDIUM,
-            "Records a second of each task; below 0: as fast as they are taken.",
+            "Records per second of each task. Below 0: no limit.",
         ),
         ConfigKey(
             "datagen.max.records",
             Type.LONG,
             -1,
             Importance.MEDIUM,
-            "Records of each task, over all its runs; below 0: no end.",
+            "Records of each task over all its runs. Below 0: no limit.",
         ),
-        ConfigKey(
-            "datagen.batch.records", Type.INT, 10_000, Importance.LOW, "Most records that one poll returns.", AtLeast(1)
-        ),
+        ConfigKey("datagen.batch.records", Type.INT, 10_000, Importance.LOW, "Most records of one poll.", AtLeast(1)),
     ]
 )
 
@@ -96,7 +95,7 @@ class DatagenSourceConnector(SourceConnector):
         names = [field.name for field in parse_fields(schema)]
         if key in names:
             return {}
-        return {"datagen.key.field": [f"{key} is not a field of datagen.schema; its fields are {', '.join(names)}"]}
+        return {"datagen.key.field": [f"{key} is not a field of datagen.schema. Use one of {', '.join(names)}"]}
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
         """Check the new offsets. Raises ConnectError."""
@@ -104,10 +103,10 @@ class DatagenSourceConnector(SourceConnector):
             if offset is None:
                 continue
             if partition is None or partition.keys() != {TASK} or offset.keys() != {NEXT}:
-                raise ConnectError(f'offsets of datagen are {{"{TASK}": number}} -> {{"{NEXT}": number}}')
+                raise ConnectError(f'offsets of datagen must be {{"{TASK}": number}} -> {{"{NEXT}": number}}')
             for value in (partition[TASK], offset[NEXT]):
                 if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                    raise ConnectError(f"{value!r} in an offset of datagen is no number from 0 on")
+                    raise ConnectError(f"{value!r} in an offset of datagen is not a whole number from 0 on")
         return True
 
 

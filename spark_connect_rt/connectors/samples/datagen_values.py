@@ -72,7 +72,7 @@ def parse_fields(text: str) -> tuple[Generated, ...]:
         try:
             given = json.loads(text)
         except ValueError as error:
-            raise ValueError(f"neither one of {', '.join(QUICKSTARTS)} nor JSON: {error}") from error
+            raise ValueError(f"must be one of {', '.join(QUICKSTARTS)} or JSON: {error}") from error
     if not isinstance(given, dict) or not given:
         raise ValueError("must be an object: field -> how it is generated")
     return tuple(_field(name, how) for name, how in given.items())

@@ -52,10 +52,12 @@ class SparkFormatSourceConnector(SourceConnector):
             if offset is None:
                 continue  # whatever is stored may be forgotten
             if not (partition or {}).get("format"):
-                raise ConnectError(f"a source partition names its 'format', got {partition}")
+                raise ConnectError(f"a source partition must have a 'format', not {partition}")
             missing = [name for name in OFFSET_FIELDS[mode] if offset.get(name) is None]
             if missing:
-                raise ConnectError(f"an offset of spark.mode={mode} needs {', '.join(missing)}, got {dict(offset)}")
+                raise ConnectError(
+                    f"an offset of spark.mode={mode} must have {', '.join(missing)}, but is {dict(offset)}"
+                )
             if mode == STREAM and (isinstance(offset["batch"], bool) or not isinstance(offset["batch"], int)):
-                raise ConnectError(f"'batch' must be a whole number, got {offset['batch']!r}")
+                raise ConnectError(f"'batch' must be a whole number, not {offset['batch']!r}")
         return True

@@ -63,7 +63,7 @@ class PiecesAhead:
             self._cancel()
             self._thread.join(_CLOSE_LIMIT_S)
         if self._thread.is_alive():
-            log.warning("the database does not answer: a connection is left to end when it does")
+            log.warning("the database does not answer, so a connection is closed in the background")
 
     # -- the thread
 

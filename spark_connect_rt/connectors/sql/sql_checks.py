@@ -33,7 +33,7 @@ def _let_in(values: Mapping[str, Any]) -> Iterator[SqlDatabase]:
 
 
 def _in(database: SqlDatabase) -> Finding:
-    return Finding(CREDENTIALS, URL, Level.OK, f"database {database.name()} lets this worker in")
+    return Finding(CREDENTIALS, URL, Level.OK, f"database {database.name()} accepts this worker's credentials")
 
 
 def _out(error: ConnectError) -> Finding:
@@ -59,7 +59,7 @@ def source_findings(values: Mapping[str, Any]) -> list[Finding]:
     except ConnectError as error:
         return [_out(error)]
     if not tables:
-        what, change = "there is no table yet that it would read", "correct table.whitelist, or the user's rights"
+        what, change = "no table exists yet that it would read", "correct table.whitelist, or the user's rights"
         return [*lines, Finding(TABLE, "table.whitelist", Level.WARNING, what, change)]
     named = ", ".join(map(str, tables[:_MOST]))
     more = f" and {len(tables) - _MOST} more" if len(tables) > _MOST else ""
@@ -112,10 +112,10 @@ def _table(database: SqlDatabase, values: Mapping[str, Any], table: TableId) -> 
     if near:
         change = "correct table.name.format: names of tables are written in the case that they are given in"
         level = Level.WARNING if values["auto.create"] else Level.PROBLEM
-        return Finding(TABLE, "table.name.format", level, f"table {table} is not there{near}", change)
+        return Finding(TABLE, "table.name.format", level, f"table {table} does not exist{near}", change)
     if there:
-        return Finding(TABLE, "table.name.format", Level.OK, f"table {table} is there")
+        return Finding(TABLE, "table.name.format", Level.OK, f"table {table} exists")
     if values["auto.create"]:
-        return Finding(TABLE, "auto.create", Level.OK, f"table {table} is not there: it is made with the first record")
-    change = "make the table, set auto.create=true, or correct table.name.format"
-    return Finding(TABLE, "auto.create", Level.PROBLEM, f"table {table} is not there, and auto.create is off", change)
+        return Finding(TABLE, "auto.create", Level.OK, f"table {table} does not exist. The first record creates it")
+    change = "create the table, set auto.create=true, or correct table.name.format"
+    return Finding(TABLE, "auto.create", Level.PROBLEM, f"table {table} does not exist, and auto.create is off", change)

@@ -160,7 +160,7 @@ def _check_numbers(column: SourceColumn, values: pa.Array) -> None:
     if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
         return
     if pa.types.is_temporal(column.arrow):
-        raise DataError(f"column {column.name}: a number is no date and no time of day")
+        raise DataError(f"column {column.name}: a number is not a date or a time of day")
     if (
         pa.types.is_boolean(column.arrow)
         and not pc.all(pc.is_in(values.drop_null(), pa.array([0, 1], values.type))).as_py()
@@ -180,7 +180,7 @@ def _check_times(column: SourceColumn, values: pa.Array) -> None:
     found = pc.min_max(values.cast(numbers))
     first, last = found["min"].as_py(), found["max"].as_py()
     if first is not None and not least <= first <= last <= most:
-        raise DataError(f"column {column.name}: the value is no {what}")
+        raise DataError(f"column {column.name}: the value is not a {what}")
 
 
 def _utc(values: pa.Array, zone: ZoneInfo, is_position: bool) -> pa.Array:
@@ -230,9 +230,9 @@ def _time_of(value: Any) -> Any:
         if isinstance(value, int | float):
             return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=value)
     except (ValueError, OverflowError) as error:
-        raise DataError(f"{value!r} is no time: {error}") from error
+        raise DataError(f"{value!r} is not a valid time: {error}") from error
     if not isinstance(value, dt.datetime):
-        raise DataError(f"{value!r} is no time")
+        raise DataError(f"{value!r} is not a valid time")
     return value
 
 
@@ -242,7 +242,7 @@ def aware(value: Any, zone: ZoneInfo) -> dt.datetime:
         value = _time_of(value)
         return (value if value.tzinfo else value.replace(tzinfo=zone)).astimezone(dt.UTC)  # type: ignore[no-any-return]
     except (ValueError, OverflowError, AttributeError) as error:
-        raise DataError(f"{value!r} is no time: {error}") from error
+        raise DataError(f"{value!r} is not a valid time: {error}") from error
 
 
 def _date(value: Any, _: ZoneInfo) -> Any:
@@ -251,7 +251,7 @@ def _date(value: Any, _: ZoneInfo) -> Any:
             return dt.date.fromisoformat(value) if isinstance(value, str) else value
     except ValueError:
         pass
-    raise DataError(f"{value!r} is no date of the years 1 to 9999")
+    raise DataError(f"{value!r} is not a date in the years 1 to 9999")
 
 
 def _time(value: Any, _: ZoneInfo) -> Any:
@@ -260,12 +260,12 @@ def _time(value: Any, _: ZoneInfo) -> Any:
             return dt.time.fromisoformat(value) if isinstance(value, str) else value
     except ValueError:
         pass
-    raise DataError(f"{value!r} is no time of day before 24:00")
+    raise DataError(f"{value!r} is not a time of day before 24:00")
 
 
 def _whole(value: Any, _: ZoneInfo) -> Any:
     if isinstance(value, float | Decimal) and value != value // 1:
-        raise DataError(f"{value!r} is no whole number")
+        raise DataError(f"{value!r} is not a whole number")
     return int(value) if isinstance(value, float | Decimal) else value
 
 
@@ -273,7 +273,7 @@ def _decimal(value: Any, _: ZoneInfo) -> Any:
     try:
         return Decimal(value)
     except (ArithmeticError, TypeError, ValueError) as error:
-        raise DataError(f"{value!r} is no number") from error
+        raise DataError(f"{value!r} is not a number") from error
 
 
 def _bool(value: Any, _: ZoneInfo) -> Any:

@@ -39,7 +39,11 @@ class SqlDatabase:
             self.engine = sa.create_engine(self.url, poolclass=NullPool)
         except (ImportError, sa.exc.NoSuchModuleError) as error:
             raise BadConfigError(
-                {URL: [f"the driver of {self.url.drivername} is not installed (pip install 'spark-connect-rt[sql]')"]}
+                {
+                    URL: [
+                        f"the driver of {self.url.drivername} is not installed. Run pip install 'spark-connect-rt[sql]'"
+                    ]
+                }
             ) from error
         self.dialect: str = self.engine.dialect.name
         self._connection: sa.Connection | None = None
@@ -108,7 +112,7 @@ class SqlDatabase:
         """Return the database's time; of SQLite, which has none of its own, the machine's."""
         if self.dialect == SQLITE:
             return dt.datetime.now(dt.UTC)
-        with self.explained("does not tell its time"):
+        with self.explained("does not return its time"):
             connection = self.connection()
             now = connection.execute(sa.select(sa.func.current_timestamp())).scalar_one()
             connection.rollback()

@@ -54,7 +54,7 @@ def table_plan(database: SqlDatabase, table: TableId, values: dict[str, Any]) ->
     plan = _with(plan, table=(table.schema, table.name), keys=tuple(keys))
     problem = check_plan(plan, nullable, values["mode"]) if values["validate.non.null"] else None
     if problem:
-        raise ConnectError(f"{problem}; validate.non.null=false reads it all the same")
+        raise ConnectError(f"{problem}. Set validate.non.null=false to read it anyway")
     return plan
 
 
@@ -80,7 +80,7 @@ def _plan(
     known = [entry.name for entry in columns]
     for wanted in (*timestamps, *([incrementing] if incrementing else [])):
         if wanted not in known:
-            raise ConnectError(f"{name} has no column {wanted}{near_name(wanted, known)}; it has {', '.join(known)}")
+            raise ConnectError(f"{name} has no column {wanted}{near_name(wanted, known)}. It has {', '.join(known)}")
     kinds = {entry["name"]: entry.get("type") for entry in reflected}
     for column, problem in (
         (incrementing, _number_problem(kinds.get(incrementing or ""))),
@@ -100,7 +100,9 @@ def _number_problem(kind: Any) -> str | None:
         return None
     if isinstance(kind, sa.Float) or not isinstance(kind, sa.Numeric):
         return "an incrementing column must hold whole numbers"
-    return "an incrementing column must have no digits after the point" if kind.scale and kind.scale > 0 else None
+    return (
+        "an incrementing column must have no digits after the decimal point" if kind.scale and kind.scale > 0 else None
+    )
 
 
 def moment_problem(kind: Any, dialect: str) -> str | None:
@@ -113,7 +115,10 @@ def moment_problem(kind: Any, dialect: str) -> str | None:
     if digits is None and type(kind).__name__ in _SEVEN_DIGITS:
         digits = 7
     if isinstance(digits, int) and digits > _MOST_DIGITS:
-        return f"its {digits} digits of a second do not fit into an offset, which has {_MOST_DIGITS}: rows would repeat"
+        return (
+            f"its {digits} digits of a second do not fit into an offset, which has {_MOST_DIGITS}, so rows "
+            "would be repeated"
+        )
     return None
 
 
@@ -128,7 +133,7 @@ def _generated_column(name: str, reflected: Reflected) -> str:
         return str(made[0])
     found = f"has several ({', '.join(made)})" if made else "has none"
     raise ConnectError(
-        f"{INCREMENTING_COLUMN} must be set: of columns whose numbers the database makes, {name} {found}"
+        f"{INCREMENTING_COLUMN} must be set, because {name} {found} of the columns whose numbers the database generates"
     )
 
 
@@ -143,14 +148,14 @@ def _query_columns(
 ) -> tuple[tuple[SourceColumn, ...], Reflected]:
     limit = 0 if database.dialect == POSTGRESQL else _ROWS_TO_LEARN_FROM
     rules = TypeRules(values["numeric.mapping"], database.dialect)
-    with database.explained("does not take the query"):
+    with database.explained("does not accept the query"):
         connection = database.connection()
         result = connection.execute(as_written(f"SELECT * FROM ({query}) AS connectrt_query LIMIT {limit}"))
         names, described = list(result.keys()), result.cursor.description if result.cursor else None
         rows = result.fetchall()
         connection.rollback()
     if len(set(names)) != len(names):
-        raise ConnectError(f"the query's columns must have names that differ, not {', '.join(names)}")
+        raise ConnectError(f"the query's columns must have different names, not {', '.join(names)}")
     if database.dialect != POSTGRESQL:
         return columns_by_values(names, rows), [{"name": name} for name in names]
     columns: Sequence[Any] = described or ()  # psycopg's own class, with names

@@ -197,8 +197,8 @@ def check_digits(plan: ReadPlan, marks: pa.RecordBatch, before: Progress) -> Non
     if number is not None and (known is None or whole_number(plan, marks.column(number)[:1]) > known):
         return
     raise ConnectError(
-        f"column {', '.join(plan.timestamps)} of {plan.name} keeps more digits of a second than an offset does (6): "
-        f"rows would come again at every poll; name another column, or read a query that rounds it"
+        f"column {', '.join(plan.timestamps)} of {plan.name} has more digits of a second than an offset (6), so "
+        "every poll would read rows again. Use another column, or a query that rounds it"
     )
 
 
@@ -215,8 +215,8 @@ def whole_number(plan: ReadPlan, column: pa.Array) -> int:
             exact = False
         if not exact:
             raise ConnectError(
-                f"{plan.name} has {value!r} in its incrementing column {plan.incrementing}: an offset holds a whole "
-                f"number of 64 bits; name another column, or use mode timestamp"
+                f"{plan.name} has {value!r} in its incrementing column {plan.incrementing}, but an offset holds a "
+                "64-bit integer. Use another column, or mode timestamp"
             )
     return number
 

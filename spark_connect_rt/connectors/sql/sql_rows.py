@@ -77,7 +77,7 @@ class RowReader:
         found = dict(zip(names, schemas, strict=True))
         shape = Shape(keys, (*keys, *chosen), (*key_schemas, *(found[name] for name in chosen)))
         if not shape.columns:
-            raise DataError("no field of the record is written (fields.whitelist)")
+            raise DataError("no field of the record is selected by fields.whitelist")
         if not keys or self.mode == RECORD_VALUE:
             return shape, _getter(record.value_schema, shape.columns, "value")
         read_value = _getter(record.value_schema, chosen, "value")
@@ -95,13 +95,13 @@ class RowReader:
             raise DataError(f"a record without a {side} has no primary key (pk.mode={self.mode})")
         if side == "key" and not isinstance(value, Struct | Mapping):
             if len(self._fields) != 1:
-                raise DataError(f"pk.fields must name the one column of a key that is no struct, not {self._fields}")
+                raise DataError(f"pk.fields must name one column for a key that is not a struct, not {self._fields}")
             return self._fields, (schema,), lambda r: (_not_null(r.key),)
         names, schemas = _members(schema, value, side)
         found = dict(zip(names, schemas, strict=True))
         wanted = self._fields or names
         if missing := [name for name in wanted if name not in found]:
-            raise DataError(f"the {side} has no field {', '.join(missing)} (pk.fields); it has {', '.join(names)}")
+            raise DataError(f"the {side} has no field {', '.join(missing)} (pk.fields). It has {', '.join(names)}")
         return wanted, tuple(found[name] for name in wanted), _getter(schema, wanted, side)
 
 
@@ -117,7 +117,7 @@ def _members(schema: Schema | None, value: Any, side: str) -> tuple[tuple[str, .
     if schema is None and isinstance(value, Mapping):
         return tuple(map(str, value)), (None,) * len(value)
     kind = type(value).__name__ if schema is None else schema.type.value
-    raise DataError(f"the {side} must be a struct or a map with columns' names, not {kind}")
+    raise DataError(f"the {side} must be a struct, or a map whose keys are column names, not {kind}")
 
 
 def _getter(schema: Schema | None, names: Sequence[str], side: str) -> Callable[[SinkRecord], Row]:
@@ -140,7 +140,7 @@ def _getter(schema: Schema | None, names: Sequence[str], side: str) -> Callable[
 def _struct(value: Any) -> Struct:
     if type(value) is Struct:
         return value
-    raise DataError(f"the value is no struct of its schema but {type(value).__name__}")
+    raise DataError(f"the value must be a struct of its schema, not {type(value).__name__}")
 
 
 def runs_of(pairs: Sequence[tuple[Shape, Row]], replaces: bool) -> list[Rows]:

@@ -34,18 +34,18 @@ CONNECTION = ConfigDef(
             Type.STRING,
             REQUIRED,
             HIGH,
-            "The database: jdbc:postgresql://host:port/database, jdbc:sqlite:/path, or a SQLAlchemy URL whose driver "
-            "is installed. Passwords belong in connection.password.",
+            "URL of the database: jdbc:postgresql://host:port/database, jdbc:sqlite:/path, or a SQLAlchemy URL "
+            "whose driver is installed. Set the password in connection.password.",
             non_empty,
         ),
-        key("connection.user", Type.STRING, None, HIGH, "User; wins over the URL's."),
-        key("connection.password", Type.PASSWORD, None, HIGH, "Password; wins over the URL's."),
+        key("connection.user", Type.STRING, None, HIGH, "User. It overrides the URL's."),
+        key("connection.password", Type.PASSWORD, None, HIGH, "Password. It overrides the URL's."),
         key(
             "db.timezone",
             Type.STRING,
             "UTC",
             MEDIUM,
-            "Time zone of columns that hold a time without a zone.",
+            "Time zone of columns with a time without a zone.",
             zone_problem,
         ),
     ]

@@ -82,7 +82,7 @@ def checked_database(values: dict[str, Any]) -> SqlDatabase:
     database = SqlDatabase(values)
     if values["insert.mode"] == UPSERT and database.dialect not in UPSERTS:
         known = ", ".join(UPSERTS)
-        raise BadConfigError({"insert.mode": [f"upsert is there for {known}, not for {database.dialect}"]})
+        raise BadConfigError({"insert.mode": [f"upsert is supported for {known}, not for {database.dialect}"]})
     return database
 
 
@@ -128,7 +128,7 @@ class SqlSinkTask(SinkTask):
         """
         assert self._database is not None
         if self._database.dialect in NO_SURE_ROLLBACK:
-            raise NotImplementedError(f"{self._database.dialect} has tables that take nothing back")
+            raise NotImplementedError(f"{self._database.dialect} has tables that cannot roll back")
         self._targets = self._targets.as_they_are()
         try:
             refused = self._write(records, keep=False)
@@ -164,7 +164,7 @@ class SqlSinkTask(SinkTask):
     def _patiently(self, write: Callable[[], Written]) -> Written:
         """Return what ``write`` does; after a passing fault raise RetriableError, ``max.retries`` times in a row."""
         if self._clock_ms() < self._retry_at_ms:
-            raise RetriableError("waits for retry.backoff.ms to pass")
+            raise RetriableError("waiting for retry.backoff.ms")
         try:
             written = write()
         except RetriableError as error:
@@ -181,7 +181,7 @@ class SqlSinkTask(SinkTask):
         most: int = self._values["max.retries"]
         if self._failures > most:
             self._failures = 0
-            raise ExternalError(f"{error} (tried {most + 1} times, max.retries={most})") from error
+            raise ExternalError(f"{error} ({most + 1} attempts, max.retries={most})") from error
         self._retry_at_ms = self._clock_ms() + self._values["retry.backoff.ms"]
         raise error
 
@@ -213,7 +213,7 @@ class SqlSinkTask(SinkTask):
                 self._targets.ready(table, shape)
         ready = [(self._targets.ready(table, shape), write) for table, shape, write in runs]
         self._writer.begin()
-        with database.explained("does not take records"):
+        with database.explained("does not accept records"):
             for target, write in ready:
                 if target is not None:
                     write(target)

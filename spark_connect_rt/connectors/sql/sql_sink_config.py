@@ -20,8 +20,8 @@ CONFIG = CONNECTION + ConfigDef(
             Type.STRING,
             INSERT,
             HIGH,
-            "insert: a new row each. upsert: the row with the same key is replaced (PostgreSQL, SQLite). update: only "
-            "rows that are there change.",
+            "insert: each record is a new row. upsert: it replaces the row with the same key (PostgreSQL, "
+            "SQLite). update: it only changes existing rows.",
             one_of(INSERT, UPSERT, UPDATE),
         ),
         key(
@@ -29,14 +29,14 @@ CONFIG = CONNECTION + ConfigDef(
             Type.BOOLEAN,
             False,
             MEDIUM,
-            "A record without a value deletes the row of its key; needs pk.mode=record_key.",
+            "Whether a record without a value deletes the row with its key. Needs pk.mode=record_key.",
         ),
         key(
             "table.name.format",
             Type.STRING,
             "${topic}",
             MEDIUM,
-            "Table of a topic's records, maybe schema.table; a name with a dot of its own is written in double quotes.",
+            "Table of a topic's records, optionally schema.table. Put a name that contains a dot in double quotes.",
             non_empty,
         ),
         key(
@@ -44,7 +44,7 @@ CONFIG = CONNECTION + ConfigDef(
             Type.STRING,
             NONE,
             HIGH,
-            "Where the row's key comes from. kafka: topic, partition, offset. record_key, record_value: their fields.",
+            "Source of the row's key. kafka: topic, partition, offset. record_key, record_value: their fields.",
             one_of(NONE, KAFKA, RECORD_KEY, RECORD_VALUE),
         ),
         key(
@@ -52,35 +52,36 @@ CONFIG = CONNECTION + ConfigDef(
             Type.LIST,
             "",
             MEDIUM,
-            "The key's columns. Of kafka: three names for topic, partition, offset. Of record_key: fields of the key, "
-            "or one name for a key that is no struct. Of record_value: fields of the value. Empty: all.",
+            "Columns of the key. With kafka: three names for topic, partition, offset. With record_key: fields of "
+            "the key, or one name for a key that is not a struct. With record_value: fields of the value. Empty: "
+            "all.",
         ),
-        key("fields.whitelist", Type.LIST, "", MEDIUM, "Fields of the value that are written; empty: all."),
-        key("auto.create", Type.BOOLEAN, False, MEDIUM, "Create a table that is missing, as the records' schema says."),
+        key("fields.whitelist", Type.LIST, "", MEDIUM, "Fields of the value that are written. Empty: all."),
+        key("auto.create", Type.BOOLEAN, False, MEDIUM, "Whether to create a missing table from the records' schema."),
         key(
             "auto.evolve",
             Type.BOOLEAN,
             False,
             MEDIUM,
-            "Add columns that a table lacks, for fields that may be null or have a default.",
+            "Whether to add missing columns, for fields that may be null or have a default.",
         ),
-        key("batch.size", Type.INT, 50_000, MEDIUM, "Most rows of one statement.", AtLeast(1)),
+        key("batch.size", Type.INT, 50_000, MEDIUM, "Most rows of a statement.", AtLeast(1)),
         key(
             "max.retries",
             Type.INT,
             10,
             MEDIUM,
-            "How often records are tried again while the database is away or busy, before the task fails.",
+            "How often a write is retried while the database is unavailable or busy, before the task fails.",
             AtLeast(0),
         ),
-        key("retry.backoff.ms", Type.INT, 3_000, MEDIUM, "Wait before each of these attempts, ms.", AtLeast(0)),
+        key("retry.backoff.ms", Type.INT, 3_000, MEDIUM, "Wait before each retry, ms.", AtLeast(0)),
         key(
             "connectrt.sql.copy.min.rows",
             Type.INT,
             200,
             LOW,
-            "From so many rows on PostgreSQL is fed by COPY: updates, deletes and upserts of keys that it has by way "
-            "of a temporary table.",
+            "From this many rows on, PostgreSQL is written with COPY. Updates, deletes and upserts of existing "
+            "keys use a temporary table.",
             AtLeast(1),
         ),
     ]
@@ -92,10 +93,10 @@ def check_together(values: dict[str, Any]) -> None:
     problems: dict[str, list[str]] = {}
     mode, fields = values["pk.mode"], values["pk.fields"]
     if values["insert.mode"] != INSERT and mode == NONE:
-        problems["pk.mode"] = [f"must say what the key is for insert.mode={values['insert.mode']}"]
+        problems["pk.mode"] = [f"must name the key for insert.mode={values['insert.mode']}"]
     if values["delete.enabled"] and mode != RECORD_KEY:
-        problems["delete.enabled"] = ["needs pk.mode=record_key: a deletion has nothing but its key"]
+        problems["delete.enabled"] = ["needs pk.mode=record_key, because a deletion has only a key"]
     if mode == KAFKA and len(fields) not in (0, 3):
-        problems["pk.fields"] = ["must be three names with pk.mode=kafka: of topic, partition and offset"]
+        problems["pk.fields"] = ["must be three names with pk.mode=kafka: for topic, partition and offset"]
     if problems:
         raise BadConfigError(problems)

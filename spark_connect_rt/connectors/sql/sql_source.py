@@ -108,7 +108,7 @@ class SqlSourceConnector(SourceConnector):
         for sentence in unmatched_names(found, self._values, name):
             log.warning("table.whitelist: %s", sentence)
         if not tables:
-            log.warning("no table to read yet: looking again every %d ms", self._values["table.poll.interval.ms"])
+            log.warning("no table to read yet, looking again every %d ms", self._values["table.poll.interval.ms"])
         return [{**self.config, TABLES: tables_text(share)} for share in dealt(tables, max_tasks)]
 
     def stop(self) -> None:
@@ -225,7 +225,7 @@ class SqlSourceTask(SourceTask):
         try:
             taken = self._take(table, table.in_arrow)
         except NoArrowForm as error:
-            log.info("%s is read as rows: %s", table.plan and table.plan.name, error)
+            log.info("%s is read row by row: %s", table.plan and table.plan.name, error)
             table.in_arrow = not error.stays
             taken = self._take(table, in_arrow=False)
         batch, table.progress = taken

@@ -33,8 +33,8 @@ CONFIG = CONNECTION + ConfigDef(
             Type.STRING,
             BULK,
             HIGH,
-            "bulk: everything at each poll. incrementing: rows with a greater incrementing column. timestamp: rows "
-            "changed since. timestamp+incrementing: both, the safest.",
+            "bulk: everything at each poll. incrementing: rows with a greater incrementing column. timestamp: "
+            "rows changed since the last poll. timestamp+incrementing: both, the safest.",
             one_of(BULK, INCREMENTING, TIMESTAMP, BOTH),
         ),
         key(
@@ -42,23 +42,23 @@ CONFIG = CONNECTION + ConfigDef(
             Type.STRING,
             "",
             MEDIUM,
-            "Column whose integers only grow; empty: the table's one generated column.",
+            "Column whose integers only grow. Empty: the table's only generated column.",
         ),
-        _names(TIMESTAMP_COLUMNS, "Columns that say when a row changed; the first that is not null counts."),
+        _names(TIMESTAMP_COLUMNS, "Columns with the time of a row's last change. The first that is not null is used."),
         key(
             "timestamp.initial",
             Type.LONG,
             None,
             LOW,
-            "Where a new table begins in the timestamp modes, ms since 1970; -1: now; not set: at its first row.",
+            "Where a new table starts in the timestamp modes, ms since 1970. -1: now. Not set: at its first row.",
         ),
         key(
             "timestamp.delay.interval.ms",
             Type.LONG,
             0,
             HIGH,
-            "Age that a change must have before it is read, ms: longer than the longest transaction, so that none is "
-            "missed that commits late.",
+            "Age of a change before it is read, ms. Set it longer than the longest transaction, so that no change "
+            "that commits late is missed.",
             AtLeast(0),
         ),
         key(
@@ -66,39 +66,47 @@ CONFIG = CONNECTION + ConfigDef(
             Type.BOOLEAN,
             True,
             LOW,
-            "Refuse tables whose incrementing column, or all of whose timestamp columns, may be null.",
+            "Reject tables whose incrementing column, or all of whose timestamp columns, may be null.",
         ),
         _names("table.whitelist", "Tables to read, by name or schema.name. At most one of these lists may be set."),
-        _names("table.blacklist", "Tables not to read, by name or schema.name; all others are."),
+        _names("table.blacklist", "Tables not to read, by name or schema.name. All others are read."),
         _patterns(
-            "table.include.list", "Regular expressions of tables to read; a whole name or schema.name must match."
+            "table.include.list", "Regular expressions of tables to read. The whole name or schema.name must match."
         ),
         _patterns("table.exclude.list", "Regular expressions of tables not to read."),
         _names(
             "table.types",
-            f"Kinds of tables to look for, of {', '.join(KINDS)}; not set: TABLE. A partition is left out where its "
+            f"Kinds of tables to read, of {', '.join(KINDS)}. Not set: TABLE. A partition is skipped if its "
             "partitioned table is read.",
             LOW,
         ),
         key(
-            "schema.pattern", Type.STRING, None, HIGH, "Schemas to look in, as of SQL's LIKE; not set: the user's all."
+            "schema.pattern",
+            Type.STRING,
+            None,
+            HIGH,
+            "Schemas to read, as a pattern of SQL's LIKE. Not set: all that the user can see.",
         ),
         key(
             "query",
             Type.STRING,
             "",
             MEDIUM,
-            "A SELECT to read instead of tables; it may have joins and conditions. Its columns must have names.",
+            "SELECT to read instead of tables. It may have joins and conditions. Its columns must have names.",
         ),
         key(
-            "topic.prefix", Type.STRING, "", HIGH, "Put before a table's name to make its topic; of a query, the topic."
+            "topic.prefix",
+            Type.STRING,
+            "",
+            HIGH,
+            "Prefix of a table's name to form its topic. With a query: the topic.",
         ),
         key(
             "poll.interval.ms",
             Type.LONG,
             5_000,
             HIGH,
-            "Wait between looks at a table, ms. A table that had rows is looked at again after this time, too.",
+            "Wait between polls of a table, ms. It also applies to a table that had rows.",
             AtLeast(1),
         ),
         key(
@@ -106,7 +114,7 @@ CONFIG = CONNECTION + ConfigDef(
             Type.INT,
             NO_LIMIT,
             LOW,
-            "Attempts to reach a database that does not answer before the task fails; -1: until it answers.",
+            "Attempts to reach a database that does not answer before the task fails. -1: no limit.",
             AtLeastOr(1, NO_LIMIT, "no limit"),
         ),
         key(
@@ -122,7 +130,7 @@ CONFIG = CONNECTION + ConfigDef(
             Type.INT,
             50_000,
             LOW,
-            "Most rows that one poll returns; without ADBC, where each value is an object, no more than 10,000.",
+            "Most rows of one poll. Without ADBC at most 10,000, because each value is an object.",
             AtLeast(1),
         ),
         key(
@@ -130,7 +138,7 @@ CONFIG = CONNECTION + ConfigDef(
             Type.LONG,
             60_000,
             LOW,
-            "Wait between looks for new and dropped tables, ms.",
+            "Wait between checks for new and dropped tables, ms.",
             AtLeast(1),
         ),
         key(
@@ -138,9 +146,9 @@ CONFIG = CONNECTION + ConfigDef(
             Type.STRING,
             "none",
             LOW,
-            "NUMERIC columns. none: Decimal. precision_only: integers where they have no digits after the point. "
-            "best_fit: integers and float64 where up to 18 digits fit. best_fit_eager_double: float64 for all others. "
-            "A NUMERIC without a scale is text, with the last two float64.",
+            "How NUMERIC columns are read. none: Decimal. precision_only: integers if they have no digits after "
+            "the decimal point. best_fit: integers and float64 if up to 18 digits fit. best_fit_eager_double: "
+            "float64 for all others. A NUMERIC without a scale is text, with the last two float64.",
             one_of(*_NUMERIC),
         ),
         key(
@@ -148,7 +156,7 @@ CONFIG = CONNECTION + ConfigDef(
             Type.BOOLEAN,
             True,
             LOW,
-            "Read through the database's ADBC driver, in Arrow columns, where it is installed.",
+            "Read through the database's ADBC driver, as Arrow columns, if it is installed.",
         ),
     ]
 )
@@ -160,17 +168,17 @@ def check_together(values: dict[str, Any]) -> None:
     problems: dict[str, list[str]] = {}
     lists = [name for name in _LISTS if values[name]]
     if len(lists) > 1:
-        problems[lists[1]] = [f"{lists[0]} is set, too: only one list may be"]
+        problems[lists[1]] = [f"{lists[0]} is also set. Only one of these lists may be set"]
     if values["query"].strip() and lists:
-        problems[lists[0]] = ["query is set, too: it is read instead of tables"]
+        problems[lists[0]] = ["query is also set. It is read instead of tables"]
     if values["query"].strip() and not values["topic.prefix"]:
-        problems["topic.prefix"] = ["must name the topic of the query's rows"]
+        problems["topic.prefix"] = ["must be the topic of the query's rows"]
     mode = values["mode"]
     if mode in (TIMESTAMP, BOTH) and not any(values[TIMESTAMP_COLUMNS]):
         problems[TIMESTAMP_COLUMNS] = [f"must be set for mode {mode}"]
     if values["query"].strip() and mode in (INCREMENTING, BOTH) and not values[INCREMENTING_COLUMN]:
         problems[INCREMENTING_COLUMN] = [f"must be set for mode {mode} with a query"]
     if unknown := [kind for kind in values["table.types"] if kind.upper() not in KINDS]:
-        problems["table.types"] = [f"{', '.join(unknown)} is not known; the kinds are {', '.join(KINDS)}"]
+        problems["table.types"] = [f"{', '.join(unknown)} is not valid. Use {', '.join(KINDS)}"]
     if problems:
         raise BadConfigError(problems)

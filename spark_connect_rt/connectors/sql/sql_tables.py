@@ -114,16 +114,16 @@ def unmatched_names(found: Sequence[FoundTable], values: dict[str, Any], databas
         if any(table.kind in kinds for table in same):
             continue
         if same:
-            sentences.append(f"{name} is a {same[0].kind}: add that to table.types, which is {', '.join(kinds)}")
+            sentences.append(f"{name} is a {same[0].kind}. Add that to table.types, which is {', '.join(kinds)}")
             continue
         parts = [part.casefold() for part in name_parts(name) or [name]]
         near = [str(table.table) for table in found if table.table.name.casefold() == parts[-1]]
         if near:
-            sentences.append(f"no table is named {name}; there is {', '.join(near)}")
+            sentences.append(f"no table has the name {name}. There is {', '.join(near)}")
         elif len(parts) == 3 and parts[0] != (database or "").casefold():
-            sentences.append(f"no table is named {name}; its first part would be the database, which is {database}")
+            sentences.append(f"no table has the name {name}. Its first part would be the database, which is {database}")
         else:
-            sentences.append(f"no table is named {name}")
+            sentences.append(f"no table has the name {name}")
     return sentences
 
 
@@ -142,7 +142,7 @@ def near_name(wanted: str, known: Iterable[str]) -> str:
     """Return a question for a message: the name of another case, without quotes or without a prefix; empty: none is."""
     last = (name_parts(wanted) or [wanted])[-1].casefold()
     near = [name for name in known if name.casefold() == last]
-    return f" (is {' or '.join(near)} meant?)" if near else ""
+    return f". Did you mean {' or '.join(near)}?" if near else ""
 
 
 def _is_named(table: TableId, name: str, database: str | None) -> bool:
@@ -219,7 +219,7 @@ class TableWatch:
             try:
                 found = self._look()
             except ConnectError as error:
-                log.warning("tables cannot be listed, will be tried again: %s", error)
+                log.warning("tables cannot be listed, retrying: %s", error)
                 continue
             if found != self._known and not self._stopped.is_set():
                 log.info("tables changed: %s", ", ".join(map(str, found)) or "none is left")

@@ -42,13 +42,15 @@ def table_of(form: str, topic: str, database: str | None) -> TableId:
     text = form.replace("${topic}", topic)
     parts = name_parts(text)
     if parts is None or len(parts) > 3:
-        problem = f"{text} is no table's name of one to three parts; a name with dots of its own needs double quotes"
+        problem = (
+            f"{text} is not a valid table name. Use one to three parts, and double quotes for a name that contains dots"
+        )
         raise BadConfigError({FORMAT: [problem]})
     if len(parts) == 3 and parts[0] != database:
         problem = (
-            f"topic {topic} makes the name {text}, whose first part is the database; connection.url is of {database}. "
-            f'Set "${{topic}}" with its double quotes, for one table of that name, or rename the topic by a '
-            f"transformation, such as RegexRouter"
+            f"topic {topic} results in the name {text}, whose first part is the database, but connection.url is of "
+            f'{database}. Set "${{topic}}" with its double quotes for one table of that name, or rename the topic '
+            "with a transformation such as RegexRouter"
         )
         raise BadConfigError({FORMAT: [problem]})
     return TableId(parts[-2] if len(parts) > 1 else None, parts[-1])
@@ -142,7 +144,9 @@ class Targets:
         columns = _columns(shape, missing)
         for column in columns:
             if not column.nullable and column.server_default is None:
-                raise DataError(f"table {table} cannot get column {column.name}: it may not be null and has no default")
+                raise DataError(
+                    f"table {table} cannot get column {column.name}, because it may not be null and has no default"
+                )
         made = sa.Table(table.name, sa.MetaData(), *columns, schema=table.schema)
         preparer = self._database.engine.dialect.identifier_preparer
         changes: list[Any] = []
@@ -167,7 +171,7 @@ class Targets:
             return found
         if failure is not None:
             raise self._database.explanation(failure, f"does not change table {table}") from failure
-        raise ExternalError(f"table {table} has not the columns {', '.join(shape.columns)} after it was changed")
+        raise ExternalError(f"table {table} does not have the columns {', '.join(shape.columns)} after the change")
 
 
 def _columns(shape: Shape, names: Any) -> list[sa.Column[Any]]:
@@ -177,7 +181,7 @@ def _columns(shape: Shape, names: Any) -> list[sa.Column[Any]]:
     for name in names:
         schema = schemas[name]
         if schema is None:
-            raise DataError(f"field {name} has no schema, so no column can be made for it")
+            raise DataError(f"field {name} has no schema, so no column can be created for it")
         kind, is_key = column_type(schema), name in shape.keys
         default = None if schema.default is None or is_key else _default(schema.default)
         nullable = schema.optional and not is_key

@@ -49,7 +49,7 @@ def sqlalchemy_url(text: str, user: str | None = None, password: str | None = No
     """
     url = _read(text.strip())
     if url.get_backend_name() == SQLITE and (not url.database or ":memory:" in url.database):
-        raise BadConfigError({URL: ["names no database file: every task would have a memory of its own"]})
+        raise BadConfigError({URL: ["must have a database file, because a database in memory is not shared by tasks"]})
     if user is not None:
         url = url.set(username=user)
     if password is not None:
@@ -64,7 +64,9 @@ def _read(text: str) -> sa.URL:
         return sa.URL.create(SQLITE, database=unquote(found.group("database")))
     if text.startswith("jdbc:"):
         kind = text.split(":")[1]
-        raise BadConfigError({URL: [f"jdbc:{kind} is not read; give SQLAlchemy's form, such as {kind}+driver://..."]})
+        raise BadConfigError(
+            {URL: [f"jdbc:{kind} is not supported. Use SQLAlchemy's form, such as {kind}+driver://..."]}
+        )
     try:
         url = sa.make_url(text)
     except (sa.exc.ArgumentError, ValueError):
@@ -94,7 +96,7 @@ def _postgresql(hosts: str, database: str, query: str) -> sa.URL:
 def _host_and_port(place: str) -> tuple[str | None, int | None]:
     found = re.fullmatch(r"\[(?P<six>[^]]+)\](?::(?P<a>\d+))?|(?P<name>[^:]*)(?::(?P<b>\d+))?", place)
     if found is None:
-        raise BadConfigError({URL: [f"{place!r} is no host:port"]})
+        raise BadConfigError({URL: [f"{place!r} is not a valid host:port"]})
     port = found.group("a") or found.group("b")
     return found.group("six") or found.group("name") or "localhost", int(port) if port else None
 

@@ -25,8 +25,8 @@ _NAMES = (
         Type.STRING,
         TOPIC_VARIABLE,
         MEDIUM,
-        "Topic that a record goes to; ${topic} is the one it comes from. On one and the same cluster it must not stay "
-        "the same.",
+        "Topic that a record is sent to. ${topic} is the topic that it comes from. On the same cluster it must be "
+        "a different one.",
         _topic_format_problem,
     ),
     ConfigKey(
@@ -34,7 +34,7 @@ _NAMES = (
         Type.BOOLEAN,
         False,
         MEDIUM,
-        "Records go to the partition of the number that they come from, which must be there. Else the key decides.",
+        "Whether records keep their partition number, which must exist. Otherwise the key decides.",
     ),
 )
 SOURCE = ConfigDef(
@@ -44,30 +44,30 @@ SOURCE = ConfigDef(
             Type.STRING,
             REQUIRED,
             HIGH,
-            "Brokers of the cluster to read; source.consumer.* are the other settings of its consumers.",
+            "Brokers of the cluster to read. source.consumer.* are the other settings of its consumers.",
             non_empty,
         ),
         ConfigKey(
             "source.cluster.alias", Type.STRING, "source", MEDIUM, "The cluster's name in source partitions.", non_empty
         ),
-        ConfigKey("topics", Type.LIST, "", HIGH, "Topics to read; this or topics.regex must be set."),
+        ConfigKey("topics", Type.LIST, "", HIGH, "Topics to read. Either this or topics.regex must be set."),
         ConfigKey(
             "topics.regex",
             Type.STRING,
             None,
             HIGH,
-            "A pattern of the topics to read; never internal ones, whose names begin with __.",
+            "Regular expression of the topics to read. Internal topics, whose names begin with __, are never read.",
             java_regex,
         ),
         *_NAMES,
         *moved_logs_config.KEYS,
-        ConfigKey("poll.max.records", Type.INT, 5_000, LOW, "Most records that are handed on at once.", AtLeast(1)),
+        ConfigKey("poll.max.records", Type.INT, 5_000, LOW, "Most records of one poll.", AtLeast(1)),
         ConfigKey(
             "refresh.topics.interval.ms",
             Type.LONG,
             60_000,
             LOW,
-            "Time between looks for new topics and partitions, ms.",
+            "Time between checks for new topics and partitions, ms.",
             AtLeast(1),
         ),
     ]
@@ -79,7 +79,7 @@ SINK = ConfigDef(
             Type.STRING,
             REQUIRED,
             HIGH,
-            "Brokers of the cluster to write to; target.producer.* are the other settings of its producers.",
+            "Brokers of the cluster to write to. target.producer.* are the other settings of its producers.",
             non_empty,
         ),
         *_NAMES,
@@ -94,7 +94,7 @@ def client_properties(config: Mapping[str, str], side: str, role: str) -> dict[s
 
 def converter_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the converters that are left to the worker: it would read or write bytes as its own format."""
-    why = f"must be set for this connector: {BYTES} leaves every byte as it is"
+    why = f"must be set for this connector: {BYTES} does not change any bytes"
     return {name: [why] for name in CONVERTERS if not config.get(name)}
 
 

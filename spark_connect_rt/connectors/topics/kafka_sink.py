@@ -116,6 +116,6 @@ def _bytes(value: Any, record: SinkRecord, what: str) -> bytes | None:
     if value is None or isinstance(value, bytes):
         return value
     raise DataError(
-        f"{record.topic}-{record.partition}@{record.offset}: the {what} is {type(value).__name__}, not bytes: "
-        f"use {settings.BYTES}"
+        f"{record.topic}-{record.partition}@{record.offset}: the {what} is {type(value).__name__}, not bytes. Use "
+        f"{settings.BYTES}"
     )

@@ -106,7 +106,9 @@ class KafkaSourceConnector(RangeSourceConnector):
         for partition, offset in offsets:
             place = partition or {}
             if not {CLUSTER, TOPIC_KEY, PARTITION_KEY} <= place.keys():
-                raise ConnectError(f"a source partition needs {CLUSTER}, {TOPIC_KEY}, {PARTITION_KEY}, got {place}")
+                raise ConnectError(
+                    f"a source partition must have {CLUSTER}, {TOPIC_KEY} and {PARTITION_KEY}, but is {place}"
+                )
             if offset is not None:
                 last_offset(offset)
         return True
@@ -172,10 +174,10 @@ class KafkaSourceConnector(RangeSourceConnector):
             try:
                 found = self._look()
             except RetriableError as error:
-                log.warning("new partitions are looked for again: %s", error)
+                log.warning("looking for new partitions again: %s", error)
                 continue
             if found != self._partitions and not self._ended.is_set():
-                log.info("partitions to read: %d, so far %d", len(found), len(self._partitions))
+                log.info("partitions to read: %d, before %d", len(found), len(self._partitions))
                 self._partitions = found
                 self.context.request_task_reconfiguration()
 

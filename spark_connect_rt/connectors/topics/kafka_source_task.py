@@ -63,7 +63,7 @@ class KafkaSourceTask(SourceTask):
         for partition in self._partitions:
             if ends[partition] < self._ends.get(partition, 0):
                 raise DataError(
-                    f"{partition} ends at {ends[partition]} now, the range to read at {self._ends[partition]}"
+                    f"{partition} ends at {ends[partition]} now, but the range to read ends at {self._ends[partition]}"
                 )
         return any(
             self._consumer.position(partition) < self._ends.get(partition, ends[partition])
@@ -175,5 +175,5 @@ def last_offset(offset: Mapping[str, Any]) -> int:
     """Return the offset of the last record. Raises ConnectError: it is none."""
     last = offset.get(OFFSET)
     if isinstance(last, bool) or not isinstance(last, int) or last < 0:
-        raise ConnectError(f"the '{OFFSET}' of an offset must be a whole number that is not negative, got {last!r}")
+        raise ConnectError(f"the '{OFFSET}' of an offset must be a whole number that is not negative, not {last!r}")
     return last

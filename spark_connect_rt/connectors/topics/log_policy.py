@@ -44,8 +44,8 @@ class LogPolicy:
         setting = ON_RECREATED if move.recreated else ON_GAP
         if fails(self._values, recreated=move.recreated):
             raise ConnectError(
-                f"{move} (setting {setting}=fail). Set {setting}=continue to go on from there, or alter the offset of "
-                "this partition."
+                f"{move} (setting {setting}=fail). Set {setting}=continue to resume from there, or alter the "
+                "offset of this partition."
             )
         log.warning("%s (setting %s=continue)", move, setting)
         tags = {"topic": move.partition.topic, "partition": str(move.partition.partition)}

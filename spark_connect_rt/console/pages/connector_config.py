@@ -86,7 +86,7 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
 def _changed_meanwhile(name: str) -> ApiError:
     return ApiError(
         409,
-        f"{name} was changed by somebody else in the meantime, so nothing was saved. Close this and review again: the "
+        f"Another client changed {name} in the meantime, so nothing was saved. Close this and review again: the "
         "review then shows their change next to yours.",
     )
 

@@ -109,7 +109,7 @@ def _add_replays(routes: APIRouter, frame: Frame) -> None:
     @routes.post("/connectors/{connector}/dead-letters/replays/{replay_id}/{verb}")
     async def steer(request: Request, connector: ConnectorName, replay_id: str, verb: str) -> Response:
         if verb not in ("stop", "resume"):
-            raise HTTPException(404, f"there is no action {verb[:40]}")
+            raise HTTPException(404, f"unknown action {verb[:40]}")
         which = decoded(replay_id)
         await frame.api(request).send("POST", at("admin", "dead-letters", "replays", which, verb), {})
         return frame.done(request, f"Replay {which} {'stopped' if verb == 'stop' else 'resumed'}.")

@@ -118,7 +118,7 @@ def creation(config: Mapping[str, str], fields: Mapping[str, Sequence[str]]) -> 
         except (ValueError, RecursionError) as error:
             raise ApiError(400, f"The initial offsets are not JSON: {error}") from error
         if not isinstance(offsets, list):
-            raise ApiError(400, 'Initial offsets are a list: [{"partition": {}, "offset": {}}]')
+            raise ApiError(400, 'Initial offsets must be a list: [{"partition": {}, "offset": {}}]')
         body["initial_offsets"] = offsets
     return body
 

@@ -229,5 +229,5 @@ def _said(action: Action, names: list[str], answers: Mapping[str, Any], problems
 
 def _action(name: str) -> Action:
     if name not in ACTIONS:
-        raise HTTPException(404, f"there is no action {name}")
+        raise HTTPException(404, f"unknown action {name}")
     return ACTIONS[name]

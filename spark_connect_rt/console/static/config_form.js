@@ -22,7 +22,7 @@
     }
     const config = new Map();
     for (const [name, one] of Object.entries(value)) {
-      if (one !== null && typeof one === "object") throw new SyntaxError(`${name}: a setting is a text, number or switch`);
+      if (one !== null && typeof one === "object") throw new SyntaxError(`${name}: a setting must be a string, number or boolean`);
       if (one !== null) config.set(name, typeof one === "string" ? one : String(one));
     }
     return config;

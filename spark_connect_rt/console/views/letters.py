@@ -198,7 +198,7 @@ def _patch(first: Mapping[str, str]) -> list[Any]:
         return []
     patch = _json(written, "the JSON patch")
     if not isinstance(patch, list) or not all(isinstance(operation, dict) and "op" in operation for operation in patch):
-        raise BadReplay('The JSON patch is a list: [{"op": "replace", "path": "/value/json/amount", "value": 10}]')
+        raise BadReplay('The JSON patch must be a list: [{"op": "replace", "path": "/value/json/amount", "value": 10}]')
     return patch
 
 
@@ -207,7 +207,7 @@ def _places(given: Iterable[str]) -> list[dict[str, int]]:
     for place in given:
         partition, _, offset = place.partition("/")
         if not (partition.isascii() and partition.isdigit() and offset.isascii() and offset.isdigit()):
-            raise BadReplay(f"{place} is not the place of a letter: partition/offset, for example 0/17")
+            raise BadReplay(f"{place} is not a valid letter. Use partition/offset, for example 0/17")
         places.append({"partition": int(partition), "offset": int(offset)})
     if not places:
         raise BadReplay("No letters are selected. Select some, or replay all that match the filter.")

@@ -122,7 +122,7 @@ def line_of(address: Address, obstacle: str, host: str = "") -> Finding:
     """Return what was found of a place; ``host``: the executor's that looked, empty: this worker. Pure."""
     place, where = (f"executor {host}", host) if host else ("this worker", "")
     if obstacle:
-        more = "" if host else "; executors need it, too"
+        more = "" if host else " (executors need it, too)"
         what, change = (
             f"{address} cannot be reached from {place}: {obstacle}",
             f"correct {address.setting}, or open the",

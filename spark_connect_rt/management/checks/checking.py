@@ -104,7 +104,9 @@ class ConnectorChecks:
             given = dict(request.config)
             name = request.name or given.get("name") or ""
             if request.name and given.get("name", request.name) != request.name:
-                raise BadRequestError(f"name is {request.name}, and the configuration's is {given['name']}")
+                raise BadRequestError(
+                    f"name is {request.name}, but the configuration names {given['name']}. Use one name"
+                )
             return ({**given, "name": name} if name else given), name
         stored = self._deps.config_store.snapshot().connector_config(request.name or "")
         if stored is None:
@@ -182,7 +184,7 @@ class ConnectorChecks:
         try:
             return self._reach([(address.host, address.port) for address in addresses], EXECUTOR_LIMIT_S)
         except ConnectError as error:
-            log.info("hosts are looked at from the worker: %s", error)
+            log.info("hosts are checked from the worker, because no executor answered: %s", error)
             return None
 
 

@@ -41,7 +41,7 @@ def _made(
         ]
     whose = "the connector's" if configs[0].get(setting) else "the worker's"
     name = getattr(converter, "java_class", "") or public_name(type(converter))
-    found = Finding(CONVERTER, setting, Level.OK, f"{name} can be made ({whose})")
+    found = Finding(CONVERTER, setting, Level.OK, f"{name} can be created ({whose})")
     return [found, *(_registry(setting, converter) if isinstance(converter, RegistryConverter) else ())]
 
 
@@ -56,4 +56,4 @@ def _registry(setting: str, converter: RegistryConverter[Any, Any]) -> Sequence[
     except ConnectError as error:
         change = f"correct {setting}.basic.auth.* or bearer.auth.*"
         return [Finding(CREDENTIALS, url, Level.PROBLEM, str(error), change)]
-    return [Finding(REGISTRY, url, Level.OK, "the Schema Registry answers, and knows these credentials")]
+    return [Finding(REGISTRY, url, Level.OK, "the Schema Registry answers and accepts these credentials")]

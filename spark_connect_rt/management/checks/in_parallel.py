@@ -41,7 +41,10 @@ class ParallelChecks:
         """Return what was found, in the order of the checks. Raises ConnectError: too many are left behind."""
         with self._lock:
             if self._running + len(checks) > self._most:
-                raise ConnectError(f"{self._running} checks have not returned yet: no more are begun", code="CRT-1181")
+                raise ConnectError(
+                    f"{self._running} earlier checks have not returned yet, so no more are started. Try again later",
+                    code="CRT-1181",
+                )
             self._running += len(checks)
         limit = limit_s or self._limit_s
         found: list[list[Finding] | None] = [None] * len(checks)
@@ -79,5 +82,5 @@ class ParallelChecks:
 
 def _late(planned: Planned, limit_s: float) -> Finding:
     what = f"no answer within {limit_s:g} s"
-    change = f"see that {planned.setting} leads to what answers from this worker" if planned.setting else ""
+    change = f"make sure that {planned.setting} names a host that answers this worker" if planned.setting else ""
     return Finding(planned.check, planned.setting, Level.PROBLEM, what, change)

@@ -121,7 +121,7 @@ class KafkaLines:
     def _source_topic(self) -> Sequence[Finding]:
         topic = self._config.get("topic", "").strip()
         if not topic or "$" in topic:
-            what = "its topics are known only when it runs; a preview shows them"
+            what = "its topics are known only while it runs. A preview shows them"
             return [Finding(TOPIC, "topic", Level.OK, what)]
         properties = self._properties("producer")
         rights = self._clusters.rights(properties, [topic], LIMIT_S).get(topic)
@@ -129,7 +129,7 @@ class KafkaLines:
             return write_lines(TOPIC, "topic", topic, rights)
         creation = TopicCreation.from_config(self._config)
         if creation is None or not self._worker.runtime.topic_creation_enable:
-            what = f'topic "{topic}" does not exist: the first record creates it only if the brokers allow that'
+            what = f'topic "{topic}" does not exist. The first record creates it only if the brokers allow that'
             change = "create it, or set topic.creation.default.partitions and topic.creation.default.replication.factor"
             return [Finding(TOPIC, "topic", Level.WARNING, what, change)]
         group = creation.group_of(topic)
@@ -164,10 +164,10 @@ def _plan_line(check: str, setting: str, topic: str, obstacle: str, change: str)
 def read_lines(topic: str, rights: TopicRights | None, setting: str) -> list[Finding]:
     """Return the line of a topic that a sink reads. Pure."""
     if rights is None:
-        what = f'topic "{topic}" does not exist, or the consumer may not see it: the sink waits for it'
+        what = f'topic "{topic}" does not exist, or the consumer may not see it. The sink waits for it'
         return [Finding(TOPIC, setting, Level.WARNING, what, f"create the topic, or correct {setting}")]
     if rights.may_read is False:
-        change = "give the consumer's principal READ on it, or other credentials in consumer.override.*"
+        change = "grant READ on it to the consumer's principal, or set other credentials in consumer.override.*"
         return [Finding(TOPIC, setting, Level.PROBLEM, f'the consumer may not read topic "{topic}"', change)]
     known = " and may be read" if rights.may_read else ""  # an old broker does not say
     what = f'topic "{topic}" has {counted(rights.partitions, "partition")}{known}'
@@ -177,7 +177,7 @@ def read_lines(topic: str, rights: TopicRights | None, setting: str) -> list[Fin
 def write_lines(check: str, setting: str, topic: str, rights: TopicRights) -> list[Finding]:
     """Return the line of a topic that is there and is to be written. Pure."""
     if rights.may_write is False:
-        change = "give the producer's principal WRITE on it, or other credentials in producer.override.*"
+        change = "grant WRITE on it to the producer's principal, or set other credentials in producer.override.*"
         return [Finding(check, setting, Level.PROBLEM, f'the producer may not write topic "{topic}"', change)]
     known = " and may be written" if rights.may_write else ""
     return [Finding(check, setting, Level.OK, f'topic "{topic}" has {counted(rights.partitions, "partition")}{known}')]

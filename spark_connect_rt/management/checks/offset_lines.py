@@ -14,7 +14,7 @@ from spark_connect_rt.protocol.json_text import encode_json
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 
 _SHOWN = 3  # partitions by name
-_RESET = "or reset: create it STOPPED, DELETE /connectors/{name}/offsets, resume it; or choose another name"
+_RESET = "or reset the offsets: create it STOPPED, DELETE /connectors/{name}/offsets, resume it. Or choose another name"
 
 
 class OffsetLines:
@@ -38,13 +38,16 @@ class OffsetLines:
     def of_name(self) -> Sequence[Finding]:
         """Tell whether the name is taken."""
         if not self._name:
-            return [Finding(NAME, "name", Level.OK, "no name was given")]
+            return [Finding(NAME, "name", Level.OK, "no name is set")]
         if self._there:
-            what = f"connector {self._name} is there: this configuration would replace its own"
+            what = f"connector {self._name} exists, and this configuration would replace its own"
             return [Finding(NAME, "name", Level.WARNING, what, "choose another name for a new connector")]
-        lines = [Finding(NAME, "name", Level.OK, f"no connector is called {self._name}")]
+        lines = [Finding(NAME, "name", Level.OK, f"no connector has the name {self._name}")]
         if self._sink and self._deps.group_offsets.is_in_use(self._admin(), self._group):
-            what = f"consumer group {self._group} has members, though no connector here is called so: {_OTHERS}"
+            what = (
+                f"consumer group {self._group} has members, although no connector of this cluster has that "
+                f"name: {_OTHERS}"
+            )
             change = "choose another name, or consumer.override.group.id"
             return [Finding(NAME, "name", Level.PROBLEM, what, change)]
         return lines
@@ -73,7 +76,7 @@ class OffsetLines:
         return [f"{encode_json(partition).decode()} at {encode_json(offset).decode()}" for partition, offset in pairs]
 
 
-_OTHERS = "another Connect cluster's, or some other consumers"
+_OTHERS = "they belong to another Connect cluster or to other consumers"
 
 
 def _order(place: TopicPartition) -> tuple[str, int]:
@@ -91,11 +94,11 @@ def offset_line(name: str, found: Sequence[str], *, there: bool, sink: bool) -> 
     """
     setting = "name"
     if not found:
-        where = "where auto.offset.reset says (earliest, unless overridden)" if sink else "at the start"
-        return Finding(OFFSETS, setting, Level.OK, f"no offset is stored: it begins {where}")
+        where = "at auto.offset.reset (earliest, unless overridden)" if sink else "at the beginning"
+        return Finding(OFFSETS, setting, Level.OK, f"no offset is stored, so it starts {where}")
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     shown = f"{'; '.join(text[:200] for text in found[:_SHOWN])}{more}"
     if there:
-        return Finding(OFFSETS, setting, Level.OK, f"it goes on from its stored offsets: {shown}")
-    what = f"this name has old offsets: it would resume at {shown}"
+        return Finding(OFFSETS, setting, Level.OK, f"it resumes from its stored offsets: {shown}")
+    what = f"this name has old offsets, so it would resume at {shown}"
     return Finding(OFFSETS, setting, Level.WARNING, what, _RESET.format(name=name))

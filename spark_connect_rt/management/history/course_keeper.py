@@ -54,7 +54,7 @@ class CourseKeeper:
         self._bytes_max = bytes_max
         self._period_s = period_s
         self.rounds = Repeated(
-            "offsets-course", self._round, lambda: self._period_s, "where connectors were is not written down"
+            "offsets-course", self._round, lambda: self._period_s, "the offset history is not recorded any more"
         )
         self._last: dict[str, object] = {}  # connector -> what its offsets were when they were last written
         self._led = False
@@ -79,7 +79,9 @@ class CourseKeeper:
     def read(self, connector: str, from_ms: int, to_ms: int) -> Course:
         """Return the points within these times, and the last one before them."""
         if self._bytes_max <= 0:
-            return Course((), "this worker keeps no course: connectrt.history.course.max.bytes or .changes.max is 0")
+            return Course(
+                (), "this worker keeps no offset history: connectrt.history.course.max.bytes or .changes.max is 0"
+            )
         self._refresh()
         points = merged(self._store.parts(connector), from_ms, to_ms)
         shown = [CoursePoint(at_ms, [ConnectorOffset(*pair) for pair in pairs]) for at_ms, pairs in points]
@@ -137,7 +139,7 @@ class CourseKeeper:
             except ConnectError as error:
                 failed = failed or f"{name}: {error}"
                 self._left_alone |= {name: time.monotonic() + LEFT_ALONE_S} if is_sink else {}
-        self._problem = f"offsets were not read, of {failed}" if failed else ""
+        self._problem = f"offsets of {failed} cannot be read" if failed else ""
         return found
 
     def _parts_with(self, name: str, at_ms: int, pairs: Sequence[OffsetPair]) -> dict[CourseKey, bytes]:
@@ -158,14 +160,14 @@ class CourseKeeper:
         try:
             self._store.refresh(READ_LIMIT_MS)
         except ConnectError as error:
-            log.debug("the course is answered as far as it was read: %s", error)
+            log.debug("the offset history is returned as far as it was read: %s", error)
 
     def _problem_of(self, connector: str) -> str:
         lines = [self._store.problem, self._problem]
         if connector in self._too_large:
-            lines.append("points are left out: they are larger than connectrt.history.course.max.bytes allows")
+            lines.append("some points are missing because they exceed connectrt.history.course.max.bytes")
         if self._bytes_max > 0 and time.monotonic() - self._round_at > STALLED_ROUNDS * self._period_s:
-            lines.append(f"no one has looked at the offsets for {time.monotonic() - self._round_at:.0f} s")
+            lines.append(f"the offsets have not been read for {time.monotonic() - self._round_at:.0f} s")
         return "; ".join(filter(None, lines))
 
     def _round(self) -> None:
@@ -175,7 +177,9 @@ class CourseKeeper:
             else:
                 self._led, self._last, self._hours = False, {}, {}
         except Exception as error:
-            self._problem = f"the course was not written: {error if isinstance(error, ConnectError) else repr(error)}"
+            self._problem = (
+                f"the offset history cannot be written: {error if isinstance(error, ConnectError) else repr(error)}"
+            )
             raise
         finally:
             self._round_at = time.monotonic()

@@ -51,9 +51,9 @@ class DeclaredByPlugins:
             try:
                 answer.append(self._declared(config))
             except ConnectError as error:
-                log.info("connector=%s its settings are not declared here: %s", config.get("name"), error)
+                log.info("connector=%s this worker does not know its settings: %s", config.get("name"), error)
             except BaseException:  # the connector's code
-                log.warning("connector=%s cannot say its settings", config.get("name"), exc_info=True)
+                log.warning("connector=%s cannot list its settings", config.get("name"), exc_info=True)
 
         thread = threading.Thread(target=ask, name="history-settings", daemon=True)
         thread.start()

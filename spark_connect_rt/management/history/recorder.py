@@ -103,11 +103,11 @@ class Recorder:
         since, thread = self._busy_since, self._thread
         lines = [self._problem]
         if since is not None and time.monotonic() - since > BUSY_S:
-            lines.append(f"a change has been on its way to the history for {time.monotonic() - since:.0f} s")
+            lines.append(f"a change has not been written to the history for {time.monotonic() - since:.0f} s")
         if thread is not None and not thread.is_alive() and not self._stopping:
             lines.append("the thread that writes the history has ended")
         if self._pending.given_up:
-            lines.append(f"{self._pending.given_up} changes were given up: too many waited")
+            lines.append(f"{self._pending.given_up} changes were discarded because too many were waiting")
         return "; ".join(filter(None, lines))
 
     def config_changed(self, change: ConfigChange) -> None:
@@ -216,9 +216,9 @@ class Recorder:
 
     def _failed(self, due: list[Waiting], error: Exception) -> None:
         if not isinstance(error, ConnectError):
-            log.exception("the history was not written")
+            log.exception("the history cannot be written")
         elif not self._problem:
-            log.warning("the history was not written, tried again: %s", error)
+            log.warning("the history cannot be written, retrying: %s", error)
         with self._changed:
             self._problem = f"{len(due)} changes are not recorded yet: {error}"
             self._pending.put_back(due, _monotonic_ms() + int(self._retry_s * 1000))

@@ -76,7 +76,7 @@ class WorkerHistory:
             else:
                 self._recorder.served(request, asked)
         except Exception:
-            log.exception("who asked for a change was not noted")
+            log.exception("the user of a change cannot be recorded")
 
     def changes(self, query: ChangeQuery) -> ChangePage:
         """See the port."""
@@ -121,7 +121,7 @@ class WorkerHistory:
             self._store.refresh(READ_LIMIT_MS)
         except ConnectError as error:
             self._again_at = time.monotonic() + AGAIN_S
-            log.debug("the history is answered as far as it was read: %s", error)
+            log.debug("the history is returned as far as it was read: %s", error)
 
     def _problem(self) -> str:
         return "; ".join(filter(None, (self._store.problem, self._recorder.problem)))

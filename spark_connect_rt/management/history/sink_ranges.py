@@ -33,15 +33,16 @@ class SinkRanges:
         try:
             first, end = admin.earliest_offsets(places, LIMIT_MS), admin.end_offsets(places, LIMIT_MS)
         except ConnectError as error:
-            return (f"it is not known which records are there: {error}",)
+            return (f"the range of available records is unknown: {error}",)
         finally:
             admin.close()
         problems = []
         for place, offset in sorted(places.items()):
             if offset < first[place]:
                 problems.append(
-                    f"{place.topic}-{place.partition}: records before {first[place]} are gone, not {offset}"
+                    f"{place.topic}-{place.partition}: records before {first[place]} are deleted, so it cannot "
+                    f"start at {offset}"
                 )
             elif offset > end[place]:
-                problems.append(f"{place.topic}-{place.partition}: its end is {end[place]}, before {offset}")
+                problems.append(f"{place.topic}-{place.partition}: it ends at {end[place]}, before {offset}")
         return problems

@@ -78,9 +78,9 @@ class HerderFeed:
         try:
             done = self._herder.submit(request).result(REQUEST_S)
         except NotLeaderError as error:
-            raise RetriableError("this worker does not lead the group any more") from error
+            raise RetriableError("this worker no longer leads the group") from error
         except LateError as error:
-            raise TimedOutError(f"{request} was not done in {REQUEST_S:.0f} s") from error
+            raise TimedOutError(f"{request} did not complete within {REQUEST_S:.0f} s") from error
         if self._history is not None:
             self._history.served(request, self._herder.views.standing().worker_id, NOTE, here=True)
         return done

@@ -29,13 +29,15 @@ def wanted_replay(wanted: WantedReplay, parts: RunParts, plugin: Plugin) -> Repl
     Raises BadRequestError, BadConfigError, NotFoundError, ForbiddenError.
     """
     if wanted.target not in (TOPIC, SINK):
-        raise BadRequestError(f"target is {TOPIC} or {SINK}")
+        raise BadRequestError(f"target: must be {TOPIC} or {SINK}")
     if wanted.rate is not None and not 0 < wanted.rate <= RATE_MAX:
-        raise BadRequestError(f"rate is a number of letters a second above 0, at most {RATE_MAX:.0f}")
+        raise BadRequestError(f"rate: must be a number of letters per second above 0 and at most {RATE_MAX:.0f}")
     if wanted.target == SINK:
         _check_sink(wanted.connector, parts)
     if wanted.letters is not None and not 0 < len(wanted.letters) <= LETTERS_MAX:
-        raise BadRequestError(f"letters are 1 to {LETTERS_MAX} of partition and offset; more by a filter")
+        raise BadRequestError(
+            f"letters: must be 1 to {LETTERS_MAX} pairs of partition and offset. Use a filter for more"
+        )
     wanted_filter = LetterFilter.of(wanted.filter)
     check_edit(wanted.edit, plugin)
     queue = parts.queues.find(wanted.connector, wanted.topic)
@@ -61,10 +63,13 @@ def wanted_replay(wanted: WantedReplay, parts: RunParts, plugin: Plugin) -> Repl
 
 def _check_sink(connector: str | None, parts: RunParts) -> None:
     if parts.feed is None:
-        raise BadRequestError("this worker replays to topics only")
+        raise BadRequestError("this worker replays dead letters to topics only")
     config = parts.feed.config_of(connector) if connector else {}
     if not config.get("topics") and not config.get("topics.regex"):
-        raise BadRequestError(f"target {SINK} needs the connector, a sink; letters of a topic alone go to {TOPIC}")
+        raise BadRequestError(
+            f"target {SINK} needs a sink connector. Dead letters of a topic without a connector "
+            f"can only be replayed to {TOPIC}"
+        )
     check_brokers(config)
 
 

@@ -45,26 +45,30 @@ class EditedRecord:
 def check_edit(edit: Mapping[str, Any], plugin: Plugin) -> None:
     """Raise BadRequestError or BadConfigError for an edit that cannot be: nothing is looked up, nothing is started."""
     if unknown := sorted(set(edit) - {PATCH, TRANSFORMS}):
-        raise BadRequestError(f"edit holds {PATCH} and {TRANSFORMS}; not {', '.join(map(str, unknown))}")
+        raise BadRequestError(f"edit: unknown fields {', '.join(map(str, unknown))}. Use {PATCH} and {TRANSFORMS}")
     try:
         size = len(encoded(dict(edit)))
     except DataError as error:
         raise BadRequestError(f"edit: {error}") from error
     if size > EDIT_BYTES_MAX:
-        raise BadRequestError(f"an edit is at most {EDIT_BYTES_MAX} bytes of JSON: it is kept on a topic")
+        raise BadRequestError(f"edit: must be at most {EDIT_BYTES_MAX} bytes of JSON, because it is stored in a topic")
     if edit.get(PATCH) is not None:
         LetterPatch(edit[PATCH])
     chain = edit.get(TRANSFORMS)
     if chain is None:
         return
     if not isinstance(chain, Mapping) or not all(isinstance(text, str) for pair in chain.items() for text in pair):
-        raise BadRequestError('edit.transforms is an object of texts: {"transforms": "a", "transforms.a.type": ...}')
+        raise BadRequestError(
+            'edit.transforms: must be an object of strings: {"transforms": "a", "transforms.a.type": ...}'
+        )
     foreign = sorted(name for name in chain if name.partition(".")[0] not in ("transforms", "predicates"))
     problems: dict[str, list[str]] = {name: ["not a setting of transformations"] for name in foreign}
     problems |= chain_problems(chain, plugin)
     for key in chain_config_def(chain, plugin):
         if key.type is Type.PASSWORD and chain.get(key.name) and not references(chain[key.name]):
-            problems[key.name] = ["a secret: give a reference to a config provider, for the edit is kept on a topic"]
+            problems[key.name] = [
+                "must not be a secret, because the edit is stored in a topic. Refer to a config provider instead"
+            ]
     if problems:
         raise BadConfigError({f"edit.{name}": why for name, why in problems.items()})
 
@@ -125,7 +129,7 @@ class LetterEdit:
 
     def _transformed(self, letter: Letter, form: LetterForm, record: EditedRecord) -> EditedRecord | None:
         if form.converters is None:
-            raise DataError(f"no converters to read it for the transformations {form.problem}".rstrip())
+            raise DataError(f"the transformations need converters to read the letter {form.problem}".rstrip())
         assert self._chain is not None
         try:
             with form.lock:

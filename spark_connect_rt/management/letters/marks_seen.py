@@ -18,7 +18,7 @@ def marks_of(replay_log: ReplayLog, topic_id: str) -> Marks:
     try:
         replay_log.catch_up(CATCH_UP_MS)
     except ConnectError as error:
-        log.warning("which dead letters were replayed is not known to the end: %s", error)
+        log.warning("the list of replayed dead letters is incomplete: %s", error)
 
     def mark(partition: int, offset: int) -> ReplayedMark | None:
         found = replay_log.read(lambda records: records.marks.of(topic_id, partition, offset))

@@ -55,7 +55,7 @@ class Queues:
         named = self._queue_of(connector, self._views.connector_config(connector)) if connector else None
         wanted = topic or named
         if not connector and not topic:
-            raise BadRequestError("which dead letters? Give connector= or topic=")
+            raise BadRequestError("connector or topic is required: the queue of dead letters")
         if wanted is None:
             return None
         self._refuse(wanted)
@@ -86,8 +86,8 @@ class Queues:
         elsewhere = config.only(_ELSEWHERE).resolved(self._resolve)
         if any(elsewhere.values()):
             raise BadRequestError(
-                f"the dead letters of {name} lie in another cluster ({', '.join(_ELSEWHERE)}); "
-                "only those of the worker's own cluster are shown and replayed"
+                f"the dead letters of {name} are in another cluster ({', '.join(_ELSEWHERE)}). Only those in the "
+                "worker's own cluster can be shown and replayed"
             )
         return self._named_by(config)
 
@@ -96,6 +96,6 @@ class Queues:
 
     def _refuse(self, topic: str) -> None:
         if len(topic) > _NAME_MAX or not topic.isprintable():
-            raise BadRequestError("topic is no name of a topic")
+            raise BadRequestError("topic: not a valid topic name")
         if self._is_internal(topic):
-            raise ForbiddenError(f"{topic} is a topic of the workers or the brokers: it holds no dead letters")
+            raise ForbiddenError(f"{topic} is an internal topic of the workers or the brokers, not a dead letter queue")

@@ -40,7 +40,7 @@ class ReplayLog:
         """Return the topic's name. Raises BadRequestError: there is none."""
         if self._topic is None:
             raise BadRequestError(
-                "this worker has no topic to remember replays on: set connectrt.replays.storage.topic in its file"
+                "this worker has no topic for the state of replays. Set connectrt.replays.storage.topic in its file"
             )
         return self._topic
 
@@ -76,7 +76,7 @@ class ReplayLog:
         try:
             self.catch_up(LOOK_LIMIT_MS)
         except TimedOutError as error:
-            log.warning("replays are shown as they were known before: %s", error)
+            log.warning("replays are shown in their last known state: %s", error)
 
     def read(self, work: Callable[[ReplayRecords], T]) -> T:
         """Return what ``work`` finds, at once."""
@@ -138,4 +138,4 @@ class ReplayLog:
 
 def no_topic(name: str) -> ConnectError:
     """Return the error of a queue that is not there."""
-    return BadRequestError(f"topic {name} does not exist: there are no dead letters to replay")
+    return BadRequestError(f"topic {name} does not exist, so there are no dead letters to replay")

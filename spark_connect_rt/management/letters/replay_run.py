@@ -183,7 +183,7 @@ class ReplayRun:
         if not progress.topic_id:
             progress = replace(progress, topic_id=found.topic_id, positions=span.begins, ends=span.ends)
         elif progress.topic_id != found.topic_id:
-            raise DataError(f"topic {replay.topic} was deleted and made again since the replay began")
+            raise DataError(f"topic {replay.topic} was deleted and created again since the replay started")
         self._progress = replace(progress, worker=self._parts.worker, state=RUNNING, error=None)
         known = self._parts.log.read(lambda records: records.marks)
         self._marks = NewMarks(found.topic_id, replay.id, known)
@@ -232,7 +232,7 @@ class ReplayRun:
         """Return what is produced. Raises DataError: not to that topic."""
         topic = record.topic
         if not self._parts.queues.may_be_written(topic):
-            raise DataError(f"it would go to {topic}, a topic of the workers or the brokers")
+            raise DataError(f"its target would be {topic}, an internal topic of the workers or the brokers")
         if topic not in self._partitions:
             self._partitions[topic] = self._parts.topics.admin.partition_count(topic)
         count = self._partitions[topic]

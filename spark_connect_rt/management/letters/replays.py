@@ -88,7 +88,7 @@ class LetterReplays:
 
     def trouble(self) -> str:
         """Return why replays are not looked after; empty: they are."""
-        return "" if self._stopping else ended(self._thread, "replays of dead letters do not go on")
+        return "" if self._stopping else ended(self._thread, "replays of dead letters are not processed any more")
 
     def stop(self) -> None:
         """Let go of every replay: another worker goes on with it."""
@@ -155,13 +155,13 @@ class LetterReplays:
         self._parts.log.look()
         found = self._parts.log.read(lambda records: records.standing(replay_id))
         if found is None:
-            raise NotFoundError(f"there is no replay {replay_id}")
+            raise NotFoundError(f"replay {replay_id} does not exist")
         return found
 
     def _steered(self, replay_id: str, states: set[str], *, stopped: bool) -> ReplayInfo:
         standing = self._standing(replay_id)
         if standing.state not in states:
-            raise BadRequestError(f"replay {replay_id} is {standing.state}: it can be neither stopped nor resumed")
+            raise BadRequestError(f"replay {replay_id} is {standing.state} and can be neither stopped nor resumed")
         self._again_s.pop(replay_id, None)
         self._parts.log.append([wish_record(standing, stopped=stopped)])
         return self.replay(replay_id)
@@ -172,7 +172,7 @@ class LetterReplays:
         waits = entry.state == RUNNING and first.get(replay.topic) != replay.id
         waiting = f"waits for replay {first.get(replay.topic)} of the same queue" if waits else None
         if entry.state == RUNNING and not waits and not replay.is_exact and not entry.worker:
-            waiting = "waits for the leader of the group, which must be a worker of this kind"
+            waiting = "waits for the leader of the group, which must not be a Java worker"
         problem = self._problems.get(replay.id) if entry.state == RUNNING else None
         return ReplayInfo(
             id=replay.id,
@@ -209,7 +209,7 @@ class LetterReplays:
                 said = ""
             except Exception as error:  # noqa: BLE001 - top of the thread: whatever it is, it is tried again
                 if str(error) != said:
-                    log.warning("replays of dead letters cannot be looked after, tried again: %s", error)
+                    log.warning("replays of dead letters cannot be checked, retrying: %s", error)
                 said = str(error)
             self._parts.log.wait(limit_s)
 
@@ -243,10 +243,10 @@ class LetterReplays:
             run.run()
             self._problems.pop(replay.id, None)
         except FencedError:
-            log.info("replay %s is carried on by another worker", replay.id)
+            log.info("replay %s continues on another worker", replay.id)
             self._again_s[replay.id] = time.monotonic() + self._lease_s
         except (RetriableError, TimedOutError, ExternalError) as error:
-            log.warning("replay %s is tried again in %.0f s: %s", replay.id, RETRY_S, error)
+            log.warning("replay %s failed, retrying in %.0f s: %s", replay.id, RETRY_S, error)
             self._problems[replay.id] = without_secrets(str(error))
             self._again_s[replay.id] = time.monotonic() + RETRY_S
         except Exception as error:  # whatever it is, the replay says so, and the worker goes on
@@ -258,7 +258,7 @@ class LetterReplays:
         try:
             run.fail(why)
         except Exception as error:  # noqa: BLE001 - it is tried again, and fails again
-            log.warning("replay %s: its failure could not be written: %s", replay.id, error)
+            log.warning("replay %s: its failure cannot be written: %s", replay.id, error)
             self._problems[replay.id] = why
             self._again_s[replay.id] = time.monotonic() + RETRY_S
 

@@ -54,7 +54,10 @@ class SinkRun(ReplayRun):
         topics = self._side("topics")
         if record.topic not in topics:
             if len(topics) >= TOPICS_MAX:
-                raise DataError(f"letters of more than {TOPICS_MAX} topics: replay them by the filter origin")
+                raise DataError(
+                    f"the letters come from more than {TOPICS_MAX} topics. Replay them topic by topic "
+                    "with the filter origin"
+                )
             self._progress = replace(self._progress, side=_with_topic(self._progress.side, record.topic))
             topics = self._side("topics")
         index = topics.index(record.topic)

@@ -136,7 +136,7 @@ class GroupRows:
         except LateError:
             pass
         except Exception:
-            log.exception("the group's rates and lags could not be gathered")
+            log.exception("the group's rates and lags cannot be collected")
 
     def _ask(self) -> None:
         answers = self._reads.ask(SHARES)
@@ -202,7 +202,7 @@ class GroupRows:
             try:
                 self.looked()
             except Exception:
-                log.exception("the overview could not be made, the next try follows")
+                log.exception("the overview cannot be built, retrying")
             self._stopped.wait(LOOK_EACH_S)
 
     def changes(self, since_ms: int) -> OverviewChange:

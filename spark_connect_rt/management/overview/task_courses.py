@@ -31,7 +31,9 @@ class TaskCourses:
         self._of_task: dict[ConnectorTaskId, TaskCourse] = {}
         self._lags: dict[str, deque[int | None]] = {}  # connector -> of all its tasks here, the last ten minutes
         self._growing: frozenset[str] = frozenset()
-        self.rounds = Repeated("task-courses", self._round, self._until_next_s, "points of tasks' courses are missing")
+        self.rounds = Repeated(
+            "task-courses", self._round, self._until_next_s, "some points of the tasks' rates are missing"
+        )
         self.beside: Callable[[], None] = lambda: None  # done with each point
 
     def _until_next_s(self) -> float:

@@ -50,7 +50,7 @@ class LoadWatch:
         self._settings = settings
         self._memory = LoadMemory()
         self._before: tuple[int, Samples] | None = None
-        self.rounds = Repeated("load-watch", self.look, lambda: LOOK_EACH_S, "tasks are not swapped by load")
+        self.rounds = Repeated("load-watch", self.look, lambda: LOOK_EACH_S, "tasks are not moved by load any more")
         reads.serve(LOADS, lambda _: self.own_loads())
 
     def own_loads(self) -> list[list[Any]]:
@@ -81,7 +81,7 @@ class LoadWatch:
             return
         self._submit(SwapTasks(swaps)).result(SERVE_LIMIT_S)
         for swap in swaps:
-            said = f"{swap.hot} goes from {swap.giver} to {swap.taker} by load, and {swap.cold} back"
+            said = f"{swap.hot} moves from {swap.giver} to {swap.taker} because of its load, and {swap.cold} moves back"
             log.info("%s", said)
             self._record_event("rebalance", said, connector=swap.hot.connector, task=swap.hot.task)
 

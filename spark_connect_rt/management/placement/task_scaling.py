@@ -59,7 +59,7 @@ class TaskScaling:
         self._memories: dict[str, ScaleMemory] = {}
         self._rates: dict[str, deque[float]] = {}
         self.rounds = Repeated(
-            "task-scaling", self.look, lambda: self.look_each_s, "the numbers of tasks do not follow their load"
+            "task-scaling", self.look, lambda: self.look_each_s, "tasks.max does not follow the load any more"
         )
 
     def look(self) -> None:
@@ -76,7 +76,7 @@ class TaskScaling:
             try:
                 self._look_at(name, bounds, tasks, shares.get(name) if complete else None)
             except (ConnectError, LateError) as error:
-                log.warning("connector=%s tasks.max was not changed: %s", name, error)
+                log.warning("connector=%s tasks.max cannot be changed: %s", name, error)
 
     def _ranges(self) -> dict[str, tuple[TaskRange, int]]:
         """Return the connectors that have the setting: name -> its bounds and tasks.max; what cannot be read is not."""

@@ -57,9 +57,9 @@ def planned_config(connector: Connector, config: Mapping[str, str], limit_s: flo
     thread.start()
     thread.join(limit_s)
     if not found:
-        raise TimedOutError(f"the connector did not say its tasks in {limit_s:.0f} s")
+        raise TimedOutError(f"the connector did not return its task configurations within {limit_s:.0f} s")
     if isinstance(found[0], Exception):
-        raise ConnectError(f"the connector does not start: {without_secrets(str(found[0]))}") from found[0]
+        raise ConnectError(f"the connector cannot start: {without_secrets(str(found[0]))}") from found[0]
     if not found[0]:
-        raise ConnectError("the connector has no task: there is nothing for it to do")
+        raise ConnectError("the connector has no task: there is nothing to preview")
     return dict(found[0][0])

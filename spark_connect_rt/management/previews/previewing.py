@@ -90,10 +90,12 @@ class ConnectorPreviews:
     def preview(self, request: PreviewRequest, cancelled: threading.Event) -> Preview:
         """See Previews."""
         if self._closed:
-            raise ShuttingDownError("the worker stops")
+            raise ShuttingDownError("this worker is stopping")
         if not self._room.acquire(blocking=False):
             raise RestError(
-                429, f"{self._most} previews run on this worker already: try again, or ask another", code="CRT-1180"
+                429,
+                f"this worker already runs {self._most} previews. Try again, or use another worker",
+                code="CRT-1180",
             )
         self._running.add(cancelled)
         try:
@@ -162,8 +164,8 @@ class ConnectorPreviews:
 
 
 _BY_SPARK = (
-    "this connector cannot be previewed: Spark itself reads for it, on the driver; read the same format with Spark to "
-    "see its rows"
+    "this connector cannot be previewed, because Spark itself reads for it on the driver. Read the same format "
+    "with Spark to see its rows"
 )
 
 
@@ -172,11 +174,11 @@ def _refuse(connector: Connector, config: Mapping[str, str], *, put: bool) -> No
     if isinstance(connector, SinkConnector):
         if put and not _takes_back(connector):
             raise BadRequestError(
-                "put: this sink cannot take back what it writes (its task has no preview_put); preview it without put"
+                "put: this sink cannot roll back what it writes (its task has no preview_put). Preview it without put"
             )
         return
     if put:
-        raise BadRequestError("put: this is a source connector")
+        raise BadRequestError("put: only valid for a sink connector")
     obstacle = connector.preview_obstacle(config)
     if obstacle:
         raise BadRequestError(f"this connector cannot be previewed: {obstacle}")
@@ -200,7 +202,7 @@ def shown_stage(stage: Mapping[str, Any]) -> PreviewStage:
             stage.get("error"),
         )
     except (KeyError, TypeError) as error:
-        raise ConnectError(f"the executor's answer is none: {error}") from error
+        raise ConnectError(f"the executor's answer is invalid: {error}") from error
 
 
 def _record(tree: Mapping[str, Any]) -> ShownRecord:

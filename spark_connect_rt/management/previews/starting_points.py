@@ -74,7 +74,8 @@ class StartingPoints:
         pairs = request.offsets if request.begin is From.GIVEN else self.stored(name)
         if len(pairs) > OFFSETS_MAX:
             raise BadRequestError(
-                f"{len(pairs)} source partitions have offsets, at most {OFFSETS_MAX} go along: give those of some"
+                f"{len(pairs)} source partitions have offsets, but a preview takes at most {OFFSETS_MAX}. Send the "
+                "offsets of some"
             )
         return pairs
 
@@ -102,8 +103,8 @@ class StartingPoints:
         wanted = topics_of(config, there)
         missing = [topic for topic in wanted if topic not in there]
         if missing or not wanted:
-            what = f"topics that are not there: {', '.join(missing)}" if missing else "no topic fits topics.regex"
-            raise BadRequestError(f"nothing can be read: {what}")
+            what = f"topics do not exist: {', '.join(missing)}" if missing else ("no topic matches topics.regex")
+            raise BadRequestError(f"there is nothing to read: {what}")
         stored: Mapping[TopicPartition, int] = {}
         default = BEGINNING
         if request.begin is not From.START:

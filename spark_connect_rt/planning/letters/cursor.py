@@ -29,7 +29,7 @@ def decode_cursor(text: str, topic_id: str) -> dict[int, int]:
         if not all(type(number) is int and 0 <= number < 2**63 for pair in positions.items() for number in pair):
             raise ValueError("no offsets")
     except (ValueError, TypeError, RecursionError, binascii.Error) as error:
-        raise BadRequestError("after is not a cursor: give the 'next' of the page before, as it was") from error
+        raise BadRequestError("after: not a valid cursor. Send the unchanged 'next' of the previous page") from error
     if named != topic_id:
-        raise BadRequestError("the topic was deleted and made again since that page: begin again without 'after'")
+        raise BadRequestError("the topic was deleted and created again since that page. Start again without 'after'")
     return positions

@@ -39,10 +39,10 @@ class Origins:
             return self.topics[0]
         if topic is None:
             raise DataError(
-                "no header says which topic it came from: errors.deadletterqueue.context.headers.enable was false"
+                "its original topic is unknown, because errors.deadletterqueue.context.headers.enable was false"
             )
         if (self.topics and topic not in self.topics) or (self.pattern and not self.pattern.fullmatch(topic)):
-            raise DataError(f"it came from {topic}, which is none of the connector's topics")
+            raise DataError(f"it came from {topic}, which is not a topic of the connector")
         return topic
 
 
@@ -51,7 +51,7 @@ def check_encoding(letter: Letter, edited: Callable[[str], bool]) -> None:
     for part in ("key", "value"):
         how = letter.encoding(part)
         if how != CONVERTER and getattr(letter, part) is not None and not edited(part):
-            raise DataError(f"its {part} was never converted (it is {how}): edit it into what the topic holds")
+            raise DataError(f"its {part} was never converted (it is {how}). Edit it into the topic's format")
 
 
 def partition_of(letter: Letter, count: int, *, key_changed: bool, same_topic: bool) -> int | None:

@@ -96,7 +96,7 @@ class LetterFilter:
         """Return what a query or a body asks for. Raises BadRequestError naming the field."""
         unknown = sorted(set(given) - set(FILTERS))
         if unknown:
-            raise BadRequestError(f"dead letters are filtered by {', '.join(FILTERS)}; not by {', '.join(unknown)}")
+            raise BadRequestError(f"unknown filter {', '.join(unknown)}. Use {', '.join(FILTERS)}")
         return cls(
             partition=_whole(given, "partition", _PARTITION_MAX),
             stage=_text(given, "stage"),
@@ -147,7 +147,7 @@ def _text(given: Mapping[str, Any], name: str) -> str | None:
     if value is None or value == "":
         return None
     if not isinstance(value, str) or len(value) > _TEXT_MAX:
-        raise BadRequestError(f"{name} is a text of at most {_TEXT_MAX} characters")
+        raise BadRequestError(f"{name}: must be a string of at most {_TEXT_MAX} characters")
     return value
 
 
@@ -163,7 +163,7 @@ def whole_number(value: Any, name: str, least: int, most: int) -> int:
     text = str(value) if not isinstance(value, bool | float) else ""
     if text.isascii() and text.isdigit() and len(text) <= len(str(most)) and least <= int(text) <= most:
         return int(text)
-    raise BadRequestError(f"{name} is a whole number from {least} to {most}")
+    raise BadRequestError(f"{name}: must be a whole number from {least} to {most}")
 
 
 def _flag(given: Mapping[str, Any], name: str) -> bool | None:
@@ -172,5 +172,5 @@ def _flag(given: Mapping[str, Any], name: str) -> bool | None:
         return None
     known = {"true": True, "false": False}
     if str(value).lower() not in known:
-        raise BadRequestError(f"{name} is true or false")
+        raise BadRequestError(f"{name}: must be true or false")
     return known[str(value).lower()]

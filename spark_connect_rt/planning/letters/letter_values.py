@@ -70,8 +70,8 @@ class Part:
         kind = kind_of(wanted)
         if "cut" in wanted:
             raise DataError(
-                f"only the first {SHOWN_BYTES} of its {wanted['cut']} bytes are shown: an edit of these would lose the "
-                "rest. Give the whole of it instead, without cut, or use transformations"
+                f"only the first {SHOWN_BYTES} of its {wanted['cut']} bytes are shown, and an edit of these would "
+                "lose the rest. Send the whole value without cut, or use transformations"
             )
         content = wanted[kind]
         if kind != "json":
@@ -88,7 +88,7 @@ class Part:
                 raise
             except Exception as why:
                 reason = shown_error(why, self.hide)
-                raise DataError(f"the connector's converter cannot read what the edit made: {reason}") from why
+                raise DataError(f"the connector's converter cannot read the edited value: {reason}") from why
         return made
 
 
@@ -96,7 +96,7 @@ def kind_of(wanted: Any) -> str:
     """Return which of ``KINDS`` a shown value is. Raises DataError."""
     kinds = [kind for kind in KINDS if isinstance(wanted, Mapping) and kind in wanted]
     if len(kinds) != 1:
-        raise DataError('after the edit a key or value is no null, {"json": ..}, {"text": ".."} or {"base64": ".."}')
+        raise DataError('an edited key or value must be null, {"json": ..}, {"text": ".."} or {"base64": ".."}')
     return kinds[0]
 
 
@@ -120,7 +120,7 @@ def as_tree(schema: Schema | None, value: Any) -> Any:
     try:
         return parsed(orjson.dumps(to_tree(schema, value, _FORM)))
     except (TypeError, RecursionError) as error:
-        raise DataError(f"the value has no JSON form: {error}") from error
+        raise DataError(f"the value cannot be written as JSON: {error}") from error
 
 
 def parsed(data: bytes) -> Any:
@@ -128,7 +128,7 @@ def parsed(data: bytes) -> Any:
     try:
         tree = json.loads(data.decode(), parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"not JSON: {error}") from error
+        raise DataError(f"not valid JSON: {error}") from error
     _check(tree, 0)
     return tree
 
@@ -138,7 +138,7 @@ def encoded(tree: Any) -> bytes:
     try:
         return json.dumps(tree, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     except (ValueError, TypeError, RecursionError) as error:
-        raise DataError(f"the edited value has no JSON form: {error}") from error
+        raise DataError(f"the edited value cannot be written as JSON: {error}") from error
 
 
 def _was_read(before: Shown) -> bool:
@@ -149,7 +149,7 @@ def _bytes_of(kind: str, content: Any) -> bytes:
     try:
         return content.encode() if kind == "text" else base64.b64decode(content, validate=True)  # type: ignore[no-any-return]
     except (ValueError, TypeError, AttributeError, binascii.Error) as error:
-        raise DataError(f"{kind} after the edit is none: {error}") from error
+        raise DataError(f"the edited {kind} is invalid: {error}") from error
 
 
 def _plain(data: bytes, *, is_whole: bool = True) -> dict[str, Any]:

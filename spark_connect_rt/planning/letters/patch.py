@@ -33,12 +33,12 @@ class LetterPatch:
         try:
             patched = self._patch.apply(copy.deepcopy(dict(letter)), in_place=True)
         except Exception as error:  # a library, and paths that come from outside
-            raise DataError(f"the patch does not apply: {error}") from error
+            raise DataError(f"the patch cannot be applied: {error}") from error
         if not isinstance(patched, dict) or set(patched) - set(PARTS):
-            raise DataError(f"after the patch there is more than {', '.join(PARTS)}")
+            raise DataError(f"the patched letter has more than {', '.join(PARTS)}")
         headers = patched.get("headers") or []
         if not isinstance(headers, list) or not all(_is_header(header) for header in headers):
-            raise DataError('after the patch headers are no list of {"name": "..", "value": ..}')
+            raise DataError('the patched headers are not a list of {"name": "..", "value": ..}')
         return {"key": patched.get("key"), "value": patched.get("value"), "headers": headers}
 
 
@@ -48,11 +48,11 @@ def _is_header(value: Any) -> bool:
 
 def _problem(operations: Any) -> str:
     if not isinstance(operations, Sequence) or isinstance(operations, str) or not operations:
-        return "a list of operations (RFC 6902): op, path, value or from"
+        return "must be a list of operations (RFC 6902): op, path, value or from"
     if len(operations) > OPERATIONS_MAX:
-        return f"at most {OPERATIONS_MAX} operations"
+        return f"must have at most {OPERATIONS_MAX} operations"
     if sum(isinstance(operation, dict) and operation.get("op") == "copy" for operation in operations) > COPIES_MAX:
-        return f"at most {COPIES_MAX} copy operations"
+        return f"must have at most {COPIES_MAX} copy operations"
     for number, operation in enumerate(operations):
         try:
             jsonpatch.JsonPatch([operation])
@@ -61,5 +61,5 @@ def _problem(operations: Any) -> str:
         except Exception as error:  # noqa: BLE001 - a library, whatever it says of a wrong operation
             return f"operation {number}: {type(error).__name__}: {error}"
         if root not in ([part] for part in PARTS):
-            return f"operation {number}: path begins with {', '.join(f'/{part}' for part in PARTS)}"
+            return f"operation {number}: path must begin with {', '.join(f'/{part}' for part in PARTS)}"
     return ""

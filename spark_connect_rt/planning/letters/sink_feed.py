@@ -54,15 +54,15 @@ def place_of(headers: Sequence[tuple[str, bytes | None]]) -> tuple[int, int]:
             partition, _, offset = (data or b"").decode("ascii", "replace").strip('"').partition("-")
             if partition.isdigit() and offset.isdigit():
                 return int(partition), int(offset)
-    raise DataError("a record of a side topic is no copy of a letter: something else writes there")
+    raise DataError("a record of a side topic is not a copy of a letter: another program writes to that topic")
 
 
 def check_brokers(config: Mapping[str, str]) -> None:
     """Refuse a sink that reads from brokers of its own: side topics are on the worker's. Raises BadRequestError."""
     if config.get(_BROKERS):
         raise BadRequestError(
-            f"connector {config.get('name')} reads from another cluster ({_BROKERS}), and copies of dead letters are "
-            "made in the worker's own: replay them to their topics instead"
+            f"connector {config.get('name')} reads from another cluster ({_BROKERS}), but copies of dead letters "
+            "can only be written to the worker's own. Replay them to their topics instead"
         )
 
 

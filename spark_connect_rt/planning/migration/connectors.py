@@ -56,7 +56,7 @@ def connector_verdict(
     elements = list(_elements(given, catalog, found.runtime if found else ""))
     lines = [*_class_lines(given, class_name, found), *_element_lines(elements)]
     lines += _setting_lines(given, catalog, found, client_problem)
-    lines += [Line(task, "FAILED", Fate.DIFFERS, "is FAILED now, and would be FAILED here") for task in given.failed]
+    lines += [Line(task, "FAILED", Fate.DIFFERS, "is FAILED now, and would also fail here") for task in given.failed]
     where = found.runtime if found else ""
     return ConnectorVerdict(
         given.name, class_name, where, _kind(where, elements), given.state, given.tasks, elements, lines
@@ -66,7 +66,7 @@ def connector_verdict(
 def _class_lines(given: Given, class_name: str, found: Found | None) -> Iterator[Line]:
     name = "connector.class"
     if found is None:
-        why = "found neither here nor on plugin.path: put its jars there, or `connectrt plugins install`"
+        why = "found neither here nor on plugin.path. Put its jars there, or run `connectrt plugins install`"
         if (counterpart := counterpart_of(class_name)) is not None:
             why = f"{why}; {counterpart.sentence(given.config)}"
         yield Line(name, class_name, Fate.CHANGE, why)
@@ -75,10 +75,13 @@ def _class_lines(given: Given, class_name: str, found: Found | None) -> Iterator
     elif found.runtime == JAVA:
         yield Line(name, class_name, Fate.SAME, f"the jar of {found.location}, in the Java host")
     elif not found.twin:
-        yield Line(name, class_name, Fate.SAME, "a Python connector: Java workers of a mixed group cannot run it")
+        yield Line(name, class_name, Fate.SAME, "a Python connector, which Java workers of a mixed group cannot run")
     elif found.name.startswith(_APACHE):  # a short name may mean another class in Java
         yield Line(
-            name, class_name, Fate.SAME, f"here in Python, same topics and offsets; {RUNTIME}=java takes the jar's"
+            name,
+            class_name,
+            Fate.SAME,
+            f"runs in Python, with the same topics and offsets; {RUNTIME}=java uses the jar's",
         )
     elif given.mixed_group:
         why = (
@@ -88,7 +91,7 @@ def _class_lines(given: Given, class_name: str, found: Found | None) -> Iterator
         yield Line(name, class_name, Fate.CHANGE, why)
     else:
         yield Line(
-            name, class_name, Fate.DIFFERS, f"here another implementation in Python; {RUNTIME}=java takes the jar's"
+            name, class_name, Fate.DIFFERS, f"runs with another implementation in Python; {RUNTIME}=java uses the jar's"
         )
 
 
@@ -135,7 +138,7 @@ def _setting_lines(
     for name, value in config.items():
         lost = [reference for reference in _REFERENCE.findall(value or "") if reference not in aliases]
         if lost:
-            why = f"refers to config provider {', '.join(lost)}, which the worker's file does not set up"
+            why = f"refers to config provider {', '.join(lost)}, which the worker's file does not configure"
             yield Line(name, shown(name, value), Fate.CHANGE, why)
         prefix = next((override for override in _OVERRIDES if name.startswith(override)), None)
         problem = client_problem(_OVERRIDES[prefix], name.removeprefix(prefix)) if prefix else None

@@ -16,21 +16,22 @@ def steps_there(settings: Mapping[str, str], file: str, workers: Sequence[str], 
     group, wait_s = settings.get("group.id") or "?", _wait_s(settings)
     count = len(workers)
     first = (
-        [f"Change what is marked `change` above, then ask again: connectrt migrate check {file}"] if must_change else []
+        [f"Change what is marked `change` above, then run connectrt migrate check {file} again"] if must_change else []
     )
     return [
         *first,
-        f"Keep the state: connectrt store backup {file} before.jsonl (reads only; the groups of sinks are not in it).",
-        f"On a machine with the same plugin.path: copy {file}, give `listeners` and `rest.advertised.*` of its own; "
-        f"keep group.id={group}, the three topics and everything else.",
-        f"Start it: connectrt worker {file} (or ./spark-submit.sh). It joins the group beside {count or 'the'} Java "
-        f"worker{'' if count == 1 else 's'} and is given its share: see worker_id in GET /connectors/NAME/status.",
+        f"Back up the state: connectrt store backup {file} before.jsonl (reads only; the groups of sinks are not "
+        "in it).",
+        f"On a machine with the same plugin.path: copy {file}, and change `listeners` and `rest.advertised.*`. "
+        f"Keep group.id={group}, the three topics and everything else.",
+        f"Start it: connectrt worker {file} (or ./spark-submit.sh). It joins the group of {count or 'the'} Java "
+        f"worker{'' if count == 1 else 's'} and gets its share: see worker_id in GET /connectors/NAME/status.",
         "Compare for as long as you like: states, lag, GET /admin/story of the Spark worker. SIGTERM undoes it.",
-        f"Stop one Java worker by SIGTERM. While a Java worker is in the group its work may wait up to {wait_s} s "
-        f"({DELAY}; Java's rule for workers that leave, too), then the others have it.",
-        "Start the next Spark worker and stop the next Java worker, until none is left: the last one to leave is the "
-        "moment from which lost work is placed at once.",
-        "Keep the Java workers' files and plug-ins until you are sure: the way back needs nothing else.",
+        f"Stop one Java worker with SIGTERM. While a Java worker is in the group, its work may wait up to {wait_s} "
+        f"s ({DELAY}; Java's rule also for workers that leave), then the others take it over.",
+        "Start the next Spark worker and stop the next Java worker, until no Java worker is left. From then on, "
+        "lost work is assigned immediately.",
+        "Keep the Java workers' files and plug-ins until you are sure. The way back needs nothing else.",
     ]
 
 
@@ -43,9 +44,9 @@ def steps_back(settings: Mapping[str, str], connectors: Sequence[ConnectorVerdic
     return [
         *warn,
         f"Start a Java worker with its old file (group.id={settings.get('group.id') or '?'}): it reads the same "
-        "topics, joins, and is given its share. It passes over connectrt.* settings of connectors.",
-        f"Stop one Spark worker by SIGTERM: what it did is committed; its work may wait up to {_wait_s(settings)} s "
-        f"({DELAY}). Go on until none is left.",
+        "topics, joins, and gets its share. It ignores connectrt.* settings of connectors.",
+        "Stop one Spark worker with SIGTERM. Its offsets are committed, and its work may wait up to "
+        f"{_wait_s(settings)} s ({DELAY}). Continue until none is left.",
     ]
 
 

@@ -68,7 +68,7 @@ def _offset_counts(stored: Stored) -> Counter[str]:
 
 def _counted(offsets: Counter[str]) -> str:
     named = ", ".join(f"{name}: {count}" for name, count in sorted(offsets.items()))
-    return f"sources go on where they are ({named})" if named else "none yet"
+    return f"sources resume at their offsets ({named})" if named else "none yet"
 
 
 def _failed(stored: Stored) -> dict[str, list[str]]:

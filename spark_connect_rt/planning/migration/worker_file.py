@@ -18,19 +18,20 @@ CLIENTS = ("producer", "consumer", "admin")
 _SHARED = ("ssl.", "sasl.", "security.")
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _JMX = "org.apache.kafka.common.metrics.JmxReporter"
-_NO_CLASS = "is found neither here nor on plugin.path: put its jar there, or take the line out"
+_NO_CLASS = "is found neither here nor on plugin.path. Put its jar there, or remove the line"
 
 _DIFFERS = {
-    "offset.flush.interval.ms": "source offsets are written after each batch that is durable, sink offsets after each "
-    "batch that was put (of Java tasks with a preCommit or flush: at this interval); this is the longest pause between "
-    "two tries",
-    "plugin.path": "Java's folders and jars as they are; wheels and Python packages in them are found, too",
-    "session.timeout.ms": "holds for consumers of sinks, too, unless consumer.session.timeout.ms is set (Java: 45 s)",
-    "scheduled.rebalance.max.delay.ms": "obeyed; without it Spark workers among themselves place lost work at once",
-    "listeners": "a Spark worker beside a Java worker on one machine needs a port of its own",
-    "offset.storage.topic": "an existing topic is left as it is; a new one gets segments of 1 MiB, for short starts",
-    "rest.advertised.host.name": "must be this machine's when the worker moves to another one",
-    "ssl.client.auth": "the same; a certificate that is wrong is reported at the start (exit code 14)",
+    "offset.flush.interval.ms": "source offsets are written after each durable batch, sink offsets after each put "
+    "(of Java tasks with a preCommit or flush: at this interval); this is the longest "
+    "wait between two attempts",
+    "plugin.path": "Java's folders and jars are used unchanged; wheels and Python packages in them are also found",
+    "session.timeout.ms": "also applies to consumers of sinks, unless consumer.session.timeout.ms is set (Java: 45 s)",
+    "scheduled.rebalance.max.delay.ms": "applies; without it, a group of only Spark workers assigns lost work "
+    "immediately",
+    "listeners": "a Spark worker on the same machine as a Java worker needs its own port",
+    "offset.storage.topic": "an existing topic is not changed; a new one gets segments of 1 MiB, for short starts",
+    "rest.advertised.host.name": "must be changed to the new machine's when the worker moves",
+    "ssl.client.auth": "unchanged; a wrong certificate is reported at the start (exit code 14)",
 }
 _KEPT = frozenset({"spark.", "quickstart."})
 
@@ -67,7 +68,7 @@ def _unsecured_clients(settings: Mapping[str, str]) -> list[Line]:
     secured = [role for role in ("producer", "consumer") if f"{role}.security.protocol" in settings]
     if not secured and "security.protocol" not in settings:
         return []
-    why = "is not set: as in Java, tasks' {}s do not take the worker's own, and connect without security"
+    why = "is not set: as in Java, the {}s of tasks do not use the worker's own, and connect without security"
     missing = [role for role in ("producer", "consumer") if role not in secured]
     return [Line(f"{role}.security.protocol", "", Fate.DIFFERS, why.format(role)) for role in missing]
 
@@ -92,7 +93,9 @@ def _fate(file: WorkerFile, name: str) -> tuple[Fate, str]:
         return Fate.SAME, ""
     nearest = nearest_name(name, file.definition.names())
     hint = f"; did you mean {nearest}?" if nearest else ""
-    return Fate.IGNORED, f"not a setting of Kafka Connect 4.1 nor of this product: Java workers ignore it, too{hint}"
+    return Fate.IGNORED, (
+        f"not a setting of Kafka Connect 4.1 or of this product, so Java workers ignore it, too{hint}"
+    )
 
 
 def _class_fate(file: WorkerFile, name: str) -> tuple[Fate, str] | None:
@@ -108,7 +111,7 @@ def _class_fate(file: WorkerFile, name: str) -> tuple[Fate, str] | None:
         return Fate.CHANGE, found.problem
     if found.runtime == JAVA:
         return Fate.SAME, f"the Java class of {found.location}, in the Java host"
-    return Fate.SAME, "here in Python, tested against Java's" if found.twin else "a Python class"
+    return Fate.SAME, "runs in Python, tested against Java's" if found.twin else "a Python class"
 
 
 def _list_fate(file: WorkerFile, name: str) -> tuple[Fate, str] | None:
@@ -116,7 +119,7 @@ def _list_fate(file: WorkerFile, name: str) -> tuple[Fate, str] | None:
     classes = parse_value(Type.LIST, file.settings[name] or "") if name in _LISTS else []
     if name == "metric.reporters":
         others = [cls for cls in classes if cls != _JMX]
-        why = "Java's reporters do not run here: metrics are at GET /admin/metrics"
+        why = "Java's reporters do not run here. Metrics are at GET /admin/metrics"
         return (Fate.IGNORED, f"{why}; not loaded: {', '.join(others)}") if others else (Fate.DIFFERS, why)
     if name == "rest.extension.classes":
         return _extension_fate(file, classes)
@@ -130,7 +133,7 @@ def _extension_fate(file: WorkerFile, classes: Sequence[str]) -> tuple[Fate, str
     found = {cls: file.catalog.find(cls) for cls in classes}
     lost = [cls for cls, plugin in found.items() if plugin is None or plugin.runtime == JAVA]
     if lost:
-        why = "REST extensions in Java do not run here: take it out, or write one in Python"
+        why = "REST extensions in Java do not run here. Remove it, or write one in Python"
         return Fate.CHANGE, f"{', '.join(lost)}: {why}"
     return Fate.SAME, ""
 

@@ -56,9 +56,9 @@ class Wanted:
         """Return what a query asks for. Raises BadRequestError naming the parameter."""
         sort, type_ = query.get("sort", "") or "abnormal", query.get("type", "")
         if sort not in SORTS:
-            raise BadRequestError(f"sort is one of {', '.join(SORTS)}, not {sort[:40]!r}")
+            raise BadRequestError(f"sort: must be one of {', '.join(SORTS)}, not {sort[:40]!r}")
         if type_ not in ("", "source", "sink", "unknown"):
-            raise BadRequestError(f"type is source or sink, not {type_[:40]!r}")
+            raise BadRequestError(f"type: must be source or sink, not {type_[:40]!r}")
         states = (part.strip().upper() for part in query.get("state", "").split(","))
         return Wanted(
             query.get("search", "").strip().lower(),
@@ -86,7 +86,7 @@ def _number(query: Mapping[str, str], name: str, default: int, least: int, most:
     if not text:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 20) or int(text) < least:
-        raise BadRequestError(f"{name} is a number from {least} on, not {text[:40]!r}")
+        raise BadRequestError(f"{name}: must be a number from {least} on, not {text[:40]!r}")
     return min(int(text), most)
 
 

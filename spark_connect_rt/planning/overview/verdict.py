@@ -82,7 +82,7 @@ def why_abnormal(
     stalled = [instance for instance in instances if instance.stalled]
     said = [
         _failed(failed, tasks),
-        f"{_names(gone, tasks)}: worker {gone[0].worker_id} is not in the group any more" if gone else "",
+        f"{_names(gone, tasks)}: worker {gone[0].worker_id} has left the group" if gone else "",
         f"{_names(passing, tasks)} {passing[0].state} for {_time(now_ms - passing[0].since_ms)}" if passing else "",
         f"{_names(stalled, tasks)} moves nothing: {stalled[0].stalled}" if stalled else "",
         f"its lag has grown for ten minutes, to {lag} records" if lag_grows else "",
@@ -98,8 +98,8 @@ def _failed(failed: Sequence[InstanceFacts], tasks: int) -> str:
     given_up = next((instance.given_up for instance in failed if instance.given_up), "")
     words = f"{_names(failed, tasks)} FAILED" + (f": {first.error}" if first.error else "")
     if given_up:
-        return f"{words} (not restarted any more: {given_up})"
-    return f"{words} (restarted by itself)" if first.next_attempt_ms is not None else words
+        return f"{words} (no further restart: {given_up})"
+    return f"{words} (restarts automatically)" if first.next_attempt_ms is not None else words
 
 
 def _names(instances: Sequence[InstanceFacts], tasks: int) -> str:

@@ -109,7 +109,7 @@ def _more(memory: ScaleMemory, look: Look, bounds: TaskRange, rules: ScaleRules)
     lowered_ms = memory.lowered_at_ms
     if lowered_ms is not None and look.at_ms - lowered_ms < rules.regret_ms:
         memory = replace(memory, patience=min(memory.patience * 2, rules.patience_most), lowered_at_ms=None)
-    why = f"{look.lag} records wait, and {look.records_per_s:.0f}/s are taken by {look.tasks} tasks"
+    why = f"{look.lag} records wait, and {look.tasks} tasks process {look.records_per_s:.0f}/s"
     return _changed(memory, look, tasks), Wish(tasks, why)
 
 
@@ -121,7 +121,7 @@ def _fewer(memory: ScaleMemory, look: Look, bounds: TaskRange, rules: ScaleRules
     if tasks >= look.tasks:
         return memory, Wish(look.tasks)
     lowered = replace(_changed(memory, look, tasks), lowered_at_ms=look.at_ms)
-    return lowered, Wish(tasks, f"nothing has waited for long, and {look.records_per_s:.0f}/s need no more tasks")
+    return lowered, Wish(tasks, f"no record has waited for a while, and {look.records_per_s:.0f}/s need no more tasks")
 
 
 def _changed(memory: ScaleMemory, look: Look, tasks: int) -> ScaleMemory:

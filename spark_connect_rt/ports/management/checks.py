@@ -27,13 +27,13 @@ class CheckRequest:
 class CheckLine(JsonShape):
     """One line."""
 
-    check: str = field(metadata=described(f"{', '.join(CHECKS)}, or a connector's own."))
-    setting: str = field(metadata=described("What it is about; empty: no setting in particular."))
-    ok: bool = field(metadata=described("Not a problem; a warning is ok, too."))
+    check: str = field(metadata=described(f"{', '.join(CHECKS)}, or one of the connector."))
+    setting: str = field(metadata=described("Setting that the line is about. Empty: no particular setting."))
+    ok: bool = field(metadata=described("true unless it is a problem. A warning is also ok."))
     level: str = field(metadata=one_of(member.value for member in Level))
     what: str
-    change: str = field(metadata=described("What to change; empty: nothing."))
-    where: str = field(default="", metadata=described("Looked from: worker host:port, or executor host."))
+    change: str = field(metadata=described("What to change. Empty: nothing."))
+    where: str = field(default="", metadata=described("Where it was checked: worker host:port, or executor host."))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from spark_connect_rt.ports.json_shape import JsonShape, described, one_of, rena
 
 TOPIC, SINK = "topic", "sink"
 RUNNING, DONE, STOPPED, FAILED = "running", "done", "stopped", "failed"
-_VALUE = described('null, {"json": ..}, {"text": ".."} or {"base64": ".."}; with "error" and "cut" where they apply.')
+_VALUE = described('null, {"json": ..}, {"text": ".."} or {"base64": ".."}, with "error" and "cut" if they apply.')
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class LetterHeader(JsonShape):
 class ReplayedMark(JsonShape):
     """That a letter was replayed."""
 
-    id: str = field(metadata=described("Of the replay."))
+    id: str = field(metadata=described("Id of the replay."))
     at_ms: int
 
 
@@ -45,10 +45,10 @@ class LetterInfo(JsonShape):
     topic: str
     partition: int
     offset: int
-    at_ms: int = field(metadata=described("Time of the record, ms since 1970."))
+    at_ms: int = field(metadata=described("Timestamp of the record, ms since 1970."))
     origin: LetterOrigin
     stage: str | None
-    class_name: str | None = field(metadata=renamed("class", "Class that was at work."))
+    class_name: str | None = field(metadata=renamed("class", "Class that failed."))
     exception: str | None = field(metadata=described("Class of the exception."))
     message: str | None
     stacktrace: str | None
@@ -67,8 +67,10 @@ class LetterPage(JsonShape):
     topic: str | None = field(metadata=described("Null: the connector has no dead letter queue."))
     connector: str | None
     letters: Sequence[LetterInfo]
-    next: str | None = field(metadata=described("For 'after' of the next page; null: there is none now."))
-    scanned: int = field(metadata=described("Letters looked at; a page may end before limit when few are wanted."))
+    next: str | None = field(metadata=described("Value of 'after' for the next page; null: there is no next page now."))
+    scanned: int = field(
+        metadata=described("Number of letters that were searched. If few match, a page may end before its limit.")
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +91,11 @@ class EditedLetter(JsonShape):
     topic: str
     partition: int
     offset: int
-    before: Mapping[str, Any] = field(metadata=described("key, value and headers as they are."))
-    after: Mapping[str, Any] | None = field(metadata=described("As they would be sent; null: not at all."))
-    to: str | None = field(metadata=described("Topic it would be sent to."))
+    before: Mapping[str, Any] = field(metadata=described("Current key, value and headers."))
+    after: Mapping[str, Any] | None = field(
+        metadata=described("Key, value and headers that would be sent; null: the letter would not be sent.")
+    )
+    to: str | None = field(metadata=described("Topic that it would be sent to."))
     error: str | None = field(metadata=described("Why it would not be sent."))
 
 
@@ -101,7 +105,7 @@ class DryRun(JsonShape):
 
     matched: int
     scanned: int
-    complete: bool = field(metadata=described("False: more letters than could be looked at in time."))
+    complete: bool = field(metadata=described("false: there are more letters than could be searched in time."))
     sample: Sequence[EditedLetter]
 
 
@@ -123,20 +127,20 @@ class ReplayInfo(JsonShape):
     topic: str
     target: str = field(metadata=one_of((TOPIC, SINK)))
     state: str = field(metadata=one_of((RUNNING, DONE, STOPPED, FAILED)))
-    matched: int = field(metadata=described("Letters wanted among those looked at so far."))
-    done: int = field(metadata=described("Delivered; those a transformation dropped among them."))
+    matched: int = field(metadata=described("Matching letters among those searched so far."))
+    done: int = field(metadata=described("Delivered letters, including those that a transformation dropped."))
     failed: int
-    rate: float | None = field(metadata=described("Letters a second, at most; null: as fast as it goes."))
+    rate: float | None = field(metadata=described("Most letters per second; null: no limit."))
     error: str | None
     delivery: str = field(metadata=one_of(("exactly once", "at least once")))
     who: str
-    worker_id: str = field(metadata=described("The worker that carries it out; empty: none at the moment."))
+    worker_id: str = field(metadata=described("Worker that carries out the replay. Empty: none at the moment."))
     created_ms: int
     changed_ms: int
     filter: Mapping[str, Any]
-    letters: Sequence[Mapping[str, int]] | None = field(metadata=described("The first of those that were named."))
+    letters: Sequence[Mapping[str, int]] | None = field(metadata=described("The first of the selected letters."))
     edit: Mapping[str, Any]
-    failures: Sequence[FailedLetter] = field(metadata=described("The first of them."))
+    failures: Sequence[FailedLetter] = field(metadata=described("The first failures."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +162,8 @@ class DeletedLetters(JsonShape):
     """Up to where a queue was deleted: all before were replayed."""
 
     topic: str
-    deleted: int = field(metadata=described("Offsets that went."))
-    up_to: Mapping[str, int] = field(metadata=described("Partition -> first offset that stays."))
+    deleted: int = field(metadata=described("Offsets that were deleted."))
+    up_to: Mapping[str, int] = field(metadata=described("Partition -> first remaining offset."))
 
 
 @dataclass(frozen=True, slots=True)

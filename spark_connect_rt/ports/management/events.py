@@ -17,16 +17,16 @@ from spark_connect_rt.ports.management.group_reads import Unanswered
 KINDS: Mapping[str, str] = MappingProxyType(
     {
         "rebalance": (
-            "A rebalance has ended: its generation and leader, who joined and left, why it began, what moved from "
-            "where to where, how long each worker took. One event for the whole group."
+            "A rebalance completed: its generation and leader, who joined and left, the reason, what moved from "
+            "where to where, the time of each worker. One event for the whole group."
         ),
-        "failure": "A connector or task FAILED; its error in one line, the trace in the details.",
-        "restart": "Something is started again: by a request, or by the restart policy (which attempt, when).",
-        "config": "A connector was created, configured again or deleted; the names of the settings that differ.",
-        "state": "A connector or task is in another state, is wanted in another one, moves nothing or moves again.",
-        "offsets": "A connector's offsets were altered or reset, or are those that it was created with.",
-        "logger": "A logger's level was set, on one worker or on all.",
-        "worker": "A worker started, stops, lost the contact to its group, or a part of it ended by an error.",
+        "failure": "A connector or task FAILED. The summary is its error in one line, and the details have the trace.",
+        "restart": "A restart, by a request or by the restart policy (with the number of the attempt and its time).",
+        "config": "A connector was created, reconfigured or deleted, with the names of the settings that changed.",
+        "state": "A connector or task changed its state, got another target state, stalled, or moves again.",
+        "offsets": "A connector's offsets were altered or reset, or it was created with initial offsets.",
+        "logger": "The level of a logger was set, on one worker or on all.",
+        "worker": "A worker started, stops or lost contact to its group, or a part of it failed.",
     }
 )
 """Kind of event -> what it says."""
@@ -38,16 +38,17 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 class GroupEvent(JsonShape):
     """One thing that happened in the group."""
 
-    id: str = field(metadata=described("The same on every worker that is asked, and for as long as it is kept."))
+    id: str = field(metadata=described("The same on every worker, for as long as the event is kept."))
     at_ms: int = field(metadata=described("Milliseconds since 1970, of the worker that recorded it."))
     kind: str = field(metadata=one_of(KINDS))
     worker_id: str = field(metadata=described("host:port of the worker that recorded it first."))
     connector: str | None
     task: int | None
-    summary: str = field(metadata=described("One line, without secrets."))
-    details: Mapping[str, Any] = field(metadata=described("What there is besides; its fields differ by kind."))
+    summary: str = field(metadata=described("Summary in one line, without secrets."))
+    details: Mapping[str, Any] = field(metadata=described("More details. The fields depend on the kind."))
     who: str | None = field(
-        default=None, metadata=described("user@address of the client that asked for it; null: nobody, or not known.")
+        default=None,
+        metadata=described("user@address of the client that asked for it; null: no client did, or it is unknown."),
     )
 
 
@@ -56,7 +57,7 @@ class EventList(JsonShape):
     """Events of the whole group, newest first."""
 
     events: tuple[GroupEvent, ...]
-    unanswered: tuple[Unanswered, ...] = field(metadata=described("Workers whose last events may be missing."))
+    unanswered: tuple[Unanswered, ...] = field(metadata=described("Workers whose latest events may be missing."))
 
 
 class EventReads(Protocol):

@@ -29,18 +29,16 @@ class Change(JsonShape):
 
     number: int
     at_ms: int = field(metadata=described("Milliseconds since 1970."))
-    connector: str = field(metadata=described("Empty: of a logger."))
+    connector: str = field(metadata=described("Empty: the change is of a logger."))
     kind: str = field(metadata=one_of(KINDS))
     action: str = field(metadata=one_of(ACTIONS))
-    who: str | None = field(metadata=described("user@address of the client; null: not known."))
-    worker_id: str | None = field(metadata=described("Of the worker that served it; null: not known."))
-    before: Mapping[str, Any] | None = field(metadata=described("null: there was nothing, or it is not known."))
-    after: Mapping[str, Any] | None = field(metadata=described("null: there is nothing, or it is not known."))
+    who: str | None = field(metadata=described("user@address of the client; null: unknown."))
+    worker_id: str | None = field(metadata=described("Id of the worker that served the request; null: unknown."))
+    before: Mapping[str, Any] | None = field(metadata=described("null: there was no value, or it is unknown."))
+    after: Mapping[str, Any] | None = field(metadata=described("null: there is no value, or it is unknown."))
     note: str = ""
     state: str | None = field(default=None, metadata=described("Target state at a change of the configuration."))
-    changed_unseen: tuple[str, ...] = field(
-        default=(), metadata=described("Hidden settings that have another value after the change.")
-    )
+    changed_unseen: tuple[str, ...] = field(default=(), metadata=described("Hidden settings whose value changed."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,9 @@ class ChangePage(JsonShape):
     """Changes, the newest first."""
 
     changes: Sequence[Change]
-    problem: str = field(default="", metadata=described("Why changes may be missing here; empty: they are all there."))
+    problem: str = field(
+        default="", metadata=described("Why changes may be missing here. Empty: the list is complete.")
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Course(JsonShape):
     """Where a connector was, the oldest point first; between two points it was where the earlier one says."""
 
     points: Sequence[CoursePoint]
-    problem: str = field(default="", metadata=described("Why points may be missing here; empty: they are all there."))
+    problem: str = field(default="", metadata=described("Why points may be missing here. Empty: the list is complete."))
 
 
 @dataclass(frozen=True, slots=True)

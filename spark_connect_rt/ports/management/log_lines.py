@@ -50,11 +50,13 @@ class LogLine(JsonShape):
     at_ms: int = field(metadata=described("Milliseconds since 1970, of the machine that logged it."))
     level: str = field(metadata=one_of(LEVELS))
     logger: str
-    task: int | None = field(metadata=described("null: of the connector itself."))
-    where: str = field(metadata=one_of(PLACES, "process: of an executor's process; every task in it has the line."))
-    worker_id: str = field(metadata=described("Of the worker whose task it was."))
-    host: str = field(metadata=described("The machine."))
-    message: str = field(metadata=described("With a trace, where something was thrown; without secrets."))
+    task: int | None = field(metadata=described("null: the line is of the connector itself."))
+    where: str = field(
+        metadata=one_of(PLACES, "process: a line of an executor's process, which every task in it gets.")
+    )
+    worker_id: str = field(metadata=described("Id of the worker whose task it was."))
+    host: str = field(metadata=described("Host name of the machine."))
+    message: str = field(metadata=described("Message, with the trace if there is one, and without secrets."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +180,9 @@ def at_least(level: str) -> frozenset[str]:
 
 def dropped_line(number: int, at_ms: int) -> RawLine:
     """Return the line that stands for those that were dropped."""
-    what = f"{number} lines were dropped: more than {LINES_A_SECOND} a second of one task, or {LINES_IN_ALL} in all"
+    what = (
+        f"{number} lines were dropped: a task may log {LINES_A_SECOND} lines a second, and all together {LINES_IN_ALL}"
+    )
     return RawLine(at_ms, "WARN", "connectrt.logs", what)
 
 
@@ -191,5 +195,5 @@ def decoded_line(fields: Sequence[Any]) -> RawLine:
     """Return the line of ``encoded``'s fields. Raises TypeError, ValueError: it is none."""
     at_ms, level, logger, message = fields
     if level not in LEVELS:
-        raise ValueError(f"no level {level!r}")
+        raise ValueError(f"unknown level {level!r}")
     return RawLine(int(at_ms), level, str(logger)[:200], str(message)[: LINE_LIMIT + 100])

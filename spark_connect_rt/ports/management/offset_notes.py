@@ -47,4 +47,4 @@ class OffsetNotes:
         try:
             self._listener(change)
         except Exception:
-            log.exception("connector=%s a change of offsets was not noted", change.connector)
+            log.exception("connector=%s a change of offsets cannot be recorded", change.connector)

@@ -16,7 +16,9 @@ from spark_connect_rt.ports.json_shape import JsonShape, described, one_of, rena
 from spark_connect_rt.ports.management.group_reads import JAVA, OURS, UNKNOWN, Unanswered
 
 _NOW = "Milliseconds since 1970."
-_AGGREGATE = one_of(AGGREGATES, "Of the connector and its tasks together; state is Java's: the connector's own.")
+_AGGREGATE = one_of(
+    AGGREGATES, "Aggregate state of the connector and its tasks. The field state is Java's: the connector's own."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,19 +27,27 @@ class ConnectorRow(JsonShape):
 
     name: str
     type: str = field(metadata=one_of(CONNECTOR_TYPES))
-    class_name: str = field(metadata=renamed("class", "As it is configured."))
+    class_name: str = field(metadata=renamed("class", "As in its configuration."))
     state: str = field(metadata=one_of(STATES))
     aggregate: str = field(metadata=_AGGREGATE)
-    worker_id: str = field(metadata=described("Of the connector; its tasks may be elsewhere."))
-    tasks: Mapping[str, int] = field(metadata=described("State -> how many tasks are in it."))
-    records_per_second: float | None = field(default=None, metadata=described("Of all tasks, the last five seconds."))
-    lag: int | None = field(default=None, metadata=described("Records a sink is behind; null: a source, or unknown."))
-    errors: int | None = field(default=None, metadata=described("Attempts at records that failed, or were skipped."))
-    last_error: str | None = field(default=None, metadata=described("One line; it stays when the state is over."))
+    worker_id: str = field(metadata=described("Worker of the connector. Its tasks may run elsewhere."))
+    tasks: Mapping[str, int] = field(metadata=described("State -> number of tasks in it."))
+    records_per_second: float | None = field(
+        default=None, metadata=described("Of all tasks, over the last five seconds.")
+    )
+    lag: int | None = field(
+        default=None, metadata=described("Records that a sink has not processed yet; null: a source, or unknown.")
+    )
+    errors: int | None = field(default=None, metadata=described("Failed attempts at records, or skipped records."))
+    last_error: str | None = field(
+        default=None, metadata=described("Last error in one line. It is kept after the failure is over.")
+    )
     last_error_at_ms: int | None = field(default=None, metadata=described(_NOW))
-    restart: RestartNote | None = field(default=None, metadata=described("Of what FAILED, as in its status."))
-    stalled: str | None = field(default=None, metadata=described("Why a task moves nothing though there is work."))
-    abnormal: bool = field(default=False, metadata=described("Somebody should look."))
+    restart: RestartNote | None = field(
+        default=None, metadata=described("Version of the FAILED connector or task, as in its status.")
+    )
+    stalled: str | None = field(default=None, metadata=described("Why a task moves nothing although there is work."))
+    abnormal: bool = field(default=False, metadata=described("Whether the connector needs attention."))
     why: str = field(default="", metadata=described("Why it is abnormal, in one line."))
 
 
@@ -47,9 +57,9 @@ class OverviewPage(JsonShape):
 
     connectors: Sequence[ConnectorRow]
     total: int
-    matching: int = field(metadata=described("How many pass the filters."))
+    matching: int = field(metadata=described("Number of connectors that match the filters."))
     counts: Mapping[str, int] = field(
-        metadata=described("Aggregate state -> connectors in it; and how many are abnormal.")
+        metadata=described("Aggregate state -> number of connectors in it, and the number of abnormal ones.")
     )
     records_per_second: float
     unanswered: Sequence[Unanswered] = field(metadata=described("Workers whose rates, lags and errors are missing."))
@@ -63,9 +73,9 @@ class TaskRow(JsonShape):
     id: int
     state: str = field(metadata=one_of(STATES))
     worker_id: str
-    executor: str | None = field(default=None, metadata=described("machine:pid of the process that hosts it."))
+    executor: str | None = field(default=None, metadata=described("machine:pid of the process that runs it."))
     trace: str | None = None
-    records: int | None = field(default=None, metadata=described("Since its run began."))
+    records: int | None = field(default=None, metadata=described("Since the start of its run."))
     records_per_second: float | None = None
     lag: int | None = None
     errors: int | None = None
@@ -90,7 +100,7 @@ class ConnectorDetail(JsonShape):
 
     name: str
     type: str = field(metadata=one_of(CONNECTOR_TYPES))
-    class_name: str = field(metadata=renamed("class", "As it is configured."))
+    class_name: str = field(metadata=renamed("class", "As in its configuration."))
     state: str = field(metadata=one_of(STATES))
     aggregate: str = field(metadata=_AGGREGATE)
     worker_id: str
@@ -103,12 +113,12 @@ class ConnectorDetail(JsonShape):
     stalled: str | None
     abnormal: bool
     why: str
-    trace: str | None = field(metadata=described("Of the connector itself, where it FAILED."))
-    version: str | None = field(metadata=described("Of the plug-in, where it is known."))
-    config: Mapping[str, str] = field(metadata=described("Secrets are [hidden]; references are shown as they are."))
+    trace: str | None = field(metadata=described("Error of the connector itself, if it is FAILED."))
+    version: str | None = field(metadata=described("Version of the plug-in, if it is known."))
+    config: Mapping[str, str] = field(metadata=described("Secrets are [hidden]. References are shown as they are."))
     topics: Sequence[str]
     tasks: Sequence[TaskRow]
-    course: Sequence[CoursePoint] = field(metadata=described("The last hour, a point each ten seconds."))
+    course: Sequence[CoursePoint] = field(metadata=described("The last hour, one point per ten seconds."))
     unanswered: Sequence[Unanswered]
     at_ms: int = field(metadata=described(_NOW))
 
@@ -120,21 +130,21 @@ class GroupWorkerRow(JsonShape):
     worker_id: str
     url: str
     leader: bool
-    this: bool = field(metadata=described("It is the one that answers."))
+    this: bool = field(metadata=described("Whether this is the worker that answers."))
     runtime: str = field(metadata=one_of((OURS, JAVA, UNKNOWN)))
     version: str | None
     reachable: bool
-    why: str = field(metadata=described("Why it is not, or says no more of itself."))
-    health: str | None = field(metadata=described("healthy, starting or unhealthy, and in which words."))
+    why: str = field(metadata=described("Why it is not reachable, or reports no more about itself."))
+    health: str | None = field(metadata=described("healthy, starting or unhealthy, and the message."))
     connectors: Sequence[str]
-    tasks: Sequence[str] = field(metadata=described("name-0; of a worker that does not answer, by the statuses."))
+    tasks: Sequence[str] = field(metadata=described("name-0. Of a worker that does not answer: from the statuses."))
     records_per_second: float | None
     memory_bytes: int | None = field(metadata=described("Of the worker's Python process."))
     started_ms: int | None = field(metadata=described(_NOW))
     open_files: int | None = field(
-        default=None, metadata=described("Descriptors that the worker's Python process has open.")
+        default=None, metadata=described("Open file descriptors of the worker's Python process.")
     )
-    open_files_max: int | None = field(default=None, metadata=described("How many it may open (ulimit -n)."))
+    open_files_max: int | None = field(default=None, metadata=described("Limit of open file descriptors (ulimit -n)."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +154,7 @@ class GroupInfo(JsonShape):
     group_id: str
     kafka_cluster_id: str
     protocol: str
-    leader: str | None = field(metadata=described("Its worker id; null: a rebalance is under way."))
+    leader: str | None = field(metadata=described("Worker id of the leader; null: a rebalance is in progress."))
     generation: int
     workers: Sequence[GroupWorkerRow]
     at_ms: int = field(metadata=described(_NOW))

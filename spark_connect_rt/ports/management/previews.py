@@ -71,7 +71,7 @@ class ShownRecord(JsonShape):
     timestamp: int | None = field(metadata=described("Milliseconds since 1970."))
     key_schema: Any = None
     value_schema: Any = None
-    offset: int | None = field(default=None, metadata=described("Of a sink's record; null: of a source's."))
+    offset: int | None = field(default=None, metadata=described("Only of a sink's record; null: a source's record."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +96,9 @@ class PreviewStage(JsonShape):
     """A record behind one stage."""
 
     stage: str = field(metadata=described("polled, read, transforms.<alias>, converted or put."))
-    record: ShownRecord | None = field(metadata=described("null: dropped here, or failed."))
-    bytes: ShownBytes | None = field(default=None, metadata=left_out("Of read and converted."))
-    error: str | None = field(default=None, metadata=left_out("Why it failed here."))
+    record: ShownRecord | None = field(metadata=described("null: the record was dropped here, or failed."))
+    bytes: ShownBytes | None = field(default=None, metadata=left_out("Only of the stages read and converted."))
+    error: str | None = field(default=None, metadata=left_out("Why the record failed here."))
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,9 +64,10 @@ def too_low(limit: DescriptorLimit) -> str:
     if limit.soft >= MINIMUM:
         return ""
     return (
-        f"this process may open {limit.soft} files (ulimit -n; hard limit {limit.hard}), and a worker needs at least "
-        f"{MINIMUM}: Spark's JVM alone opens about 420. Raise the hard limit to {RECOMMENDED} or more: ulimit -Hn in "
-        "the shell, LimitNOFILE= of a systemd unit, nofile in limits.conf, --ulimit nofile= of a container."
+        f"this process may open {limit.soft} files (ulimit -n; hard limit {limit.hard}), but a worker needs at "
+        f"least {MINIMUM}, because Spark's JVM alone opens about 420. Raise the hard limit to {RECOMMENDED} or "
+        "more: ulimit -Hn in the shell, LimitNOFILE= of a systemd unit, nofile in limits.conf, --ulimit nofile= "
+        "of a container."
     )
 
 

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 TITLE = "Kafka Connect REST API"
 _ABOUT = (
-    "Kafka Connect's REST API as this worker serves it. Names in paths are percent-encoded (a slash as %2F). "
-    "A refusal's code, hint and problems are additions to Kafka Connect's two fields."
+    "Kafka Connect's REST API as this worker serves it. Percent-encode names in paths (a slash is %2F). The "
+    "fields code, hint and problems of an error are additions to Kafka Connect's two fields."
 )
-_LOCATION = {"Location": {"description": "Where the new connector is.", "schema": {"type": "string"}}}
+_LOCATION = {"Location": {"description": "Path of the new connector.", "schema": {"type": "string"}}}
 
 
 def describe(app: FastAPI, version: str) -> None:

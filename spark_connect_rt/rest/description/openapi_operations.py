@@ -23,36 +23,36 @@ from spark_connect_rt.rest.config_shapes import CheckedConfig, CheckedForm, Conf
 from spark_connect_rt.rest.management import operations
 from spark_connect_rt.rest.operation import Operation, QueryParameter
 
-UNREADABLE = "The body is not the JSON that is needed (500 as Java answers; code CRT-1032)."
-_LATE = "It could not be done in time, the worker that must do it is not reached, or an unforeseen error."
-_NOT_FOUND = {404: "There is no such connector or task."}
-_INVALID = {400: "The configuration is refused; every problem is listed."}
-_REBALANCING = {409: "A rebalance did not end in time, or the group has no leader."}
+UNREADABLE = "The body does not have the expected JSON shape (500, as in Java Connect; code CRT-1032)."
+_LATE = "The request timed out, the responsible worker is unreachable, or an unexpected error occurred."
+_NOT_FOUND = {404: "The connector or task does not exist."}
+_INVALID = {400: "The configuration is invalid. Every problem is listed."}
+_REBALANCING = {409: "A rebalance did not complete in time, or the group has no leader."}
 _LEADER = _NOT_FOUND | _REBALANCING
-_NOT_YOURS = {403: "This client may not install or remove, or not this source."}
-_TRACKING = {403: "Topic tracking, or its reset, is disabled."}
+_NOT_YOURS = {403: "This client may not install or remove plug-ins, or this source is not allowed."}
+_TRACKING = {403: "Topic tracking or its reset is disabled."}
 
 ALWAYS = {
-    406: "Something other than JSON is accepted.",
-    415: "The body's content type is not JSON.",
+    406: "The client does not accept JSON.",
+    415: "The content type of the body is not JSON.",
     500: _LATE,
 }
 """What any operation may be refused with."""
 
 _FLAG = {"type": "boolean", "default": False}
 _FORWARD = QueryParameter(
-    "forward", "Set by workers that pass a request on: true the first time, false the second.", {"type": "boolean"}
+    "forward", "Set by workers that forward a request: true on the first hop, false on the second.", {"type": "boolean"}
 )
 _EXPAND = QueryParameter(
-    "expand", "Show each connector's status, its info, or both.", {"enum": ["status", "info"]}, repeats=True
+    "expand", "Return each connector's status, its info, or both.", {"enum": ["status", "info"]}, repeats=True
 )
-_INCLUDE_TASKS = QueryParameter("includeTasks", "Restart the tasks as well.", _FLAG)
-_ONLY_FAILED = QueryParameter("onlyFailed", "Restart only what has FAILED.", _FLAG)
+_INCLUDE_TASKS = QueryParameter("includeTasks", "Also restart the tasks.", _FLAG)
+_ONLY_FAILED = QueryParameter("onlyFailed", "Restart only failed connectors and tasks.", _FLAG)
 _SCOPE = QueryParameter(
     "scope", "This worker, or every worker of the group.", {"enum": ["worker", "cluster"], "default": "worker"}
 )
-_EVERY_KIND = QueryParameter("connectorsOnly", "Leave out all but connectors.", {"type": "boolean", "default": True})
-_VERSION = QueryParameter("version", "Of the plug-in; none: the newest.", {"type": "string"})
+_EVERY_KIND = QueryParameter("connectorsOnly", "Return only connectors.", {"type": "boolean", "default": True})
+_VERSION = QueryParameter("version", "Version of the plug-in. Default: the newest.", {"type": "string"})
 _LEVEL_NAMES = ", ".join(LEVELS)
 
 _CONNECTOR = "/connectors/{connector}"
@@ -72,7 +72,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("POST", "/connectors"): Operation(
         "createConnector",
         {201: ConnectorInfo},
-        _INVALID | {409: "The name is taken, a rebalance did not end in time, or the group has no leader."},
+        _INVALID | {409: "The name is in use, a rebalance did not complete in time, or the group has no leader."},
         shapes.NewConnector,
         (_FORWARD,),
     ),
@@ -82,7 +82,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("PUT", f"{_CONNECTOR}/config"): Operation(
         "putConnectorConfig",
         {200: ConnectorInfo, 201: ConnectorInfo},
-        _INVALID | _REBALANCING | {404: "There is no such path: the name is empty."},
+        _INVALID | _REBALANCING | {404: "The name in the path is empty."},
         dict[str, shapes.Setting],
         (_FORWARD,),
     ),
@@ -96,7 +96,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("PATCH", f"{_CONNECTOR}/offsets"): Operation(
         "alterConnectorOffsets",
         {200: shapes.Message},
-        {400: "The connector is not STOPPED, or an offset is none."} | _LEADER,
+        {400: "The connector is not STOPPED, or an offset is invalid."} | _LEADER,
         shapes.WantedOffsets,
         (_FORWARD,),
     ),
@@ -122,29 +122,29 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("GET", "/connector-plugins/{plugin}/config"): Operation(
         "getPluginConfig",
         {200: list[ConfigKeyInfo]},
-        {400: "The version is none, or the kind has no settings.", 404: "There is no such plug-in."},
+        {400: "The version is invalid, or plug-ins of this kind have no settings.", 404: "The plug-in does not exist."},
         parameters=(_VERSION,),
     ),
     ("PUT", "/connector-plugins/{plugin}/config/validate"): Operation(
         "validateConfig",
         {200: CheckedConfig},
-        {400: "No connector class, an unknown one, or another than the path names.", 404: "There is no such path."},
+        {400: "The connector class is missing, unknown, or not the one in the path.", 404: "The path does not exist."},
         dict[str, shapes.Setting | None],
     ),
     ("PUT", "/admin/connector-plugins/{plugin}/config/validate"): Operation(
         "validateConfigForForm",
         {200: CheckedForm},
-        {400: "No connector class, an unknown one, or another than the path names.", 404: "There is no such path."},
+        {400: "The connector class is missing, unknown, or not the one in the path.", 404: "The path does not exist."},
         dict[str, shapes.Setting | None],
     ),
     ("GET", "/admin/loggers"): Operation("listLoggers", {200: dict[str, LoggerLevel]}),
     ("GET", "/admin/loggers/{logger}"): Operation(
-        "getLogger", {200: LoggerLevel}, {404: "The logger has no level of its own."}
+        "getLogger", {200: LoggerLevel}, {404: "No level is set for this logger."}
     ),
     ("PUT", "/admin/loggers/{logger}"): Operation(
         "setLogger",
         {200: list[str], 204: None},
-        {400: "No level is given.", 404: f"The level is none of {_LEVEL_NAMES}."},
+        {400: "The level is missing.", 404: f"The level is not one of {_LEVEL_NAMES}."},
         shapes.WantedLevel,
         (_SCOPE,),
     ),
@@ -155,19 +155,19 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
         "installPlugin",
         {201: InstalledInfo},
         {
-            400: "It is no source of a plug-in, cannot be had, holds none, is unsafe or too large.",
-            409: "It is installed already.",
+            400: "The source is invalid, unreachable, contains no plug-in, is unsafe, or exceeds the size limit.",
+            409: "The plug-in is already installed.",
         }
         | _NOT_YOURS,
         WantedPlugin,
     ),
     ("GET", "/admin/plugins/{plugin}"): Operation(
-        "getInstalledVersions", {200: list[InstalledInfo]}, {404: "No such plug-in is installed."}
+        "getInstalledVersions", {200: list[InstalledInfo]}, {404: "The plug-in is not installed."}
     ),
     ("DELETE", "/admin/plugins/{plugin}/{version}"): Operation(
         "removePlugin",
         {204: None},
-        {404: "No such plug-in is installed.", 409: "A connector uses it."} | _NOT_YOURS,
+        {404: "The plug-in is not installed.", 409: "A connector uses it."} | _NOT_YOURS,
     ),
     **operations.OPERATIONS,
 }

@@ -14,7 +14,7 @@ from spark_connect_rt.api.rest_extension import Asgi
 
 IN_A_ROUND = 8
 HEALTH_PATHS = frozenset({"/health", "/health/live", "/health/ready"})
-_BUSY = b'{"error_code":503,"message":"This worker has as many connections as it may have. Try again in a moment."}'
+_BUSY = b'{"error_code":503,"message":"This worker has reached its connection limit. Try again in a moment."}'
 
 
 class Turns:

@@ -24,8 +24,10 @@ from spark_connect_rt.rest.request_body import config_of
 class WantedCheck(JsonShape):
     """What to check: a configuration, that of a connector that is there, or one under another's name."""
 
-    name: str | None = field(default=None, metadata=left_out("Of a connector, there or not."))
-    config: dict[str, str] | None = field(default=None, metadata=left_out("Instead of the one that is there."))
+    name: str | None = field(default=None, metadata=left_out("Name of a connector, existing or not."))
+    config: dict[str, str] | None = field(
+        default=None, metadata=left_out("Configuration to check instead of the connector's own.")
+    )
 
 
 OPERATIONS = {
@@ -33,8 +35,9 @@ OPERATIONS = {
         "checkConfig",
         {200: CheckReport},
         {
-            400: "The body is not what is needed. What is wrong with the configuration is in the lines.",
-            404: "There is no such connector, or this worker serves no checks.",
+            400: "The body does not have the expected shape. Problems of the configuration itself are in the "
+            "lines of a 200 answer.",
+            404: "The connector does not exist, or this worker serves no checks.",
         },
         WantedCheck,
     ),
@@ -61,7 +64,7 @@ def read_check(data: bytes) -> CheckRequest:
     body = json_object(data, ("name", "config"))
     name, config = body.get("name"), body.get("config")
     if name is not None and (not isinstance(name, str) or not name):
-        raise BadRequestError("name is a text")
+        raise BadRequestError("name: must be a non-empty string")
     if name is None and config is None:
-        raise BadRequestError("name or config is needed: what is to be checked")
+        raise BadRequestError("name or config is required: the configuration to check")
     return CheckRequest(name, None if config is None else config_of(config))

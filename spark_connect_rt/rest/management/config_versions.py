@@ -46,7 +46,7 @@ async def expected_version(context: RestContext, request: Request, name: str) ->
     elif found := _NUMBER.fullmatch(given):
         expected = await _version_of(context, name, int(found[1]))
     else:
-        raise BadRequestError('If-Match is "config-<version>" as in the ETag of GET, or the number of a change')
+        raise BadRequestError('If-Match: must be the ETag of GET ("config-<version>") or the number of a change')
     if expected is None or context.herder.views.config_version(name) != expected:
         raise await _refusal(context, name, expected, given)
     try:
@@ -59,7 +59,7 @@ async def _version_of(context: RestContext, name: str, number: int) -> int | Non
     """Return the present version if ``number`` is the newest change of the configuration, else None."""
     history = context.history
     if history is None:
-        raise BadRequestError("this worker has no history: If-Match takes the ETag of GET /connectors/{name}/config")
+        raise BadRequestError("If-Match: this worker keeps no history. Send the ETag of GET /connectors/{name}/config")
     version = context.herder.views.config_version(name)
     query = ChangeQuery(name, (CONFIG,), limit=1)
     page = await asyncio.get_running_loop().run_in_executor(None, lambda: history.changes(query))
@@ -69,7 +69,7 @@ async def _version_of(context: RestContext, name: str, number: int) -> int | Non
 async def _refusal(context: RestContext, name: str, expected: int | None, given: str) -> ConfigChangedError:
     what = f"version {given}" if expected is not None else f"change {given}"
     diff = await asyncio.get_running_loop().run_in_executor(None, lambda: _changed_since(context, name, given))
-    text = f"Connector {name} was not configured: its configuration is not of {what} any more"
+    text = f"Connector {name} was not configured: its configuration is no longer that of {what}"
     return ConfigChangedError(text, diff)
 
 

@@ -38,24 +38,26 @@ LIMIT_DEFAULT, LIMIT_MAX = 100, 2_000
 _PATH = "/admin/dead-letters"
 _TEXT, _NUMBER = {"type": "string"}, {"type": "integer", "minimum": 0}
 _REFUSALS = {
-    400: "Neither connector nor topic is given, or a filter or the cursor is none.",
-    403: "The topic is one of the workers or the brokers.",
-    404: "There is no such connector, or this worker does not serve dead letters.",
+    400: "Neither connector nor topic is set, or a filter or the cursor is invalid.",
+    403: "The topic is an internal topic of the workers or the brokers.",
+    404: "The connector does not exist, or this worker does not serve dead letters.",
 }
 _ONE = f"{_PATH}/replays/{{replay}}"
-_NO_REPLAY = {404: "There is no such replay, or this worker does not serve dead letters."}
-_ENDED = {400: "It has ended, or this worker has no topic to remember replays on."}
+_NO_REPLAY = {404: "The replay does not exist, or this worker does not serve dead letters."}
+_ENDED = {400: "The replay has ended, or this worker has no topic for the state of replays."}
 _FILTER_PARAMETERS = (
-    QueryParameter("connector", "Letters of the dead letter queue that it names.", _TEXT),
-    QueryParameter("topic", "Letters of this topic; with a connector: those that it wrote there.", _TEXT),
-    QueryParameter("partition", "Of the queue.", _NUMBER),
-    QueryParameter("stage", "Such as VALUE_CONVERTER.", _TEXT),
-    QueryParameter("class", "Class at work or of the exception, whole or its last part.", _TEXT),
-    QueryParameter("message", "Text within the exception's message, in any case.", _TEXT),
+    QueryParameter("connector", "Dead letters in the queue of this connector.", _TEXT),
+    QueryParameter(
+        "topic", "Dead letters in this topic. With a connector: only the ones that the connector wrote.", _TEXT
+    ),
+    QueryParameter("partition", "Partition of the queue.", _NUMBER),
+    QueryParameter("stage", "Stage of the error, such as VALUE_CONVERTER.", _TEXT),
+    QueryParameter("class", "Class that failed or class of the exception: its full name or the last part.", _TEXT),
+    QueryParameter("message", "Part of the exception's message. Case does not matter.", _TEXT),
     QueryParameter("origin", "Topic, or topic-partition, that the record came from.", _TEXT),
-    QueryParameter("from_ms", "Time of the record, at least.", _NUMBER),
-    QueryParameter("to_ms", "Time of the record, less than.", _NUMBER),
-    QueryParameter("replayed", "Only letters that were replayed, or were not.", {"type": "boolean"}),
+    QueryParameter("from_ms", "Earliest timestamp of the dead letter.", _NUMBER),
+    QueryParameter("to_ms", "Timestamp that all dead letters are older than.", _NUMBER),
+    QueryParameter("replayed", "true: only replayed dead letters. false: only the others.", {"type": "boolean"}),
 )
 
 
@@ -74,13 +76,18 @@ class NewReplay(JsonShape):
     connector: str | None = None
     topic: str | None = None
     target: str = field(default=TOPIC, metadata=described("Where to.", enum=[TOPIC, SINK]))
-    filter: Mapping[str, Any] = field(default_factory=dict, metadata=described("As the parameters of the pages."))
+    filter: Mapping[str, Any] = field(
+        default_factory=dict, metadata=described("The filter parameters of GET /admin/dead-letters.")
+    )
     letters: Sequence[LetterPlace] | None = None
     edit: Mapping[str, Any] = field(
-        default_factory=dict, metadata=described("patch: RFC 6902 over key, value, headers; transforms: a chain.")
+        default_factory=dict,
+        metadata=described(
+            "patch: a JSON Patch (RFC 6902) over key, value and headers. transforms: a chain of transformations."
+        ),
     )
-    rate: float | None = field(default=None, metadata=described("Letters a second, at most."))
-    again: bool = field(default=False, metadata=described("Also letters that were replayed before."))
+    rate: float | None = field(default=None, metadata=described("Most dead letters per second."))
+    again: bool = field(default=False, metadata=described("Also replay dead letters that were replayed before."))
     dry_run: bool = False
 
 
@@ -104,8 +111,10 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
         _REFUSALS,
         parameters=(
             *_FILTER_PARAMETERS,
-            QueryParameter("after", "The 'next' of the page before.", _TEXT),
-            QueryParameter("limit", "Letters of a page.", {**_NUMBER, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT}),
+            QueryParameter("after", "'next' of the previous page.", _TEXT),
+            QueryParameter(
+                "limit", "Dead letters per page.", {**_NUMBER, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT}
+            ),
         ),
     ),
     ("POST", f"{_PATH}/replays"): Operation("replayDeadLetters", {200: DryRun, 201: ReplayInfo}, _REFUSALS, NewReplay),
@@ -188,7 +197,7 @@ def read_query(given: Mapping[str, str]) -> LetterQuery:
     """Return what the parameters of a request ask for. Raises BadRequestError."""
     known = ("connector", "topic", "after", "limit", *FILTERS)
     if unknown := sorted(set(given) - set(known)):
-        raise BadRequestError(f"parameters are {', '.join(known)}; not {', '.join(unknown)}")
+        raise BadRequestError(f"unknown parameters: {', '.join(unknown)}. Use {', '.join(known)}")
     limit = given.get("limit")
     return LetterQuery(
         given.get("connector") or None,
@@ -218,7 +227,7 @@ def read_replay(data: bytes) -> tuple[WantedReplay, bool]:
 
 def _rate(value: Any) -> float | None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value > 1e9):
-        raise BadRequestError("rate is a number of letters a second")
+        raise BadRequestError("rate: must be a number of letters per second")
     return None if value is None else float(value)
 
 
@@ -226,7 +235,7 @@ def _places(value: Any) -> tuple[tuple[int, int], ...] | None:
     if value is None:
         return None
     if not isinstance(value, list) or not all(isinstance(place, dict) for place in value):
-        raise BadRequestError('letters are a list of {"partition": 0, "offset": 1}')
+        raise BadRequestError('letters: must be a list of {"partition": 0, "offset": 1}')
     return tuple(
         (
             whole_number(place.get("partition"), "partition", 0, 2**31 - 1),

@@ -60,7 +60,9 @@ class EventStreams:
         if self._ending:
             raise ShuttingDownError("this worker is stopping")
         if self.open >= self._most:
-            raise RestError(503, f"this worker has {self._most} streams open and serves no more", code="CRT-1071")
+            raise RestError(
+                503, f"this worker already serves {self._most} streams, which is its limit", code="CRT-1071"
+            )
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(self._frames(look, each_s), media_type="text/event-stream", headers=headers)
 

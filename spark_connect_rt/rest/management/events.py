@@ -22,9 +22,9 @@ PATH = "/admin/events"
 LIMIT, LIMIT_MOST = 100, 2_000
 LOOK_EACH_S = 1.0
 SETTLE_S = 1.2  # until the views of several workers of one rebalance are one
-_KIND = QueryParameter("kind", f"Kinds, with commas between: {', '.join(KINDS)}. None: all.", {"type": "string"})
+_KIND = QueryParameter("kind", f"Kinds, separated by commas: {', '.join(KINDS)}. Default: all.", {"type": "string"})
 _CONNECTOR = QueryParameter("connector", "Only events of this connector.", {"type": "string"})
-_SINCE = QueryParameter("since_ms", "Only events from then on, ms since 1970.", {"type": "integer"})
+_SINCE = QueryParameter("since_ms", "Only events from this time on, in ms since 1970.", {"type": "integer"})
 _LIMIT = QueryParameter(
     "limit", "Most events.", {"type": "integer", "minimum": 0, "maximum": LIMIT_MOST, "default": LIMIT}
 )
@@ -32,7 +32,7 @@ OPERATIONS = {
     ("GET", PATH): Operation(
         "listEvents",
         {200: EventList},
-        {400: "A parameter cannot be read.", 404: "This worker keeps no events."},
+        {400: "A parameter is invalid.", 404: "This worker keeps no events."},
         parameters=(_KIND, _CONNECTOR, _SINCE, _LIMIT),
     )
 }
@@ -109,6 +109,6 @@ def _filter_of(request: Request) -> _Filter:
     text = request.query_params.get("kind", "")
     kinds = {part.strip() for part in text.split(",") if part.strip()}
     if unknown := sorted(kinds - KINDS.keys()):
-        raise BadRequestError(f"kind: there is no kind {', '.join(unknown)}; there are {', '.join(KINDS)}")
+        raise BadRequestError(f"kind: unknown kind {', '.join(unknown)}. Use {', '.join(KINDS)}")
     since_ms = number_up_to(request.query_params.get("since_ms"), "since_ms", 0, 2**53)
     return _Filter(kinds, request.query_params.get("connector"), since_ms)

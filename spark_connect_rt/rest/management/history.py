@@ -50,18 +50,18 @@ _DIFF = "/admin/history/{connector}/diff"
 _COURSE = "/admin/connectors/{connector}/offsets/course"
 _GOTO = "/admin/connectors/{connector}/offsets/goto"
 _INTEGER, _TEXT = {"type": "integer", "minimum": 0}, {"type": "string"}
-_UNKNOWN = {404: "There is no such change, or this worker keeps no history."}
-_BAD = {400: "A parameter or the body is not as described."}
-_UNSAFE = {409: "It is not safe; the message says why. Nothing was changed."}
+_UNKNOWN = {404: "The change does not exist, or this worker keeps no history."}
+_BAD = {400: "A parameter or the body is invalid."}
+_UNSAFE = {409: "The change is not safe. The message says why. Nothing was changed."}
 OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("GET", _LIST): Operation(
         "listChanges",
         {200: ChangePage},
         {**_BAD, 404: "This worker keeps no history."},
         parameters=(
-            QueryParameter("connector", "Changes of this connector; empty: of loggers.", _TEXT),
+            QueryParameter("connector", "Changes of this connector. Empty: of loggers.", _TEXT),
             QueryParameter("kind", f"Kinds, separated by commas: {', '.join(KINDS)}.", _TEXT),
-            QueryParameter("before", "Changes with a lower number only.", _INTEGER),
+            QueryParameter("before", "Only changes with a lower number.", _INTEGER),
             QueryParameter("limit", "Most changes.", {**_INTEGER, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT}),
         ),
     ),
@@ -71,8 +71,8 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
         {200: ConfigDiff},
         {**_BAD, **_UNKNOWN},
         parameters=(
-            QueryParameter("from", "Number of a change: the configuration after it.", _INTEGER),
-            QueryParameter("to", "Number of another one.", _INTEGER),
+            QueryParameter("from", "Number of the change whose resulting configuration is compared.", _INTEGER),
+            QueryParameter("to", "Number of the change to compare with.", _INTEGER),
         ),
     ),
     ("POST", f"{_ONE}/rollback"): Operation(
@@ -93,7 +93,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("POST", _GOTO): Operation(
         "goToTime",
         {200: OffsetsMoved},
-        {**_BAD, 404: "There is no such connector, or this worker keeps no history.", **_UNSAFE},
+        {**_BAD, 404: "The connector does not exist, or this worker keeps no history.", **_UNSAFE},
         WantedTime,
     ),
 }
@@ -118,7 +118,7 @@ def _add_reads(routes: APIRouter, context: RestContext, history: History | None)
         part, name, given = _served(history), decoded(connector), request.query_params
         first, second = (whole_number(given.get(word), word) for word in ("from", "to"))
         if first is None or second is None:
-            raise BadRequestError("two numbers of changes are needed: from and to")
+            raise BadRequestError("from and to are required: the numbers of two changes")
         return JsonResponse(ConfigDiff(await asyncio.to_thread(diff_between, part, name, first, second)))
 
     @routes.get(_ONE)
@@ -135,7 +135,7 @@ def _add_reads(routes: APIRouter, context: RestContext, history: History | None)
         to_ms = whole_number(given.get("to_ms"), "to_ms")
         to_ms = NUMBER_MAX if to_ms is None else to_ms
         if to_ms < from_ms:
-            raise BadRequestError("to_ms is before from_ms")
+            raise BadRequestError("to_ms: must not be before from_ms")
         return JsonResponse(await asyncio.to_thread(part.course, name, from_ms, to_ms))
 
 
@@ -167,7 +167,7 @@ def _add_writes(routes: APIRouter, context: RestContext, history: History | None
         body = json_object(await json_body(request), ("time_ms", "dry_run"))
         time_ms, dry_run = body.get("time_ms"), switch_field(body, "dry_run")
         if not isinstance(time_ms, int) or isinstance(time_ms, bool) or not 0 <= time_ms < NUMBER_MAX:
-            raise BadRequestError("'time_ms' is a time, ms since 1970")
+            raise BadRequestError("time_ms: must be a time in ms since 1970")
         await context.started()
         point = await asyncio.to_thread(part.offsets_at, name, time_ms)
         if point is None:
@@ -187,7 +187,9 @@ def too_early(connector: str, time_ms: int, first_ms: int | None) -> str:
         return f"connector {connector} has no offset history yet"
     # Rounded up: at a part of a second less there is no point.
     earliest = _utc(-(-first_ms // 1000) * 1000)
-    return f"connector {connector} has no offset history as far back as {_utc(time_ms)} (earliest: {earliest})"
+    return (
+        f"connector {connector} has no offset history as far back as {_utc(time_ms)}. The earliest time is {earliest}"
+    )
 
 
 def _utc(at_ms: int) -> str:
@@ -201,10 +203,10 @@ def read_query(given: Mapping[str, str]) -> ChangeQuery:
     """Return which changes a request asks for. Raises BadRequestError."""
     kinds = tuple(filter(None, given.get("kind", "").split(",")))
     if unknown := sorted(set(kinds) - set(KINDS)):
-        raise BadRequestError(f"kinds are {', '.join(KINDS)}; not {', '.join(unknown)}")
+        raise BadRequestError(f"kind: unknown kind {', '.join(unknown)}. Use {', '.join(KINDS)}")
     limit = whole_number(given.get("limit"), "limit")
     if limit is not None and not 1 <= limit <= LIMIT_MAX:
-        raise BadRequestError(f"limit is from 1 to {LIMIT_MAX}")
+        raise BadRequestError(f"limit: must be between 1 and {LIMIT_MAX}")
     return ChangeQuery(
         given.get("connector"), kinds, whole_number(given.get("before"), "before"), limit or LIMIT_DEFAULT
     )
@@ -215,9 +217,9 @@ def read_rollback(data: bytes) -> WantedRollback:
     body = json_object(data, ("dry_run", "secrets", "initial_state"))
     secrets, state = object_field(body, "secrets"), body.get("initial_state")
     if not all(isinstance(value, str) for value in secrets.values()):
-        raise BadRequestError("'secrets' is an object of texts")
+        raise BadRequestError("secrets: must be an object of strings")
     if state is not None and (not isinstance(state, str) or state.upper() not in INITIAL_STATES):
-        raise BadRequestError(f"'initial_state' is one of {', '.join(INITIAL_STATES)}")
+        raise BadRequestError(f"initial_state: must be one of {', '.join(INITIAL_STATES)}")
     return WantedRollback(switch_field(body, "dry_run"), secrets, None if state is None else state.upper())
 
 

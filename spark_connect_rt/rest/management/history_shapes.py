@@ -21,13 +21,16 @@ class ConfigDiff(JsonShape):
 class WantedRollback(JsonShape):
     """What a rollback does."""
 
-    dry_run: bool = field(default=False, metadata=described("Answer with the diff, change nothing."))
+    dry_run: bool = field(default=False, metadata=described("Return the diff and change nothing."))
     secrets: Mapping[str, str] = field(
         default_factory=dict,
-        metadata=described("Values of settings that the history hides; without one the present value stays."),
+        metadata=described(
+            "Values of settings that the history hides. A hidden setting without one keeps its current value."
+        ),
     )
     initial_state: str | None = field(
-        default=None, metadata=described("RUNNING, PAUSED or STOPPED, of a connector that is made again.")
+        default=None,
+        metadata=described("Initial state of a connector that is created again: RUNNING, PAUSED or STOPPED."),
     )
 
 
@@ -37,9 +40,9 @@ class RolledBack(JsonShape):
 
     diff: Sequence[SettingChange]
     applied: bool
-    kept: Sequence[str] = field(default=(), metadata=described("Hidden settings whose present value stays."))
+    kept: Sequence[str] = field(default=(), metadata=described("Hidden settings that keep their current value."))
     problems: Mapping[str, Sequence[str]] = field(
-        default_factory=dict, metadata=described("Of a dry run: setting -> why it would be refused.")
+        default_factory=dict, metadata=described("In a dry run: why a setting would be rejected.")
     )
 
 
@@ -47,8 +50,8 @@ class RolledBack(JsonShape):
 class WantedUndo(JsonShape):
     """What an undo does."""
 
-    dry_run: bool = field(default=False, metadata=described("Answer with the offsets, change nothing."))
-    force: bool = field(default=False, metadata=described("Also where the connector has moved on since the change."))
+    dry_run: bool = field(default=False, metadata=described("Return the offsets and change nothing."))
+    force: bool = field(default=False, metadata=described("Undo even if the connector has moved since the change."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ class WantedTime(JsonShape):
     """Where to go back to."""
 
     time_ms: int = field(metadata=described("Milliseconds since 1970.", minimum=0))
-    dry_run: bool = field(default=False, metadata=described("Answer with the offsets, change nothing."))
+    dry_run: bool = field(default=False, metadata=described("Return the offsets and change nothing."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class MovedOffset(JsonShape):
     """One partition; an offset of null: the connector begins with it as if it were new."""
 
     partition: Mapping[str, Any] | None
-    from_: Mapping[str, Any] | None = field(metadata=renamed("from", "Where it is."))
+    from_: Mapping[str, Any] | None = field(metadata=renamed("from", "Current offset."))
     to: Mapping[str, Any] | None
 
 
@@ -74,5 +77,5 @@ class OffsetsMoved(JsonShape):
 
     offsets: Sequence[MovedOffset]
     applied: bool
-    problems: Sequence[str] = field(default=(), metadata=described("Of a dry run: why it would be refused."))
-    at_ms: int | None = field(default=None, metadata=described("Time of the point of the course that was taken."))
+    problems: Sequence[str] = field(default=(), metadata=described("In a dry run: why the request would be rejected."))
+    at_ms: int | None = field(default=None, metadata=described("Time of the offsets that were used."))

@@ -24,9 +24,11 @@ LOOK_EACH_S = 1.0
 EVERYWHERE_EACH = 10  # looks: in between only workers that run its tasks are asked
 SENT_AT_ONCE = 2_000
 
-_TAIL = QueryParameter("tail", "Most lines: the last.", {"type": "integer", "minimum": 0, "maximum": TAIL_MOST})
-_LEVEL = QueryParameter("level", "This level and above.", {"type": "string", "enum": list(LEVELS)})
-_REFUSALS = {400: "A parameter cannot be read.", 404: "There is no such connector, or this worker keeps no lines."}
+_TAIL = QueryParameter(
+    "tail", "Most lines. The newest are returned.", {"type": "integer", "minimum": 0, "maximum": TAIL_MOST}
+)
+_LEVEL = QueryParameter("level", "Only lines of this level or above.", {"type": "string", "enum": list(LEVELS)})
+_REFUSALS = {400: "A parameter is invalid.", 404: "The connector does not exist, or this worker keeps no lines."}
 OPERATIONS = {
     ("GET", OF_CONNECTOR): Operation("getConnectorLogs", {200: LogList}, _REFUSALS, parameters=(_TAIL, _LEVEL)),
     ("GET", OF_TASK): Operation("getTaskLogs", {200: LogList}, _REFUSALS, parameters=(_TAIL, _LEVEL)),
@@ -126,6 +128,6 @@ def _place(last: str) -> tuple[int, str, int]:
 def _wanted(request: Request, connector: str, task: int | None, tail: int) -> WantedLines:
     level = request.query_params.get("level", "").upper() or LEVELS[0]
     if level not in LEVELS:
-        raise BadRequestError(f"level: there is no level {level[:40]!r}; there are {', '.join(LEVELS)}")
+        raise BadRequestError(f"level: unknown level {level[:40]!r}. Use {', '.join(LEVELS)}")
     wanted = number_up_to(request.query_params.get("tail"), "tail", tail, TAIL_MOST)
     return WantedLines(connector, task, wanted, level)

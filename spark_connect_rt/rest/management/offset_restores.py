@@ -45,20 +45,25 @@ Decide = Callable[[Sequence[OffsetPair]], Decided]
 def undo_of(change: Change, *, force: bool) -> Decide:
     """Return what decides on an undo of a change of offsets. Raises UnsafeChangeError."""
     if change.kind != OFFSETS:
-        raise UnsafeChangeError(f"change {change.number} is one of the {change.kind}, not of offsets: roll it back")
+        raise UnsafeChangeError(
+            f"change {change.number} changed the {change.kind}, not offsets. Use rollback instead of undo"
+        )
     if change.before is None or change.after is None:
-        raise UnsafeChangeError(f"the history does not know the offsets before and after change {change.number}")
+        raise UnsafeChangeError(
+            f"change {change.number} cannot be undone: the history does not hold the offsets before and after it"
+        )
     before, after = _pairs(change.before), _pairs(change.after)
 
     def decide(now: Sequence[OffsetPair]) -> Decided:
         moves, moved = undo_moves(now, before, after)
         if moved and moves and not force:
             named = "; ".join(
-                f"{move.partition} was left at {move.from_}, is at {move.to}" for move in moved[:MOST_NAMED]
+                f"{move.partition} was at {move.from_} after the change and is at {move.to} now"
+                for move in moved[:MOST_NAMED]
             )
             more = f" and {len(moved) - MOST_NAMED} more" if len(moved) > MOST_NAMED else ""
             text = f"the connector has moved since change {change.number}: {named}{more}"
-            return Decided(moves, f"{text}. With 'force' it is undone all the same.")
+            return Decided(moves, f"{text}. Set 'force' to undo it anyway.")
         return Decided(moves)
 
     return decide
@@ -89,7 +94,9 @@ class OffsetRestore:
         if dry_run:
             return OffsetsMoved(_shown(decided.moves), False, refusals)
         if refusals:
-            raise UnsafeChangeError(f"The offsets of connector {self._connector} stay: {'; '.join(refusals)}")
+            raise UnsafeChangeError(
+                f"The offsets of connector {self._connector} were not changed: {'; '.join(refusals)}"
+            )
         if not decided.moves:
             return OffsetsMoved((), False)
         try:
@@ -107,7 +114,9 @@ class OffsetRestore:
         await self._stopped(end_s)
         decided = decide(await self._offsets())
         if refusals := await self._refusals(decided):
-            raise UnsafeChangeError(f"The offsets of connector {self._connector} stay: {'; '.join(refusals)}")
+            raise UnsafeChangeError(
+                f"The offsets of connector {self._connector} were not changed: {'; '.join(refusals)}"
+            )
         pairs = pairs_of(decided.moves)
         body = {"offsets": [{"partition": partition, "offset": offset} for partition, offset in pairs]}
         while pairs:
@@ -133,7 +142,7 @@ class OffsetRestore:
             if time.monotonic() > end_s:
                 raise UnsafeChangeError(
                     f"connector {self._connector} did not stop within {STOP_LIMIT_S:.0f} s: it is "
-                    f"{status.connector.state}, tasks {running} run"
+                    f"{status.connector.state}, and tasks {running} still run"
                 )
             await asyncio.sleep(ASK_AGAIN_S)
 

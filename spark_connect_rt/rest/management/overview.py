@@ -85,24 +85,28 @@ def _text(name: str, description: str) -> QueryParameter:
 
 
 _PAGE = (
-    _text("search", "Part of a name or class, any case."),
+    _text("search", "Part of a name or class. Case does not matter."),
     _text(
         "state",
-        f"By commas, of {', '.join(AGGREGATES)}: of connector and tasks together. "
-        "FAILED and UNASSIGNED find one task in that state, too.",
+        f"States of a connector and its tasks together, separated by commas: {', '.join(AGGREGATES)}. FAILED and "
+        "UNASSIGNED also match a single task.",
     ),
     QueryParameter("type", "Of connectors.", {"enum": ["source", "sink", "unknown"]}),
-    QueryParameter("abnormal", "Only what somebody should look at.", {"type": "boolean", "default": False}),
-    QueryParameter("sort", "Abnormal first, by name; or the greatest first.", {"enum": list(SORTS)}),
-    QueryParameter("offset", "How many to leave out.", {"type": "integer", "minimum": 0, "default": 0}),
-    QueryParameter("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": LIMIT_MOST, "default": LIMIT}),
+    QueryParameter("abnormal", "Only connectors that need attention.", {"type": "boolean", "default": False}),
+    QueryParameter(
+        "sort", "Abnormal connectors first, then by name; or the greatest value first.", {"enum": list(SORTS)}
+    ),
+    QueryParameter("offset", "Number of connectors to skip.", {"type": "integer", "minimum": 0, "default": 0}),
+    QueryParameter(
+        "limit", "Most connectors.", {"type": "integer", "minimum": 1, "maximum": LIMIT_MOST, "default": LIMIT}
+    ),
 )
 OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("GET", "/admin/overview"): Operation(
-        "getOverview", {200: OverviewPage}, {400: "A parameter is none."}, parameters=_PAGE
+        "getOverview", {200: OverviewPage}, {400: "A query parameter is invalid."}, parameters=_PAGE
     ),
     ("GET", "/admin/connectors/{connector}"): Operation(
-        "getConnectorOverview", {200: ConnectorDetail}, {404: "There is no such connector."}
+        "getConnectorOverview", {200: ConnectorDetail}, {404: "The connector does not exist."}
     ),
     ("GET", "/admin/group"): Operation("getGroup", {200: GroupInfo}),
 }

@@ -81,7 +81,7 @@ def add_routes(routes: APIRouter, plugins: ReadPlugins | None, rights: InstallRi
         known = await _beside(installs.installed) if installs else ()
         found = [info for info in known if info.name == name]
         if not found:
-            raise NotFoundError(f"no plug-in {name} is installed")
+            raise NotFoundError(f"plug-in {name} is not installed")
         return JsonResponse(found)
 
     @routes.delete("/admin/plugins/{plugin}/{version}")
@@ -105,7 +105,7 @@ def read_wanted(data: bytes) -> WantedPlugin:
     except DataError as error:
         raise BadRequestError(f"the body is {error}") from error
     if not isinstance(body, dict) or not isinstance(body.get("source"), str) or not body["source"].strip():
-        raise BadRequestError('the body is {"source": "group:artifact:version, path, URL or requirement", ...}')
+        raise BadRequestError('the body must be {"source": "group:artifact:version, path, URL or requirement", ...}')
     unknown = sorted(set(body) - set(_WANTED))
     if unknown or not all(isinstance(value, str) for value in body.values()):
         raise BadRequestError(f"the body holds texts: {', '.join(_WANTED)}" + (f"; not {unknown}" if unknown else ""))
@@ -144,9 +144,10 @@ def _allowed(request: Request, rights: InstallRights | None) -> PluginInstalls:
         mode, client, request.headers, token=rights.token, is_private=rights.is_private
     ):
         raise ForbiddenError(
-            f"plug-ins are not installed or removed by this client ({client or 'unknown'}): {INSTALL}={mode} in the "
-            f"worker's file; {LOOPBACK} lets clients on the worker's machine do it that send the token of {TOKEN_FILE} "
-            f"in {TOKEN_HEADER}, or that use admin.listeners on a loopback address; {ALLOW} lets every client",
+            f"client {client or 'unknown'} may not install or remove plug-ins: the worker's file sets "
+            f"{INSTALL}={mode}. With {LOOPBACK}, clients on the worker's machine may, if they send the token of "
+            f"{TOKEN_FILE} in {TOKEN_HEADER} or use admin.listeners on a loopback address. With {ALLOW}, every "
+            "client may",
             code="CRT-1160",
         )
     return rights.installs

@@ -47,20 +47,22 @@ class PreviewOffset(JsonShape):
 class WantedPreview(JsonShape):
     """What to preview: a connector that is there, a configuration, or that one from the offsets under a name."""
 
-    name: str | None = field(default=None, metadata=left_out("Of a connector, or of the stored offsets."))
-    config: dict[str, str] | None = field(default=None, metadata=left_out("Instead of the one that is there."))
+    name: str | None = field(default=None, metadata=left_out("Name of a connector, or of its stored offsets."))
+    config: dict[str, str] | None = field(
+        default=None, metadata=left_out("Configuration to preview instead of the connector's own.")
+    )
     records: int = field(default=20, metadata=described("At most.", minimum=1, maximum=RECORDS_MAX))
     seconds: float = field(default=30.0, metadata=described("At most.", exclusiveMinimum=0, maximum=SECONDS_MAX))
     begin: str = field(
         default=From.STORED.value,
         metadata={
             "alias": "from",
-            "description": "Where: the stored offsets, the start, or those given.",
+            "description": "Start position: the stored offsets, the beginning, or the given offsets.",
             "json_schema_extra": {"enum": [member.value for member in From]},
         },
     )
-    offsets: tuple[PreviewOffset, ...] = field(default=(), metadata=described("With from=given."))
-    put: bool = field(default=False, metadata=described("Give records to a sink that takes them back."))
+    offsets: tuple[PreviewOffset, ...] = field(default=(), metadata=described("Offsets for from=given."))
+    put: bool = field(default=False, metadata=described("Write the records to a sink that can roll them back."))
 
 
 OPERATIONS = {
@@ -68,9 +70,9 @@ OPERATIONS = {
         "previewConnector",
         {200: Preview},
         {
-            400: "The configuration or the request is refused, or this connector cannot be previewed.",
-            404: "There is no such connector, or this worker serves no previews.",
-            429: "Too many previews run on this worker.",
+            400: "The configuration or the request is invalid, or this connector cannot be previewed.",
+            404: "The connector does not exist, or this worker serves no previews.",
+            429: "This worker already runs as many previews as it may.",
         },
         WantedPreview,
     ),
@@ -106,15 +108,15 @@ def read_preview(data: bytes) -> PreviewRequest:
     body = json_object(data, _FIELDS)
     name, config = body.get("name"), body.get("config")
     if name is None and config is None:
-        raise BadRequestError("name or config is needed: what is to be previewed")
+        raise BadRequestError("name or config is required: the configuration to preview")
     if name is not None and (not isinstance(name, str) or not name):
-        raise BadRequestError("name is a text")
+        raise BadRequestError("name: must be a non-empty string")
     words = [member.value for member in From]
     if body.get("from", From.STORED.value) not in words:
-        raise BadRequestError(f"from is one of {', '.join(words)}")
+        raise BadRequestError(f"from: must be one of {', '.join(words)}")
     begin = From(body.get("from", From.STORED.value))
     if body.get("offsets") and begin is not From.GIVEN:
-        raise BadRequestError("offsets are for from=given")
+        raise BadRequestError("offsets: only valid with from=given")
     return PreviewRequest(
         name,
         None if config is None else config_of(config),
@@ -130,19 +132,19 @@ def _number(body: Mapping[str, Any], name: str, default: float, least: float, mo
     given = body.get(name, default)
     whole = isinstance(given, int) and not isinstance(given, bool)
     if not whole and (name == "records" or not isinstance(given, float)):
-        raise BadRequestError(f"{name} is a number")
+        raise BadRequestError(f"{name}: must be a number")
     if not least <= given <= most:
-        raise BadRequestError(f"{name} is {least:g} to {most:g}")
+        raise BadRequestError(f"{name}: must be between {least:g} and {most:g}")
     return float(given)
 
 
 def _offsets(given: Any) -> tuple[tuple[_Offset, _Offset], ...]:
     if not isinstance(given, list) or not all(isinstance(entry, dict) for entry in given):
-        raise BadRequestError('offsets are [{"partition": {...}, "offset": {...}}]')
+        raise BadRequestError('offsets: must be a list of {"partition": {...}, "offset": {...}}')
     pairs = []
     for entry in given:
         partition, offset = entry.get("partition"), entry.get("offset")
         if not isinstance(partition, dict) or not isinstance(offset, dict) or len(entry) > 2:
-            raise BadRequestError('each of offsets is {"partition": {...}, "offset": {...}}')
+            raise BadRequestError('offsets: each entry must be {"partition": {...}, "offset": {...}}')
         pairs.append((partition, offset))
     return tuple(pairs)

@@ -24,10 +24,12 @@ def json_object(data: bytes, known: Sequence[str]) -> dict[str, Any]:
     except DataError as error:
         raise BadRequestError(f"the body is {error}") from error
     if not isinstance(body, dict):
-        raise BadRequestError(f"the body is a JSON object of {', '.join(known)}" if known else "the body is {}")
+        raise BadRequestError(
+            f"the body must be a JSON object with fields of {', '.join(known)}" if known else "the body must be {}"
+        )
     if unknown := sorted(set(body) - set(known)):
-        what = f"holds {', '.join(known)}" if known else "is {}"
-        raise BadRequestError(f"the body {what}; not {', '.join(unknown)[:200]}")
+        what = f"Use {', '.join(known)}" if known else "The body must be {}"
+        raise BadRequestError(f"unknown fields in the body: {', '.join(unknown)[:200]}. {what}")
     return body
 
 
@@ -35,7 +37,7 @@ def text_field(body: Mapping[str, Any], name: str) -> str | None:
     """Return a field that is a text or left out."""
     value = body.get(name)
     if value is not None and not isinstance(value, str):
-        raise BadRequestError(f"{name} is a text")
+        raise BadRequestError(f"{name}: must be a string")
     return value or None
 
 
@@ -43,7 +45,7 @@ def object_field(body: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return a field that is an object or left out."""
     value = body.get(name)
     if value is not None and not isinstance(value, dict):
-        raise BadRequestError(f"{name} is an object")
+        raise BadRequestError(f"{name}: must be an object")
     return value or {}
 
 
@@ -52,7 +54,7 @@ def switch_field(body: Mapping[str, Any], name: str, *, or_null: bool = False) -
     value = body.get(name, False)
     if isinstance(value, bool) or (or_null and value is None):
         return bool(value)
-    raise BadRequestError(f"{name} is true or false")
+    raise BadRequestError(f"{name}: must be true or false")
 
 
 def whole_number(text: str | None, name: str, digits: int = DIGITS_MOST) -> int | None:
@@ -60,7 +62,7 @@ def whole_number(text: str | None, name: str, digits: int = DIGITS_MOST) -> int 
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= digits):
-        raise BadRequestError(f"{name} is a whole number, not negative, of at most {digits} digits")
+        raise BadRequestError(f"{name}: must be a whole number of at most {digits} digits, and not negative")
     return int(text)
 
 

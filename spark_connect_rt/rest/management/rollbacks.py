@@ -33,7 +33,9 @@ def config_after(history: History, connector: str, number: int) -> Change:
         return change
     page = history.changes(ChangeQuery(connector, (CONFIG,), number, 1))
     if not page.changes:
-        raise NotFoundError(f"the history does not hold the configuration of {connector} at change {number}")
+        raise NotFoundError(
+            f"change {number} of {connector}: the history does not hold the configuration at that change"
+        )
     return page.changes[0]
 
 
@@ -53,7 +55,9 @@ async def roll_back(
     loop = asyncio.get_running_loop()
     change = await loop.run_in_executor(None, lambda: config_after(history, connector, number))
     if change.after is None:
-        raise UnsafeChangeError(f"after change {number} connector {connector} was deleted: there is no configuration")
+        raise UnsafeChangeError(
+            f"change {number} deleted connector {connector}, so there is no configuration to roll back to"
+        )
     await asyncio.wrap_future(context.herder.submit(CatchUp()))
     views = context.herder.views
     version = views.config_version(connector)
@@ -64,8 +68,8 @@ async def roll_back(
     new = rolled_back(change.after, present, wanted.secrets)
     if new.missing:
         raise UnsafeChangeError(
-            f"connector {connector} is not rolled back: the history hides {', '.join(new.missing)}, and the present "
-            "configuration has no value. Send it among 'secrets'."
+            f"connector {connector} is not rolled back: the history hides {', '.join(new.missing)}, and the "
+            "current configuration has no value. Send one in 'secrets'."
         )
     diff = await loop.run_in_executor(None, lambda: _diff(history, present, new, change))
     if wanted.dry_run:

@@ -246,7 +246,7 @@ def test_connectors_that_ask_for_reconfiguration_in_a_loop_hold_up_no_other(
 def test_a_heap_that_is_too_small_is_named_and_python_goes_on(folder: Path, tmp_path: Path) -> None:
     with worker_of([folder / "b"], tmp_path, heap="1k") as worker:
         for where, text in refusals(worker, GOOD).items():
-            assert "connectrt.java.heap: 1k is too small for a Java host: give at least 32m" in text, where
+            assert "connectrt.java.heap: 1k is too small for a Java host. Use at least 32m" in text, where
         assert worker.validated(IN_PYTHON).json()["error_count"] == 0
         assert OBEDIENT_SOURCE in worker.listed()
 
@@ -255,7 +255,7 @@ def test_a_connectors_own_heap_and_options_are_looked_at_before_it_is_made(worke
     own = {"connectrt.java.heap": "8m", "connectrt.java.options": "-Da='b"}
     answer = worker.created(GOOD | own)
     assert answer.status_code == 400
-    for why in ("8m is too small for a Java host: give at least 32m", "it is no list of options"):
+    for why in ("8m is too small for a Java host. Use at least 32m", "not a valid list of options"):
         assert why in answer.json()["message"]
     assert worker.validated(GOOD | own).json()["error_count"] == 2
 

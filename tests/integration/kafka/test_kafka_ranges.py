@@ -167,7 +167,7 @@ def test_a_task_of_a_range_that_is_not_there_any_more_fails(there: There) -> Non
     (config,) = connector.range_tasks([type(source_range)(source_range.partition, 0, 5)], 1)
     task = connector.task_class()()
     task.start(config)
-    with pytest.raises(DataError, match="ends at 1 now, the range to read at 5"):
+    with pytest.raises(DataError, match="ends at 1 now, but the range to read ends at 5"):
         task.has_more()
     task.stop()
     connector.stop()

@@ -86,13 +86,13 @@ def launch(servers: str, topic: str, run: int, connector: Mapping[str, str]) -> 
 @pytest.mark.parametrize(
     ("connector", "said"),
     [
-        ({}, "copied by whole record batches"),
-        ({"connectrt.mirror.batches": "never"}, "record by record, for the sake of connectrt.mirror.batches"),
+        ({}, "record batches are copied whole"),
+        ({"connectrt.mirror.batches": "never"}, "one by one because of connectrt.mirror.batches"),
         (
             {"header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter"},
-            "record by record, for the sake of header.converter",
+            "one by one because of header.converter",
         ),
-        ({"producer.override.retries": "3"}, "record by record, for the sake of retries"),
+        ({"producer.override.retries": "3"}, "one by one because of retries"),
     ],
 )
 def test_it_says_which_way_it_copies_and_a_stop_leaves_nothing_to_copy_again(

@@ -171,13 +171,13 @@ def test_a_preview_goes_on_from_where_the_connector_is(
     found = asked(worker, "check", name="lines")
     assert found["ok"], found
     (line,) = [check for check in found["lines"] if check["check"] == "offsets"]
-    assert "goes on from its stored offsets" in line["what"]
+    assert "resumes from its stored offsets" in line["what"]
     rest.delete("lines")
     (line,) = [
         check for check in asked(worker, "check", config=config, name="lines")["lines"] if check["check"] == "offsets"
     ]
     assert line["level"] == "warning"
-    assert "this name has old offsets: it would resume at" in line["what"]
+    assert "this name has old offsets, so it would resume at" in line["what"]
 
 
 def test_a_check_says_what_is_wrong_outside(worker: ThreadsWorkerProcess, tmp_path: Path) -> None:

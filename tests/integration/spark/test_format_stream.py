@@ -108,7 +108,7 @@ def test_stored_offsets_follow_the_batches_and_outlive_the_checkpoint(
     assert group.run(*reconcile) == 0
     told = capsys.readouterr().out
     assert "differs" in told
-    assert "say --apply" in told
+    assert "Use --apply" in told
     assert stored() == [("files", partition, '{"position":4}')]
     assert group.run(*reconcile, "--apply") == 1  # never without a backup
     assert group.run(*reconcile, "--apply", "--backup", str(tmp_path / "before.jsonl")) == 0

@@ -496,7 +496,7 @@ def test_what_fails_outside_the_driver_leaves_nothing_for_the_next_transaction(d
     target = SqlDatabase(CONFIG.parse({"connection.url": database.url}))
 
     def fail_half_way() -> None:
-        with target.explained("does not take records"):
+        with target.explained("does not accept records"):
             target.connection().exec_driver_sql("INSERT INTO orders VALUES (1)")
             raise ZeroDivisionError
 

@@ -59,7 +59,7 @@ def test_new_rows_come_once_and_a_restart_resumes_behind_the_last(
         database.run("INSERT INTO orders VALUES (7, '2024-01-01', 'late')")
         until_ids(source, [7])
         assert [offset for _, offset in source.offsets.all()] == [{"incrementing": 7}]
-    assert "is read as rows" not in caplog.text
+    assert "is read row by row" not in caplog.text
 
 
 def test_what_was_not_acknowledged_comes_again(database: Database) -> None:
@@ -213,7 +213,7 @@ def test_a_row_of_a_wrong_type_is_told_and_the_others_come(sqlite_database: Data
     [
         ({"mode": "incrementing", "incrementing.column.name": "no"}, "orders has no column no"),
         ({"mode": "timestamp", "timestamp.column.name": "maybe"}, "may be null, so mode timestamp could miss rows"),
-        ({"query": "SELECT nothing FROM nowhere", "topic.prefix": "q"}, "does not take the query"),
+        ({"query": "SELECT nothing FROM nowhere", "topic.prefix": "q"}, "does not accept the query"),
     ],
 )
 def test_what_cannot_be_read_fails_the_task_clearly(database: Database, settings: dict[str, str], said: str) -> None:

@@ -81,7 +81,7 @@ def test_every_type_of_postgresql_has_its_connect_form(
         "mood": "glad",
     }
     assert records[1]["payload"] == {**dict.fromkeys(fields, None), "id": 2}
-    assert "is read as rows" not in caplog.text
+    assert "is read row by row" not in caplog.text
 
 
 LOOSE = """CREATE TABLE kinds (id INTEGER PRIMARY KEY, money NUMERIC(10,2), day DATE, hour TIME, at TIMESTAMP,
@@ -110,7 +110,7 @@ def test_sqlite_has_the_same_forms_both_ways(
         "raw": base64.b64encode(b"\x00\xff").decode(),
     }
     assert empty == {**dict.fromkeys(full), "id": 2}
-    assert "is read as rows" not in caplog.text
+    assert "is read row by row" not in caplog.text
 
 
 @pytest.mark.parametrize(

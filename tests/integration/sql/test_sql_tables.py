@@ -57,7 +57,7 @@ def test_a_foreign_table_is_a_kind_of_its_own(postgres_database: Database) -> No
     )  # fmt: skip
     try:
         found = findings(SqlSourceConnector(), postgres_database, **{"table.whitelist": "ft"})
-        assert (Level.WARNING, "ft is a FOREIGN TABLE: add that to table.types, which is TABLE") in found
+        assert (Level.WARNING, "ft is a FOREIGN TABLE. Add that to table.types, which is TABLE") in found
         found = findings(SqlSourceConnector(), postgres_database, **{"table.types": "foreign table"})
         assert (Level.OK, "it would read public.ft") in found
     finally:
@@ -65,7 +65,7 @@ def test_a_foreign_table_is_a_kind_of_its_own(postgres_database: Database) -> No
 
 
 def test_an_unknown_kind_is_refused_with_the_known_ones(postgres_database: Database) -> None:
-    with pytest.raises(BadConfigError, match="SYNONYM is not known; the kinds are TABLE, PARTITIONED TABLE, VIEW"):
+    with pytest.raises(BadConfigError, match=r"SYNONYM is not valid. Use TABLE, PARTITIONED TABLE, VIEW"):
         harness(postgres_database, **{"table.types": "TABLE,SYNONYM"}).start()
 
 
@@ -77,8 +77,8 @@ def findings(connector: Any, database: Database, **settings: str) -> list[tuple[
 def test_a_check_names_the_table_or_column_that_is_meant(postgres_database: Database) -> None:
     postgres_database.run(*TABLES)
     found = findings(SqlSourceConnector(), postgres_database, **{"table.whitelist": "orders,mv"})
-    assert (Level.WARNING, "no table is named orders; there is public.Orders") in found
-    assert (Level.WARNING, "mv is a MATERIALIZED VIEW: add that to table.types, which is TABLE") in found
+    assert (Level.WARNING, "no table has the name orders. There is public.Orders") in found
+    assert (Level.WARNING, "mv is a MATERIALIZED VIEW. Add that to table.types, which is TABLE") in found
     position = {"mode": "incrementing", "incrementing.column.name": "id"}
     found = findings(SqlSourceConnector(), postgres_database, **{"table.whitelist": '"Orders"'}, **position)
     assert (Level.PROBLEM, "public.Orders has no column id (is ID meant?); it has ID, w") in found

@@ -52,7 +52,7 @@ def test_service_files_are_named_and_then_written(tmp_path: Path) -> None:
         done = CliRunner().invoke(cli, ["plugins", "sync-manifests", *more, *dry_run])
         assert f"{jar.parent}: {said}\n" in done.output
         assert "stamps" not in done.output
-        assert f"{broken}: no jar: broken.jar\n" in done.output
+        assert f"{broken}: not a valid jar: broken.jar\n" in done.output
         assert done.exit_code == 1
     broken.unlink()
     assert CliRunner().invoke(cli, ["plugins", "sync-manifests", *more]).exit_code == 0

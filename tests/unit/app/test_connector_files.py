@@ -41,7 +41,7 @@ def test_every_shape_says_the_same(tmp_path: Path, text: str, state: TargetState
         ('{"config": {"connector.class": "X"}}', "is missing the mandatory 'name' configuration"),
         ('{"name": "a", "config": {"name": "b"}}', "doesn't match connector name"),
         ('{"name": "a", "x": null}', "x: Null value can not be supplied"),
-        ('{"name": "a", "config": {}, "initial_state": "ASLEEP"}', "No initial_state ASLEEP"),
+        ('{"name": "a", "config": {}, "initial_state": "ASLEEP"}', "initial_state: 'ASLEEP' is not valid"),
     ],
 )
 def test_a_bad_file_is_named_with_its_reason(tmp_path: Path, text: str | None, why: str) -> None:

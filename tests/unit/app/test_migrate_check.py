@@ -88,11 +88,11 @@ def test_a_group_that_can_move_gets_its_steps_and_exit_code_0(file: Path, topics
     assert report["counts"]["ignored"] == 2
     (broken,) = (entry for entry in report["worker"] if entry["name"] == "plugin.path" and entry["fate"] == "ignored")
     assert "broken.jar is no jar" in broken["why"]
-    assert "beside 1 Java worker " in " ".join(report["there"])
+    assert "of 1 Java worker " in " ".join(report["there"])
     shown = CliRunner().invoke(cli, ["migrate", "check", str(file)])
     assert "ignored metric.reporters=com.acme.Reporter" in shown.stdout
     assert "db: io.debezium.connector.postgresql.PostgresConnector runs in the Java host" in shown.stdout
-    assert "sources go on where they are (lines: 1)" in shown.stdout
+    assert "sources resume at their offsets (lines: 1)" in shown.stdout
 
 
 def test_an_element_of_plugin_path_may_be_a_single_jar(file: Path, topics: Topics) -> None:
@@ -165,7 +165,7 @@ def test_a_refused_file_is_judged_line_by_line_without_its_topics(file: Path, to
     fates = {line["name"]: line["fate"] for line in report["worker"]}
     assert fates["session.timeout.ms"] == "change"
     assert fates["group.id"] == "same"
-    assert report["topics"][0]["why"] == "not read: the file is refused"
+    assert report["topics"][0]["why"] == "not read, because the file is invalid"
 
 
 @pytest.mark.parametrize(

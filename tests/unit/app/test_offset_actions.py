@@ -85,5 +85,5 @@ def test_a_file_that_lists_no_offsets_is_refused_before_the_cluster_is_asked(tmp
 
 def test_tables_that_spark_writes_are_left_to_a_worker() -> None:
     for call in (NoTables().held, NoTables().forget):
-        with pytest.raises(BadRequestError, match="start a worker"):
+        with pytest.raises(BadRequestError, match="Start a worker"):
             call("a", {})

@@ -76,7 +76,7 @@ def test_commands_name_a_worker_that_is_not_at_the_usual_address() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "words"), [(10, "OK: the table holds every row"), (11, "came twice"), (9, "rows are missing")]
+    ("rows", "words"), [(10, "OK: the table holds every row"), (11, "delivered twice"), (9, "rows are missing")]
 )
 def test_the_report_says_whether_table_and_file_agree(rows: int, words: str) -> None:
     assert words in report_lines(outcome(table_rows=rows))[-1]
@@ -94,7 +94,7 @@ def test_the_command_to_repeat_is_the_one_that_was_given() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "fix"), [(errno.ENOSPC, "free 500 MB"), (errno.EROFS, "quickstart.directory="), (errno.EACCES, "--set")]
+    ("number", "fix"), [(errno.ENOSPC, "Free 500 MB"), (errno.EROFS, "quickstart.directory="), (errno.EACCES, "--set")]
 )
 def test_a_full_or_read_only_disk_is_a_sentence_with_its_fix(number: int, fix: str, tmp_path: Path) -> None:
     with pytest.raises(StartupError, match=fix) as refused, disk_errors_named(tmp_path):

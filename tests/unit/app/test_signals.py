@@ -31,7 +31,7 @@ def test_the_second_signal_ends_a_stop_that_takes_too_long(number: signal.Signal
         process.send_signal(number)
         assert process.wait(20) == 128 + number
         assert process.stderr is not None
-        assert "for the second time" in process.stderr.read()
+        assert "a second time" in process.stderr.read()
 
 
 def test_a_closed_terminal_asks_once_however_often_it_says_so() -> None:

@@ -40,7 +40,7 @@ def test_the_last_batch_that_is_done_counts(checkpoint: Path) -> None:
     assert (found.number, found.next_begun) == (10, True)
     with pytest.raises(BadRequestError, match=r"source 0 of .* is not one of format"):
         done_batch(checkpoint, 0)
-    with pytest.raises(BadRequestError, match="has 2 sources"):
+    with pytest.raises(BadRequestError, match="and 2 sources"):
         done_batch(checkpoint, 2)
 
 
@@ -48,7 +48,7 @@ def test_what_is_no_checkpoint_is_said(checkpoint: Path) -> None:
     with pytest.raises(BadRequestError, match="is not the checkpoint of a query that has finished a batch"):
         done_batch(checkpoint / "nowhere", 0)
     write(checkpoint, 0, position(1), version="v2")
-    with pytest.raises(BadRequestError, match="of form v2"):
+    with pytest.raises(BadRequestError, match="format v2"):
         done_batch(checkpoint, 0)
 
 
@@ -59,5 +59,5 @@ def test_partitions_are_compared_by_what_they_are() -> None:
         ('{"a":1,"b":2}', '{"at":1}', '{"at":1}', "same"),
         ('{"a":2}', '{"at":1}', '{"at":1.0}', "differs"),
         ('{"a":3}', '{"at":1}', "none", "not in the topic"),
-        ('{"a":4}', "none", '{"at":9}', "not in the checkpoint: left alone"),
+        ('{"a":4}', "none", '{"at":9}', "not in the checkpoint: unchanged"),
     ]

@@ -64,7 +64,7 @@ def test_a_refused_override_is_told_in_javas_words() -> None:
 
 def test_an_unknown_policy_is_refused_and_would_allow_nothing() -> None:
     assert policy_name("Mine") is None
-    assert known_policy("Mine") == "No such override policy; known are All, None, Principal, or the class of a plug-in"
+    assert known_policy("Mine") == "No such override policy. Use one of All, None, Principal, or the class of a plug-in"
     assert known_policy("org.apache.kafka.connect.connector.policy.Mine") is not None
     assert known_policy("Principal") is None
     assert set(override_problems({"admin.override.a": "1"}, "Mine")) == {"admin.override.a"}

@@ -61,7 +61,7 @@ def test_a_setting_that_stands_twice_is_named_with_its_lines() -> None:
     found = parse_properties("a=1\nb=2\n\na:\\\n 3\n# c\nc=1\na 4\n")
     assert (found, found.repeated) == (
         {"a": "4", "b": "2", "c": "1"},
-        ("a is set more than once, in lines 1, 4 and 8: the last line counts. Remove the others.",),
+        ("a is set more than once, in lines 1, 4 and 8. The last line is used. Remove the others.",),
     )
 
 

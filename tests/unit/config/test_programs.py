@@ -102,7 +102,7 @@ def test_options_are_refused_where_the_program_is_installed_too(
     monkeypatch.setenv("CONNECTRT_CACHE", str(tmp_path))
     with pytest.raises(EnvironmentFailedError, match="option of pip: --index-url=x"):
         environment(["tap", "--index-url=x"])
-    with pytest.raises(EnvironmentFailedError, match="does not begin with -"):
+    with pytest.raises(EnvironmentFailedError, match="must not begin with -"):
         program_path("-c", [], None)
 
 

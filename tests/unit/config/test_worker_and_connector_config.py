@@ -85,7 +85,7 @@ def test_every_problem_of_a_worker_file_is_named() -> None:
 )
 def test_e5_executors_may_not_bear_more_silence_than_the_group(given: dict[str, str]) -> None:
     with pytest.raises(
-        BadConfigError, match=r"connectrt.channel.timeout.ms: must be less than session.timeout.ms less"
+        BadConfigError, match=r"connectrt.channel.timeout.ms: must be less than session.timeout.ms minus"
     ):
         parse_distributed({**WORKER, **given})
 
@@ -98,8 +98,8 @@ def test_a_channel_timeout_below_the_groups_patience_is_taken() -> None:
 @pytest.mark.parametrize(
     ("setting", "value", "why"),
     [
-        ("connectrt.java.heap", "1k", "1k is too small for a Java host: give at least 32m"),
-        ("connectrt.java.options", "-jar x.jar", "-jar is the host's own"),
+        ("connectrt.java.heap", "1k", "1k is too small for a Java host. Use at least 32m"),
+        ("connectrt.java.options", "-jar x.jar", "-jar cannot be set, because the host sets it itself"),
     ],
 )
 def test_what_no_java_host_could_start_with_refuses_the_worker(setting: str, value: str, why: str) -> None:
@@ -108,7 +108,9 @@ def test_what_no_java_host_could_start_with_refuses_the_worker(setting: str, val
 
 
 def test_two_internal_topics_must_differ() -> None:
-    with pytest.raises(BadConfigError, match=r"status.storage.topic: must not be the topic of config.storage.topic"):
+    with pytest.raises(
+        BadConfigError, match=r"status.storage.topic: must not be the same as the topic of config.storage.topic"
+    ):
         parse_distributed({**WORKER, "status.storage.topic": "c"})
 
 
@@ -122,8 +124,8 @@ def test_unknown_settings_are_warned_about_with_a_hint() -> None:
         "ssl.key.password": "p",
     }
     assert parse_distributed(raw).warnings == (
-        "setting grop.id is not known and has no effect; did you mean group.id?",
-        "setting colour is not known and has no effect",
+        "unknown setting grop.id has no effect. Did you mean group.id?",
+        "unknown setting colour has no effect",
     )
 
 
@@ -143,7 +145,7 @@ def test_a_standalone_worker_needs_its_offset_file() -> None:
     )
     assert config.offset_storage_file_filename == "/x"
     assert (config.group.connect_protocol, config.group.exactly_once) == ("compatible", False)
-    assert config.warnings == ("setting odd is not known and has no effect",)
+    assert config.warnings == ("unknown setting odd has no effect",)
     with pytest.raises(BadConfigError):
         parse_standalone({"key.converter": "A", "value.converter": "B"})
 

@@ -48,7 +48,7 @@ def test_our_own_settings_are_known_and_their_misspellings_are_not() -> None:
     raw = {**WORKER, "connectrt.slots.max": "3", "quickstart.directory": "x", "spark.anything": "y"}
     assert parse_distributed(raw).warnings == ()
     assert unknown_settings({**WORKER, "connectrt.slot.max": "3"}) == [
-        "setting connectrt.slot.max is not known and has no effect; did you mean connectrt.slots.max?"
+        "unknown setting connectrt.slot.max has no effect. Did you mean connectrt.slots.max?"
     ]
 
 

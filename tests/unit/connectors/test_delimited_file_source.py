@@ -222,8 +222,8 @@ def test_a_missing_file_is_a_clear_error(tmp_path: Path) -> None:
     ("content", "settings", "message"),
     [
         ("a,b\n1,2\n", {"schema": "n:int32"}, "the header has no column n"),
-        ("n,n\n1,2\n", {}, "column names must be there and differ"),
-        ("n,m\n1,2\n", {"key_field": "k"}, "there is no column k"),
+        ("n,n\n1,2\n", {}, "column names must not be empty or repeated"),
+        ("n,m\n1,2\n", {"key_field": "k"}, "column k does not exist"),
     ],
 )
 def test_a_header_that_does_not_fit_is_a_clear_error(

@@ -325,7 +325,7 @@ def test_types_are_told_from_the_first_rows_when_wanted(tmp_path: Path) -> None:
     schema = run.last.value_schema
     assert [member.schema for member in schema.fields] == [s.OPTIONAL_INT64, s.OPTIONAL_STRING, s.OPTIONAL_STRING]
     (tmp_path / "a.csv").write_text('{"n": {"deep": 1}}\n')
-    with pytest.raises(DataError, match=r"column n holds struct.*name the columns in schema"):
+    with pytest.raises(DataError, match=r"column n contains struct.*Set the columns in schema"):
         Run(tmp_path, schema_infer="true", format="jsonl").poll()
 
 

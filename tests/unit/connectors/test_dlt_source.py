@@ -189,7 +189,7 @@ def test_a_worker_imports_listed_modules_and_those_of_its_plug_ins_only(tmp_path
     import_plugins_when_named(raw)
     named_class.import_only(plugins_of(raw).may_import)
     try:
-        with pytest.raises(BadConfigError, match=r"list it in connectrt\.plugins\.modules"):
+        with pytest.raises(BadConfigError, match=r"Add it to connectrt\.plugins\.modules"):
             harness("changes").start()
         with harness("changes", {**ONE_PASS, "dlt.source": "connectrt_plugins.shop_1_0.sources:items"}) as source:
             assert ids([*source.poll(), *source.poll()]) == [1]

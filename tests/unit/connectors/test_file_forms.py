@@ -36,8 +36,8 @@ REFUSED = {
     "compressed by xz": b"\xfd7zXZ\x00" + TABLE,
     "an Avro file": b"Obj\x01" + TABLE,
     "cannot be read as gzip": gzip.compress(TABLE)[:-20],
-    "Set file.encoding to the encoding that the file has": "prénom,m\nA,B\n".encode("latin-1"),
-    "it is no UTF-8 text. Set file.encoding": "n,m\n1,2\n".encode("utf-16-le"),
+    "Set file.encoding to the file's encoding": "prénom,m\nA,B\n".encode("latin-1"),
+    "so it is not UTF-8 text. Set file.encoding": "n,m\n1,2\n".encode("utf-16-le"),
     "line ends that are not LF, CRLF or CR": "n,m\u20281,2\u2028".encode(),
     "the header has no end within 9 bytes. Close its quotes": b'"n,m\n1,2\n',
 }
@@ -61,7 +61,7 @@ def test_a_file_with_bytes_and_no_row_stays_and_is_named(tmp_path: Path, caplog:
     assert (run.poll(), run.poll()) == ([], [])
     assert names(tmp_path) == ["a.csv"]
     (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert warning.startswith(f"file {tmp_path}/a.csv has 4 bytes and gave no row: it stays")
+    assert warning.startswith(f"file {tmp_path}/a.csv has 4 bytes but no rows: it stays")
 
 
 def test_a_growing_file_that_is_compressed_is_refused(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_row_whose_quote_is_never_closed_leaves_its_bytes_and_place(
     assert [tuple(row.values()) for _, row in run.poll()] == [("1", "2"), ("5", "6")]
     ((place, error, data),) = letters
     assert (place, data) == (f"file {tmp_path}/a.csv line 3 offset 8", b'3,"4 and')
-    assert error.endswith("is a quote never closed?; the first 8 of its 14 bytes are shown")
+    assert error.endswith("Is a closing quote missing?; only the first 8 of its 14 bytes are shown")
 
 
 def test_inferred_types_keep_every_digit(tmp_path: Path) -> None:
@@ -116,12 +116,12 @@ def test_a_later_row_whose_digits_the_inferred_type_would_lose_is_unreadable(
     found = [(row["zip"], row["f"]) for _, row in run.poll()]
     assert found == [(1234, 1.5)] * 5 + [(7, 0.5), (10, 0.25)]
     assert [place.split()[3] for place, _ in run.context.errant] == ["7", "9", "10"]
-    assert "column zip: int64 of the first rows would lose digits" in run.context.errant[0][1]
+    assert "column zip: int64, the type of the first rows, would lose digits" in run.context.errant[0][1]
 
 
 def test_a_json_number_of_too_many_digits_asks_for_a_schema(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"n": 1, "big": 12345678901234567890}\n')
-    with pytest.raises(DataError, match="column big holds a number of more digits than a float64 keeps"):
+    with pytest.raises(DataError, match="column big contains a number with more digits than a float64 keeps"):
         Run(tmp_path, schema_infer="true", format="jsonl").poll()
 
 

@@ -106,7 +106,7 @@ def test_a_missing_file_is_waited_for_and_said_once(file: Path, caplog: pytest.L
     with caplog.at_level(logging.WARNING):
         assert task.poll() is None
         assert task.poll() is None
-    assert [record.getMessage() for record in caplog.records] == [f"file {file} does not exist: waiting for it"]
+    assert [record.getMessage() for record in caplog.records] == [f"file {file} does not exist, waiting for it"]
     file.write_text("here\n")
     assert values_of(poll_all(task)) == ["here"]
     task.stop()
@@ -159,7 +159,7 @@ def test_another_file_under_the_name_is_read_from_its_beginning_however_long(
     assert batches[-1].source_offset == {"position": len(new)}
     (warning,) = [record.getMessage() for record in caplog.records]
     assert warning.endswith(
-        "is another file now, the one before was read to position 8, without 6 bytes that have no line end: "
+        "was replaced; the old file was read to position 8, except 6 bytes without a line end: "
         "reading it from its beginning"
     )
     task.stop()

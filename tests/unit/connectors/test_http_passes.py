@@ -233,7 +233,7 @@ def test_a_next_page_that_is_not_understood_fails_the_task(
     service = Service(kind)
     service.answers = [answer]
     source = harness(monkeypatch, service, kind)
-    with pytest.raises(ConnectError, match="whether there is a next page is not clear"):
+    with pytest.raises(ConnectError, match="it is not clear whether there is a next page"):
         source.poll()
     assert source.offsets.all() == []
     source.stop()

@@ -193,7 +193,7 @@ def test_a_row_that_does_not_fit_the_schema_is_errant() -> None:
     ("settings", "words"),
     [
         ({"lakeflow.class": f"{samples.__name__}:Half"}, "has no get_table_schema, read_table_metadata, read_table"),
-        ({"lakeflow.class": "os:system"}, "is no Lakeflow connector"),
+        ({"lakeflow.class": "os:system"}, "is not a Lakeflow connector"),
         ({"lakeflow.class": "no.such:Thing"}, "No module named 'no'"),
         ({"lakeflow.class": "nothing"}, "cannot be found"),
     ],
@@ -204,7 +204,10 @@ def test_a_bad_class_is_refused(settings: Mapping[str, str], words: str) -> None
 
 
 def test_an_ingestion_type_that_no_one_knows_fails() -> None:
-    with harness(**{"option.kind": "magic"}) as source, pytest.raises(ConnectError, match="magic is none of snapshot"):
+    with (
+        harness(**{"option.kind": "magic"}) as source,
+        pytest.raises(ConnectError, match=r"magic is not supported. Supported are snapshot"),
+    ):
         source.poll()
 
 

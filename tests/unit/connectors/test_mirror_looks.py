@@ -34,7 +34,7 @@ def test_one_cluster_under_two_aliases_is_said_once_and_its_copies_when_they_are
         topics._warn_of_loops(["orders", "A.orders", "C.orders"])
     topics._warn_of_loops(["orders", "A.orders", "A.new"])
     said = [record.getMessage() for record in caplog.records]
-    assert ["of one cluster, one: A and B are two names for it" in text for text in said] == [True, False, False]
+    assert ["the same cluster, one: A and B are two names of it" in text for text in said] == [True, False, False]
     assert [text.split(".  ")[0][:25] for text in said[1:]] == [
         "not copied: A.orders. A t",
         "not copied: A.new. A topi",
@@ -58,7 +58,7 @@ def test_a_checkpoint_of_a_topic_that_is_gone_is_said_once_and_keeps_no_other_fr
         task._set_offsets_of_idle_groups()
     assert set_offsets == [("g", {there: 7})] * 3
     (said,) = (record.getMessage() for record in caplog.records)
-    assert "group g: checkpoints of partitions that the target does not have are left out: old-name-0" in said
+    assert "group g: no checkpoints for partitions that the target does not have: old-name-0" in said
 
 
 def test_a_check_of_a_checkpoint_connector_sees_another_policy_in_its_group() -> None:

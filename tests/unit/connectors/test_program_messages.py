@@ -42,9 +42,9 @@ def test_singers_catalog_selects_just_the_streams_and_every_column_that_may_be()
     assert first["replication_method"] == "INCREMENTAL"
     assert second["metadata"][0]["metadata"]["selected"] is False
     assert "selected" not in catalog.tree["streams"][0]["metadata"][0]["metadata"]  # the catalog stays as it was
-    with pytest.raises(ConnectError, match="no longer offers gone; it has db-a, b"):
+    with pytest.raises(ConnectError, match=r"no longer offers gone. It offers db-a, b"):
         singer.selected(catalog, ["gone"])
-    with pytest.raises(ConnectError, match="no catalog of Singer"):
+    with pytest.raises(ConnectError, match="no Singer catalog"):
         singer.singer_catalog(b"not this")
 
 
@@ -54,7 +54,7 @@ def test_singers_state_is_kept_by_stream_and_joined_again() -> None:
     assert parts == {"a": {STATE: '{"at":1}'}, "b": {STATE: '{"at":2}'}, "c": {STATE: "{}"}}
     assert singer.joined_state(parts) == ({"bookmarks": {"a": {"at": 1}, "b": {"at": 2}}}, [])
     assert singer.joined_state({"a": {STATE: None}}) == (None, [])
-    with pytest.raises(DataError, match="no object"):
+    with pytest.raises(DataError, match="not an object"):
         singer.parts_of([1], ["a"])
 
 
@@ -77,7 +77,7 @@ def test_batches_of_singer_are_tables_or_objects(tmp_path: Path) -> None:
     ((path, table),) = singer.batch_tables(message)
     assert (path, table.to_pylist()) == (columns, [{"id": 3}])  # type: ignore[union-attr]
     for encoding, address, said in (
-        ({"format": "jsonl"}, "s3://bucket/x", "on another machine: s3://bucket"),
+        ({"format": "jsonl"}, "s3://bucket/x", "on another machine cannot be read: s3://bucket"),
         ({"format": "jsonl"}, f"{tmp_path}/gone", "cannot be read"),
         ({"format": "avro"}, columns.as_uri(), "format avro"),
         ({"format": "jsonl", "compression": "gzip"}, columns.as_uri(), "cannot be read"),
@@ -118,7 +118,7 @@ def test_airbytes_catalog_is_incremental_where_a_stream_can_be() -> None:
 def test_a_discovery_without_a_catalog_says_why() -> None:
     error = {"failure_type": "config_error", "message": "no such host", "internal_message": "x"}
     trace = {"type": "TRACE", "trace": {"type": "ERROR", "error": error}}
-    with pytest.raises(ConnectError, match=r"no catalog of Airbyte: config_error: no such host \(x\)"):
+    with pytest.raises(ConnectError, match=r"no Airbyte catalog: config_error: no such host \(x\)"):
         airbyte.airbyte_catalog(dumped(trace))
     assert airbyte.is_config_error(trace)
 

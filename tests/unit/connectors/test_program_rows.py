@@ -86,7 +86,7 @@ def test_times_become_connects_when_asked_for() -> None:
     assert shape.change is not None
     assert pa.array([shape.change("2026-01-02T03:04:05.678Z")], shape.arrow).to_pylist() == [moment]
     assert shape.change("2026-01-02 03:04:05.678") == moment  # without a zone it is taken as UTC
-    with pytest.raises(DataError, match="no date-time"):
+    with pytest.raises(DataError, match="not an ISO 8601 date-time"):
         shape.change("soon")
 
 

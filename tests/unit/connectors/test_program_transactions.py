@@ -110,5 +110,5 @@ def test_more_than_can_be_held_back_waits_for_its_state_in_the_transaction(
     if end == ENDS:
         assert committed(monkeypatch, first, rest, ([record("a", 2)], ENDS)) == EACH_ONCE
     else:
-        with pytest.raises(ExternalError, match="start the task again"):
+        with pytest.raises(ExternalError, match="Restart the task"):
             committed(monkeypatch, first, rest, ([], FAILS))

@@ -64,9 +64,9 @@ def test_offsets_that_somebody_writes_fit_the_mode() -> None:
     for mode, offset in good.items():
         config = {**GOOD, "spark.mode": mode}
         assert connector.alter_offsets(config, [(place, offset), (place, None)])
-        with pytest.raises(ConnectError, match=f"an offset of spark.mode={mode} needs"):
+        with pytest.raises(ConnectError, match=f"an offset of spark.mode={mode} must have"):
             connector.alter_offsets(config, [(place, {"position": 1})])
     with pytest.raises(ConnectError, match="'batch' must be a whole number"):
         connector.alter_offsets({**GOOD, "spark.mode": "stream"}, [(place, {"batch": "3", "offset": 5})])
-    with pytest.raises(ConnectError, match="a source partition names its 'format'"):
+    with pytest.raises(ConnectError, match="a source partition must have a 'format'"):
         connector.alter_offsets(GOOD, [({"file": "x"}, {"rows": 1})])

@@ -60,8 +60,8 @@ def test_a_record_without_value_deletes_by_its_key() -> None:
     [
         ("record_value", ("no",), record(), "has no field no"),
         ("record_key", ("id",), record(), "without a key has no primary key"),
-        ("record_key", (), record(key=1, key_schema=INT32), "must name the one column"),
-        ("none", (), record(7, INT32), "must be a struct or a map"),
+        ("record_key", (), record(key=1, key_schema=INT32), "must name one column"),
+        ("none", (), record(7, INT32), "must be a struct, or a map"),
         ("none", (), record(None, None), "needs delete.enabled"),
     ],
 )
@@ -166,12 +166,12 @@ def test_a_whitelist_may_quote_a_table_and_name_its_database(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("orders", "no table is named orders; there is public.Orders"),
-        ("PUBLIC.ORDERS", "no table is named PUBLIC.ORDERS; there is public.Orders"),
-        ("srv.public.Orders", "no table is named srv.public.Orders; there is public.Orders"),
-        ("srv.public.x", "its first part would be the database, which is shop"),
-        ("mv", "mv is a MATERIALIZED VIEW: add that to table.types, which is TABLE"),
-        ("x", "no table is named x"),
+        ("orders", "no table has the name orders. There is public.Orders"),
+        ("PUBLIC.ORDERS", "no table has the name PUBLIC.ORDERS. There is public.Orders"),
+        ("srv.public.Orders", "no table has the name srv.public.Orders. There is public.Orders"),
+        ("srv.public.x", "Its first part would be the database, which is shop"),
+        ("mv", "mv is a MATERIALIZED VIEW. Add that to table.types, which is TABLE"),
+        ("x", "no table has the name x"),
     ],
 )
 def test_a_name_that_no_table_has_is_answered_with_the_near_one(name: str, said: str) -> None:

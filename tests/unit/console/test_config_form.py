@@ -223,13 +223,13 @@ def test_json_and_back() -> None:
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
-        ("", "not JSON"),
+        ("", "not valid JSON"),
         ("[]", "one JSON object"),
         ('"a"', "one JSON object"),
-        ('{"a": {"b": 1}}', "a: a setting is"),
-        ('{"a": []}', "a: a setting is"),
-        ('{"a": 1, "a": 2}', "a stands twice"),
-        ("[" * 100_000, "not nested"),
+        ('{"a": {"b": 1}}', "a: a setting must be"),
+        ('{"a": []}', "a: a setting must be"),
+        ('{"a": 1, "a": 2}', "a is set twice"),
+        ("[" * 100_000, "without nesting"),
     ],
 )
 def test_what_is_no_configuration_says_why(text: str, wrong: str) -> None:

@@ -65,10 +65,10 @@ def test_what_somebody_else_wrote_meanwhile_is_shown_and_not_replaced(browser: B
     sent = edited(fields(browser.get(PAGE).text), topic="mine")
     group.connectors["orders"]["config"]["topic"] = "theirs"
     refused = browser.post(PAGE, sent)
-    assert (refused.status_code, "changed by somebody else" in refused.text) == (409, True)
+    assert (refused.status_code, "Another client changed" in refused.text) == (409, True)
     assert group.sent("PUT", "/connectors/orders/config") == []
     diff = browser.post(f"{PAGE}/diff", sent).text
-    assert "Somebody else changed it" in diff
+    assert "Another client changed it" in diff
     assert all(f'<code class="{kind}">{value}' in diff for kind, value in (("after", "theirs"), ("after", "mine")))
     informed = sent | {key: value for key, value in fields(diff).items() if key != "config"}
     assert browser.post(PAGE, informed).status_code == 200
@@ -85,9 +85,9 @@ def test_a_change_of_a_secret_alone_is_noticed(browser: Browser, group: StandIn)
 def test_a_page_of_a_worker_that_is_gone_can_still_be_saved(browser: Browser, group: StandIn) -> None:
     other = Browser(group)
     sent = edited(fields(other.get(PAGE).text), topic="mine")
-    assert "Somebody else" not in browser.post(f"{PAGE}/diff", sent).text
+    assert "Another client" not in browser.post(f"{PAGE}/diff", sent).text
     group.connectors["orders"]["config"]["topic"] = "theirs"
-    assert "Somebody else" in browser.post(f"{PAGE}/diff", sent).text
+    assert "Another client" in browser.post(f"{PAGE}/diff", sent).text
 
 
 def test_nothing_to_write_and_nothing_to_read(browser: Browser, group: StandIn) -> None:
@@ -119,7 +119,7 @@ def test_a_change_between_the_last_look_and_the_write_is_refused_by_its_version(
     sent = edited(fields(browser.get(PAGE).text), topic="mine")
     group.answers["PUT", "/connectors/orders/config"] = 412, {"error_code": 412, "message": "not of version 3"}
     refused = browser.post(PAGE, sent)
-    assert (refused.status_code, "changed by somebody else" in refused.text) == (409, True)
+    assert (refused.status_code, "Another client changed" in refused.text) == (409, True)
 
 
 def test_a_write_names_the_version_it_was_made_of() -> None:

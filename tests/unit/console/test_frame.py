@@ -38,7 +38,7 @@ def test_a_page_allows_nothing_but_this_workers_files(browser: Browser) -> None:
     ("change", "why"),
     [
         ({"Origin": "http://evil.example"}, "came from http://evil.example"),
-        ({"Origin": ""}, "came from nowhere"),
+        ({"Origin": ""}, "came from an unknown page"),
         ({"Origin": "null"}, "came from null"),
         ({"Origin": "http://one:8084"}, "came from http://one:8084"),
         ({"X-CSRF-Token": ""}, "older than this worker"),

@@ -128,7 +128,7 @@ def test_the_editor_shows_what_is_wrong_while_typing(browser: Browser) -> None:
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ("{", "this is not JSON"),
+        ("{", "not valid JSON"),
         ("[]", "one JSON object"),
         ("{}", "connector.class is missing"),
         ('{"connector.class": "F", "db.password": "[hidden]"}', "nothing is stored for db.password"),
@@ -251,7 +251,7 @@ def test_a_connector_is_created_with_offsets(browser: Browser, group: StandIn) -
         ({"config": '{"connector.class": "F"}'}, "has no name"),
         ({"config": '{"name": "orders"}'}, "already exists"),
         ({"config": "{"}, "cannot be read"),
-        ({"config": '{"name": "n"}', "initial_offsets": "{}"}, "are a list"),
+        ({"config": '{"name": "n"}', "initial_offsets": "{}"}, "must be a list"),
         ({"config": '{"name": "n"}', "initial_offsets": "["}, "are not JSON"),
         ({}, "cannot be read"),
     ],

@@ -27,7 +27,9 @@ def test_sizes_are_read_as_the_jvm_reads_them() -> None:
     ]
 
 
-@pytest.mark.parametrize(("heap", "why"), [("many", "no size"), ("31m", "too small"), ("2048g", "any machine")])
+@pytest.mark.parametrize(
+    ("heap", "why"), [("many", "not a valid size"), ("31m", "too small"), ("2048g", "any machine")]
+)
 def test_a_heap_that_cannot_be_is_refused_with_the_setting(heap: str, why: str) -> None:
     assert why in str(heap_complaint(heap))
     with pytest.raises(BadConfigError, match=rf"connectrt\.java\.heap: .*{why}"):
@@ -37,11 +39,11 @@ def test_a_heap_that_cannot_be_is_refused_with_the_setting(heap: str, why: str) 
 @pytest.mark.parametrize(
     ("setting", "value", "why"),
     [
-        ("heap", "8m", "8m is too small for a Java host: give at least 32m"),
-        ("heap", "lots", "'lots' is no size: give a number with k, m or g"),
-        ("options", "-Da=b 'c", "it is no list of options: No closing quotation"),
-        ("options", "-Xss1m -jar x.jar", "-jar is the host's own"),
-        ("options", "Main", "'Main' is no option of a JVM"),
+        ("heap", "8m", "8m is too small for a Java host. Use at least 32m"),
+        ("heap", "lots", "'lots' is not a valid size. Use a number with k, m or g"),
+        ("options", "-Da=b 'c", "not a valid list of options: No closing quotation"),
+        ("options", "-Xss1m -jar x.jar", "-jar cannot be set, because the host sets it itself"),
+        ("options", "Main", "'Main' is not a JVM option"),
     ],
 )
 def test_what_no_task_could_start_with_is_refused_when_its_connector_is_made(

@@ -115,7 +115,7 @@ def test_a_source_that_could_run_is_ok_line_by_line_in_order(checking: Checking)
         ("topic", "topic", "ok"),
         ("offsets", "name", "ok"),
     ]
-    assert "begins at the start" in report.lines[-1].what
+    assert "starts at the beginning" in report.lines[-1].what
 
 
 def test_a_date_pattern_that_is_surely_not_meant_is_a_warning(
@@ -148,7 +148,7 @@ def test_every_wrong_setting_is_a_line_and_what_can_be_looked_at_is_looked_at(ch
 def test_a_name_that_is_there_is_said_and_where_it_goes_on(checking: Checking) -> None:
     line = checking.line("name", name="src")
     assert (line.level, line.ok) == ("warning", True)
-    assert "goes on from its stored offsets" in checking.line("offsets", name="src").what
+    assert "resumes from its stored offsets" in checking.line("offsets", name="src").what
     with pytest.raises(NotFoundError):
         checking.lines(name="none")
 

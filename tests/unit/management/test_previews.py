@@ -110,7 +110,7 @@ def test_what_cannot_be_previewed_is_refused_with_the_reason(previewing: Preview
         ({"config": {"connector.class": "Nothing"}}, BadRequestError, "Nothing"),
         ({"config": source(1) | {"tasks.max": "0"}}, BadConfigError, "tasks.max"),
         ({"config": source(1) | {"connector.class": "Stubborn"}}, BadRequestError, "it writes topics of its own"),
-        ({"config": source(1), "put": True}, BadRequestError, "source connector"),
+        ({"config": source(1), "put": True}, BadRequestError, "only valid for a sink connector"),
         ({"config": {"connector.class": "BySpark", "topics": "t"}, "put": True}, BadRequestError, "preview_put"),
         ({"config": {"connector.class": "MemorySink", "topics": "t"}, "put": True}, BadRequestError, "preview_put"),
         ({"config": {"connector.class": "MemorySink", "topics": "absent"}}, BadRequestError, "absent"),
@@ -169,7 +169,7 @@ def test_a_third_preview_side_by_side_is_refused_and_leaves_its_place(previewing
     for thread in two:
         thread.start()
     previewing.cluster.until(lambda: len(previewing.runner.orders) == 2)
-    with pytest.raises(RestError, match="2 previews run") as refused:
+    with pytest.raises(RestError, match="already runs 2 previews") as refused:
         previewing.order(name="src")
     assert refused.value.status == 429
     previewing.runner.wait.set()
@@ -222,7 +222,7 @@ class Empty(SourceConnector):
 
 
 def test_a_connector_that_is_asked_for_its_task_may_hang_or_have_none() -> None:
-    with pytest.raises(ConnectError, match="did not say its tasks"):
+    with pytest.raises(ConnectError, match="did not return its task configurations"):
         planned_config(Hung(), {}, 0.05)
     with pytest.raises(ConnectError, match="no task"):
         planned_config(Empty(), {}, 5)

@@ -47,7 +47,7 @@ def test_another_number_of_partitions_is_refused() -> None:
 
 def test_a_log_that_ends_or_begins_elsewhere_is_refused() -> None:
     assert "truncated" in refusal(end={0: 4, 1: 0})
-    assert "behind 5" in refusal(beginning={0: 6, 1: 0})
+    assert "after 5" in refusal(beginning={0: 6, 1: 0})
     assert "lost offset 4" in refusal(beginning={0: 5, 1: 0})
 
 

@@ -9,7 +9,7 @@ from spark_connect_rt.planning.progress import Movement, Stall, patience_ms, sta
     ("movement", "stall"),
     [
         (Movement(moved_at_ms=0), None),  # nothing to do, for ever
-        (Movement(0, behind_since_ms=0), Stall(0, "records wait, and none of them was taken")),
+        (Movement(0, behind_since_ms=0), Stall(0, "records wait, but none of them was taken")),
         (Movement(0, behind_since_ms=901), None),  # idle for long, and then a record came
         (Movement(901, behind_since_ms=0), None),  # always behind, always moving
         (Movement(950, calls=(("put", 899),)), Stall(899, "put() has not returned")),

@@ -62,7 +62,7 @@ def test_the_same_error_at_the_same_offset_is_poison() -> None:
     assert decide_restart(POLICY, twice).at_ms is not None
     verdict = decide_restart(POLICY, [*twice, *failures(20, error=BAD_LINE)])
     assert verdict.at_ms is None
-    assert verdict.stopped == f"failed 3 times by the same error, with no offset committed between: {BAD_LINE}"
+    assert verdict.stopped == f"failed 3 times with the same error and no committed offset in between: {BAD_LINE}"
 
 
 @pytest.mark.parametrize(

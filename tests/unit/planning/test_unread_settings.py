@@ -60,7 +60,7 @@ def test_settings_of_a_converter_that_is_not_set_are_reported() -> None:
         DECLARED - {"value.converter.schemas.enable"},
         declares_all=False,
     )
-    assert "only next to value.converter" in found.sentence()
+    assert "only together with value.converter" in found.sentence()
 
 
 def test_names_that_users_choose_and_client_settings_are_left_alone() -> None:

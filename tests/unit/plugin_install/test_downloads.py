@@ -21,7 +21,7 @@ URL = "http://plugins.example.com/one-1.0.zip"
         (302, {"location": URL}, "more than 5 redirects"),
         (302, {"location": "gopher://there"}, "UnsupportedProtocol"),
         (404, {"location": URL}, "HTTP 404"),
-        (200, {"content-length": "11"}, "has more than 10 bytes"),
+        (200, {"content-length": "11"}, "is larger than 10 bytes"),
     ],
 )
 def test_an_answer_that_is_no_file_is_named(

@@ -139,7 +139,7 @@ def test_removed_from_all_unless_it_is_used(group: Group, tmp_path: Path) -> Non
     b.remove("one", "1.0", "bob")
     eventually(lambda: not states(a) and not states(b))
     assert not any((group.folder(name) / "one-1.0").exists() for name in "ab")
-    with pytest.raises(NotFoundError, match="installed: none"):
+    with pytest.raises(NotFoundError, match="Installed: none"):
         b.remove("one", "1.0", "bob")
     a.install(WantedPlugin(str(tmp_path / "one-1.0.zip")), "ann")  # again: a tombstone is no ban
     eventually(lambda: states(b).get("one-1.0", {}).keys() == {"a", "b"})

@@ -112,12 +112,14 @@ def test_a_jar_that_a_broken_download_left_is_fetched_once_more(
     repository.artifact("wanted", b"goo", GOOD, sha1=sha("sha1"))
     assert copy_closure("g:wanted:1", out, LIMIT) == ("1", ["wanted-1.jar"])
     assert (out / "wanted-1.jar").read_bytes() == GOOD
-    assert "it is fetched once more" in caplog.text
+    assert "downloading it again" in caplog.text
 
 
 def test_one_that_is_wrong_twice_is_refused_with_both_checksums_and_not_kept(repository: Repository, out: Path) -> None:
     repository.artifact("wanted", b"bad", b"bad", sha1=sha("sha1"))
-    with pytest.raises(NotFetchedError, match=f"its sha1 is {sha('sha1', b'bad')}, the repository says {sha('sha1')}"):
+    with pytest.raises(
+        NotFetchedError, match=f"its sha1 is {sha('sha1', b'bad')}, but the repository lists {sha('sha1')}"
+    ):
         copy_closure("g:wanted:1", out, LIMIT)
     assert list(out.iterdir()) == []
     assert list(repository.folder.iterdir()) == [], "the next install would find it and ask nobody"
@@ -131,10 +133,10 @@ def test_the_strongest_checksum_decides(repository: Repository, out: Path) -> No
 
 def test_what_no_repository_vouches_for_is_refused(repository: Repository, out: Path) -> None:
     repository.artifact("wanted", GOOD)
-    with pytest.raises(NotFetchedError, match=r"no repository has a checksum of wanted-1\.jar"):
+    with pytest.raises(NotFetchedError, match=r"no repository has a checksum"):
         copy_closure("g:wanted:1", out, LIMIT)
     repository.resolved[0].context.remote_repos = {"gone": "http://127.0.0.1:1"}
-    with pytest.raises(NotFetchedError, match=r"the checksum of wanted-1\.jar cannot be fetched"):
+    with pytest.raises(NotFetchedError, match=r"the checksum of wanted-1\.jar cannot be downloaded"):
         copy_closure("g:wanted:1", out, LIMIT)
     assert list(out.iterdir()) == []
 
@@ -151,9 +153,9 @@ def test_what_cannot_be_resolved_or_fetched_is_named(
     repository: Repository, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repository.artifact("other", OSError("the connection was cut"), sha1=sha("sha1"))
-    with pytest.raises(NotFetchedError, match="g:wanted:1 has no jar of its own"):
+    with pytest.raises(NotFetchedError, match="g:wanted:1 has no jar"):
         copy_closure("g:wanted:1", out, LIMIT)
-    with pytest.raises(NotFetchedError, match=r"other-1\.jar cannot be fetched: the connection was cut"):
+    with pytest.raises(NotFetchedError, match=r"other-1\.jar cannot be downloaded: the connection was cut"):
         copy_closure("g:other:1", out, LIMIT)
 
     def resolve(_coordinate: str) -> list[Any]:

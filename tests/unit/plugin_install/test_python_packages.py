@@ -38,5 +38,5 @@ def test_a_package_that_the_worker_has_is_refused_and_its_own_copies_stay(
     wheel = "/drop/new_orders-1.0-py3-none-any.whl"
     assert install_packages(wheel, "New_Orders", folder)[1:] == ["tomli==2.0.1"]
     assert ran[-1] == ["uv", "--target", str(folder), "--no-deps", wheel, "tomli==2.0.1"]
-    with pytest.raises(NotFetchedError, match="is installed where the worker runs already"):
+    with pytest.raises(NotFetchedError, match="is already installed in the worker"):
         install_packages("spark-connect-rt", "spark-connect-rt", folder)

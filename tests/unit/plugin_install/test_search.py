@@ -30,7 +30,7 @@ def test_one_that_fails_is_replaced_by_the_list_and_the_reason_is_said(error: Ex
 
     told = search_plugins("iceberg", ask)
     assert [plugin.coordinate for plugin in told.plugins] == ["org.apache.iceberg:iceberg-kafka-connect"]
-    assert told.origin == f"from the list that comes along: Maven Central cannot be searched {why}"
+    assert told.origin == f"from the bundled list, because the search of Maven Central failed {why}"
 
 
 def test_all_words_must_be_in_it_in_any_case_and_order() -> None:

@@ -43,14 +43,14 @@ def test_a_text_is_a_coordinate_an_archive_or_a_requirement(text: str, expected:
     ("text", "why"),
     [
         ("ftp://h.example/a.zip", "not by ftp"),
-        ("file://otherhost/a.zip", "another machine"),
+        ("file://otherhost/a.zip", "on this machine"),
         ("https://me:secret@h.example/a.zip", "user or password"),
-        ("https:///a.zip", "names no host"),
-        ("https://h.example/a.exe", "a plug-in is .zip"),
-        ("https://h.example/orders.whl", "no name of a wheel"),
-        ("orders @ https://h.example/x.whl", "is fetched|no coordinate|no name|whl"),
-        ("a b c", "no coordinate"),
-        ("--index-url=x", "no coordinate"),
+        ("https:///a.zip", "the URL has no host"),
+        ("https://h.example/a.exe", "must be a .zip"),
+        ("https://h.example/orders.whl", "not a valid wheel name"),
+        ("orders @ https://h.example/x.whl", "is fetched|not a valid source|no name|whl"),
+        ("a b c", "not a valid source"),
+        ("--index-url=x", "not a valid source"),
     ],
 )
 def test_what_is_none_of_them_is_refused_with_the_reason(text: str, why: str) -> None:

@@ -81,7 +81,7 @@ def test_headers_are_added_to_every_answer_and_dates_are_from_now() -> None:
         ("put X: 1", "Invalid header config action: 'put'"),
         ("add X", "Invalid format of header"),
         ("add X Y: 1", "Invalid format of header"),
-        ("addDate X: soon", "no number of milliseconds"),
+        ("addDate X: soon", "not a valid number of milliseconds"),
     ],
 )
 def test_a_bad_header_rule_is_named(text: str, why: str) -> None:
@@ -152,8 +152,8 @@ def test_several_modules_must_all_know_the_user_and_an_empty_file_knows_all(tmp_
     [
         (None, "needs a login file"),
         ("KafkaClient { a.B required; };", "has no entry KafkaConnect"),
-        ("KafkaConnect { com.example.Ldap required; };", "com.example.Ldap is Java code"),
-        (f"KafkaConnect {{ {MODULE} required; }};", 'has no option file="..."'),
+        ("KafkaConnect { com.example.Ldap required; };", "cannot load the Java login module com.example.Ldap"),
+        (f"KafkaConnect {{ {MODULE} required; }};", 'has no file option. Add file="..."'),
         (f'KafkaConnect {{ {MODULE} required file="no/such"; }};', "users file no/such cannot be read"),
         ("KafkaConnect {", "cannot be read: expected"),
     ],

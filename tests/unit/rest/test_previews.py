@@ -65,7 +65,7 @@ def test_any_other_body_is_refused(body: bytes) -> None:
 
 
 def test_a_number_that_is_too_large_is_named() -> None:
-    with pytest.raises(BadRequestError, match="records is 1 to 1000"):
+    with pytest.raises(BadRequestError, match="records: must be between 1 and 1000"):
         read_preview(b'{"name":"x","records":18446744073709551617}')
 
 

@@ -73,7 +73,7 @@ def test_a_target_that_asks_for_the_same_records_again_and_again_is_reported(clu
     faults.raises("again.put", RetriableError("not now"))
     cluster.write("t1", ["one"])
     create(cluster, "again", sink("t1"))
-    cluster.until(lambda: stalled(cluster, "again-0") == "records wait, and none of them was taken", limit_s=60)
+    cluster.until(lambda: stalled(cluster, "again-0") == "records wait, but none of them was taken", limit_s=60)
     faults.raises("again.put", None)
     cluster.until(lambda: stalled(cluster, "again-0") == "" and len(delivered["again"]) == 1, limit_s=60)
 

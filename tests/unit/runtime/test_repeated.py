@@ -28,7 +28,7 @@ def test_what_a_round_raises_is_logged_and_the_next_one_follows(caplog: pytest.L
     repeated = rounds(work)
     repeated.start()
     until(lambda: len(done) > 2)
-    assert (repeated.trouble(), "nothing is counted, the next round follows" in caplog.text) == ("", True)
+    assert (repeated.trouble(), "nothing is counted, continuing with the next round" in caplog.text) == ("", True)
     repeated.stop(10)
     assert (repeated.stopped, repeated.trouble()) == (True, "")
 
@@ -41,7 +41,7 @@ def test_a_round_that_hangs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     supervisor.watch(repeated.trouble)
     assert supervisor.troubles() == ""
     repeated.start()
-    until(lambda: "counter has been at one round for" in supervisor.troubles())
+    until(lambda: "counter has been busy with one round for" in supervisor.troubles())
     hangs.set()
     until(lambda: supervisor.troubles() == "")
     repeated.stop(10)

@@ -26,17 +26,17 @@ def next_steps(found: Mapping[str, Any], ours: bool) -> list[Step]:
             steps.append((f"connectrt describe task {who}", "shows the whole trace"))
         if ours:
             steps.append((f"connectrt logs {who}", "shows what happened before"))
-        steps.append((f"connectrt restart {name} --failed", "starts it again, once the cause is fixed"))
+        steps.append((f"connectrt restart {name} --failed", "restarts it, once the cause is fixed"))
     elif aggregate in ("UNASSIGNED", "DEGRADED"):
         steps.append(("connectrt get workers", "shows which workers run"))
         if ours:
             steps.append((f"connectrt events {name}", "shows the last rebalances"))
     elif aggregate in ("PAUSED", "STOPPED"):
-        steps.append((f"connectrt resume {name}", "starts it again"))
+        steps.append((f"connectrt resume {name}", "resumes it"))
     elif aggregate == "RESTARTING":
         steps.append((f"connectrt wait {name}", "returns when it runs"))
     elif ours and (found.get("why") or found.get("stalled") or not found["tasks"]):
-        steps.append((f"connectrt logs {name}", "shows what it did last"))
+        steps.append((f"connectrt logs {name}", "shows its last log lines"))
         steps.append((f"connectrt events {name}", "shows failures, restarts and changes"))
     return steps
 

@@ -66,7 +66,7 @@ def figures(found: Mapping[str, Any]) -> list[tuple[str, str]]:
 def restart_text(note: Mapping[str, Any]) -> str:
     """Return what the restart policy does about a failure."""
     if note.get("stopped"):
-        return f"not restarted any more: {note['stopped']}"
+        return f"no further restart: {note['stopped']}"
     if note.get("next_attempt_ms"):
         return f"attempt {note.get('attempts', 1)} at {time_text(note['next_attempt_ms'])}"
     return f"attempt {note.get('attempts', 1)}"

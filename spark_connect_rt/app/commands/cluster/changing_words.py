@@ -11,16 +11,21 @@ from spark_connect_rt.app.commands.cluster.cluster_command import changing, comm
 from spark_connect_rt.app.commands.cluster.options import DryRun, File, Files, Many, Name, SomeNames, Yes
 from spark_connect_rt.app.commands.cluster.reading_words import PANEL
 
-Prune = Annotated[bool, typer.Option("--prune", help="Delete connectors that are in no file, after a question.")]
+Prune = Annotated[bool, typer.Option("--prune", help="Delete connectors that are in no file, after confirmation.")]
 Pruned = Annotated[str, typer.Option("--prune-matching", metavar="PATTERN", help="Limit --prune to names that match.")]
 ConnectorOnly = Annotated[bool, typer.Option("--connector-only", help="Restart the connector without its tasks.")]
-Words = Annotated[list[str] | None, typer.Argument(metavar="[NAME setting=value...]", help="Instead of a file.")]
-DiffWords = Annotated[
-    list[str] | None, typer.Argument(metavar="[NAME A B]", help="A connector and two changes of its history.")
+Words = Annotated[
+    list[str] | None, typer.Argument(metavar="[NAME setting=value...]", help="Settings instead of a file.")
 ]
-Changes = Annotated[list[str], typer.Argument(metavar="setting=value...", help="setting- removes one.")]
-State = Annotated[str | None, typer.Option("--state", help="RUNNING, PAUSED or STOPPED.")]
-Condition = Annotated[str, typer.Option("--for", help="state=STATE (tasks, too), connector=STATE, create or delete.")]
+DiffWords = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[NAME A B]", help="A connector and the numbers of two changes in its history."),
+]
+Changes = Annotated[list[str], typer.Argument(metavar="setting=value...", help="setting=value sets, setting- removes.")]
+State = Annotated[str | None, typer.Option("--state", help="Initial state: RUNNING, PAUSED or STOPPED.")]
+Condition = Annotated[
+    str, typer.Option("--for", help="state=STATE (connector and tasks), connector=STATE, create or delete.")
+]
 Timeout = Annotated[float, typer.Option("--timeout", min=0, help="Seconds to wait.")]
 
 
@@ -139,7 +144,7 @@ def _add_steering(cli: typer.Typer) -> None:
         from spark_connect_rt.errors import BadRequestError
 
         if not names:
-            raise BadRequestError("wait for which connectors?")
+            raise BadRequestError("no connectors given to wait for")
         return steering.wait(session, names, condition, timeout)
 
 

@@ -28,7 +28,7 @@ ContextName = Annotated[
 Url = Annotated[
     str | None,
     typer.Option(
-        "--url", help="Addresses of workers, separated by commas; wins over the context's.", show_default=False
+        "--url", help="Addresses of workers, separated by commas; overrides the context's.", show_default=False
     ),
 ]
 

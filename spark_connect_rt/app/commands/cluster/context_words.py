@@ -12,20 +12,21 @@ from spark_connect_rt.app.commands.cluster.cluster_command import local
 from spark_connect_rt.app.commands.cluster.completion import context_names
 from spark_connect_rt.app.commands.cluster.options import Form
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The context.", autocompletion=context_names)]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the context.", autocompletion=context_names)]
 Urls = Annotated[list[str] | None, typer.Option("--url", help="A worker's address; repeatable, tried in turn.")]
 AdminUrls = Annotated[
-    list[str] | None, typer.Option("--admin-url", help="Where /admin is, if elsewhere (admin.listeners); repeatable.")
+    list[str] | None,
+    typer.Option("--admin-url", help="Address of /admin, if it is different (admin.listeners); repeatable."),
 ]
 Username = Annotated[str | None, typer.Option("--username", help="User name for basic authentication.")]
-Password = Annotated[str | None, typer.Option("--password", help="Password, stored in the file; - asks for it.")]
-PasswordFile = Annotated[str | None, typer.Option("--password-file", help="A file that is read at each use.")]
-Token = Annotated[str | None, typer.Option("--token", help="Bearer token, stored in the file; - asks for it.")]
-TokenFile = Annotated[str | None, typer.Option("--token-file", help="A file that is read at each use.")]
+Password = Annotated[str | None, typer.Option("--password", help="Password, stored in the file; - prompts for it.")]
+PasswordFile = Annotated[str | None, typer.Option("--password-file", help="File with the password, read at each use.")]
+Token = Annotated[str | None, typer.Option("--token", help="Bearer token, stored in the file; - prompts for it.")]
+TokenFile = Annotated[str | None, typer.Option("--token-file", help="File with the token, read at each use.")]
 Ca = Annotated[str | None, typer.Option("--ca", help="CA certificate of the workers, PEM.")]
 Cert = Annotated[str | None, typer.Option("--cert", help="Client certificate, PEM.")]
-Key = Annotated[str | None, typer.Option("--key", help="Key of the client certificate, if it is in another file.")]
-KeyPassword = Annotated[str | None, typer.Option("--key-password", help="Password of the key; - asks for it.")]
+Key = Annotated[str | None, typer.Option("--key", help="Key of the client certificate, if it is in a separate file.")]
+KeyPassword = Annotated[str | None, typer.Option("--key-password", help="Password of the key; - prompts for it.")]
 Insecure = Annotated[bool | None, typer.Option("--insecure/--secure", help="Do not verify certificates.")]
 Timeout = Annotated[float | None, typer.Option("--timeout", min=0.1, help="Seconds to wait for an answer.")]
 
@@ -33,7 +34,7 @@ Timeout = Annotated[float | None, typer.Option("--timeout", min=0.1, help="Secon
 def add_context_words(cli: typer.Typer) -> None:
     """Add them."""
     config = typer.Typer(help="Contexts: addresses and credentials of clusters.", no_args_is_help=True)
-    cli.add_typer(config, name="config", rich_help_panel="See and steer a cluster, over REST")
+    cli.add_typer(config, name="config", rich_help_panel="See and change a cluster, over REST")
 
     @config.command("get-contexts")
     @local

@@ -15,18 +15,21 @@ from spark_connect_rt.app.commands.cluster.reading_words import PANEL
 from spark_connect_rt.errors import BadRequestError
 
 Topic = Annotated[str | None, typer.Option("--topic", help="A dead-letter topic, instead of a connector.")]
-Letter = Annotated[str, typer.Argument(metavar="PARTITION/OFFSET", help="As dlq list shows it.")]
+Letter = Annotated[str, typer.Argument(metavar="PARTITION/OFFSET", help="PARTITION/OFFSET, as dlq list shows it.")]
 Letters = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[PARTITION/OFFSET...]", help="Letters; default: those of a filter, or all."),
+    typer.Argument(
+        metavar="[PARTITION/OFFSET...]",
+        help="PARTITION/OFFSET of letters. Default: those that match the filter, or all.",
+    ),
 ]
 Target = Annotated[str, typer.Option("--target", help="topic: the original topic; sink: through the connector.")]
 PatchFile = Annotated[str | None, typer.Option("--patch", help="A file with a JSON patch of key, value and headers.")]
 TransformsFile = Annotated[str | None, typer.Option("--transforms", help="A JSON file with transformations.")]
 Rate = Annotated[float | None, typer.Option("--rate", help="Maximum number of letters per second.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until the replay ends. Exit code 1: some letters failed.")]
-ReplayId = Annotated[str, typer.Argument(metavar="ID", help="Of the replay, as dlq status shows it.")]
-MaybeReplayId = Annotated[str | None, typer.Argument(metavar="[ID]", help="Of a replay; default: all.")]
+ReplayId = Annotated[str, typer.Argument(metavar="ID", help="Number of the replay, as dlq status shows it.")]
+MaybeReplayId = Annotated[str | None, typer.Argument(metavar="[ID]", help="Number of a replay. Default: all.")]
 IsTopic = Annotated[bool, typer.Option("--topic", help="NAME is the topic, not a connector.")]
 
 
@@ -36,12 +39,14 @@ class Filters:
 
     partition: Annotated[int | None, typer.Option("--partition", help="Only this partition of the topic.")] = None
     stage: Annotated[str | None, typer.Option("--stage", help="Only this stage: VALUE_CONVERTER ...")] = None
-    class_: Annotated[str | None, typer.Option("--class", help="Only what failed in this class.")] = None
-    message: Annotated[str | None, typer.Option("--message", help="Only messages that contain this.")] = None
+    class_: Annotated[str | None, typer.Option("--class", help="Only errors in this class.")] = None
+    message: Annotated[str | None, typer.Option("--message", help="Only error messages that contain this text.")] = None
     origin: Annotated[str | None, typer.Option("--origin", help="Only letters from this topic.")] = None
     since: Annotated[str | None, typer.Option("--since", help="2026-11-21T10:00, or 2h ago.")] = None
     until: Annotated[str | None, typer.Option("--until", help="2026-11-21T10:00, or 2h ago.")] = None
-    replayed: Annotated[bool | None, typer.Option("--replayed/--not-replayed", help="Replayed or not.")] = None
+    replayed: Annotated[
+        bool | None, typer.Option("--replayed/--not-replayed", help="Only letters that were replayed, or were not.")
+    ] = None
 
     def query(self, now_ms: int) -> dict[str, Any]:
         """Return what is given of them as the management API takes it. Raises BadRequestError: no time."""

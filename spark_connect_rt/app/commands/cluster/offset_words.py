@@ -29,18 +29,20 @@ OffsetsFileOption = Annotated[
     ),
 ]
 Partition = Annotated[str | None, typer.Option("--partition", help="One source partition, JSON.")]
-Offset = Annotated[str | None, typer.Option("--offset", help="Its offset, JSON; null removes it.")]
-Stop = Annotated[bool, typer.Option("--stop", help="Stop the connector for the change, and start it again.")]
+Offset = Annotated[str | None, typer.Option("--offset", help="Its offset, JSON; null deletes it.")]
+Stop = Annotated[bool, typer.Option("--stop", help="Stop the connector for the change, and resume it afterwards.")]
 First = Annotated[int, typer.Argument(metavar="A", help="Number of a change (connectrt offsets history NAME).")]
 Second = Annotated[int, typer.Argument(metavar="B", help="Number of another change.")]
-MaybeNumber = Annotated[int | None, typer.Argument(metavar="[A]", help="Number of the change; default: the last one.")]
+MaybeNumber = Annotated[int | None, typer.Argument(metavar="[A]", help="Number of the change. Default: the last one.")]
 Force = Annotated[bool, typer.Option("--force", help="Even if the connector has moved on since the change.")]
-Time = Annotated[str, typer.Option("--time", help="2026-11-21T10:00 (this machine's zone), ms since 1970, or 2h ago.")]
+Time = Annotated[
+    str, typer.Option("--time", help="2026-11-21T10:00 (time zone of this machine), ms since 1970, or 2h ago.")
+]
 FileAndName = Annotated[
-    list[str], typer.Argument(metavar="[FILE] NAME", help="The connector; before it a worker's properties file.")
+    list[str], typer.Argument(metavar="[FILE] NAME", help="The connector, optionally after a worker's properties file.")
 ]
 NewFile = Annotated[Path | None, typer.Option("--backup", help="With a worker's file: a new file for the backup.")]
-Apply = Annotated[bool, typer.Option("--apply", help="With a worker's file: carry it out.")]
+Apply = Annotated[bool, typer.Option("--apply", help="With a worker's file: apply the change.")]
 Override = Annotated[list[str] | None, typer.Option("--set", help="With a worker's file: name=value; repeatable.")]
 
 

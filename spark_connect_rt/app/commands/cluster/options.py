@@ -50,8 +50,8 @@ Watch = Annotated[bool, typer.Option("--watch", "-w", help="Print each item agai
 Interval = Annotated[float, typer.Option("--interval", min=0.1, help="Seconds between two requests.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=2_000, help="Maximum number of letters, events or changes.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, change nothing.")]
-Follow = Annotated[bool, typer.Option("--follow", "-f", help="Print new lines as they come, until Ctrl-C.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Print new lines as they arrive, until Ctrl-C.")]
 File = Annotated[
     str | None,
     typer.Option("--filename", "-f", help="A file with one connector (JSON, YAML, .properties); - for standard input."),

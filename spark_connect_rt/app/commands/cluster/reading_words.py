@@ -9,7 +9,7 @@ from spark_connect_rt.app.cluster.tables import Output
 from spark_connect_rt.app.commands.cluster.cluster_command import command
 from spark_connect_rt.app.commands.cluster.options import Form, Interval, KindName, Limit, NamesOfKind, Selection, Watch
 
-PANEL = "See and steer a cluster, over REST"
+PANEL = "See and change a cluster, over REST"
 
 
 def add_reading_words(cli: typer.Typer) -> None:

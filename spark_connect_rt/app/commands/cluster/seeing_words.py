@@ -39,13 +39,13 @@ What = Annotated[
 ]
 Thing = Annotated[
     str | None,
-    typer.Argument(metavar="[NAME]", help="Its name; of a task NAME/0.", autocompletion=names_of_kind),
+    typer.Argument(metavar="[NAME]", help="Its name. For a task: NAME/0.", autocompletion=names_of_kind),
 ]
 Logged = Annotated[
-    str, typer.Argument(metavar="NAME[/TASK]", help="A connector, or one task.", autocompletion=task_names)
+    str, typer.Argument(metavar="NAME[/TASK]", help="A connector, or a task NAME/0.", autocompletion=task_names)
 ]
 Tail = Annotated[int, typer.Option("--tail", min=1, max=2_000, help="Maximum number of earlier lines.")]
-Level = Annotated[str, typer.Option("--level", help="This level and above: WARN, ERROR ...")]
+Level = Annotated[str, typer.Option("--level", help="Only lines of this level or above: WARN, ERROR ...")]
 Kinds = Annotated[
     list[str] | None,
     typer.Option("--kind", help="rebalance, failure, restart, config, state, offsets, logger, worker; repeatable."),
@@ -61,21 +61,26 @@ FileOrName = Annotated[
 ]
 Records = Annotated[int, typer.Option("--records", min=1, help="Stop after this many records.")]
 Seconds = Annotated[float, typer.Option("--seconds", min=1, help="Stop after this many seconds.")]
-From = Annotated[str, typer.Option("--from", help="stored: behind the stored offsets; start: from the beginning.")]
+From = Annotated[str, typer.Option("--from", help="stored: after the stored offsets; start: from the beginning.")]
 Offsets = Annotated[str | None, typer.Option("--offsets", help="Start at the offsets of this JSON file.")]
 Put = Annotated[bool, typer.Option("--put", help="Also write to the sink, then roll back.")]
 CheckFile = Annotated[str | None, typer.Argument(metavar="[FILE]", help="The same as --filename.")]
 Number = Annotated[int, typer.Argument(metavar="A", help="Number of the change (connectrt history NAME).")]
 Secrets = Annotated[
     list[str] | None,
-    typer.Option("--secret", help="setting=value of a secret that the history hides; value - asks for it; repeatable."),
+    typer.Option(
+        "--secret", help="setting=value of a secret that the history hides; value - prompts for it; repeatable."
+    ),
 ]
-Logger = Annotated[str, typer.Argument(metavar="LOGGER", help="Its name.", autocompletion=logger_names)]
+Logger = Annotated[str, typer.Argument(metavar="LOGGER", help="Name of the logger.", autocompletion=logger_names)]
 MaybeLogger = Annotated[
-    str | None, typer.Argument(metavar="[LOGGER]", help="Its name; default: all.", autocompletion=logger_names)
+    str | None,
+    typer.Argument(metavar="[LOGGER]", help="Name of the logger. Default: all.", autocompletion=logger_names),
 ]
 LoggerLevel = Annotated[str, typer.Argument(metavar="LEVEL", help="TRACE, DEBUG, INFO, WARN, ERROR or FATAL.")]
-OneWorker = Annotated[bool, typer.Option("--this-worker", help="Only on the worker that answers, not on all.")]
+OneWorker = Annotated[
+    bool, typer.Option("--this-worker", help="Only on the worker that answers, not on the whole group.")
+]
 
 
 def add_seeing_words(cli: typer.Typer) -> None:
@@ -223,7 +228,7 @@ def _add_loggers(cli: typer.Typer) -> None:
         from spark_connect_rt.ports.loggers import LEVELS
 
         if level.upper() not in LEVELS:
-            raise BadRequestError(f"{level} is none of the levels {', '.join(LEVELS)}")
+            raise BadRequestError(f"{level} is not a valid level. Use one of {', '.join(LEVELS)}")
         session.ask(calls.set_logger(name, level.upper(), cluster=not one_worker))
         where = "on the worker that answered" if one_worker else "on every worker"
         session.terminal.line(f"logger {name} is {level.upper()} {where}")

@@ -90,7 +90,7 @@ def test_dry_run_warns_about_a_setting_that_nothing_reads(
 def test_pruning_asks_and_names_what_goes(folder: str, connectrt: Commands, cluster: StandInCluster) -> None:
     ended = connectrt("apply", "-f", folder, "--prune")
     assert ended.code == 1
-    assert "no file keeps these connectors: doomed" in ended.err
+    assert "no file contains these connectors: doomed" in ended.err
     assert "--yes" in ended.err
     assert cluster.writes() == []
     connectrt.answers = ["n"]
@@ -185,7 +185,7 @@ def test_a_concurrent_edit_is_refused_with_its_diff(connectrt: Commands, cluster
     assert "  - file = /a\n  + file = /c\n" in ended.out
     assert "CRT-1193" in ended.err
     assert cluster.writes() == []
-    kept = Path(ended.err.split("the edit is kept in ")[1].split("\n")[0])
+    kept = Path(ended.err.split("your edit is in ")[1].split("\n")[0])
     assert "file: /b" in kept.read_text()
     assert kept.stat().st_mode & 0o777 == 0o600
     kept.unlink()
@@ -201,7 +201,7 @@ def test_a_refused_edit_is_opened_again_with_what_is_wrong(connectrt: Commands, 
     connectrt.environment["EDITOR"] = "/no/such/editor"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tempfile.tempdir", str(connectrt.folder))
-        assert "does not start" in connectrt("edit", "x").err
+        assert "cannot be started" in connectrt("edit", "x").err
     assert list(connectrt.folder.glob("connectrt-*")) == []  # nothing was edited
 
 
@@ -267,7 +267,8 @@ def test_wait_for_states_and_ends(several: StandInCluster, connectrt: Commands) 
     ended = connectrt("wait", "a-*", "--timeout", "3")
     assert ended.code == 5
     assert ended.err == (
-        "connectrt: after 3 s: connector a-2 is RUNNING, tasks: 0 RUNNING, 1 FAILED (no route to host)\n"
+        "connectrt: condition not met after 3 s: connector a-2 is RUNNING, tasks: 0 RUNNING, 1 FAILED "
+        "(no route to host)\n"
     )
     assert sum(connectrt.slept) == 3
     assert connectrt("wait", "a-2", "--for", "connector=running").code == 0

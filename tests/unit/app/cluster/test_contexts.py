@@ -75,7 +75,7 @@ def test_a_damaged_file_is_named_and_nothing_else(connectrt: Commands, content: 
 def test_a_file_that_others_may_read_is_said(connectrt: Commands) -> None:
     connectrt("config", "set-context", "a", "--url", "http://a:1")
     (connectrt.folder / "config.json").chmod(0o644)
-    assert "others may read" in connectrt("config", "get-contexts").err
+    assert "other users can read" in connectrt("config", "get-contexts").err
 
 
 def test_addresses_and_files_are_checked_before_they_are_kept(connectrt: Commands) -> None:

@@ -78,17 +78,21 @@ def test_strimzis_resource_and_initial_values() -> None:
         ("a.json", "{", "Expecting property name"),
         ("a.json", "3", "expected a connector"),
         ("a.json", "{}", "without a name"),
-        ("a.json", '{"name": "x", "a": "1", "a": "2"}', "a stands there twice"),
-        ("a.json", '{"name": "x", "a": {"b": 1}}', "the setting a has no text"),
+        ("a.json", '{"name": "x", "a": "1", "a": "2"}', "a is set twice"),
+        ("a.json", '{"name": "x", "a": {"b": 1}}', "the setting a has a structure instead of a text"),
         ("a.json", "[" * 100_000, "recursion"),
         ("a.yaml", "name: x\na:\n", "the setting a has no value"),
-        ("a.yaml", "name: x\na: 1\na: 2\n", "a stands there twice"),
+        ("a.yaml", "name: x\na: 1\na: 2\n", "a is set twice"),
         ("a.yaml", "a: [\n", "while parsing"),
         ("a.yaml", "? [a]\n: b\n", "unhashable"),
         ("a.yaml", "name: !!python/object/apply:os.system [x]\n", "without a name"),
-        ("a.yaml", "", "holds no connector"),
+        ("a.yaml", "", "contains no connector"),
         ("a.yaml", "&a [*a]", "recursive"),
-        ("a.yaml", "a: &a [x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nname: x\n", "no text but a structure"),
+        (
+            "a.yaml",
+            "a: &a [x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nname: x\n",
+            "a structure instead of a text",
+        ),
         ("a.properties", "name=\\u12", "four hexadecimal"),
     ],
 )
@@ -101,7 +105,7 @@ def test_what_is_no_connector_is_refused_with_its_file(source: str, text: str, w
 
 def test_a_name_in_two_files_is_refused() -> None:
     twins = [*documents_of('{"name": "x"}', "a.json"), *documents_of('{"name": "x"}', "b.json")]
-    with pytest.raises(BadConfigError, match=r"b\.json: connector x stands in a\.json, too"):
+    with pytest.raises(BadConfigError, match=r"b\.json: connector x is also in a\.json"):
         without_twins(twins)
 
 
@@ -148,8 +152,8 @@ data: {a: b}
 def test_kubernetes_documents_of_other_kinds_are_skipped_by_name(caplog: pytest.LogCaptureFixture) -> None:
     text = CONFIG_MAP + "name: one\nconfig:\n  connector.class: FileStreamSource\n"
     assert [document.name for document in documents_of(text, "all.yaml")] == ["one"]
-    assert "all.yaml: document 1 is the ConfigMap settings, which is not a connector: skipped" in caplog.text
-    with pytest.raises(BadConfigError, match="holds no connector: document 1 is the ConfigMap settings"):
+    assert "all.yaml: document 1 is the ConfigMap settings: skipped, not a connector" in caplog.text
+    with pytest.raises(BadConfigError, match="contains no connector: document 1 is the ConfigMap settings"):
         documents_of(CONFIG_MAP, "all.yaml")
 
 

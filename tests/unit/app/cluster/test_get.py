@@ -217,7 +217,7 @@ def test_watch_writes_what_changes_and_survives_a_worker_that_is_away(
     assert ended.code == 130
     assert [line.split()[0] for line in ended.lines] == ["NAME", "orders-in", "a", "orders-out", "orders-out", "a"]
     assert ended.lines[-1] == "a b   (gone)"
-    assert ended.err.count("asking again") == 1
+    assert ended.err.count("retrying") == 1
     assert connectrt.slept == [7.0] * 4
 
 
@@ -233,7 +233,7 @@ def test_an_answer_of_another_shape_is_no_trace(three: StandInCluster, connectrt
     three.admin["/admin/group"] = {"members": []}
     ended = connectrt("get", "workers")
     assert ended.code == 1
-    assert "not as expected: KeyError: 'workers'" in ended.err
+    assert "has an unexpected form: KeyError: 'workers'" in ended.err
 
 
 def test_nobody_answers(connectrt: Commands, cluster: StandInCluster) -> None:

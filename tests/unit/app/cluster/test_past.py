@@ -108,7 +108,7 @@ def test_undo_of_the_last_change_of_offsets(cluster: StandInCluster, connectrt: 
         '  - {"f":"x"} = {"n":9}',
         '  + {"f":"x"} = {"n":4}',
         '  - {"f":"y"} = {"n":1}',
-        "connector x: change 9 of its offsets is undone",
+        "connector x: change 9 of its offsets was undone",
     ]
     answer["problems"] = ["the connector has moved since change 9"]
     ended = connectrt("offsets", "undo", "x", "9", "--yes")
@@ -150,8 +150,8 @@ def test_offsets_are_set_and_reset_of_a_stopped_connector(cluster: StandInCluste
     assert cluster.bodies[-1] == {"offsets": [{"partition": {"f": 2}, "offset": {"n": 2**65}}]}
     file = connectrt.folder / "o.json"
     file.write_text(json.dumps({"offsets": cluster.connectors["x"]["offsets"]}))
-    assert connectrt("offsets", "set", "x", str(file)).out == "connector x: nothing would change\n"
-    assert connectrt("offsets", "set", "x", "-f", str(file)).out == "connector x: nothing would change\n"
+    assert connectrt("offsets", "set", "x", str(file)).out == "connector x: offsets unchanged\n"
+    assert connectrt("offsets", "set", "x", "-f", str(file)).out == "connector x: offsets unchanged\n"
     assert connectrt("offsets", "set", "x", "-f", "-", input=file.read_text()).code == 0
     assert connectrt("offsets", "set", "x", str(file), "-f", str(file)).code == 2
     assert connectrt("offsets", "set", "x").code == 2
@@ -168,7 +168,7 @@ def test_stop_brings_the_connector_back_whatever_happens(cluster: StandInCluster
     cluster.connectors["x"]["offsets"] = [{"partition": {"f": 1}, "offset": {"n": 1}}]
     refusal = connectrt("offsets", "reset", "x", "--yes").err
     assert "STOPPED state" in refusal
-    assert refusal.endswith("\n--stop stops it for that, and lets it go on\n")
+    assert refusal.endswith("\n--stop stops it for the change and resumes it afterwards\n")
     ended = connectrt("offsets", "reset", "x", "--yes", "--stop")
     assert (ended.code, len(ended.lines)) == (0, 3)
     assert cluster.writes()[-3:] == [

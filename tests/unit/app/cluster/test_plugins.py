@@ -28,7 +28,7 @@ def test_plugins_are_listed_installed_and_removed_by_a_context(cluster: StandInC
     cluster.admin["POST /admin/plugins"] = (201, {"name": "o", "version": "1", "plugins": ["o.O"], "left_out": []})
     done = connectrt("plugins", "install", "g:a:1", "--sha512", "ab", "--context", "prod")
     assert done.lines == [
-        "installed o 1 on the worker that was asked; every worker of its group installs it, too",
+        "installed o 1 on the worker that was asked. Every other worker of its group also installs it",
         "  plug-ins: o.O",
     ]
     assert cluster.bodies[-1] == {"source": "g:a:1", "sha512": "ab", "name": "", "version": ""}

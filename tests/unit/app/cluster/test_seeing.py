@@ -25,7 +25,7 @@ Connector:  orders
 State:      DEGRADED (connector RUNNING; tasks: 1 FAILED, 1 RUNNING)
 Reason:     no route to host
 To do:      connectrt describe task orders/1    shows the whole trace
-            connectrt restart orders --failed   starts it again, once the cause is fixed
+            connectrt restart orders --failed   restarts it, once the cause is fixed
 Tasks:      2
   1  FAILED  w2:8083
      no route to host
@@ -178,7 +178,7 @@ def test_events_are_written_and_followed_over_a_broken_stream(cluster: StandInCl
     assert ended.code == 130
     assert [line.rsplit("  ", 1)[1] for line in ended.lines] == [f"summary {n}" for n in (1, 2, 3, 4)]
     assert "orders/0" in ended.lines[1]
-    assert ended.err.count("asking again") == 1
+    assert ended.err.count("retrying") == 1
     assert json.loads(connectrt("events", "-o", "json").out)[0]["id"] == "e1"
 
 
@@ -188,7 +188,7 @@ def test_logs_of_a_connector_and_of_a_task(cluster: StandInCluster, connectrt: C
     cluster.admin["/admin/connectors/a/b/tasks/0/logs"] = {"lines": []}
     cluster.admin["/admin/connectors/orders/logs"]["unanswered"] = [{"worker_id": "w9:1", "why": "it hangs"}]
     ended = connectrt("logs", "orders", "--tail", "5")
-    assert ended.err == "worker w9:1 does not answer, its part is missing: it hangs\n"
+    assert ended.err == "worker w9:1 does not answer, so its part is missing: it hangs\n"
     assert ended.out.endswith(" ERROR task 0 executor@h a.b: boom\\x1b[2J\n")
     assert cluster.asked[-1] == "GET /admin/connectors/orders/logs?tail=5"
     connectrt("logs", "a/b/0", "--level", "warn")
@@ -275,8 +275,8 @@ def test_preview_shows_each_stage(cluster: StandInCluster, connectrt: Commands) 
     assert cluster.bodies[-1] == {"name": "orders", "records": 2, "seconds": 30.0, "from": "stored", "put": False}
     assert ended.code == 0
     assert ended.out == (
-        'record 1\n  polled: t-0\n    key: null\n    value: {"a":1}\n    header h: 2\n  transforms.same: as before\n'
-        '  transforms.up: t-0\n    key: null\n    value: {"a":2}\n  converted: as before (value 7 bytes)\n'
+        'record 1\n  polled: t-0\n    key: null\n    value: {"a":1}\n    header h: 2\n  transforms.same: unchanged\n'
+        '  transforms.up: t-0\n    key: null\n    value: {"a":2}\n  converted: unchanged (value 7 bytes)\n'
         'record 2\n  polled: t-0\n    key: null\n    value: {"a":1}\n    header h: 2\n  transforms.up: dropped\n'
         "2 records in 1.2 s; stopped: record limit reached\n"
     )
@@ -463,5 +463,5 @@ def test_a_preview_without_records_says_where_they_are(cluster: StandInCluster, 
     cluster.admin["POST /admin/preview"] = lambda *_: (200, answer)
     ended = connectrt("preview", "orders")
     assert ended.out == "0 records in 30.5 s; stopped: time limit\n"
-    assert ended.err == "nothing new behind the stored offsets; --from start shows records from the beginning\n"
+    assert ended.err == "nothing new after the stored offsets. Use --from start to see records from the beginning\n"
     assert connectrt("preview", "orders", "--from", "start").err == ""

@@ -21,7 +21,8 @@ from spark_connect_rt.app.development.new_project import (
     project_files,
 )
 from spark_connect_rt.errors import BadRequestError
-from tests.unit.test_house import DIALECT
+from tools.prose.measures import rules, violations
+from tools.prose.texts import python_texts
 
 
 @pytest.fixture(autouse=True)
@@ -73,8 +74,8 @@ def test_a_wheel_of_a_new_project_is_found_as_a_plug_in(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["source", "sink"])
 def test_what_is_written_keeps_the_rules_of_this_repository(kind: str) -> None:
-    for text in project_files(kind, "orders").values():
-        assert not DIALECT.search(text)
+    for name, text in project_files(kind, "orders").items():
+        assert not name.endswith(".py") or violations(rules(), [], python_texts(name, text)) == []
         assert max(map(len, text.splitlines())) <= 120
         assert "$" not in text
 

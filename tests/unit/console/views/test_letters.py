@@ -126,7 +126,7 @@ def test_a_filter_and_its_edit_become_a_body() -> None:
     ("fields", "words"),
     [
         ({}, "No letters are selected"),
-        ({"letter": ["0/x"]}, "is not the place"),
+        ({"letter": ["0/x"]}, "is not a valid letter"),
         ({"which": ["all"], "rate": ["fast"]}, "rate"),
         ({"which": ["all"], "rate": ["nan"]}, "rate"),
         ({"which": ["all"], "patch": ["{}"]}, "a list"),

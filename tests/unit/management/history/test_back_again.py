@@ -66,7 +66,7 @@ def test_a_deleted_connector_comes_back_with_its_secrets_given(group: HistoryWor
     assert group.ok("GET", "/connectors/a/config")["db.password"] == "x" * 8
     group.cluster.until(lambda: group.cluster.states("a") == {"a": "STOPPED"})
     gone = group.asked("POST", f"/admin/history/a/{delete['number']}/rollback", {})
-    assert (gone.status_code, "was deleted" in gone.json()["message"]) == (409, True)
+    assert (gone.status_code, "deleted connector a" in gone.json()["message"]) == (409, True)
 
 
 def test_an_undo_stops_writes_and_resumes(group: HistoryWorkers) -> None:
@@ -146,8 +146,8 @@ def test_back_to_where_it_was_at_a_time(group: HistoryWorkers) -> None:
     early = group.asked("POST", path, {"time_ms": 1_000})
     assert early.status_code == 409
     said, earliest = early.json()["message"].rsplit(" ", 1)
-    assert said == "connector a has no offset history as far back as 1970-01-01T00:00:01Z (earliest:"
-    first_ms = int(datetime.fromisoformat(earliest.rstrip(")")).timestamp() * 1000)
+    assert said == "connector a has no offset history as far back as 1970-01-01T00:00:01Z. The earliest time is"
+    first_ms = int(datetime.fromisoformat(earliest).timestamp() * 1000)
     assert group.asked("POST", path, {"time_ms": first_ms, "dry_run": True}).status_code == 200
     for body in ({}, {"time_ms": "1"}, {"time_ms": 2**65}, {"time_ms": 1, "x": True}, [1]):
         assert group.asked("POST", path, body).status_code == 400, body

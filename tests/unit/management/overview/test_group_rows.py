@@ -160,7 +160,7 @@ def test_a_worker_that_left_is_missed_after_half_a_minute(made: Made) -> None:
     assert not only_row(rows).abnormal
     clock.ms += 31_000
     only_row(rows)
-    assert "worker gone:1 is not in the group any more" in only_row(rows).why
+    assert "worker gone:1 has left the group" in only_row(rows).why
 
 
 def test_a_lag_that_grows_is_abnormal(made: Made) -> None:

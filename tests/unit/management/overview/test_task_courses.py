@@ -107,4 +107,4 @@ def test_a_point_that_cannot_be_taken_is_left_out_and_the_next_one_is_taken(
         time.sleep(0.01)
     paces.courses.rounds.stop()
     assert paces.asked > before + 1
-    assert "points of tasks' courses are missing" in caplog.text
+    assert "some points of the tasks' rates are missing" in caplog.text

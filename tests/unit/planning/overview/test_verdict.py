@@ -27,10 +27,10 @@ def task(number: int, state: str = "RUNNING", **facts: object) -> InstanceFacts:
             [InstanceFacts(None, "FAILED", error="e"), task(0, "FAILED")],
             "the connector and 1 of 1 tasks FAILED: e",
         ),
-        ([RUNS, task(0, "FAILED", error="e", next_attempt_ms=5)], "task 0 FAILED: e (restarted by itself)"),
+        ([RUNS, task(0, "FAILED", error="e", next_attempt_ms=5)], "task 0 FAILED: e (restarts automatically)"),
         (
             [RUNS, task(0, "FAILED", error="e", given_up="5 restarts did not help")],
-            "task 0 FAILED: e (not restarted any more: 5 restarts did not help)",
+            "task 0 FAILED: e (no further restart: 5 restarts did not help)",
         ),
         ([RUNS, task(0, stalled="put() has not returned")], "task 0 moves nothing: put() has not returned"),
         ([RUNS, task(0, "UNASSIGNED", since_ms=NOW - LONG_MS + 1)], ""),
@@ -53,14 +53,14 @@ def test_several_reasons_stand_in_one_line_and_failures_stand_first() -> None:
 
 def test_a_worker_that_left_the_group_is_named() -> None:
     instances = [RUNS, task(0, worker_id="gone:1", since_ms=1)]
-    assert "worker gone:1 is not in the group any more" in why_abnormal(instances, NOW, members=frozenset({"w:1"}))
+    assert "worker gone:1 has left the group" in why_abnormal(instances, NOW, members=frozenset({"w:1"}))
     assert why_abnormal(instances, NOW, members=frozenset({"w:1", "gone:1"})) == ""
     assert why_abnormal(instances, NOW, members=None) == ""
     assert why_abnormal(instances, NOW, members=frozenset()) == ""
 
 
 def test_a_gone_worker_is_named_though_the_state_is_old_or_its_time_unknown() -> None:
-    assert "not in the group" in why_abnormal([RUNS, task(0, worker_id="x:1")], NOW, members=frozenset({"w:1"}))
+    assert "has left the group" in why_abnormal([RUNS, task(0, worker_id="x:1")], NOW, members=frozenset({"w:1"}))
 
 
 def test_a_line_is_cut() -> None:
