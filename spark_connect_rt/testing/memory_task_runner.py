@@ -88,7 +88,7 @@ class ThreadSlice:
         except Exception as error:
             if not self._aborted:  # a bug of the engine's: tests should see it
                 self._error = f"{type(error).__name__}: {error}"
-                raise  # else a half that was cut off in the middle, whose reason is why it was aborted
+                raise  # else an aborted half failed: the reason of the abort stays
         finally:
             if not self._ending and self._error is None:
                 self._error = "the slice ended unasked"
