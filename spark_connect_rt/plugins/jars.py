@@ -86,7 +86,7 @@ def read_contents(place: Path) -> Contents:
             try:
                 opened.append(zipfile.ZipFile(path))
             except (zipfile.BadZipFile, OSError) as error:
-                unreadable.append((path.name, f"is no jar: {error}"))
+                unreadable.append((path.name, f"is not a valid jar: {error}"))
         for archive in opened:
             for one in archive.infolist():
                 digest.update(f"{one.filename}\0{one.CRC}\0{one.file_size}\n".encode())

@@ -57,11 +57,11 @@ class Sample:
                 if one.column in self._problems:
                     raise self._problems[one.column]
                 if not found:
-                    raise DataError(f"no record shows what the {one.column} is")
+                    raise DataError(f"no record shows the type of the {one.column}")
                 kinds[one.column] = common_type(found)
             except DataError as error:
                 example = "'struct<id: bigint, name: string>'"
-                problems[one.option] = [f"{error}: say the type with {one.type_option}, such as {example}"]
+                problems[one.option] = [f"{error}. Set the type with {one.type_option}, for example {example}"]
         if problems:
             raise BadConfigError(problems)
         return kinds

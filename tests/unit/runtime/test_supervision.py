@@ -64,7 +64,7 @@ def group_io(worker: InProcessWorker) -> None:
 
 
 def group_refuses(worker: InProcessWorker) -> None:
-    worker.member._inbox.fail(BadConfigError({"group.id": ["this worker is not authorised to use the group"]}))
+    worker.member._inbox.fail(BadConfigError({"group.id": ["this worker is not authorized to use the group"]}))
 
 
 def elsewhere(worker: InProcessWorker) -> None:
