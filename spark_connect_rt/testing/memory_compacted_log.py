@@ -216,7 +216,9 @@ class MemoryCompactedLog:
 
     def _check(self) -> None:
         if self.topic.cleanup_policy != "compact":
-            raise BadConfigError({self.topic.name: [f"cleanup.policy is {self.topic.cleanup_policy} but must be compact"]})
+            raise BadConfigError(
+                {self.topic.name: [f"cleanup.policy is {self.topic.cleanup_policy} but must be compact"]}
+            )
         if self._exact_partitions not in (None, self.topic.partitions):
             raise BadConfigError(
                 {self.topic.name: [f"{self.topic.partitions} partitions, but must be {self._exact_partitions}"]}

@@ -133,7 +133,7 @@ def test_a_date_pattern_that_is_surely_not_meant_is_a_warning(
         ("transforms.at.format", "warning", True),
     ]
     assert found[1].what == "S is milliseconds: .123456 is 123456 ms. Write SSS"
-    assert any("transforms.at.format is valid and surely not meant" in one.getMessage() for one in caplog.records)
+    assert any("transforms.at.format is valid but probably a mistake" in one.getMessage() for one in caplog.records)
 
 
 def test_every_wrong_setting_is_a_line_and_what_can_be_looked_at_is_looked_at(checking: Checking) -> None:

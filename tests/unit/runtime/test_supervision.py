@@ -152,7 +152,7 @@ def test_a_worker_whose_every_tick_fails_is_not_live(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(worker.herder._loop, "_steps", (("fail", _raise_each_tick),))
         worker.member.wakeup()
         cluster.until(lambda: not worker.herder.views.health().live)
-        assert "No tick has gone well" in worker.herder.views.health().detail
+        assert "No tick has completed successfully" in worker.herder.views.health().detail
 
 
 def _raise_each_tick(now_ms: int) -> Verdict:

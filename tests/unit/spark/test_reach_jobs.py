@@ -69,7 +69,7 @@ def test_without_a_free_core_it_ends_at_its_limit_and_nothing_is_left() -> None:
 
 
 def test_spark_that_is_not_up_is_not_waited_for_and_a_job_that_fails_is_an_error() -> None:
-    with pytest.raises(RetriableError, match="not up"):
+    with pytest.raises(RetriableError, match="not ready"):
         look(Spark([], ready=False))
     with pytest.raises(ConnectError, match="ValueError"):
         look(Spark(ValueError("x")))

@@ -55,7 +55,7 @@ def test_one_line_names_what_is_off() -> None:
         "limits of micro-batches of format connectrt (availableNow is one batch)"
     )
     assert what_is_off("4.1.4") == (
-        "Spark 4.1.4 is without: limits of micro-batches of format connectrt (availableNow is one batch)"
+        "Spark 4.1.4 does not support: limits of micro-batches of format connectrt (availableNow is one batch)"
     )
     assert what_is_off("4.2.1") == ""
 
