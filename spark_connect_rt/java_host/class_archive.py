@@ -124,7 +124,7 @@ def make_archive(program: HostProgram, start: Callable[..., Any]) -> Path:
             except (ConnectError, OSError) as error:
                 failed_mark(path).write_text(f"{error}\n", encoding="utf-8")
                 raise
-    log.info("made the archive of the Java host's classes: %s, %d bytes", path, path.stat().st_size)
+    log.info("created the archive of the Java host's classes: %s, %d bytes", path, path.stat().st_size)
     return path
 
 

@@ -87,7 +87,7 @@ def compile_jar(command: Sequence[str], classes: Path, sources: Sequence[Path], 
     """Compile by a command that writes below ``classes``, into a jar that appears whole. Raises ConnectError."""
     done = subprocess.run([*command, *map(str, sources)], capture_output=True, text=True, timeout=300, check=False)
     if done.returncode:
-        raise ConnectError(f"the Java host does not compile:\n{done.stdout}{done.stderr}", code="CRT-1121")
+        raise ConnectError(f"the Java host cannot be compiled:\n{done.stdout}{done.stderr}", code="CRT-1121")
     with tempfile.TemporaryDirectory(dir=jar.parent) as folder:
         draft = Path(folder) / jar.name
         with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -135,7 +135,7 @@ class DriverHost:
         try:
             return answer.result(limit_s)
         except FutureTimeoutError:
-            late = f"the Java plug-in did not answer {op!r} in {limit_s:.0f} s{self._where(number)}"
+            late = f"the Java plug-in did not answer {op!r} within {limit_s:.0f} s{self._where(number)}"
             raise ConnectError(late, code="CRT-1130") from None
         finally:
             with self._lock:
@@ -153,7 +153,7 @@ class DriverHost:
                 own = (line for line in lines if not line.startswith(_JDK))
                 return f": it is in {next(own, lines[0] if lines else 'no code')}"
         except (ConnectError, FutureTimeoutError):
-            log.debug("the stack of question %d is not known", number)
+            log.debug("the stack of question %d is unknown", number)
         finally:
             self._stacks.pop(thread, None)
         return ""
@@ -173,7 +173,7 @@ class DriverHost:
         """End the JVM, and forget what ran in it; a later question starts another one."""
         with self._lock:
             self._running.clear()
-        self._end("the worker ends")
+        self._end("the worker is stopping")
 
     def _ask(self, op: str, instance: str, question: Mapping[str, Any]) -> tuple[int, Future[Any]]:
         process = self._there(str(question.get("place", "")))
@@ -197,7 +197,7 @@ class DriverHost:
                 with self._lock:
                     self._process = process
                     self._used_s = self._alive_s = self._began_s = time.monotonic()
-                log.info("the JVM of Java connectors is up: pid=%d", process.pid)
+                log.info("the JVM of Java connectors is ready: pid=%d", process.pid)
                 threading.Thread(target=self._watch, args=(process,), name="java-watch", daemon=True).start()
             return self._process
 
@@ -241,7 +241,7 @@ class DriverHost:
             try:
                 self._look_at(process)
             except Exception:
-                log.exception("the JVM of Java connectors could not be looked at; it is looked at again")
+                log.exception("the JVM of Java connectors cannot be checked, retrying")
 
     def _look_at(self, process: JavaProcess) -> None:
         now_s = time.monotonic()
@@ -252,7 +252,7 @@ class DriverHost:
         if not used:
             self._end("idle")
         elif now_s - self._alive_s > self._limits.hang_s:
-            log.error("the JVM of Java connectors answers nothing for %.0f s and is killed", now_s - self._alive_s)
+            log.error("the JVM of Java connectors has not answered for %.0f s and is killed", now_s - self._alive_s)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
         else:
@@ -277,7 +277,7 @@ class DriverHost:
             self._process = None
             waiting, self._open = list(self._open.values()), {}
             running = dict(self._running)
-            self._trouble = "" if not running else f"The JVM of Java connectors is being started again: {reason}"
+            self._trouble = "" if not running else f"The JVM of Java connectors is being restarted: {reason}"
         log.error("%s; %d connector(s) ran in it", error, len(running))
         for answer in waiting:
             _fail(answer, error)
@@ -311,11 +311,11 @@ class DriverHost:
                 if self._began_s != began_s:
                     return  # one was up and is lost: who was given its end goes on
                 error, hosted_s = wrong, 0.0
-                self._trouble = f"No JVM of Java connectors can be started: {wrong}"
-                log.warning("the JVM of Java connectors cannot be started, which is tried again: %s", wrong)
+                self._trouble = f"No JVM for Java connectors can be started: {wrong}"
+                log.warning("the JVM of Java connectors cannot be started, retrying: %s", wrong)
             except BaseException as wrong:  # noqa: BLE001 - top of a thread: its connectors must not wait for ever
                 self._fail_all(left, wrong if isinstance(wrong, ConnectError) else ConnectError(repr(wrong)))
-                self._trouble = f"No JVM of Java connectors can be started: {wrong}"
+                self._trouble = f"No JVM for Java connectors can be started: {wrong}"
                 return
         self._trouble = ""
         for name, (number, answer) in answers.items():

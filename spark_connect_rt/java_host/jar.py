@@ -64,7 +64,7 @@ def host_jar(java: Java, connect: Sequence[Path]) -> Path:
     sources = sorted(_SOURCES.rglob("*.java"))
     if not sources:
         raise ConnectError(
-            "this installation brings no Java host: its wheel was built without a Java compiler", code="CRT-1120"
+            "this installation has no Java host, because its wheel was built without a Java compiler", code="CRT-1120"
         )
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     folder = cache_directory() / "java-host"

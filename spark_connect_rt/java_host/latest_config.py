@@ -24,5 +24,5 @@ def latest_config(resolved: Callable[[], Mapping[str, str]]) -> Mapping[str, Any
     try:
         return {"config": dict(resolved())}
     except BaseException as error:  # noqa: BLE001 - a provider is plug-in code
-        log.warning("the references of a task's configuration cannot be replaced: %s", error)
+        log.warning("the references of a task's configuration cannot be resolved: %s", error)
         return {"error": str(error)}

@@ -62,7 +62,7 @@ class KeptAnswers:
             draft.write_bytes(orjson.dumps(answer))
             draft.replace(file)
         except OSError as error:
-            log.debug("an answer about a Java plug-in is not kept: %s", error)
+            log.debug("an answer about a Java plug-in cannot be cached: %s", error)
 
     def _file(self, digest: str, question: str) -> Path:
         world = f"{_FORM}-{KAFKA_VERSION}-java{self._java_major()}"
@@ -123,7 +123,7 @@ class DriverAnswers:
             known = why in self._said
             self._said.add(why)
         level = logging.DEBUG if known else logging.WARNING
-        log.log(level, "plugin=%s at %s: its version cannot be asked: %s", plugin.java_class, plugin.location, why)
+        log.log(level, "plugin=%s at %s: its version cannot be read: %s", plugin.java_class, plugin.location, why)
 
     def broken(self, plugin: JavaPluginDesc) -> str:
         """See JavaRuntime."""
@@ -179,7 +179,7 @@ class DriverAnswers:
             except JavaError as error:
                 why = f"{error.java_class}: {error}{_hint(error.java_class)}"
                 raise NotFoundError(
-                    f"{plugin.java_class} of {plugin.location} cannot be made: {why}",
+                    f"{plugin.java_class} of {plugin.location} cannot be created: {why}",
                     code=BROKEN_PLUGIN,
                 ) from error
             self._kept.put(plugin.digest, question, answer)
@@ -219,7 +219,7 @@ class DriverAnswers:
             for entry in answer:
                 if "error" in entry:
                     entry["error"] += _hint(entry["error"].partition(":")[0])
-                    log.error("plugin=%s at %s cannot be made: %s", entry["class"], plugin.location, entry["error"])
+                    log.error("plugin=%s at %s cannot be created: %s", entry["class"], plugin.location, entry["error"])
             if not any("error" in entry for entry in answer):
                 self._kept.put(plugin.digest, question, answer)
         return list(answer)
@@ -260,7 +260,7 @@ class ExecutorAnswers:
         try:
             said: str | None = describe(JavaCode((location,)), java_class).get("version")
         except ConnectError as error:
-            log.warning("plugin=%s at %s: its version cannot be asked: %s", java_class, location, error)
+            log.warning("plugin=%s at %s: its version cannot be read: %s", java_class, location, error)
             return None
         return said
 

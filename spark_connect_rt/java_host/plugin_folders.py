@@ -57,8 +57,8 @@ def with_plugins(
     missing = [location for location in locations if not Path(location).exists()]
     if missing:
         raise NotFoundError(
-            f"Java plug-in {', '.join(missing)} is not on this executor: are all folders of plugin.path at the same "
-            "place on every machine, or sent there (connectrt.plugins.ship)?",
+            f"Java plug-in {', '.join(missing)} is not on this executor. Put all folders of plugin.path at the "
+            "same place on every machine, or have them sent there (connectrt.plugins.ship)",
             code="CRT-1122",
         )
     listed = all(map(_named, map(Path, locations))) and (

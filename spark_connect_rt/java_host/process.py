@@ -33,8 +33,8 @@ _END_LIMIT_S = 5.0
 _LAST_LINES = 50
 _EXIT_REASONS = {
     3: "out of memory: raise connectrt.java.heap",
-    9: "its Python process was gone",
-    -9: "killed (SIGKILL), perhaps by the system for want of memory",
+    9: "its Python process has ended",
+    -9: "killed (SIGKILL), perhaps by the system because memory ran out",
 }
 MAIN_CLASS = "org.sparkconnectrt.host.Host"
 
@@ -203,7 +203,7 @@ class JavaProcess:
                 break
         self._child.kill()
         self._child.wait()
-        raise JavaHostGoneError(f"no Java host could be started: {self._reason()}")
+        raise JavaHostGoneError(f"the Java host cannot be started: {self._reason()}")
 
     def _greet(self, hello: Mapping[str, Any], until_s: float) -> None:
         """Say hello and wait until the JVM is ready, until ``until_s`` at most. Raises JavaHostGoneError."""
@@ -214,15 +214,15 @@ class JavaProcess:
             try:
                 frame = read_frame(self._connection)
             except TimeoutError as error:
-                self._killed = f"it connected and was not ready within {START_LIMIT_S:g} s"
+                self._killed = f"it connected but was not ready within {START_LIMIT_S:g} s"
                 self._child.kill()
-                raise JavaHostGoneError(f"no Java host could be started: {self._reason()}") from error
+                raise JavaHostGoneError(f"the Java host cannot be started: {self._reason()}") from error
             except (OSError, WireError) as error:
-                raise JavaHostGoneError(f"the Java host spoke wrongly: {error}") from error
+                raise JavaHostGoneError(f"the Java host broke its protocol: {error}") from error
             if frame is None:
-                raise JavaHostGoneError(f"the Java host ended at its start: {self._reason()}")
+                raise JavaHostGoneError(f"the Java host ended during its start: {self._reason()}")
             if frame.kind is FromJava.READY:
-                log.info("Java host pid=%d java=%s is up", self.pid, frame.head["java"])
+                log.info("Java host pid=%d java=%s is ready", self.pid, frame.head["java"])
                 self._connection.settimeout(None)
                 return
             self._own(frame)

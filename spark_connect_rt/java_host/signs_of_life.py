@@ -44,16 +44,16 @@ class SignsOfLife:
             self._silent_s += look_s
             if self._silent_s >= self._kill_after_s:
                 self._over.set()
-                self._on_silent(f"it gave no sign of life for {self._silent_s:.0f} s and was killed")
+                self._on_silent(f"it showed no sign of life for {self._silent_s:.0f} s and was killed")
             elif self._silent_s >= min(SAY_AFTER_S, self._kill_after_s / 2) and not self._said:
                 self._said = True
                 log.warning(
-                    "Java host pid=%d gives no sign of life for %.0f s: it collects garbage, or is stopped; it is "
-                    "killed after %.0f s",
+                    "Java host pid=%d has shown no sign of life for %.0f s: it collects garbage, or is stopped. "
+                    "It is killed after %.0f s",
                     self._pid,
                     self._silent_s,
                     self._kill_after_s,
                 )
             elif self._said and self._silent_s <= 2 * look_s:
                 self._said = False
-                log.info("Java host pid=%d gives signs of life again", self._pid)
+                log.info("Java host pid=%d is alive again", self._pid)

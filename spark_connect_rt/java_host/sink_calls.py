@@ -158,7 +158,7 @@ class SinkCalls(OnMeter):
             log.warning("task=%s: its end failed, ignored: %s", self._task, frame.head["trace"])
         elif frame.kind is FromJava.ENDED:
             self._frames.put(frame)  # for every later call
-            raise JavaHostGoneError("the task's thread has ended by itself")
+            raise JavaHostGoneError("the task's thread has ended unexpectedly")
         return None
 
     def _hurry_on(self) -> None:

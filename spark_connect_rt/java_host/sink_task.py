@@ -179,7 +179,7 @@ class JavaSinkTask(HostedSink):
     def _say_again(self, answer: Mapping[str, Any]) -> None:
         if "again" in answer:
             why = f"{answer['again']['class']}: {answer['again']['message']}"
-            log.warning("task=%s: put will be tried again: %s", self.parts.launch.task, why)
+            log.warning("task=%s: put will be retried: %s", self.parts.launch.task, why)
 
     @property
     def counts(self) -> tuple[int, int]:

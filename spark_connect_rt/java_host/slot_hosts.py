@@ -135,7 +135,7 @@ class _Jvm:
         with self._lock:
             self._claims -= 1
             if self.gone:
-                raise JavaHostGoneError("the Java host ended before the task got there")
+                raise JavaHostGoneError("the Java host ended before the task started there")
             self.used = True
             number = next(self._numbers)
             self._hosted[number] = hosted
@@ -183,9 +183,9 @@ class _Jvm:
             try:
                 hosted.on_frame(frame)
             except Exception as error:
-                log.exception("the frame %s for number %d could not be taken", frame.kind.name, frame.host)
+                log.exception("the frame %s for number %d cannot be handled", frame.kind.name, frame.host)
                 self._hosted.pop(frame.host, None)
-                hosted.on_gone(f"a frame of the Java host could not be taken: {error!r}")
+                hosted.on_gone(f"a frame of the Java host cannot be handled: {error!r}")
 
     @property
     def load(self) -> int:
@@ -207,7 +207,7 @@ class _Jvm:
                 try:
                     guest.on_gone(reason)
                 except Exception:
-                    log.exception("number %d cannot be given the end of its Java host", number)
+                    log.exception("number %d cannot be notified of the end of its Java host", number)
 
     def end(self, reason: str, but: int = 0) -> None:
         self._lose(reason, but)
@@ -265,7 +265,7 @@ class SlotHosts:
                     break
                 except FutureTimeoutError:
                     if not wanted():
-                        raise ShuttingDownError("the task is to stop before its Java host is up") from None
+                        raise ShuttingDownError("the task was stopped before its Java host was ready") from None
         except BaseException:
             jvm.give_up()
             raise

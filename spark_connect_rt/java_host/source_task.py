@@ -142,7 +142,7 @@ class JavaSourceTask(HostedSource):
             if frame is not None:
                 self._serve(frame)
             if self._over:
-                raise LookUpEndedError("the task is to stop before it has started")
+                raise LookUpEndedError("the task was stopped before it started")
 
     def _next_or_wait(self) -> Frame | None:
         """Return a frame, None: none came for a while; says to the JVM when the task is to stop.
@@ -214,14 +214,14 @@ class JavaSourceTask(HostedSource):
             case FromJava.ENDED:
                 self._ended = self._over = self._idle = True
                 if not self._stop_sent:
-                    raise HostLostError("the task's thread has ended by itself")
+                    raise HostLostError("the task's thread has ended unexpectedly")
             case other:
                 log.error("task=%s: unexpected frame %s, ignored", self._task, other.name)
 
     def _fail(self, head: Mapping[str, Any]) -> None:
         self._failed = True
         if self._stop_sent:  # as in Java: it was to end anyway
-            log.warning("task=%s failed after it was to stop: %s", self._task, head["trace"])
+            log.warning("task=%s failed after it was stopped: %s", self._task, head["trace"])
             return
         if self._errants:
             self._send_last(self._take_errants())

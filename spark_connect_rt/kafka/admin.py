@@ -209,8 +209,9 @@ class KafkaAdmin:
             raise BadConfigError(
                 {
                     spec.name: [
-                        f"cleanup.policy is {policy}, must be compact, else configurations, offsets or statuses "
-                        f"get lost: set it with kafka-configs --alter --add-config cleanup.policy=compact"
+                        f"cleanup.policy is {policy} but must be compact, because configurations, offsets or "
+                        "statuses get lost otherwise. Set it with kafka-configs --alter --add-config "
+                        "cleanup.policy=compact"
                     ]
                 }
             )
@@ -221,7 +222,7 @@ class KafkaAdmin:
         deadline = time.monotonic() + timeout_ms / 1000
         while (count := self.partition_count(topic, timeout_ms)) is None:
             if time.monotonic() > deadline:
-                raise UnknownTopicError(f"topic {topic}: it exists, but no broker knew it within {timeout_ms} ms")
+                raise UnknownTopicError(f"topic {topic} exists, but no broker knew it within {timeout_ms} ms")
             time.sleep(RETRY_WAIT_S)
         return count
 
@@ -312,7 +313,7 @@ class KafkaAdmin:
 
     def _checked_count(self, spec: TopicSpec, count: int, exact: int | None) -> int:
         if exact is not None and count != exact:
-            raise BadConfigError({spec.name: [f"{count} partitions, must be {exact}: choose another topic"]})
+            raise BadConfigError({spec.name: [f"{count} partitions, but must be {exact}. Use another topic"]})
         return count
 
     def _offsets(self, partitions: Iterable[TopicPartition], what: int, timeout_ms: int) -> dict[TopicPartition, int]:

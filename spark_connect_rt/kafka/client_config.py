@@ -49,7 +49,7 @@ def _clamped(least: int, most: int) -> Callable[[str], str]:
 def _auto_offset_reset(text: str) -> str:
     known = {"earliest": "earliest", "latest": "latest", "none": "error"}
     if text.lower() not in known:
-        raise BadConfigError({"auto.offset.reset": [f"{text} is not available: earliest, latest or none"]})
+        raise BadConfigError({"auto.offset.reset": [f"{text} is not valid. Use earliest, latest or none"]})
     return known[text.lower()]
 
 
@@ -204,7 +204,7 @@ _SASL_USED = frozenset(
     }
 )
 _NOT_TAKEN = {
-    "ssl.cipher.suites": "not taken over, as Java names suites in its own way: OpenSSL's defaults apply",
+    "ssl.cipher.suites": "not used, because Java names cipher suites differently. OpenSSL's defaults apply",
 }
 SECURITY_USED = _TLS_USED | _SASL_USED | {"security.protocol"}
 _LEVELS = ("compression.gzip.level", "compression.lz4.level", "compression.zstd.level")

@@ -21,22 +21,22 @@ _TRUST, _OWN, _NAME = "ssl.truststore.location", "ssl.keystore.location", "ssl.e
 _VERIFY = {  # OpenSSL's X509_V_ERR_*
     9: (_TRUST, "the broker's certificate is not valid yet"),
     10: (_TRUST, "the broker's certificate, or its issuer's, has expired"),
-    62: (_NAME, "the broker's certificate is for another host name (empty turns the check off)"),
-    64: (_NAME, "the broker's certificate is for another address (empty turns the check off)"),
+    62: (_NAME, "the broker's certificate is for another host name (an empty value disables this check)"),
+    64: (_NAME, "the broker's certificate is for another address (an empty value disables this check)"),
 }
-_UNTRUSTED = (_TRUST, "the broker's certificate was issued by nobody this store trusts")
+_UNTRUSTED = (_TRUST, "the broker's certificate was not issued by an authority in this trust store")
 _NO_TLS = ("security.protocol", "the broker's listener does not speak TLS")
 _ALERTS = {
-    "CERTIFICATE_REQUIRED": (_OWN, "the broker wants a certificate, and this worker has none"),
-    "CERTIFICATE_EXPIRED": (_OWN, "the broker says that this worker's certificate has expired"),
+    "CERTIFICATE_REQUIRED": (_OWN, "the broker requires a certificate, but this worker has none"),
+    "CERTIFICATE_EXPIRED": (_OWN, "the broker reports that this worker's certificate has expired"),
     "CERTIFICATE_UNKNOWN": (_OWN, "the broker does not accept this worker's certificate"),
-    "CERTIFICATE_REVOKED": (_OWN, "the broker says that this worker's certificate is revoked"),
-    "BAD_CERTIFICATE": (_OWN, "the broker wants a certificate, and accepts none of this worker's"),
-    "UNKNOWN_CA": (_OWN, "the broker does not trust who issued this worker's certificate"),
+    "CERTIFICATE_REVOKED": (_OWN, "the broker reports that this worker's certificate is revoked"),
+    "BAD_CERTIFICATE": (_OWN, "the broker requires a certificate, but accepts none of this worker's"),
+    "UNKNOWN_CA": (_OWN, "the broker does not trust the issuer of this worker's certificate"),
     "WRONG_VERSION_NUMBER": _NO_TLS,
     "RECORD_LAYER_FAILURE": _NO_TLS,
     "HTTP_REQUEST": _NO_TLS,
-    "PROTOCOL_VERSION": ("security.protocol", "the broker offers no TLS version that this worker takes"),
+    "PROTOCOL_VERSION": ("security.protocol", "the broker supports no TLS version that this worker supports"),
 }
 _PROBE_LIMIT_S = 5.0
 

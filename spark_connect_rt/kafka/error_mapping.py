@@ -100,8 +100,9 @@ _KINDS: dict[type[ConnectError], tuple[str, ...]] = {
 }
 _KIND_OF = {getattr(KafkaError, name, name): kind for kind, names in _KINDS.items() for name in names}
 _HINTS = {
-    KafkaError.MSG_SIZE_TOO_LARGE: "; raise max.request.size (of a connector: producer.override.max.request.size), and "
-    "max.message.bytes of the topic where its broker refuses it"
+    KafkaError.MSG_SIZE_TOO_LARGE: "; raise max.request.size (of a connector: "
+    "producer.override.max.request.size), and max.message.bytes of the topic if "
+    "its broker rejects it"
 }
 
 

@@ -87,7 +87,7 @@ class KafkaGroupOffsets:
     def forget(self, properties: Mapping[str, str], group: str, partitions: Collection[TopicPartition]) -> None:
         """See ``ports.group_offsets.GroupOffsets.forget``."""
         request = OffsetDeleteRequest(group, partitions)
-        self._ask(properties, group, request, f"forgetting offsets of group {group}", forgotten, _GONE)
+        self._ask(properties, group, request, f"deleting offsets of group {group}", forgotten, _GONE)
 
     def delete(self, properties: Mapping[str, str], group: str) -> None:
         """See ``ports.group_offsets.GroupOffsets.delete``."""

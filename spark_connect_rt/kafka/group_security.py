@@ -22,7 +22,7 @@ from spark_connect_rt.security.oauth_tokens import TokenRefusedError, TokenSourc
 from spark_connect_rt.security.sasl_config import sasl_settings
 
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER")
-_NO_GSSAPI = "GSSAPI needs the Python library gssapi, which is not installed; docs/howto/broker_security.md says more"
+_NO_GSSAPI = "GSSAPI needs the Python library gssapi, which is not installed. See docs/howto/broker_security.md"
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
@@ -54,7 +54,7 @@ def connection_arguments(config: Mapping[str, str], token_provider: Any = None) 
     """
     protocol = (config.get("security.protocol") or "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:
-        raise BadConfigError({"security.protocol": [f"{protocol!r} is none of {', '.join(_PROTOCOLS)}"]})
+        raise BadConfigError({"security.protocol": [f"{protocol!r} is not valid. Use one of {', '.join(_PROTOCOLS)}"]})
     arguments: dict[str, Any] = {"security_protocol": protocol}
     if protocol.startswith("SASL_"):
         arguments |= _sasl(config, token_provider)
@@ -83,7 +83,9 @@ def _sasl(config: Mapping[str, str], token_provider: Any) -> dict[str, Any]:
     settings = {"sasl.mechanism": "GSSAPI"} | sasl_settings(config)
     mechanism = settings["sasl.mechanism"].upper()
     if mechanism not in _MECHANISMS:
-        raise BadConfigError({"sasl.mechanism": [f"{mechanism!r} is none of {', '.join(_MECHANISMS)}"]})
+        raise BadConfigError(
+            {"sasl.mechanism": [f"{mechanism!r} is not supported. Use one of {', '.join(_MECHANISMS)}"]}
+        )
     arguments: dict[str, Any] = {"sasl_mechanism": mechanism}
     if mechanism == "OAUTHBEARER":
         provider = token_provider or TokenProvider(token_source(token_settings(config)))
@@ -96,7 +98,7 @@ def _sasl(config: Mapping[str, str], token_provider: Any) -> dict[str, Any]:
         return arguments | {"sasl_kerberos_service_name": service}
     missing = [name for name in ("username", "password") if f"sasl.{name}" not in settings]
     if missing:
-        raise BadConfigError({"sasl.jaas.config": [f"{mechanism} needs {' and '.join(missing)} in it"]})
+        raise BadConfigError({"sasl.jaas.config": [f"{mechanism} needs {' and '.join(missing)}"]})
     return arguments | {
         "sasl_plain_username": settings["sasl.username"],
         "sasl_plain_password": settings["sasl.password"],

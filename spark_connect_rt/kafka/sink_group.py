@@ -119,7 +119,8 @@ class KafkaSinkGroup:
         gone = sorted(str(partition) for partition in offsets if partition not in self._held)
         if gone or self._consumer.memberid() != self._member_id:
             raise FencedError(
-                f"group {self.group}: {', '.join(gone) or 'this generation'} is no longer this member's: not committed"
+                f"group {self.group}: {', '.join(gone) or 'this generation'} is no longer this member's, so "
+                "offsets are not committed"
             )
         asked = [
             _ClientPartition(partition.topic, partition.partition, offset) for partition, offset in offsets.items()
@@ -282,7 +283,7 @@ def generation_of(metadata: bytes) -> GroupGeneration | None:
     ``CGMDv2:``, the generation as int32, group and member id ended by 0, then 1, or 0 and the instance id ended by 0.
     """
     if not metadata.startswith(_METADATA_MARK):
-        raise ConnectError("this librdkafka writes its group metadata in a form that is not known")
+        raise ConnectError("this librdkafka version writes its group metadata in an unknown form")
     rest = metadata[len(_METADATA_MARK) :]
     generation = int.from_bytes(rest[:4], sys.byteorder, signed=True)
     group, member, instance = rest[4:].split(b"\0", 2)

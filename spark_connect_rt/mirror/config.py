@@ -39,7 +39,7 @@ def _key(
 def _each(name: str, enabled: bool, interval_s: int, what: str) -> tuple[ConfigKey, ConfigKey]:
     """Return the two settings of something that is done now and then."""
     return (
-        _key(f"{name}.enabled", Type.BOOLEAN, enabled, f"Whether {what} now and then."),
+        _key(f"{name}.enabled", Type.BOOLEAN, enabled, f"Whether {what} periodically."),
         _key(f"{name}.interval.seconds", Type.LONG, interval_s, f"Time between two rounds of {name}, s."),
     )
 
@@ -54,7 +54,7 @@ def _filter(setting: str, what: str) -> ConfigKey:
 
 
 def _copies(name: str, copies: int, topic: str, kind: Type = Type.SHORT) -> ConfigKey:
-    return _key(f"{name}replication.factor", kind, copies, f"Copies of {topic} when it is created.")
+    return _key(f"{name}replication.factor", kind, copies, f"Replication factor of {topic} when it is created.")
 
 
 _POLL = _key("consumer.poll.timeout.ms", Type.LONG, 1_000, "Longest wait of one poll of the source cluster, ms.")
@@ -62,7 +62,7 @@ _LOCATION = _key(
     OFFSET_SYNCS_LOCATION,
     Type.STRING,
     SOURCE,
-    "Cluster that holds the topic of offset syncs: source or target.",
+    "Cluster that has the topic of offset syncs: source or target.",
     check=one_of(SOURCE, TARGET),
 )
 _SECURITY = [
@@ -71,7 +71,7 @@ _SECURITY = [
         key.type,
         key.default,
         key.importance,
-        "As of every Kafka client; the clusters' own stand under source.cluster. and target.cluster.",
+        "Settings of every Kafka client. Those of one cluster begin with source.cluster. or target.cluster.",
         one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL") if key.name == "security.protocol" else key.check,
     )
     for key in client_config_def("admin")
@@ -82,34 +82,34 @@ CLIENT_NAMES = frozenset({"bootstrap.servers", *(key.name for key in _SECURITY)}
 
 BASE = ConfigDef(
     [
-        _key("enabled", Type.BOOLEAN, True, "Whether this flow is replicated."),
+        _key("enabled", Type.BOOLEAN, True, "Whether to replicate this flow."),
         _key(SOURCE_ALIAS, Type.STRING, REQUIRED, "Name of the cluster to read.", Importance.HIGH),
         _key(TARGET_ALIAS, Type.STRING, TARGET, "Name of the cluster to write.", Importance.HIGH),
-        _key("admin.timeout.ms", Type.LONG, 60_000, "Longest wait for one change or look at a cluster, ms."),
+        _key("admin.timeout.ms", Type.LONG, 60_000, "Longest time for one operation on a cluster, ms."),
         _key(
             POLICY_CLASS,
             Type.CLASS,
             f"{JAVA_PACKAGE}.DefaultReplicationPolicy",
             "Class that names remote topics: Java's Default or Identity, or a Python one as package.module:Class.",
         ),
-        _key(SEPARATOR, Type.STRING, ".", "What stands between the alias and the topic in remote names."),
+        _key(SEPARATOR, Type.STRING, ".", "Text between the alias and the topic in remote names."),
         _key(
             INTERNAL_SEPARATOR,
             Type.BOOLEAN,
             True,
-            "Whether the topics of checkpoints and offset syncs are named with the separator, too; false: with a dot.",
+            "Whether the names of the checkpoint and offset sync topics also use the separator. false: they use a dot.",
         ),
         _key(
             "forwarding.admin.class",
             Type.CLASS,
             "org.apache.kafka.clients.admin.ForwardingAdmin",
-            "Java class that changes clusters in Java's place; only the default one is there.",
+            "Java class that changes clusters. Only the default is supported here.",
         ),
         _key(
             "metric.reporters",
             Type.LIST,
             "org.apache.kafka.common.metrics.JmxReporter",
-            "Java classes that report metrics; metrics are at /admin/metrics instead.",
+            "Java classes that report metrics. Ignored here: metrics are at /admin/metrics.",
         ),
         *_SECURITY,
     ]
@@ -117,41 +117,42 @@ BASE = ConfigDef(
 MIRROR_SOURCE = BASE + ConfigDef(
     [
         _list(filters.TOPICS, "Topics to replicate"),
-        _list(filters.TOPICS_EXCLUDE, "Topics not to replicate, whatever topics says"),
+        _list(filters.TOPICS_EXCLUDE, "Topics not to replicate, even if topics matches them"),
         _list(filters.PROPERTIES_EXCLUDE, "Topic settings that are not copied"),
         _filter(filters.TOPIC_FILTER, "topics"),
         _filter(filters.PROPERTY_FILTER, "topic settings"),
         _POLL,
-        *_each("refresh.topics", True, 600, "new topics and partitions are looked for"),
-        *_each("sync.topic.configs", True, 600, "settings of remote topics are made those of their originals"),
-        *_each("sync.topic.acls", True, 600, "ACLs of topics are copied"),
+        *_each("refresh.topics", True, 600, "to check for new topics and partitions"),
+        *_each("sync.topic.configs", True, 600, "to copy the settings of topics to their remote topics"),
+        *_each("sync.topic.acls", True, 600, "to copy ACLs of topics"),
         _copies("", 2, "a remote topic", Type.INT),
         _copies("offset-syncs.topic.", 3, "the topic of offset syncs"),
         _key(
             "offset.lag.max",
             Type.LONG,
             100,
-            "Records that a partition may move on before its offsets are synced again: how exact translations are.",
+            "How many records a partition may advance before its offsets are synced again. Lower values make "
+            "translated offsets more exact.",
         ),
         _LOCATION,
         _key(
             EMIT_OFFSET_SYNCS,
             Type.BOOLEAN,
             True,
-            "Whether offset syncs are written; without them there are no checkpoints and no group offsets.",
+            "Whether to write offset syncs. Without them there are no checkpoints and no group offsets.",
         ),
         _key(
             "heartbeats.replication.enabled",
             Type.BOOLEAN,
             True,
-            "Whether topics of heartbeats are replicated whatever topics and topics.exclude say.",
+            "Whether to replicate heartbeat topics even if topics and topics.exclude do not match them.",
         ),
         _key(
             COPY_BATCHES,
             Type.STRING,
             "auto",
-            "Whether whole record batches are copied without being taken apart. auto: where nothing looks at records; "
-            "never: record by record.",
+            "Whether whole record batches are copied. auto: yes, if no setting needs single records. never: "
+            "record by record.",
             check=one_of("auto", "never", ignore_case=True),
         ),
         *moved_logs_config.KEYS,
@@ -161,12 +162,12 @@ MIRROR_CHECKPOINT = BASE + ConfigDef(
     [
         _POLL,
         _list(filters.GROUPS, "Consumer groups to replicate"),
-        _list(filters.GROUPS_EXCLUDE, "Consumer groups not to replicate, whatever groups says"),
+        _list(filters.GROUPS_EXCLUDE, "Consumer groups not to replicate, even if groups matches them"),
         _filter(filters.GROUP_FILTER, "consumer groups"),
-        *_each("refresh.groups", True, 600, "new consumer groups are looked for"),
-        *_each("emit.checkpoints", True, 60, "offsets of groups are translated and written as checkpoints"),
+        *_each("refresh.groups", True, 600, "to check for new consumer groups"),
+        *_each("emit.checkpoints", True, 60, "to translate offsets of groups and write them as checkpoints"),
         *_each(
-            "sync.group.offsets", False, 60, "translated offsets are committed for groups without members at the target"
+            "sync.group.offsets", False, 60, "to commit translated offsets for groups without members at the target"
         ),
         _copies("checkpoints.topic.", 3, "the topic of checkpoints"),
         _LOCATION,
@@ -175,7 +176,7 @@ MIRROR_CHECKPOINT = BASE + ConfigDef(
 )
 MIRROR_HEARTBEAT = BASE + ConfigDef(
     [
-        *_each("emit.heartbeats", True, 1, "a heartbeat is written to the target"),
+        *_each("emit.heartbeats", True, 1, "to write a heartbeat to the target"),
         _copies("heartbeats.topic.", 3, "the topic of heartbeats"),
     ]
 )

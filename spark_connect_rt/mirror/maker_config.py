@@ -27,22 +27,22 @@ MAKER = ConfigDef(
             Type.LIST,
             REQUIRED,
             Importance.HIGH,
-            "Aliases of the clusters; A.* are then cluster A's client settings.",
+            "Aliases of the clusters. Settings A.* are the client settings of cluster A.",
         ),
         ConfigKey(
             INTERNAL_REST,
             Type.BOOLEAN,
             False,
             Importance.HIGH,
-            "Whether processes with this file hand each other task configurations; needed by more than one process and "
-            "by exactly-once. They listen on listeners.",
+            "Whether processes with this file pass task configurations to each other. More than one process, and "
+            "exactly-once, need it. They listen on listeners.",
         ),
         ConfigKey(
             "config.providers",
             Type.LIST,
             "",
             Importance.LOW,
-            "Aliases of the providers behind ${alias:path:key}; each is set up under config.providers.<alias>.",
+            "Aliases of the config providers for ${alias:path:key}. Configure each with config.providers.<alias>.",
         ),
     ]
 )
@@ -100,13 +100,13 @@ class MirrorMakerConfig:
         Raises BadConfigError: there is none, or a target that the file does not know.
         """
         if unknown := sorted(set(targets) - set(self.clusters)):
-            raise BadConfigError({"clusters": [f"{name} (--clusters) is not one of them" for name in unknown]})
+            raise BadConfigError({"clusters": [f"{name} (--clusters) is not one of the clusters" for name in unknown]})
         pairs = [
             SourceAndTarget(source, target) for source in self.clusters for target in self.clusters if source != target
         ]
         found = [pair for pair in pairs if self._has_worker(pair) and (not targets or pair.target in targets)]
         if not found:
-            raise BadConfigError({"clusters": ["no flow: set A->B.enabled=true for two of them"]})
+            raise BadConfigError({"clusters": ["no flow is enabled. Set A->B.enabled=true for two of the clusters"]})
         if silent := {
             name for pair in found for name in (pair.source, pair.target) if not self.bootstrap_servers(name)
         }:

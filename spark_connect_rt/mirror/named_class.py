@@ -42,13 +42,11 @@ def class_named(setting: str, name: str, bundled: Mapping[str, type[Any]]) -> ty
         return bundled[name]
     module, _, wanted = name.partition(":") if ":" in name else name.rpartition(".")
     if not _may_import(name, module):
-        why = f"this worker does not import {name}: list its module in connectrt.plugins.modules"
-        raise BadConfigError({setting: [f"{why}; the bundled ones are {', '.join(bundled)}"]})
+        why = f"{name} is not allowed on this worker. Add its module to connectrt.plugins.modules"
+        raise BadConfigError({setting: [f"{why}. Bundled are {', '.join(bundled)}"]})
     try:
         found: type[Any] = getattr(import_module(module), wanted)
     except (ImportError, AttributeError, ValueError) as error:
         ours = ", ".join(bundled)
-        raise BadConfigError(
-            {setting: [f"there is no Python class {name} ({error}); the bundled ones are {ours}"]}
-        ) from error
+        raise BadConfigError({setting: [f"there is no Python class {name} ({error}). Bundled are {ours}"]}) from error
     return found

@@ -29,8 +29,9 @@ def other_names(config: Mapping[str, str], others: Mapping[str, Mapping[str, str
                 source, target = _flow(config)
                 yield (
                     setting,
-                    f"connector {name} has {theirs} for the same flow, {source}->{target}: one does not find the "
-                    "topics that the other makes, and offsets of groups are translated to topics that do not exist",
+                    f"connector {name} has {theirs} for the same flow, {source}->{target}, so each does not find "
+                    "the topics that the other creates, and offsets of groups are translated to topics that do "
+                    "not exist",
                 )
 
 

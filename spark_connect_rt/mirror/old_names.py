@@ -43,6 +43,6 @@ def old_name_problems(names: Iterable[str]) -> dict[str, list[str]]:
         if new is not None:
             prefix = f"{flow}->{target}." if arrow else ""
             found[name] = [
-                f"nothing reads this setting: since Kafka 4 its name is {prefix}{new}. Rename it or remove it"
+                f"this setting has no effect, because its name is {prefix}{new} since Kafka 4. Rename it or remove it"
             ]
     return found

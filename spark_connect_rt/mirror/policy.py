@@ -82,7 +82,7 @@ class DefaultReplicationPolicy(ReplicationPolicy):
             self._separator = config[SEPARATOR]
             if not self._separator:
                 raise BadConfigError(
-                    {SEPARATOR: ["must not be empty: remote topics could not be distinguished from others"]}
+                    {SEPARATOR: ["must not be empty, because remote topics could not be distinguished from others"]}
                 )
             self._internal_separator = config.get(INTERNAL_SEPARATOR, "true").strip().lower() == "true"
 

@@ -51,14 +51,14 @@ class _Reader:
     def version(self) -> None:
         (version,) = self.fields(_VERSION)
         if version != VERSION:
-            raise ValueError(f"version {version} is not known")
+            raise ValueError(f"unknown version {version}")
 
 
 def _decoded(what: str, key: bytes | None, value: bytes | None, read: Callable[[_Reader, _Reader], T]) -> T:
     try:
         return read(_Reader(key), _Reader(value))
     except (ValueError, struct.error) as error:
-        raise DataError(f"no {what}: key {key!r}, value {value!r}: {error}") from error
+        raise DataError(f"not a valid {what}: key {key!r}, value {value!r}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

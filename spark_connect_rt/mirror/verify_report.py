@@ -65,13 +65,13 @@ class GroupReport:
     def verdict(self) -> str:
         """Return the sentence about it."""
         if self.is_active:
-            return "is used at the target already"
+            return "is already used at the target"
         outcome, unknown = self.outcome, self.unknown
         if unknown:
-            return f"has no offset at the target for {len(unknown)} partitions: auto.offset.reset decides there"
+            return f"has no offset at the target for {len(unknown)} partitions, where auto.offset.reset decides"
         if outcome.lost:
             return f"would lose {outcome.lost} records"
-        return f"would repeat {outcome.repeated} records" if outcome.repeated else "would go on exactly where it was"
+        return f"would repeat {outcome.repeated} records" if outcome.repeated else ("would resume exactly where it was")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class FlowReport:
             return f"good, {left} of {len(self.partitions)} partitions were not compared" if left else "good"
         if not self.partitions:
             return "nothing compared: the source has no topic that the flow copies"
-        return "nothing compared: see below why, and compare with --full"
+        return "nothing compared. See the reason below, and compare with --full"
 
 
 def partition_rows(report: FlowReport) -> list[tuple[str, ...]]:

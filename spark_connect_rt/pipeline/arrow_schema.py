@@ -77,7 +77,7 @@ def _nested(kind: pa.DataType) -> tuple[pa.DataType, Schema]:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         cast, schema = connect_column(kind.value_type)
         return pa.list_(cast), Schema(Type.ARRAY, optional=True, value_schema=schema)
-    raise DataError(f"a column of {kind} has no Connect form; cast it, or leave it out")
+    raise DataError(f"a column of {kind} has no Connect type. Cast it, or leave it out")
 
 
 class RowColumns:
@@ -92,7 +92,7 @@ class RowColumns:
             except DataError as error:
                 raise DataError(f"column {field.name}: {error}") from None
         if len(pairs) != len(columns):
-            raise DataError(f"columns must have different names, got {columns.names}")
+            raise DataError(f"columns must have different names, but are {columns.names}")
         self.schema = struct_of({name: schema for name, (_, schema) in pairs.items()})
         self._cast = pa.schema([pa.field(name, cast) for name, (cast, _) in pairs.items()])
 

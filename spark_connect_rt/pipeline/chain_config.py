@@ -43,7 +43,13 @@ _KINDS = (
         Transformation,
         (
             ConfigKey("predicate", Type.STRING, None, Importance.MEDIUM, "Alias of the predicate that decides."),
-            ConfigKey("negate", Type.BOOLEAN, False, Importance.MEDIUM, "Apply where the predicate does not hold."),
+            ConfigKey(
+                "negate",
+                Type.BOOLEAN,
+                False,
+                Importance.MEDIUM,
+                "Whether to apply it to records that the predicate does not match.",
+            ),
         ),
     ),
     _Kind("predicates", "Predicates", "Predicate", Predicate, ()),
@@ -163,7 +169,7 @@ def _predicate_problems(kind: _Kind, prefix: str, config: Mapping[str, str]) -> 
             ]
         }
     if wanted and wanted not in _aliases(config, _KINDS[1]):
-        return {predicate: [f"no predicate is called {wanted}"]}
+        return {predicate: [f"predicate {wanted} does not exist"]}
     return {}
 
 

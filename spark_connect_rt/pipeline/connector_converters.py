@@ -77,13 +77,13 @@ def made_converter(
     chosen = next((config for config in configs if config.get(setting)), {})
     name = worker_converter(chosen, setting)
     if name is None:
-        raise BadConfigError({setting: ["neither the connector nor the worker names a converter"]})
+        raise BadConfigError({setting: ["neither the connector nor the worker sets a converter"]})
     try:
         converter = plugin(versioned(name, chosen.get(f"{setting}.plugin.version")))()
     except NotFoundError as error:
         raise BadConfigError({setting: [str(error)]}) from error
     if not isinstance(converter, kind):
-        raise BadConfigError({setting: [f"{name} is no {kind.__name__}"]})
+        raise BadConfigError({setting: [f"{name} is not a {kind.__name__}"]})
     try:
         converter.configure(prefixed(chosen, f"{setting}."), setting == "key.converter")
     except BadConfigError as error:

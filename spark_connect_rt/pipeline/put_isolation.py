@@ -89,8 +89,9 @@ class PutIsolation:
         self.in_a_row += 1
         if self.in_a_row > self._most_in_a_row:
             raise ConnectError(
-                f"put refused {self.in_a_row} records in a row, one by one, and took none: the fault is not theirs "
-                f"(connectrt.errors.put.refusals.max={self._most_in_a_row}); last: {type(error).__name__}: {error}",
+                f"put rejected {self.in_a_row} single records in a row and accepted none, so the records are not "
+                f"the cause (connectrt.errors.put.refusals.max={self._most_in_a_row}). Last error: "
+                f"{type(error).__name__}: {error}",
                 code="CRT-1056",
             ) from error
         self.refused.extend(RefusedRecord(record, error) for record in piece)

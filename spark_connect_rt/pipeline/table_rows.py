@@ -185,7 +185,7 @@ def infer_schema(
         return _widened(pa.RecordBatch.from_pylist([dict(value) for value in objects]).schema)
     if any(value is not None for value in values):
         return pa.schema([pa.field("value", pa.array([v for v in values if v is not None]).type)])
-    raise DataError("no record of the first batch holds a value: set table.schema")
+    raise DataError("no record of the first batch has a value. Set table.schema")
 
 
 def _widened(schema: pa.Schema) -> pa.Schema:
@@ -201,7 +201,7 @@ def row_of(record: SinkRecord, schema: pa.Schema) -> dict[str, Any]:
     if isinstance(value, str | bytes | int | float) and schema.names == ["value"]:
         value = {"value": value}
     if not isinstance(value, Mapping):
-        raise DataError(f"{place}: a table row needs a JSON object or a struct, got {type(value).__name__}")
+        raise DataError(f"{place}: a table row needs a JSON object or a struct, not {type(value).__name__}")
     row = {name: value.get(name) for name in schema.names}
     for name in schema.names:
         try:

@@ -85,7 +85,7 @@ class TransformationChain:
             transformation = _make(f"transforms.{alias}.", Transformation, config, plugin, problems)
             wanted = config.get(f"transforms.{alias}.predicate")
             if wanted and wanted not in predicates:
-                problems[f"transforms.{alias}.predicate"] = [f"no predicate is called {wanted}"]
+                problems[f"transforms.{alias}.predicate"] = [f"predicate {wanted} does not exist"]
             negate = str(config.get(f"transforms.{alias}.negate", "false")).strip().lower() == "true"
             steps.append(Step(transformation, predicates.get(wanted or ""), negate))
         if problems:
@@ -156,7 +156,7 @@ def _make(
     try:
         made = plugin(versioned(name, config.get(f"{prefix}plugin.version")))()
         if not isinstance(made, kind):
-            problems[f"{prefix}type"] = [f"{name} is no {kind.__name__}"]
+            problems[f"{prefix}type"] = [f"{name} is not a {kind.__name__}"]
             return None
         own = {key: value for key, value in prefixed(config, prefix).items() if key not in OWN_SETTINGS}
         made.configure(own)

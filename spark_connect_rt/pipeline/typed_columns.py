@@ -50,7 +50,7 @@ def type_of(found: SchemaAndValue) -> pa.DataType:
             pa.array([_plain_value(value)]).type, lambda kind: MOMENT if pa.types.is_timestamp(kind) else kind
         )
     except _UNFIT as error:
-        raise DataError(f"no column can hold it: {error}") from None
+        raise DataError(f"no column type can hold it: {error}") from None
 
 
 def common_type(kinds: Iterable[pa.DataType]) -> pa.DataType:
@@ -103,13 +103,13 @@ def _fitted(value: Any, kind: pa.DataType) -> Any:
         fields = [kind.field(at) for at in range(kind.num_fields)]
         members = value.to_dict() if isinstance(value, Struct) else value
         if not isinstance(members, Mapping):
-            raise TypeError(f"{type(value).__name__} where an object was expected")
+            raise TypeError(f"expected an object, not {type(value).__name__}")
         return {field.name: _fitted(members.get(field.name), field.type) for field in fields}
     if pa.types.is_map(kind):
         return [(_fitted(key, kind.key_type), _fitted(item, kind.item_type)) for key, item in value.items()]
     if pa.types.is_list(kind):
         if isinstance(value, str | bytes | Mapping):  # Arrow would take one letter by another
-            raise TypeError(f"{type(value).__name__} where an array was expected")
+            raise TypeError(f"expected an array, not {type(value).__name__}")
         return [_fitted(element, kind.value_type) for element in value]
     return _leaf(value, kind)
 

@@ -19,9 +19,9 @@ T = TypeVar("T")  # what a search finds
 WAIT_LIMIT_S = 60.0  # REST gives up after 90
 
 LATE = (
-    "a JVM has been looking into its classes for more than {limit_s:g} s, as plugin.discovery wants: until it is done, "
-    "only what its service files name is known (plugin.discovery=service_load looks no further; connectrt.java.heap "
-    "may be too small)"
+    "a JVM has been reading its classes for more than {limit_s:g} s, because of plugin.discovery. Until it has "
+    "finished, only the classes in its service files are known. Set plugin.discovery=service_load to skip this; "
+    "connectrt.java.heap may be too small"
 )
 
 log = logging.getLogger(__name__)
@@ -101,4 +101,4 @@ class ClassScan(Generic[T]):
         try:
             self._take(self, place, found)
         except Exception:
-            log.exception("plugin=%s: what was found there is lost", Path(place.location).name)
+            log.exception("plugin=%s: the classes found there are lost", Path(place.location).name)

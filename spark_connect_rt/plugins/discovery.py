@@ -81,7 +81,7 @@ def _take_java(
 ) -> JavaFound | None:
     where = str(location.path)
     if java is None:
-        broken.append(BrokenPlugin(location.path.name, where, "a Java plug-in, and no JVM is to be had here"))
+        broken.append(BrokenPlugin(location.path.name, where, "a Java plug-in, but no JVM is available here"))
         return None
     try:
         found = look_at(location.path, java)
@@ -131,7 +131,7 @@ def _take(
         if not entry.group.startswith(_OURS):
             continue
         if entry.group not in GROUPS:
-            why = f"{entry.group} is no group of plug-ins; there are {', '.join(GROUPS)}"
+            why = f"{entry.group} is not a group of plug-ins. Use one of {', '.join(GROUPS)}"
             broken.append(BrokenPlugin(entry.name, where, why))
         elif not _TARGET.match(entry.target):
             broken.append(BrokenPlugin(entry.name, where, f"{entry.target!r} is not package.module:Class"))

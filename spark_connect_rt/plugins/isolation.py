@@ -182,8 +182,8 @@ class _SharedCompiled(MetaPathFinder):
         lender = self._lenders.get(top)
         if lender is not None and lender.path != location.path:
             raise ImportError(
-                f"{top} has compiled modules, and the copy of plug-in {lender.path.name} is in use already: "
-                "give both plug-ins the same version by installing it where the worker runs",
+                f"{top} has compiled modules, and the copy of plug-in {lender.path.name} is already in use. "
+                "Install one version of it in the worker's environment for both plug-ins",
                 name=top,
             )
 

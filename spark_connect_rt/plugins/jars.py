@@ -86,7 +86,7 @@ def read_contents(place: Path) -> Contents:
             try:
                 opened.append(zipfile.ZipFile(path))
             except (zipfile.BadZipFile, OSError) as error:
-                unreadable.append((path.name, f"is no jar: {error}"))
+                unreadable.append((path.name, f"is not a valid jar: {error}"))
         for archive in opened:
             for entry in archive.infolist():
                 digest.update(f"{entry.filename}\0{entry.CRC}\0{entry.file_size}\n".encode())

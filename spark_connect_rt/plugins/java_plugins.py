@@ -22,8 +22,8 @@ _NOT_RUN = ("rest_extension", "override_policy")
 _PRUNED = {"sink": "Connector", "source": "Connector", "converter": "Converter", "header_converter": "HeaderConverter"}
 
 NO_SERVICES = (
-    "no plug-in is named by META-INF/services in its jars; plugin.discovery=hybrid_warn has a JVM look for classes, "
-    "`connectrt plugins sync-manifests` writes these files"
+    "META-INF/services in its jars names no plug-in. With plugin.discovery=hybrid_warn a JVM searches for "
+    "classes; `connectrt plugins sync-manifests` writes these files"
 )
 
 log = logging.getLogger(__name__)
@@ -171,11 +171,11 @@ def described(
 def _why_not(service: Service, runtime: JavaRuntime) -> str:
     if service.java > 17 and service.java > (here := _java_major(runtime)):
         return (
-            f"is compiled for Java {service.java}, and the JVM of Java plug-ins is Java {here}: set JAVA_HOME to a "
-            "newer one, or take a plug-in for this one"
+            f"is compiled for Java {service.java}, but the JVM of Java plug-ins is Java {here}. Set JAVA_HOME to a "
+            "newer one, or use a plug-in for this one"
         )
     if service.java == 0:
-        return "is named by META-INF/services, but its class is in none of the jars there"
+        return "is named by META-INF/services, but none of the jars there contains its class"
     return ""
 
 
@@ -202,14 +202,14 @@ def completed(place: Path, found: JavaFound, runtime: JavaRuntime) -> tuple[list
         and plugin.type in TYPES
     ]
     if not scanned and not found.plugins and not found.problems:
-        return [], [(place.name, "a jar that is no plug-in: it holds no class that Connect could use as one")]
+        return [], [(place.name, "a jar without plug-ins: it contains no class that Connect can use as one")]
     if not new:
         return [], []
     names = ", ".join(sorted(name for _, name in new))
     if runtime.discovery == HYBRID_FAIL:
         why = (
-            f"plugin.discovery=hybrid_fail: {names} are named by no file in META-INF/services. Add these files "
-            "(`connectrt plugins sync-manifests` does), or set plugin.discovery=hybrid_warn"
+            f"plugin.discovery=hybrid_fail: no file in META-INF/services names {names}. Add these files with "
+            "`connectrt plugins sync-manifests`, or set plugin.discovery=hybrid_warn"
         )
         return [], [(place.name, why)]
     if runtime.discovery == HYBRID_WARN:

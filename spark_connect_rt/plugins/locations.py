@@ -55,12 +55,15 @@ def find_locations(plugin_path: Sequence[str]) -> list[Location]:
         try:
             children = [folder] if _is_plugin(folder) else sorted(folder.iterdir())
         except OSError as error:
-            why = f"plugin.path names it, and it cannot be read: {error.strerror or error}"
+            why = f"it is in plugin.path, but cannot be read: {error.strerror or error}"
             found.append(Location(folder.name, folder, folder, why))
             continue
         for child in children:
             if child.name.endswith(_PACKED) and not child.is_dir() and not _holds_java(child):
-                why = "an archive is not read as it is: unpack it into a folder, or `connectrt plugins install` it"
+                why = (
+                    "an archive cannot be used directly. Unpack it into a folder, or run `connectrt plugins "
+                    "install` with it"
+                )
                 found.append(Location(child.name, child, child, why))
                 continue
             if child.name.startswith((".", "__")) or not (child.is_dir() or child.suffix in (".whl", ".jar")):
@@ -137,9 +140,11 @@ def _location(name: str, path: Path) -> Location:
         return Location(name, path, path, java=True)
     if path.suffix == ".whl":
         if not path.name.endswith("-none-any.whl"):
-            return Location(name, path, path, "a wheel with compiled modules: pip install --target it into a folder")
+            return Location(
+                name, path, path, "a wheel with compiled modules. Install it into a folder with pip install --target"
+            )
         if not is_zipfile(path):
-            return Location(name, path, path, "is no wheel: not a zip archive")
+            return Location(name, path, path, "not a wheel, because it is not a zip archive")
         return Location(name, path, path)
     if (path / "pyvenv.cfg").is_file():
         sites = sorted(path.glob("lib/python*/site-packages"))
@@ -148,7 +153,7 @@ def _location(name: str, path: Path) -> Location:
             return Location(name, path, ours[0])
         made_for = ", ".join(site.parent.name for site in sites) or "no Python"
         here = f"{sys.version_info[0]}.{sys.version_info[1]}"
-        return Location(name, path, path, f"a virtual environment of {made_for}, the worker runs Python {here}")
+        return Location(name, path, path, f"a virtual environment of {made_for}, but the worker runs Python {here}")
     return Location(name, path, path)
 
 

@@ -134,7 +134,10 @@ class PathWatch:
         self._lock = threading.Lock()
         self._taken = self._last = self._state.look()
         self.rounds = Repeated(
-            "plugin-path-watch", self.look, lambda: self._look_each_s, "new plug-ins of plugin.path are not seen"
+            "plugin-path-watch",
+            self.look,
+            lambda: self._look_each_s,
+            "new plug-ins in plugin.path are not detected any more",
         )
 
     def start(self) -> None:
@@ -159,6 +162,6 @@ class PathWatch:
             return False
         before, self._taken = self._taken, now
         names = [Path(path).name for path in sorted(now.keys() | before.keys()) if now.get(path) != before.get(path)]
-        log.info("plugin.path has changed (%s): plug-ins are looked for again", ", ".join(names))
+        log.info("plugin.path has changed (%s), searching for plug-ins again", ", ".join(names))
         self._refresh()
         return True

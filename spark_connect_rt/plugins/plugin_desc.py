@@ -79,7 +79,7 @@ class PluginDesc:
         found = load_class(f"{ROOT}.{self.namespace}.{self.target}" if self.namespace else self.target)
         wanted = TYPES[self.type][0]
         if not issubclass(found, wanted):
-            raise NotFoundError(f"{self.java_class} ({self.location}) is no {wanted.__name__}", code=BROKEN_PLUGIN)
+            raise NotFoundError(f"{self.java_class} ({self.location}) is not a {wanted.__name__}", code=BROKEN_PLUGIN)
         if self.version and self.location != "bundled" and issubclass(found, Connector):
             found.plugin_version = self.version  # what is installed, not what hosts it
         return found
@@ -116,5 +116,5 @@ def load_class(target: str) -> type[Any]:
         why = f"{type(error).__name__}: {error}"
         raise NotFoundError(f"class {target} cannot be imported: {why}", code=BROKEN_PLUGIN) from error
     if not isinstance(found, type):
-        raise NotFoundError(f"{target} is no class")
+        raise NotFoundError(f"{target} is not a class")
     return found

@@ -84,7 +84,7 @@ class Plugins:
         names = sorted({plugin.java_class for plugin in known})
         if len(names) > 1:
             meant = ", ".join(names)
-            raise NotFoundError(f"plug-in name {wanted} is ambiguous, it may mean {meant}: give the whole name")
+            raise NotFoundError(f"plug-in name {wanted} is ambiguous, because it can mean {meant}. Use the full name")
         if known:
             return _newest([plugin for plugin in known if plugin.type == kind] or known, accepts, version)
         if runtime:
@@ -218,7 +218,7 @@ class Plugins:
                 bare.setdefault(Path(broken_plugin.location).parent, []).append(broken_plugin.name)
         for folder, names in bare.items():
             shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
-            log.warning("%d of the places in %s hold no plug-in (%s): %s", len(names), folder, shown, NO_SERVICES)
+            log.warning("%d of the places in %s contain no plug-in (%s): %s", len(names), folder, shown, NO_SERVICES)
 
     def _note(self, broken: BrokenPlugin) -> None:
         if self._is_news(broken):
@@ -238,8 +238,8 @@ class Plugins:
         target = f"{module}:{class_name}"
         if not self.may_import(name, module):
             raise NotFoundError(
-                f"{self._not_found(name)}; to have this worker import it, register it as a plug-in or list its module "
-                "in connectrt.plugins.modules"
+                f"{self._not_found(name)}. To have this worker import it, register it as a plug-in or add its "
+                "module to connectrt.plugins.modules"
             )
         try:
             found = load_class(target)
@@ -247,7 +247,7 @@ class Plugins:
             raise NotFoundError(f"{self._not_found(name)}; {error}") from error
         kind = kind_of(found)
         if kind is None:
-            raise NotFoundError(f"{name} is no plug-in: it extends none of the classes in spark_connect_rt.api")
+            raise NotFoundError(f"{name} is not a plug-in, because it extends no class of spark_connect_rt.api")
         return PluginDesc(target, kind, target.replace(":", "."), _version_of(found), location="environment")
 
     def _not_found(self, name: str) -> str:
@@ -295,7 +295,7 @@ def _java_problems(found: Iterable[PluginDesc]) -> Iterator[BrokenPlugin]:
     java = [plugin for plugin in found if isinstance(plugin, JavaPluginDesc)]
     for plugin in sorted(java, key=lambda plugin: plugin.location, reverse=True):
         if why := plugin.runtime.broken(plugin):
-            yield BrokenPlugin(plugin.java_class, plugin.location, f"cannot be made: {why}")
+            yield BrokenPlugin(plugin.java_class, plugin.location, f"cannot be created: {why}")
         elif (
             plugin.type in (SINK, SOURCE)
             and (
@@ -309,8 +309,7 @@ def _java_problems(found: Iterable[PluginDesc]) -> Iterator[BrokenPlugin]:
             yield BrokenPlugin(
                 plugin.java_class,
                 plugin.location,
-                f"version {plugin.version or '-'} is also at {other}, which is used: "
-                "remove one of them from plugin.path",
+                f"version {plugin.version or '-'} is also at {other}, which is used. Remove one of them from plugin.path",
             )
 
 
@@ -337,7 +336,7 @@ def _newest(known: Sequence[PluginDesc], accepts: Accepts | None, version: str) 
 @cache
 def _warn_of_twins(name: str, version: str | None, places: str, used: str) -> None:
     """Warn once a process: a plug-in is looked up with every request."""
-    text = "plugin=%s version=%s is in several places of plugin.path (%s); that of %s is used: remove the others"
+    text = "plugin=%s version=%s is in several places of plugin.path (%s), and that of %s is used. Remove the others"
     log.warning(text, name, version, places, used)
 
 

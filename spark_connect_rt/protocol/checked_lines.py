@@ -35,13 +35,13 @@ def decode_lines(data: bytes, kind: str, version: int) -> tuple[dict[str, Any], 
     """Return header and rows. Raises DataError: not this ``kind`` and ``version``, or not whole and unchanged."""
     lines = data.splitlines(keepends=True)
     if len(lines) < 2:
-        raise DataError("the file is not whole: it has no last line")
+        raise DataError("the file is incomplete: its last line is missing")
     seal = _object(lines[-1], len(lines))
     if seal.get("sha256") != hashlib.sha256(b"".join(lines[:-1])).hexdigest() or seal.get("rows") != len(lines) - 2:
-        raise DataError("the file is not whole, or was changed: its checksum does not fit")
+        raise DataError("the file is incomplete or was changed: its checksum does not match")
     header = _object(lines[0], 1)
     if (header.get("kind"), header.get("version")) != (kind, version):
-        raise DataError(f"the file is no {kind} of version {version}")
+        raise DataError(f"the file has an unexpected kind or version. Expected: {kind}, version {version}")
     return header, [_object(line, number) for number, line in enumerate(lines[1:-1], 2)]
 
 
@@ -69,9 +69,9 @@ def decode_record(row: Row) -> RawRecord:
             int(row["timestamp"]),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"a row is no record: {error!r}") from error
+        raise DataError(f"a row is not a valid record: {error!r}") from error
     if checksum(record) != row.get("crc32"):
-        raise DataError(f"partition {record[0]} offset {record[1]}: the checksum does not fit")
+        raise DataError(f"partition {record[0]} offset {record[1]}: the checksum does not match")
     return record
 
 
@@ -100,5 +100,5 @@ def _object(line: bytes, number: int) -> dict[str, Any]:
     except ValueError as error:
         raise DataError(f"line {number} is not JSON: {error}") from error
     if not isinstance(found, dict):
-        raise DataError(f"line {number} is no JSON object")
+        raise DataError(f"line {number} is not a JSON object")
     return found

@@ -72,7 +72,7 @@ def decode_backup(data: bytes) -> StoreBackup:
         raise DataError(f"not a backup as this version writes it: {error!r}") from error
     for kind in KINDS:
         if kind not in topics or len(topics[kind].records) != header["topics"][kind]["records"]:
-            raise DataError(f"the backup's {kind} are not whole")
+            raise DataError(f"the backup's {kind} are incomplete")
     return backup
 
 

@@ -51,7 +51,7 @@ def parsed(tree: AvroTree, named: Mapping[str, AvroTree] | None = None, *, marke
             schemas.parse_schema(wire_schema(definition, branches), named_schemas=known)
         return schemas.parse_schema(wire_schema(tree, branches), named_schemas=known)
     except (schemas.SchemaParseException, schemas.UnknownType, KeyError, TypeError, ValueError) as error:
-        raise DataError(f"no Avro schema: {error}") from error
+        raise DataError(f"not a valid Avro schema: {error}") from error
 
 
 def write_datum(out: io.BytesIO, wire: Any, datum: Any) -> None:

@@ -27,10 +27,15 @@ if TYPE_CHECKING:
 
 _OWN = ConfigDef(
     [
-        switch("enhanced.avro.schema.support", "Keep enums and fixed; union members by whole names."),
-        switch("connect.meta.data", "Write and read what only Connect knows, as connect.* properties.", True),
-        switch("scrub.invalid.names", "Replace what Avro does not take in names."),
-        switch("allow.optional.map.keys", "Write maps with optional text keys as Avro maps."),
+        switch(
+            "enhanced.avro.schema.support",
+            "Whether to keep enums and fixed, and to name union members by their full names.",
+        ),
+        switch(
+            "connect.meta.data", "Whether to write and read Connect's own attributes as connect.* properties.", True
+        ),
+        switch("scrub.invalid.names", "Whether to replace characters in names that Avro does not allow."),
+        switch("allow.optional.map.keys", "Whether to write maps with optional string keys as Avro maps."),
     ]
 )
 CONFIG = BASE + _OWN

@@ -31,11 +31,16 @@ if TYPE_CHECKING:
 _FORMATS = one_of("NUMERIC", "BASE64", ignore_case=True)
 _OWN = ConfigDef(
     [
-        switch("object.additional.properties", "Allow properties that the schema does not name.", True),
-        switch("use.optional.for.non.required", "Properties that are not required may be null."),
-        switch("json.fail.invalid.schema", "Refuse values that their JSON Schema does not allow (package jsonschema)."),
+        switch("object.additional.properties", "Whether to allow properties that are not in the schema.", True),
+        switch("use.optional.for.non.required", "Whether properties that are not required may be null."),
+        switch(
+            "json.fail.invalid.schema",
+            "Whether to reject values that do not match their JSON Schema (needs the package jsonschema).",
+        ),
         text("decimal.format", "Decimals as base64 of their bytes, or as numbers.", "BASE64", Importance.LOW, _FORMATS),
-        switch("replace.null.with.default", "Write a field's default instead of null.", True, Importance.LOW),
+        switch(
+            "replace.null.with.default", "Whether to write a field's default instead of null.", True, Importance.LOW
+        ),
     ]
 )
 CONFIG = BASE + _OWN

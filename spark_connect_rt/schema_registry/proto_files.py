@@ -68,7 +68,7 @@ class _Files:
         try:
             library("google.protobuf.descriptor_pool").Default().FindFileByName(name).CopyToProto(proto)
         except KeyError as error:
-            raise DataError(f"the schema imports {name}, which nobody has") from error
+            raise DataError(f"the schema imports {name}, which is not available") from error
         return proto
 
 
@@ -97,7 +97,7 @@ def linked(proto: Any, others: Mapping[str, StoredSchema]) -> ProtoFile:
         _Files(pool, others).add(proto)
         return ProtoFile(pool.FindFileByName(proto.name), pool)
     except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"no Protobuf schema: {error}") from error
+        raise DataError(f"not a valid Protobuf schema: {error}") from error
 
 
 def written_indexes(indexes: Sequence[int]) -> bytes:

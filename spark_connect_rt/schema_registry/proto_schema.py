@@ -182,7 +182,7 @@ class _Writing:
         if known is None:
             message.nested_type.append(made)
         elif known != made:
-            raise DataError(f"two different types are called {simple}: give one of them another name")
+            raise DataError(f"two different types have the name {simple}. Rename one of them")
         return simple
 
     def _map(self, message: Any, name: str, schema: Schema) -> str:

@@ -37,12 +37,15 @@ if TYPE_CHECKING:
 
 _OWN = ConfigDef(
     [
-        switch("enhanced.protobuf.schema.support", "Messages and enums by their whole names."),
-        switch("optional.for.nullables", "Fields that may be null are optional; else null is the type's zero."),
-        switch("wrapper.for.nullables", "Fields that may be null are wrapper messages."),
-        switch("wrapper.for.raw.primitives", "A whole value that is no struct is a wrapper message.", True),
-        switch("scrub.invalid.names", "Replace what Protobuf does not take in names."),
-        switch("int.for.enums", "Read enums as their numbers."),
+        switch("enhanced.protobuf.schema.support", "Whether to name messages and enums by their full names."),
+        switch(
+            "optional.for.nullables",
+            "Whether fields that may be null are optional. If not, null becomes the type's zero.",
+        ),
+        switch("wrapper.for.nullables", "Whether fields that may be null are wrapper messages."),
+        switch("wrapper.for.raw.primitives", "Whether a value that is not a struct becomes a wrapper message.", True),
+        switch("scrub.invalid.names", "Whether to replace characters in names that Protobuf does not allow."),
+        switch("int.for.enums", "Whether to read enums as their numbers."),
     ]
 )
 CONFIG = BASE + _OWN
@@ -135,7 +138,7 @@ class ProtobufConverter(RegistryConverter[ProtobufWriting, ProtobufReading]):
         try:
             message.ParseFromString(data[start:])
         except library("google.protobuf.message").DecodeError as error:
-            raise DataError(f"the payload is no {kind.DESCRIPTOR.full_name}: {error}") from error
+            raise DataError(f"the payload is not a {kind.DESCRIPTOR.full_name}: {error}") from error
         return SchemaAndValue(schema, value_of(message, schema))
 
     def _message(self, plan: ProtobufReading, indexes: tuple[int, ...]) -> tuple[type[Any], Schema]:

@@ -164,7 +164,7 @@ class RegistryClient:
         if status in _BUSY or status >= 500:
             return RetriableError(words, code=UNREACHABLE)
         if status in _DENIED:
-            return ConnectError(f"{words}; see to the credentials", code=REFUSED)
+            return ConnectError(f"{words}. Check the credentials", code=REFUSED)
         return DataError(words)
 
 

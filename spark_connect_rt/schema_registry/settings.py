@@ -37,7 +37,10 @@ def _number(name: str, doc: str, default: int, least: int = 0) -> ConfigKey:
 
 
 def _strategy(side: str) -> ConfigKey:
-    doc = f"How a {side}'s schema is filed: TopicNameStrategy, RecordNameStrategy, TopicRecordNameStrategy."
+    doc = (
+        f"Strategy for the subject of a {side}'s schema: TopicNameStrategy, RecordNameStrategy, "
+        "TopicRecordNameStrategy."
+    )
     return text(f"{side}.subject.name.strategy", doc, _STRATEGIES + _TOPIC_NAME, MEDIUM, _known_strategy)
 
 
@@ -52,58 +55,72 @@ _URL_CREDENTIALS, _USER_CREDENTIALS, _SASL = "URL", "USER_INFO", "SASL_INHERIT"
 REGISTRY = ConfigDef(
     [
         ConfigKey(
-            "schema.registry.url", Type.LIST, REQUIRED, HIGH, "The registry's addresses, in the order they are tried."
+            "schema.registry.url",
+            Type.LIST,
+            REQUIRED,
+            HIGH,
+            "Addresses of the registry, in the order in which they are tried.",
         ),
-        switch("auto.register.schemas", "Register a schema that is new; false: it must be there.", True),
+        switch(
+            "auto.register.schemas", "Whether to register new schemas. false: they must already be registered.", True
+        ),
         switch(
             "use.latest.version",
-            "Read with the subject's latest schema; without auto.register.schemas write with it, too.",
+            "Whether to read with the subject's latest schema. Without auto.register.schemas it is also used to write.",
         ),
-        switch("normalize.schemas", "Have the registry normalize schemas before it compares them.", False, LOW),
-        ConfigKey("use.schema.id", Type.INT, -1, LOW, "Id of the one schema to write with; -1: the record's own."),
+        switch("normalize.schemas", "Whether the registry normalizes schemas before it compares them.", False, LOW),
+        ConfigKey(
+            "use.schema.id", Type.INT, -1, LOW, "Id of the only schema to write with. -1: the record's own schema."
+        ),
         _strategy("key"),
         _strategy("value"),
-        _number("schemas.cache.config", "Schemas kept in memory, of each direction.", 1_000, 1),
+        _number("schemas.cache.config", "Most schemas kept in memory, for reading and for writing.", 1_000, 1),
         text(
             "basic.auth.credentials.source",
-            "Where user and password stand: URL in the address, USER_INFO in basic.auth.user.info.",
+            "Source of the user and password. URL: the address. USER_INFO: basic.auth.user.info.",
             _URL_CREDENTIALS,
             MEDIUM,
             one_of(_URL_CREDENTIALS, _USER_CREDENTIALS),
         ),
         secret("basic.auth.user.info", "user:password, for basic.auth.credentials.source=USER_INFO."),
-        secret("schema.registry.basic.auth.user.info", "The older name of basic.auth.user.info."),
+        secret("schema.registry.basic.auth.user.info", "Old name of basic.auth.user.info."),
         text(
             "bearer.auth.credentials.source",
-            "STATIC_TOKEN: in bearer.auth.token. OAUTHBEARER: fetched with bearer.auth.client.*.",
+            "Source of the token. STATIC_TOKEN: bearer.auth.token. OAUTHBEARER: a token endpoint, see "
+            "bearer.auth.client.*.",
             None,
             MEDIUM,
             one_of("STATIC_TOKEN", "OAUTHBEARER"),
         ),
-        secret("bearer.auth.token", "The token of STATIC_TOKEN."),
-        text("bearer.auth.issuer.endpoint.url", "Where OAUTHBEARER fetches its tokens."),
-        text("bearer.auth.client.id", "Client of OAUTHBEARER."),
-        secret("bearer.auth.client.secret", "Its secret."),
-        text("bearer.auth.scope", "The scope it asks for."),
-        text("bearer.auth.logical.cluster", "Sent as target-sr-cluster, where the registry wants it.", ""),
-        text("bearer.auth.identity.pool.id", "Sent as Confluent-Identity-Pool-Id."),
-        text("proxy.host", "A proxy between worker and registry.", None, LOW),
-        ConfigKey("proxy.port", Type.INT, -1, LOW, "Its port."),
-        _number("max.retries", "How often a request is tried again at one address.", 3),
-        _number("retries.wait.ms", "First wait between two tries, ms; doubled each time.", 1_000),
-        _number("retries.max.wait.ms", "Longest wait between two tries, ms.", 20_000),
-        _number("http.read.timeout.ms", "How long one answer is waited for, ms.", 60_000, 1),
+        secret("bearer.auth.token", "Token for STATIC_TOKEN."),
+        text("bearer.auth.issuer.endpoint.url", "Token endpoint for OAUTHBEARER."),
+        text("bearer.auth.client.id", "Client id for OAUTHBEARER."),
+        secret("bearer.auth.client.secret", "Client secret for OAUTHBEARER."),
+        text("bearer.auth.scope", "Scope to request."),
+        text("bearer.auth.logical.cluster", "Value of the header target-sr-cluster, if the registry needs it.", ""),
+        text("bearer.auth.identity.pool.id", "Value of the header Confluent-Identity-Pool-Id."),
+        text("proxy.host", "Host of a proxy between worker and registry.", None, LOW),
+        ConfigKey("proxy.port", Type.INT, -1, LOW, "Port of the proxy."),
+        _number("max.retries", "How often a request is retried at one address.", 3),
+        _number("retries.wait.ms", "First wait between two attempts, ms. It doubles each time.", 1_000),
+        _number("retries.max.wait.ms", "Longest wait between two attempts, ms.", 20_000),
+        _number("http.read.timeout.ms", "Timeout of a response, ms.", 60_000, 1),
         *(
             key
             for name in ("schema.registry.ssl", "ssl")
             for key in (
-                text(f"{name}.truststore.location", "Certificates that sign the registry's (JKS, PKCS12, PEM)."),
-                secret(f"{name}.truststore.password", "Its password."),
-                text(f"{name}.truststore.type", "JKS, PKCS12 or PEM; without it a PEM file is known by what is in it."),
-                text(f"{name}.keystore.location", "The worker's own key and certificate (JKS, PKCS12, PEM)."),
-                secret(f"{name}.keystore.password", "Its password."),
-                text(f"{name}.keystore.type", "As of the trust store."),
-                secret(f"{name}.key.password", "Password of the key in it."),
+                text(
+                    f"{name}.truststore.location",
+                    "Store with the certificates of the registry's authorities (JKS, PKCS12, PEM).",
+                ),
+                secret(f"{name}.truststore.password", "Password of the trust store."),
+                text(f"{name}.truststore.type", "JKS, PKCS12 or PEM. A PEM file is also recognized by its content."),
+                text(
+                    f"{name}.keystore.location", "Store with the worker's own key and certificate (JKS, PKCS12, PEM)."
+                ),
+                secret(f"{name}.keystore.password", "Password of the key store."),
+                text(f"{name}.keystore.type", "JKS, PKCS12 or PEM, as for the trust store."),
+                secret(f"{name}.key.password", "Password of the key in the key store."),
             )
         ),
     ]
@@ -157,7 +174,7 @@ def _credentials(values: Mapping[str, Any]) -> dict[str, Any]:
     source = values["bearer.auth.credentials.source"]
     if source:
         wanted = ("bearer.auth.token",) if source == "STATIC_TOKEN" else _OAUTH
-        missing = {name: [f"is needed with {source}"] for name in wanted if not values[name]}
+        missing = {name: [f"must be set with {source}"] for name in wanted if not values[name]}
         if missing:
             raise BadConfigError(missing)
         named = {name: _plain(values[name]) for name in (*wanted, *_BEARER) if values[name] is not None}

@@ -72,7 +72,7 @@ def token_settings(properties: Mapping[str, str]) -> TokenSettings:
     if not endpoint.lower().startswith(("http://", "https://", "file:")):
         raise BadConfigError({"sasl.oauthbearer.token.endpoint.url": ["must be an http, https or file URL"]})
     if not endpoint.lower().startswith("file:") and not (settings.client_id and settings.client_secret):
-        raise BadConfigError({SETTING: ["clientId and clientSecret are needed for the token endpoint"]})
+        raise BadConfigError({SETTING: ["clientId and clientSecret are required for the token endpoint"]})
     return settings
 
 
@@ -103,7 +103,7 @@ def _unsecured(options: Mapping[str, str]) -> TokenSettings:
         claims |= {name: str(float(value)) for name, value in _after(own, "NumberClaim_").items()}
         lifetime_s = int(own.get("LifetimeSeconds", _LIFETIME_S))
     except ValueError as error:
-        raise BadConfigError({SETTING: ["unsecuredLogin* options: a number is expected"]}) from error
+        raise BadConfigError({SETTING: ["unsecuredLogin* options: must be a number"]}) from error
     for name, value in _after(own, "ListClaim_").items():  # its first character separates the values
         claims[name] = "[" + ",".join(_json(part) for part in value[1:].split(value[0])) + "]" if value else "[]"
     if subject_claim not in claims:
@@ -113,7 +113,7 @@ def _unsecured(options: Mapping[str, str]) -> TokenSettings:
         )
         raise BadConfigError({SETTING: [problem]})
     if reserved := {"iat", "exp"} & claims.keys():
-        raise BadConfigError({SETTING: [f"the claim {min(reserved)} is not yours to set"]})
+        raise BadConfigError({SETTING: [f"the claim {min(reserved)} is reserved and cannot be set"]})
     return TokenSettings(
         subject_claim=subject_claim,
         unsecured=_pairs(claims),

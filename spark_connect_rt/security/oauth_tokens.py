@@ -101,7 +101,9 @@ def token_of_text(text: str, settings: TokenSettings, default_expires_s: float |
         expires_s = float(claims.get("exp", default_expires_s))
         return Token(text, expires_s, str(claims.get(settings.subject_claim, "")))
     except (IndexError, ValueError, TypeError, AttributeError) as error:
-        raise TokenUnavailableError(f"{_URL}: what {settings.endpoint} gave is no JWT with an exp claim") from error
+        raise TokenUnavailableError(
+            f"{_URL}: the answer of {settings.endpoint} is not a JWT with an exp claim"
+        ) from error
 
 
 def _from_file(settings: TokenSettings) -> Token:
@@ -138,7 +140,7 @@ def _from_endpoint(settings: TokenSettings, now_s: float) -> Token:
     if answer.status_code != httpx.codes.OK:
         problem = f"{settings.endpoint} answered {answer.status_code} {oauth_error(answer)}".rstrip()
         if answer.status_code in (httpx.codes.BAD_REQUEST, httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-            raise TokenRefusedError(f"the token endpoint {problem}: check clientId, clientSecret and scope")
+            raise TokenRefusedError(f"the token endpoint {problem}. Check clientId, clientSecret and scope")
         raise TokenUnavailableError(f"{_URL}: {problem}")
     try:
         granted = answer.json()

@@ -25,10 +25,10 @@ def parse_jaas(text: str) -> tuple[str, dict[str, str]]:
     """
     tokens = list(stream_tokens(text))
     if not tokens or not tokens[0].text:
-        raise _refused("no login module is named")
+        raise _refused("the login module is missing")
     flag = tokens[1].text if len(tokens) > 1 else None
     if flag is None or flag.lower() not in FLAGS:
-        raise _refused(f"behind the login module must stand one of {', '.join(FLAGS)}")
+        raise _refused(f"the login module must be followed by one of {', '.join(FLAGS)}")
     options, rest = _options(tokens[2:])
     if rest:
         raise _refused("more than one login module is named")
@@ -48,13 +48,13 @@ def _options(tokens: Sequence[Token]) -> tuple[dict[str, str], Sequence[Token]]:
         options[name.text] = value.text
         last, at = name.text, at + 3
     if at == len(tokens):
-        raise _refused(f"the semicolon at its end is missing, or a quote of option {last or 'name'} is never closed")
+        raise _refused(f"the semicolon at its end is missing, or a quote of option {last or 'name'} is not closed")
     return options, tokens[at + 1 :]
 
 
 def _unquoted(option: str) -> BadConfigError:
     """Name an option, and nothing that stands behind it: it may be a part of a password."""
-    return _refused(f'option {option} has a value that cannot be read: quote the value, {option}="..."')
+    return _refused(f'option {option} has an invalid value. Put the value in quotes: {option}="..."')
 
 
 def _refused(why: str) -> BadConfigError:
@@ -69,7 +69,7 @@ def sasl_settings(properties: Mapping[str, str]) -> dict[str, str]:
     settings: dict[str, str] = {}
     mechanism = properties.get("sasl.mechanism", "")
     if mechanism == "AWS_MSK_IAM":
-        raise BadConfigError({"sasl.mechanism": ["AWS_MSK_IAM is not available; use SCRAM-SHA-512"]})
+        raise BadConfigError({"sasl.mechanism": ["AWS_MSK_IAM is not supported. Use SCRAM-SHA-512"]})
     if mechanism:
         settings["sasl.mechanism"] = mechanism
     if text := properties.get(SETTING):
@@ -94,7 +94,7 @@ def _login(module: str, options: Mapping[str, str]) -> dict[str, str]:
             "serviceName": "sasl.kerberos.service.name",
         }
         return _pick(options, names)
-    raise BadConfigError({SETTING: [f"login module {module} is not known"]})
+    raise BadConfigError({SETTING: [f"unknown login module {module}"]})
 
 
 def _pick(options: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
@@ -104,4 +104,4 @@ def _pick(options: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str
 def _refuse_shell_marks(settings: Mapping[str, str]) -> None:
     for name in ("sasl.kerberos.principal", "sasl.kerberos.keytab", "sasl.kerberos.service.name"):
         if name in settings and not _SHELL_SAFE.fullmatch(settings[name]):
-            raise BadConfigError({SETTING: [f"{name} holds characters that are not allowed"]})
+            raise BadConfigError({SETTING: [f"{name} contains characters that are not allowed"]})

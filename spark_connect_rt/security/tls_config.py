@@ -90,7 +90,7 @@ def _key_of_pem(file: StoreFile) -> dict[str, str]:
     certificates = [part for part in parts[1:] if part.startswith("CERTIFICATE-----")]
     if not keys or not certificates:
         missing = "private key" if not keys else "certificate"
-        raise BadConfigError({f"{file.store}.location": [f"{file.location} holds no {missing}"]})
+        raise BadConfigError({f"{file.store}.location": [f"{file.location} contains no {missing}"]})
     return {
         "ssl.key.pem": f"-----BEGIN {keys[0]}",
         "ssl.certificate.pem": "".join(f"-----BEGIN {part}" for part in certificates),

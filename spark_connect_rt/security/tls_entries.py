@@ -39,8 +39,8 @@ def trusted_pem(file: StoreFile) -> str:
     certificates = _trusted_jks(file) if file.kind == "JKS" else _trusted_pkcs12(file)
     if not certificates:
         # A PKCS12 store without its password opens, but shows nothing; Java fails the same way, later.
-        missing = "" if file.password else f"; is {file.store}.password missing?"
-        raise BadConfigError({f"{file.store}.location": [f"{file.location} holds no trusted certificate{missing}"]})
+        missing = "" if file.password else f". Is {file.store}.password missing?"
+        raise BadConfigError({f"{file.store}.location": [f"{file.location} contains no trusted certificate{missing}"]})
     return "".join(map(_certificate_pem, certificates))
 
 
@@ -142,7 +142,7 @@ def _store_password(file: StoreFile) -> tuple[str, str | None]:
 
 def _wrong_password(file: StoreFile) -> BadConfigError:
     if file.password is None:
-        return BadConfigError({f"{file.store}.password": [f"is needed to open {file.location}"]})
+        return BadConfigError({f"{file.store}.password": [f"must be set to open {file.location}"]})
     return BadConfigError({f"{file.store}.password": [f"does not open {file.location}, or the file is damaged"]})
 
 
@@ -151,4 +151,4 @@ def _damaged(file: StoreFile, error: Exception) -> BadConfigError:
 
 
 def _no_key(file: StoreFile) -> BadConfigError:
-    return BadConfigError({f"{file.store}.location": [f"{file.location} holds no private key"]})
+    return BadConfigError({f"{file.store}.location": [f"{file.location} contains no private key"]})

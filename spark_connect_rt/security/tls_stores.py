@@ -47,11 +47,11 @@ def find_store(properties: Mapping[str, str], store: str) -> StoreFile | None:
         return None
     said = (properties.get(f"{store}.type") or "").upper()
     if said and said not in _TYPES:
-        raise BadConfigError({f"{store}.type": [f"{said} is not available: JKS, PKCS12 or PEM"]})
+        raise BadConfigError({f"{store}.type": [f"{said} is not supported. Use JKS, PKCS12 or PEM"]})
     content = _carried(carried, store) if carried else _read(location, store)
     kind = _kind_of(content)
     if kind == "JCEKS":
-        problem = f"{location} is a JCEKS store, which is not available: convert it (keytool -importkeystore) to PKCS12"
+        problem = f"{location} is a JCEKS store, which is not supported. Convert it to PKCS12 (keytool -importkeystore)"
         raise BadConfigError({f"{store}.location": [problem]})
     if kind not in (("PEM",) if said == "PEM" else ("JKS", "PKCS12") if said else _TYPES):
         raise BadConfigError({f"{store}.type": [f"{location} is not a store of type {said or 'JKS (the default)'}"]})

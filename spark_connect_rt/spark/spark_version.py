@@ -45,8 +45,8 @@ class Feature:
     off: str
 
 
-UNIX_SOCKETS = Feature((4, 1), "unix domain sockets to Python processes (TCP on loopback instead)")
-PUSHED_FILTERS = Feature((4, 1), "filters handed to format connectrt (Spark applies them all)")
+UNIX_SOCKETS = Feature((4, 1), "unix domain sockets to Python processes (TCP on loopback is used)")
+PUSHED_FILTERS = Feature((4, 1), "filters passed to format connectrt (Spark applies them all)")
 STREAM_ARROW_WRITERS = Feature((4, 1), "")
 STREAM_LIMITS = Feature((4, 2), "limits of micro-batches of format connectrt (availableNow is one batch)")
 ZONE_OF_ARROW_TYPES = Feature((4, 2), "")
@@ -61,7 +61,7 @@ def minor_of(version: str) -> tuple[int, int]:
     """
     found = re.match(r"(\d+)\.(\d+)", version)
     if found is None:
-        raise ValueError(f"{version!r} is no version of Spark")
+        raise ValueError(f"{version!r} is not a valid Spark version")
     return int(found[1]), int(found[2])
 
 
@@ -81,4 +81,4 @@ def runs_on_java(major: int, version: str = VERSION) -> bool:
 def what_is_off(version: str = VERSION) -> str:
     """Return the log line that names what a user of this version misses; empty: nothing."""
     missing = [feature.off for feature in FEATURES if feature.off and not has(feature, version)]
-    return f"Spark {version} is without: {'; '.join(missing)}" if missing else ""
+    return f"Spark {version} does not support: {'; '.join(missing)}" if missing else ""

@@ -148,7 +148,7 @@ class ConfigFold:
         self._offset = offset + 1
         record = records.decode_key(key)
         if record is None:
-            raise DataError(f"config topic key {key!r} is of a kind this version does not know")
+            raise DataError(f"config topic key {key!r} is of a kind that this version does not support")
         fold: Callable[[RecordKey, Any], ConfigEvents] = getattr(self, _FOLDS[record.kind])
         if decoded is None and record.kind not in _DELETABLE:
             raise DataError(f"{record.kind.name} record {key!r} has no value")

@@ -57,7 +57,7 @@ class StatusFold:
             case TopicStatusKey(connector, topic):
                 self._apply_topic(connector, topic, value)
             case None:
-                raise DataError(f"status topic key {key!r} is of a kind this version does not know")
+                raise DataError(f"status topic key {key!r} is of a kind that this version does not support")
 
     def task(self, task: ConnectorTaskId) -> ConnectorStatus | None:
         """Return the last status of a task."""

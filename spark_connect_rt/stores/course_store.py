@@ -28,12 +28,12 @@ class CourseStore:
         self._lock = threading.Lock()
         self._parts: dict[str, dict[CourseKey, bytes]] = defaultdict(dict)
         self._damaged, self._damage = 0, ""
-        self._log = LazyLog("the course of offsets", source, self._on_records, self._on_new)
+        self._log = LazyLog("the offset history", source, self._on_records, self._on_new)
 
     @property
     def problem(self) -> str:
         """Return why points may be missing; empty: nothing is wrong."""
-        damage = f"{self._damaged} parts of the course cannot be read: {self._damage}" if self._damaged else ""
+        damage = f"{self._damaged} parts of the offset history cannot be read: {self._damage}" if self._damaged else ""
         return "; ".join(filter(None, (self._log.problem, damage)))
 
     def refresh(self, timeout_ms: int) -> bool:
@@ -108,4 +108,4 @@ class CourseStore:
     def _note_damage(self, error: Exception) -> None:
         self._damaged += 1
         self._damage = self._damage or str(error)
-        log.warning("the course of offsets: %s", error)
+        log.warning("the offset history: %s", error)

@@ -222,7 +222,7 @@ class HistoryStore:
         while left:
             if tries == TRIES_MAX:
                 change = next(iter(left.values())).change
-                raise DataError(f"no number for a change of {change.connector} in {TRIES_MAX} tries")
+                raise DataError(f"no number for a change of {change.connector} after {TRIES_MAX} attempts")
             tries += 1
             self._log.refresh(REFRESH_LIMIT_MS)
             with self._lock:
@@ -315,12 +315,12 @@ def _made(number: int, fields: Mapping[str, Any]) -> Change:
             tuple(fields.get("changed_unseen") or ()),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"change {number} lacks a field or has one of another type: {error}") from error
+        raise DataError(f"change {number} has a missing or invalid field: {error}") from error
 
 
 def _map_or_none(value: Any) -> Mapping[str, Any] | None:
     if value is not None and not isinstance(value, dict):
-        raise TypeError("before and after are objects")
+        raise TypeError("before and after must be objects")
     return value
 
 
@@ -330,7 +330,9 @@ def _fitted(draft: Draft) -> bytes:
     for left_out in ("before", "after"):
         if len(value) <= RECORD_MAX_BYTES:
             break
-        note = "; ".join(filter(None, (draft.change.note, f"{left_out} is left out: too large for one record")))
+        note = "; ".join(
+            filter(None, (draft.change.note, f"{left_out} is left out, because it is too large for one record"))
+        )
         lighter = replace(draft.change, note=note[:500], before=None)
         draft = replace(draft, change=lighter if left_out == "before" else replace(lighter, after=None))
         value = _encoded(draft)

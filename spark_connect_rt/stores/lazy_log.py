@@ -89,7 +89,7 @@ class LazyLog:
     def _opened(self) -> CompactedLog:
         with self._opening:
             if self._closed:
-                raise ConnectError(f"{self._name}: the worker stops")
+                raise ConnectError(f"{self._name}: the worker is stopping")
             if self._ended:
                 raise ConnectError(f"{self._name}: {self._ended}")
             if self._log is None:
@@ -113,4 +113,4 @@ class LazyLog:
             try:
                 opened.stop()
             except Exception:
-                log.exception("%s did not close in order", self._name)
+                log.exception("%s did not close cleanly", self._name)

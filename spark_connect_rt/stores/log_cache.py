@@ -45,7 +45,7 @@ class LogCache:
 
     def discard(self, facts: LogFacts, why: str) -> None:
         """Remove the snapshot's file and log why."""
-        log.warning("topic=%s snapshot thrown away, all of the topic is read: %s", facts.topic, why)
+        log.warning("topic=%s discarding the snapshot and reading the whole topic: %s", facts.topic, why)
         try:
             self.path(facts).unlink(missing_ok=True)
         except OSError as error:
@@ -66,6 +66,6 @@ class LogCache:
                 Path(beside).unlink(missing_ok=True)
                 raise
         except OSError as error:
-            log.warning("topic=%s snapshot not written: %s", facts.topic, error)
+            log.warning("topic=%s the snapshot cannot be written: %s", facts.topic, error)
             return False
         return True

@@ -31,7 +31,7 @@ class OffsetFile:
         except (OSError, DataError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
             raise StartupError(
-                f"the offset file {self._path} cannot be read: {why}. Move it away to begin without offsets.",
+                f"the offset file {self._path} cannot be read: {why}. Move it away to start without offsets.",
                 exit_code=EXIT_BAD_OFFSET_FILE,
                 code="CRT-1088",
             ) from error

@@ -190,9 +190,9 @@ class OffsetStore:
         self._send()
         with self._lock:
             if not self._lock.wait_for(lambda: answers, timeout_ms / 1000):
-                raise TimedOutError(f"offsets were not written within {timeout_ms} ms")
+                raise TimedOutError(f"offsets cannot be written within {timeout_ms} ms")
         if answers[0] is not None:
-            raise RetriableError(f"offsets were not written: {answers[0]}") from answers[0]
+            raise RetriableError(f"offsets cannot be written: {answers[0]}") from answers[0]
 
     def give_up(self) -> None:
         """Try nothing again of what was put so far: it may be another worker's to write now (I7)."""
@@ -258,7 +258,7 @@ class OffsetStore:
                 self._pending.waiting = patient + self._pending.waiting
                 self._retry = self._retry or self._threads.later(RETRY_WAIT_MS, self._try_again)
         if error is not None:
-            _log.warning("%d source offsets were not written: %s", len(batch.puts), error)
+            _log.warning("%d source offsets cannot be written: %s", len(batch.puts), error)
         for waiter in notified:
             waiter.on_done(error)
         with self._lock:

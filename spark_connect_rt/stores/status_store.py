@@ -170,7 +170,7 @@ class StatusStore:
                 return
             del self._newest[key]
         if error is not None:
-            _log.error("status %s was not written: %s", key.decode("utf-8", errors="replace"), error)
+            _log.error("status %s cannot be written: %s", key.decode("utf-8", errors="replace"), error)
 
     def _schedule_retries(self) -> None:
         if self._timer is None:

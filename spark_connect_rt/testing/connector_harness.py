@@ -119,7 +119,7 @@ class HostedConnector:
         made = self.connector.task_configs(most)
         checked_count(self.config["name"], made, most, enforce=True)
         if not all(isinstance(word, str) for config in made for pair in config.items() for word in pair):
-            raise TypeError("task configurations travel as text: names and values must be str")
+            raise TypeError("task configurations travel as text, so names and values must be str")
         return made
 
     def request_task_reconfiguration(self) -> None:

@@ -216,10 +216,12 @@ class MemoryCompactedLog:
 
     def _check(self) -> None:
         if self.topic.cleanup_policy != "compact":
-            raise BadConfigError({self.topic.name: [f"cleanup.policy is {self.topic.cleanup_policy}, must be compact"]})
+            raise BadConfigError(
+                {self.topic.name: [f"cleanup.policy is {self.topic.cleanup_policy} but must be compact"]}
+            )
         if self._exact_partitions not in (None, self.topic.partitions):
             raise BadConfigError(
-                {self.topic.name: [f"{self.topic.partitions} partitions, must be {self._exact_partitions}"]}
+                {self.topic.name: [f"{self.topic.partitions} partitions, but must be {self._exact_partitions}"]}
             )
 
     def _reached(self, ends: Sequence[int]) -> bool:

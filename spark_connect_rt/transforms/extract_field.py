@@ -20,7 +20,7 @@ from spark_connect_rt.transforms.record_side import OfKey, OfValue, SideTransfor
 from spark_connect_rt.transforms.settings import MEDIUM, REPLACE_NULL, REPLACE_NULL_KEY, required_text
 
 R = TypeVar("R", SourceRecord, SinkRecord)
-CONFIG = ConfigDef([required_text("field", "Field to take out.", MEDIUM), REPLACE_NULL_KEY, SYNTAX_KEY])
+CONFIG = ConfigDef([required_text("field", "Field to extract.", MEDIUM), REPLACE_NULL_KEY, SYNTAX_KEY])
 _PURPOSE = "field extraction"
 
 
@@ -45,7 +45,7 @@ class ExtractField(SideTransformation):
         """Return the record with the field. Raises DataError: the schema has no such field."""
         schema, value = self.schema_of(record), self.value_of(record)
         if not self.steps and (schema is not None or value is not None):
-            raise DataError("field is empty: it names nothing to extract")
+            raise DataError("must not be empty")
         if schema is None:
             found = None if value is None else value_in_map(require_map(value, _PURPOSE), self.steps)
             return self.changed(record, None, found)

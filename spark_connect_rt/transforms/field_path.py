@@ -30,7 +30,7 @@ SYNTAX_KEY = ConfigKey(
     ConfigType.STRING,
     "V1",
     HIGH,
-    "V1: a field is named by its name alone. V2: dots lead into nested fields, backticks quote a name with dots.",
+    "V1: a plain field name. V2: dots lead into nested fields, and backticks quote a name with dots.",
     _known_version,
 )
 

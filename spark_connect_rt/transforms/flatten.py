@@ -24,7 +24,7 @@ from spark_connect_rt.transforms.record_side import (
 from spark_connect_rt.transforms.settings import MEDIUM
 
 R = TypeVar("R", SourceRecord, SinkRecord)
-CONFIG = ConfigDef([ConfigKey("delimiter", ConfigType.STRING, ".", MEDIUM, "What joins the names of the levels.")])
+CONFIG = ConfigDef([ConfigKey("delimiter", ConfigType.STRING, ".", MEDIUM, "Text between the names of the levels.")])
 _PURPOSE = "flattening"
 
 

@@ -26,9 +26,9 @@ R = TypeVar("R", SourceRecord, SinkRecord)
 CONFIG = ConfigDef(
     [
         required_list("fields", "Fields to take."),
-        required_list("headers", "Headers to make, one a field, in the same order."),
+        required_list("headers", "Headers to create, one for each field, in the same order."),
         required_text(
-            "operation", "move: the fields go from the record; copy: they stay.", HIGH, one_of("move", "copy")
+            "operation", "move: remove the fields from the record. copy: keep them.", HIGH, one_of("move", "copy")
         ),
         REPLACE_NULL_KEY,
     ]

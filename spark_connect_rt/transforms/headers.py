@@ -16,11 +16,13 @@ INSERT_CONFIG = ConfigDef(
     [
         required_text("header", "Name of the header.", check=given),
         required_text(
-            "value.literal", "Its value; a number, a date, a list ... is inferred from the text.", check=given
+            "value.literal",
+            "Value of the header. Its type (number, date, list ...) is inferred from the text.",
+            check=given,
         ),
     ]
 )
-DROP_CONFIG = ConfigDef([required_list("headers", "Names of the headers to take off.")])
+DROP_CONFIG = ConfigDef([required_list("headers", "Names of the headers to remove.")])
 
 
 class InsertHeader(Transformation):

@@ -14,7 +14,7 @@ from spark_connect_rt.transforms.record_side import OfKey, OfValue, SchemaCache,
 from spark_connect_rt.transforms.settings import MEDIUM, required_text
 
 R = TypeVar("R", SourceRecord, SinkRecord)
-CONFIG = ConfigDef([required_text("field", "Name of the one field that is made.", MEDIUM)])
+CONFIG = ConfigDef([required_text("field", "Name of the new field.", MEDIUM)])
 
 
 class HoistField(SideTransformation):

@@ -96,7 +96,7 @@ class HistoryStoreContract:
         store.append([draft("a", before={"x": "y" * 2_000_000})])
         [change] = store.changes(ChangeQuery("a"))
         assert (change.before, change.after) == (None, {"a": "1"})
-        assert change.note == "before is left out: too large for one record"
+        assert change.note == "before is left out, because it is too large for one record"
         store.close()
 
     def test_the_course_is_kept_in_slots_that_go_round(self, topic: str) -> None:

@@ -49,7 +49,7 @@ class JavaStage:
         try:
             return self._linked().ask(op, head or {}, data, self._limit_s)
         except JavaHostGoneError as error:
-            log.warning("the Java host of %s is gone, another is started: %s", self.name, error)
+            log.warning("the Java host of %s is gone, starting another one: %s", self.name, error)
             self._link = None
             return self._linked().ask(op, head or {}, data, self._limit_s)
 

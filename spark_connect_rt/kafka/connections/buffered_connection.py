@@ -117,14 +117,14 @@ class BufferedConnection(GroupConnection):
     def take_frame(self, frame: memoryview) -> None:
         """Resolve the oldest request by its answer."""
         if not self._requests:
-            self.close(exc=CorrelationIdError("an answer to no request"))
+            self.close(exc=CorrelationIdError("the broker sent a response to no request"))
             return
         number, request, answered = self._requests.popleft()
         try:
             answer = _answer(request, number, frame)
         except Exception as error:  # noqa: BLE001 - the loop would close the transport and leave who asked waiting
             known = isinstance(error, CorrelationIdError)
-            problem = error if known else KafkaConnectionError(f"an answer that cannot be read: {error!r}")
+            problem = error if known else KafkaConnectionError(f"the broker's response cannot be read: {error!r}")
             if not answered.done():
                 answered.set_exception(problem)
             self.close(exc=problem)

@@ -285,7 +285,9 @@ class BatchSender:
         assert piece.head is not None
         self._waiting[place].popleft()
         put_back_offset(piece.content, piece.head)
-        log.info("%s: a batch of %d records is refused as it is (%s): sent as rows", place, piece.count, problem)
+        log.info(
+            "%s: a batch of %d records was rejected (%s), sending it record by record", place, piece.count, problem
+        )
         try:
             rows = list(taken_apart([piece], 0, self._rules))
         except DataError as error:
@@ -323,7 +325,7 @@ class BatchSender:
     def _say_stalled(self, place: TopicPartition, since_s: float, why: str) -> None:
         if since_s > SAY_STALLED_EACH_S and time.monotonic() - self._said_s > SAY_STALLED_EACH_S:
             self._said_s = time.monotonic()
-            log.warning("%s has taken nothing for %d s: %s", place, since_s, why)
+            log.warning("%s has accepted nothing for %d s: %s", place, since_s, why)
 
     def _again(self, place: TopicPartition) -> None:
         self._busy.discard(place)

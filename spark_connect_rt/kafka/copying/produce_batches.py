@@ -46,7 +46,7 @@ class ProduceBatches:
         """See PiecesRequest."""
         least, most = versions[self.API_KEY]
         if least > _MOST or most < _LEAST:
-            raise IncompatibleBrokerVersion(f"produce requests: the broker takes versions {least} to {most}")
+            raise IncompatibleBrokerVersion(f"produce requests: the broker supports versions {least} to {most}")
         return min(most, _MOST)
 
     def decoded(self, body: bytes, version: int) -> dict[TopicPartition, Outcome]:

@@ -108,11 +108,11 @@ class BulkRead:
             raise self._ended(error) from error
 
     def _ended(self, error: Exception) -> BulkReadEndedError:
-        return BulkReadEndedError(f"topic {self._topic} is read on record by record: {error!r}")
+        return BulkReadEndedError(f"topic {self._topic} is read record by record from here: {error!r}")
 
     async def _leaders(self) -> dict[tuple[str, int], list[int]]:
         """Return broker -> the partitions it leads, by what the first bootstrap server that answers says."""
-        failure = BulkReadEndedError("there are no bootstrap servers")
+        failure = BulkReadEndedError("bootstrap.servers is empty")
         servers = bootstrap_addresses(self._consumer["bootstrap.servers"])
         for host, port in random.sample(servers, len(servers)):
             try:

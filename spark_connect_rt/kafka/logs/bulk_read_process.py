@@ -98,7 +98,7 @@ class SharedRead:
                 with contextlib.suppress(queue.Empty):
                     on_answer(answers.get(timeout=_LOOK_UP_S))
         except OSError as error:
-            raise BulkReadEndedError(f"topic {self._topic} is read on record by record: {error}") from error
+            raise BulkReadEndedError(f"topic {self._topic} is read record by record from here: {error}") from error
         finally:
             for process in processes:
                 process.close()
@@ -141,7 +141,9 @@ class BulkReadProcess:
         try:
             self._process.wait(_END_LIMIT_S)
         except subprocess.TimeoutExpired:  # the kernel holds it, in a read of a disk that hangs for example
-            _log.warning("topic %s: process %d, which read it, is killed and not gone", self._topic, self._process.pid)
+            _log.warning(
+                "topic %s: process %d, which read it, was killed but has not ended", self._topic, self._process.pid
+            )
 
     def _listen(self, answers: BinaryIO) -> None:
         try:

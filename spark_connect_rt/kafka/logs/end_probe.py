@@ -50,7 +50,7 @@ class EndProbe:
             try:
                 return self._asked(positions, end_s)
             except KafkaException as error:
-                log.debug("topic %s: its end is waited for: %s", self._topic, error)
+                log.debug("topic %s: waiting for its end: %s", self._topic, error)
                 return {}
 
     def _asked(self, positions: Mapping[int, int], end_s: float) -> dict[int, int]:

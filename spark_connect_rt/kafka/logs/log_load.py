@@ -116,7 +116,7 @@ class LatestLoad:
         """Forget the snapshot; return where to read each partition from."""
         assert self._facts is not None
         if self._cache is not None:
-            self._cache.discard(self._facts, "the log holds other records than it did")
+            self._cache.discard(self._facts, "the log holds other records than before")
         self._latest, self._last, self._unproven, self._unsaved_count = {}, {}, {}, 0
         self._marks = {number: Bookmark(at) for number, at in self._facts.beginning.items()}
         return dict(self._facts.beginning)

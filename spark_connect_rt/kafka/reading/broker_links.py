@@ -58,7 +58,7 @@ class BrokerLinks:
             RetriableError: no broker answers.
             ConnectError: none lets us in.
         """
-        failure: Exception = OSError("there are no bootstrap servers")
+        failure: Exception = OSError("bootstrap.servers is empty")
         for address in self._candidates():
             try:
                 answer = await self._send(address, ASK, LeadersRequest(sorted(topics), self._creates))
@@ -75,7 +75,7 @@ class BrokerLinks:
         """Return a broker's answer. Raises as ``refresh``."""
         address = self._brokers.get(broker)
         if address is None:
-            raise RetriableError(f"broker {broker} is not known any more")
+            raise RetriableError(f"broker {broker} is no longer known")
         try:
             return await self._send(address, purpose, request)
         except NETWORK_ERRORS as error:

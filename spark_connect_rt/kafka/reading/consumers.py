@@ -22,7 +22,7 @@ def batch_consumer(config: Mapping[str, str], watch: LogWatch | None = None) -> 
     if others:
         from spark_connect_rt.kafka.reading.batch_consumer import KafkaBatchConsumer
 
-        log.info("read by librdkafka, record by record, for the sake of %s", ", ".join(others))
+        log.info("read by librdkafka, record by record, because of %s", ", ".join(others))
         return KafkaBatchConsumer(config, watch)
     from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
 

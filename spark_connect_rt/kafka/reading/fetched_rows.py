@@ -63,7 +63,7 @@ def _of_rows(partition: TopicPartition, rows: list[Any]) -> pa.RecordBatch:
     try:
         headers = [[{"key": key, "value": value} for key, value in row.headers] or None for row in rows]
     except UnicodeDecodeError as error:
-        raise DataError(f"a header of {partition}: its name is not UTF-8") from error
+        raise DataError(f"a header name of {partition} is not valid UTF-8") from error
     columns["headers"] = headers
     return _batch(partition, {name: pa.array(values, CONSUME_FIELDS[name]) for name, values in columns.items()})
 

@@ -304,11 +304,12 @@ class Fetcher:
         """Read what the log holds now in the place of what was cut off; what was answered of that is dropped."""
         position = min(reading.position, end.end_offset)
         text = (
-            f"the log was cut at offset {end.end_offset} by an unclean election; it was read up to {reading.position}"
+            f"the log was truncated to offset {end.end_offset} by an unclean leader election, but was read up to "
+            f"{reading.position}"
         )
         if position < reading.position and self._settings.reset == "none":
             raise connect_error(KafkaError(KafkaError._AUTO_OFFSET_RESET, text), f"reading {place}")
-        log.warning("%s: %s, going on at %d", place, text, position)
+        log.warning("%s: %s, continuing at %d", place, text, position)
         self.readings[place] = PartitionReading(position, position, epoch=end.leader_epoch, leader_epoch=leader_epoch)
 
     async def _compare_topics(self) -> None:

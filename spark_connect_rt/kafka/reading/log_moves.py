@@ -32,11 +32,11 @@ class LogMove:
     def __str__(self) -> str:
         """Return the sentence for a log or an error."""
         if self.recreated:
-            what = f"its topic was deleted and created again, it was read up to offset {self.wanted}"
+            what = f"its topic was deleted and created again; the old one was read up to offset {self.wanted}"
         elif self.missed:
             what = f"{self.missed} offsets from {self.wanted} on were deleted before they were read"
         else:
-            what = f"its log ends before offset {self.wanted}, which was to be read next"
+            what = f"its log ends before offset {self.wanted}, the next one to read"
         return f"{self.partition}: {what}; it continues at offset {self.found}"
 
 

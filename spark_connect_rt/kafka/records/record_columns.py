@@ -140,7 +140,7 @@ def _body(records: memoryview, batch: Batch) -> Any:
         except Exception as error:
             raise _damaged(batch, f"compression: {error}") from error
     else:
-        raise _damaged(batch, f"compression {batch.codec} is not known")
+        raise _damaged(batch, f"unknown compression {batch.codec}")
     if not 0 < batch.record_count <= len(body) // _LEAST_RECORD:
         raise _damaged(batch, f"{batch.record_count} records in {len(body)} bytes")
     return body
@@ -230,7 +230,7 @@ def _headers(records: Records, with_headers: _Ints) -> pa.Array:
     try:
         keys = binary_pieces(records.data, name_at, name_ends - name_at).cast(pa.string())
     except pa.ArrowInvalid as error:
-        raise _damaged(None, "the name of a header is not UTF-8") from error
+        raise _damaged(None, "the name of a header is not valid UTF-8") from error
     pairs = pa.StructArray.from_arrays(
         [keys, binary_pieces(records.data, value_at, value_lengths)], fields=list(HEADERS_TYPE.value_type)
     )
@@ -247,5 +247,5 @@ def _check(is_good: bool, batch: Batch) -> None:
 
 
 def _damaged(batch: Batch | None, why: str) -> DataError:
-    place = f"the record batch at offset {batch.base_offset} or one behind it" if batch else "a record batch"
+    place = f"the record batch at offset {batch.base_offset} or after it" if batch else "a record batch"
     return DataError(f"{place} is damaged: {why}")

@@ -35,7 +35,7 @@ class RecordRows:
         except DataError:
             raise
         except Exception as error:  # each codec has its own
-            raise DataError(f"a record batch behind offset {self.behind} is damaged: {error}") from error
+            raise DataError(f"a record batch after offset {self.behind} is damaged: {error}") from error
 
     def _records(self) -> Iterator[Any]:
         reader = MemoryRecords(bytes(self._batches))  # which it insists on; no copy where it is

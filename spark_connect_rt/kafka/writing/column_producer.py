@@ -222,7 +222,7 @@ class ColumnProducer:
         while isinstance(error, ExceptionGroup):
             error = error.exceptions[0]
         if not isinstance(error, ConnectError):
-            log.exception("the producer ended", exc_info=error)
+            log.exception("the producer has ended", exc_info=error)
         with self._changed:
             self._failure = error if isinstance(error, ConnectError) else ConnectError(f"producing: {error!r}")
             self._changed.notify_all()

@@ -90,7 +90,7 @@ class JointBatches:
             del self._waiting[place]
             for entry in (*entries, *waiting):  # of an attempt that was cut off, or failed by a fault of ours
                 if not entry.given_up:
-                    entry.written.set_exception(KafkaError("sending ended"))
+                    entry.written.set_exception(KafkaError("sending has ended"))
 
     def _taken(self, place: TopicPartition, waiting: deque[_Entry]) -> list[_Entry]:
         """Take what goes together from the front."""

@@ -112,7 +112,7 @@ def _error_of(code: int) -> KafkaError | int:
 
 def _settle(batches: list[_Batch], outcomes: dict[TopicPartition, int | KafkaError]) -> None:
     for batch in batches:
-        outcome = outcomes.get(batch.place, KafkaError(f"the broker said nothing of {batch.place}"))
+        outcome = outcomes.get(batch.place, KafkaError(f"the broker's response has no result for {batch.place}"))
         if batch.offset.done():
             continue  # given up
         if isinstance(outcome, KafkaError):

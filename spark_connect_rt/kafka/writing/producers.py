@@ -19,7 +19,7 @@ def batch_producer(config: Mapping[str, str]) -> BatchProducer:
     if refused:
         from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
 
-        log.info("written by librdkafka, record by record, for the sake of %s", ", ".join(refused))
+        log.info("written by librdkafka, record by record, because of %s", ", ".join(refused))
         return KafkaBatchProducer(own)
     from spark_connect_rt.kafka.writing.column_producer import ColumnProducer, SharedColumnProducer
     from spark_connect_rt.kafka.writing.shared_clients import SHARED_CLIENTS
@@ -35,7 +35,7 @@ def transactional_producer(config: Mapping[str, str]) -> TransactionalProducer:
     if settings is None:
         from spark_connect_rt.kafka.writing.transactional_producer import KafkaTransactionalProducer
 
-        log.info("transactions written by librdkafka, record by record, for %s", ", ".join(not_honoured(config)))
+        log.info("transactions written by librdkafka, record by record, because of %s", ", ".join(not_honoured(config)))
         return KafkaTransactionalProducer(config)
     from spark_connect_rt.kafka.writing.column_transactions import ColumnTransactionalProducer
 

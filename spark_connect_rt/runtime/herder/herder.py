@@ -183,7 +183,9 @@ class DistributedHerder:
             try:
                 self._deps.status_store.flush(self._deps.settings.worker_sync_timeout_ms)
             except ConnectError as error:
-                log.warning("worker=%s answers before its statuses are read: %s", self._deps.settings.worker_id, error)
+                log.warning(
+                    "worker=%s answers before it has read its statuses: %s", self._deps.settings.worker_id, error
+                )
             copy_outcome(done, answer)
 
         done.add_done_callback(lambda _: self._beside(flush))

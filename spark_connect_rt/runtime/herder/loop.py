@@ -169,7 +169,7 @@ class HerderLoop:
             return Health("starting", detail)
         late_ms = self._deps.clock.monotonic_ms() - self._last_tick_ms
         if late_ms > UNHEALTHY_AFTER_MS:
-            return Health("unhealthy", f"No tick has gone well for {late_ms} ms. {detail}", live=False)
+            return Health("unhealthy", f"No tick has completed successfully for {late_ms} ms. {detail}", live=False)
         if out := self._out_of_group():
             return Health("unhealthy", f"{out}. {detail}".rstrip())
         if waiting := self._watching.unhosted(self._deps.clock.monotonic_ms()):
@@ -181,7 +181,7 @@ class HerderLoop:
         now_ms, member = self._deps.clock.monotonic_ms(), self._deps.member
         out_ms, trouble = now_ms - self._member_ms, member.trouble()
         if out_ms > self._deps.settings.rebalance_timeout_ms:  # no rebalance takes longer
-            return f"Out of the group for {out_ms // 1000} s: {trouble or 'nothing says why'}"
+            return f"Out of the group for {out_ms // 1000} s: {trouble or 'no reason is known'}"
         away_ms = now_ms - self._contact_ms
         if trouble and away_ms > AWAY_MS and not member.in_contact():  # its work is ended by now
             return f"Out of the group for {away_ms // 1000} s: {trouble}"

@@ -112,7 +112,7 @@ class StandaloneHerder(DistributedHerder):
     def _await_tasks(self, written: ConfigWritten) -> ConfigWritten:
         """Wait until the tasks are made from this very configuration. Raises ConnectError: the connector failed."""
         name = written.info.name
-        self._await(lambda: self._is_settled(name), f"connector {name} did not split its work")
+        self._await(lambda: self._is_settled(name), f"connector {name} did not return its task configurations")
         info = replace(self.views.connector_info(name), offsets_status=written.info.offsets_status)
         return ConfigWritten(written.created, info)
 

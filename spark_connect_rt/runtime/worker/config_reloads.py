@@ -38,7 +38,7 @@ class ConfigReloads:
         self.forget(item)
         if resolved.ttl_ms is None or resolved.get("config.action.reload", "restart").strip().lower() != "restart":
             return
-        log.info("%s restarts in %d ms, when what a config provider answered is too old", item, resolved.ttl_ms)
+        log.info("%s restarts in %d ms, when a value of a config provider expires", item, resolved.ttl_ms)
         timer = self._threads.later(resolved.ttl_ms, lambda: self._notify(ReloadDue(item, key)))
         with self._lock:
             self._timers[item] = timer
@@ -60,6 +60,10 @@ class ConfigReloads:
         try:
             resolved = self._resolve(config)
         except BaseException as error:  # noqa: BLE001 - the provider's code; the task itself fails by it, and says so
-            log.warning("task=%s is not restarted by the age of its settings: %s", task, type(error).__name__)
+            log.warning(
+                "task=%s is not restarted, although a value of a config provider expired: %s",
+                task,
+                type(error).__name__,
+            )
             return
         self.watch(task, key, resolved)

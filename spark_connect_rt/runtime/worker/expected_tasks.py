@@ -54,7 +54,7 @@ def expected(
             return None
         code = java_code(new_connector(plugins, config), config, worker, plugins)
     except BaseException:  # the same is found again, and said, by validation
-        log.debug("connector=%s is not known well enough to get ready for its tasks", name, exc_info=True)
+        log.debug("connector=%s too little is known to prepare for its tasks", name, exc_info=True)
         return None
     if code is None or code.alone:  # a task of its own JVM starts that itself
         return None

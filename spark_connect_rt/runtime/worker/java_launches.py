@@ -57,7 +57,7 @@ def _options(text: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(text))
     except ValueError as error:
-        raise BadConfigError({JAVA_OPTIONS: [f"{text} is no list of options: {error}"]}) from error
+        raise BadConfigError({JAVA_OPTIONS: [f"{text} is not a valid list of options: {error}"]}) from error
 
 
 def _chain(config: Mapping[str, str], worker: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:

@@ -159,7 +159,9 @@ def secret_settings(connector: Connector) -> tuple[str, ...]:
     try:
         return secret_names(connector.config_def())
     except BaseException:
-        log.warning("%s cannot say its settings: its passwords are not hidden", type(connector).__name__, exc_info=True)
+        log.warning(
+            "%s cannot list its settings, so its passwords are not hidden", type(connector).__name__, exc_info=True
+        )
         return ()
 
 

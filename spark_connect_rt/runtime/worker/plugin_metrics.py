@@ -24,7 +24,7 @@ from spark_connect_rt.ports.plugin_metric_keys import (
 )
 from spark_connect_rt.runtime.worker.task_measures import TaskMeasures
 
-_OWN = "A plug-in's own."
+_OWN = "Metric of a plug-in."
 
 
 def plugin_metrics(measures: TaskMeasures, now_ms: int, tags: Mapping[str, str]) -> Iterator[Measured]:

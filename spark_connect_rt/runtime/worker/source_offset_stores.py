@@ -82,7 +82,7 @@ class SourceOffsetStores:
                     store = self._open_store(topic, config)
                     store.start()
                     place.store = store
-                    log.info("connector=%s has its offsets in topic %s", connector, topic)
+                    log.info("connector=%s stores its offsets in topic %s", connector, topic)
             if self._note(connector, key, place):
                 return place.store
 
@@ -225,5 +225,5 @@ def _close(store: OffsetStore) -> None:
     try:
         store.flush(CLOSE_FLUSH_MS)
     except ConnectError as error:
-        log.warning("an offset topic that no connector uses any more: %s", error)
+        log.warning("closing an offset topic that no connector uses any more: %s", error)
     store.stop()

@@ -123,7 +123,7 @@ class StatusReports:
         try:
             write()
         except ConnectError as error:
-            log.warning("worker=%s status not written: %s", self._worker_id, error)
+            log.warning("worker=%s a status cannot be written: %s", self._worker_id, error)
 
 
 def _traced(trace: str | None) -> Mapping[str, Any]:

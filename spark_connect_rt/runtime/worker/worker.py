@@ -382,7 +382,7 @@ class Worker:
         with self._tables:
             task = self._tasks.get(event.task)
         if task is None:
-            log.warning("task=%s run=%d report refused: not on this worker", event.task, event.run)
+            log.warning("task=%s run=%d report rejected: not on this worker", event.task, event.run)
             return
         task.on_event(event)
 

@@ -321,7 +321,9 @@ class WorkerConnector:
     def failure_raised(self, error: Exception) -> None:
         """The connector reported its own failure. Any thread."""
         known = (
-            error if isinstance(error, BaseException) else TypeError(f"raise_error was given {error!r}, no exception")
+            error
+            if isinstance(error, BaseException)
+            else TypeError(f"raise_error was called with {error!r}, which is not an exception")
         )
         trace = "".join(traceback.format_exception(known))
         self._thread.submit(lambda: self._fail(trace))

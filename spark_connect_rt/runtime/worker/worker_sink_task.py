@@ -260,7 +260,7 @@ class SinkTaskMembership:
         self._revoke(partitions)
         with self._changed:
             while not self._changed.wait_for(lambda: self._drained(partitions), timeout=WARN_EACH_S):
-                log.warning("task=%s still drains: %s", self._task, ", ".join(map(str, sorted(self._undrained))))
+                log.warning("task=%s is still draining: %s", self._task, ", ".join(map(str, sorted(self._undrained))))
 
     def _drained(self, partitions: Sequence[TopicPartition]) -> bool:
         return self._leaving or not any(self._undrained[partition] for partition in partitions)
@@ -290,9 +290,9 @@ class SinkTaskMembership:
             with self._changed:
                 self._owed = {p: at for p, at in self._owed.items() if offsets.get(p) != at}
         except FencedError as error:
-            log.warning("task=%s offsets not committed, its generation is over: %s", self._task, error)
+            log.warning("task=%s offsets are not committed, because its generation is over: %s", self._task, error)
         except RetriableError as error:
-            log.warning("task=%s offsets not committed, tried again: %s", self._task, error)
+            log.warning("task=%s offsets cannot be committed, retrying: %s", self._task, error)
             with self._changed:
                 for partition, offset in offsets.items():
                     if partition in self._positions:
@@ -320,4 +320,4 @@ class SinkTaskMembership:
                 self._commit(group)
             group.close()
         except Exception:
-            log.warning("task=%s could not leave its consumer group in order", self._task, exc_info=True)
+            log.warning("task=%s could not leave its consumer group cleanly", self._task, exc_info=True)

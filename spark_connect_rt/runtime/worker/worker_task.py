@@ -247,7 +247,7 @@ class WorkerTask:
         """Take one report of the engine."""
         if event.run != self.launch.run:
             # I2: a report of an older run is a zombie's, whatever it says.
-            log.warning("task=%s run=%d report of run %d refused", self.id, self.launch.run, event.run)
+            log.warning("task=%s run=%d report of run %d rejected", self.id, self.launch.run, event.run)
             return
         handler = _HANDLERS[type(event)]
         with self._lock:
@@ -276,7 +276,7 @@ class WorkerTask:
 
     def _on_durable(self, event: BatchDurable) -> None:
         if self._fenced or event.generation != self.launch.generation or self._life is Life.STOPPED:
-            log.warning("task=%s run=%d gen=%d durable batch refused", self.id, event.run, event.generation)
+            log.warning("task=%s run=%d gen=%d durable batch rejected", self.id, event.run, event.generation)
             return
         now_ms = self._services.clock.monotonic_ms()
         self._counters.add(now_ms, event.records, event.data_bytes, event.skipped)
@@ -313,7 +313,7 @@ class WorkerTask:
 
     def _offsets_written(self, error: Exception | None, took_ms: int) -> None:
         if error is not None:
-            log.error("task=%s source offsets not written: %s", self.id, error)
+            log.error("task=%s source offsets cannot be written: %s", self.id, error)
         with self._lock:
             self._offsets_under_way -= 1
             self._measures.committed(self._services.clock.monotonic_ms(), took_ms, good=error is None)
@@ -349,7 +349,7 @@ class WorkerTask:
         self._on_committed = event.on_committed
         if self._life is Life.ALIVE and self._trace is None:
             self._on_failed(
-                TaskFailed(self.id, event.run, f"The engine ended task {self.id} though nobody asked for it.")
+                TaskFailed(self.id, event.run, f"The engine ended task {self.id}, although no client stopped it.")
             )
         if self.membership is not None and not self._left:
             self.membership.leave(commit=not self._fenced)
@@ -361,7 +361,7 @@ class WorkerTask:
             try:
                 self._on_committed()
             except Exception:
-                log.exception("task=%s: what follows its last commit failed, ignored", self.id)
+                log.exception("task=%s: an action after its last commit failed, ignored", self.id)
         with self._lock:
             self._left = True
             self._finish_if_over()

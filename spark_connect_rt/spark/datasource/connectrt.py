@@ -85,7 +85,7 @@ class ConnectRt(DataSource):  # type: ignore[misc]
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return the reader of a stream. Raises BadConfigError naming every wrong option."""
         if self._table() is not None:
-            raise BadConfigError({"path": ["tables are read as they are now: spark.read, not readStream"]})
+            raise BadConfigError({"path": ["tables can only be read with spark.read, not with readStream"]})
         from spark_connect_rt.spark.datasource.stream_limits import OlderStreamReader
 
         reader = self._limited_stream(schema)
@@ -131,7 +131,7 @@ class ConnectRt(DataSource):  # type: ignore[misc]
 
     def _write_plan(self, schema: StructType, overwrite: bool) -> SinkPlan | KafkaPlan:
         if overwrite:
-            raise BadConfigError({"mode": ["rows are added, nothing is replaced: mode append"]})
+            raise BadConfigError({"mode": ["rows can only be added. Use mode append"]})
         from spark_connect_rt.spark.datasource.row_writer import write_plan
 
         return write_plan(dict(self.options), schema, self.clients)
@@ -145,7 +145,9 @@ class ConnectRt(DataSource):  # type: ignore[misc]
             there = (f"{name}<connector>" if name.endswith(":") else name for name in self.tables)
             raise BadConfigError({"path": [f"there is no table {table!r}, only {', '.join(there)}"]})
         if table is not None and "columns" in {name.lower() for name in self.options}:
-            raise BadConfigError({"columns": ["is of connectors; a table has all of its columns: select some"]})
+            raise BadConfigError(
+                {"columns": ["only applies to connectors. A table always has all of its columns, so select some"]}
+            )
         return table
 
 

@@ -168,7 +168,7 @@ class NamedConnector:
         config |= self.options.config
         name = config.get("connector.class")
         if not name:
-            raise BadConfigError({"connector.class": ["is missing: name a source connector"]})
+            raise BadConfigError({"connector.class": ["is missing. Set the class of a source connector"]})
         found: type[Any] = clients.plugin(name)
         if not issubclass(found, SourceConnector):
             raise BadConfigError({"connector.class": [f"{name} is not a source connector"]})

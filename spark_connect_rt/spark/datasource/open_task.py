@@ -77,7 +77,7 @@ class OpenTask:
         try:
             return self._task.poll() or ()
         except RetriableError as error:
-            log.warning("poll will be tried again: %s", error)
+            log.warning("poll will be retried: %s", error)
             time.sleep(_RETRY_S)
             return ()
 

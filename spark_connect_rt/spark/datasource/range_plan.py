@@ -59,11 +59,11 @@ def ranges_behind(position: Position, source: RangeSourceConnector) -> list[Sour
         if not recreated and next_number == range_.first:
             continue
         lost = f"{name} was deleted and created again" if recreated else f"its source begins at {range_.first} now"
-        lost = f"records are lost: {name} would go on at {next_number}, {lost}"
+        lost = f"records are lost: {name} would continue at {next_number}, {lost}"
         if not source.may_lose(recreated=recreated):
             raise DataError(
-                f"{lost}. Start over with another checkpoint, at startingOffsets=connect or with the offsets to go on "
-                "from."
+                f"{lost}. Start with another checkpoint, at startingOffsets=connect or with the offsets to "
+                "continue from."
             )
         log.warning("%s", lost)
     if others:
@@ -82,7 +82,7 @@ def ranges_between(begin: Position, until: Position, source: RangeSourceConnecto
     ranges = {name_of(source_range): source_range for source_range in ranges_behind(begin, source)}
     gone = [name for name, end in ends.items() if end != before.get(name) and name not in ranges]
     if gone:
-        raise DataError(f"records are lost: the source has no {', '.join(gone)} any more")
+        raise DataError(f"records are lost: the source no longer has {', '.join(gone)}")
     return non_empty(replace(range_, end=ends.get(name, range_.first)) for name, range_ in ranges.items())
 
 

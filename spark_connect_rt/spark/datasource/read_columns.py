@@ -39,7 +39,7 @@ def ddl_of(kind: pa.DataType) -> str:
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision}, {kind.scale})"
     if kind not in _SPARK_TYPES:
-        raise DataError(f"Spark has no column of {kind}: say its type")
+        raise DataError(f"Spark has no column of {kind}. Set its type")
     return _SPARK_TYPES[kind]
 
 
@@ -61,7 +61,7 @@ def given_kinds(options: ReadOptions, schema: StructType) -> dict[str, pa.DataTy
     Raises BadConfigError: the columns are others, which only ``.schema(...)`` can have said.
     """
     if schema.names != list(options.columns):
-        said = f"the columns are {', '.join(options.columns)}: leave out .schema(), see decode and columns"
+        said = f"the columns are {', '.join(options.columns)}. Remove .schema(), and see decode and columns"
         raise BadConfigError({"schema": [said]})
     zone = {"timezone": "UTC"} if has(ZONE_OF_ARROW_TYPES) else {}  # before: always
     return {rule.column: to_arrow_type(schema[rule.column].dataType, **zone) for rule in options.decodes}

@@ -137,7 +137,9 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
     reading = GivenOptions(options)
     given, problems, take = reading.given, reading.problems, reading.take
     if "connect.url" in given and "connector" not in given:
-        problems["connect.url"] = ["is where a deployed connector's configuration is asked: name it with connector"]
+        problems["connect.url"] = [
+            "is the worker to ask for the configuration of a deployed connector. Set connector to its name"
+        ]
 
     limits = ReadLimits(
         take("until", _until, IDLE),
@@ -153,9 +155,7 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
     columns = take("columns", _columns, tuple(COLUMNS))
     for rule in decodes:
         if rule.column not in columns:
-            problems.setdefault("columns", []).append(
-                f"has no {rule.column}, which {rule.option} would make columns of"
-            )
+            problems.setdefault("columns", []).append(f"has no {rule.column}, but {rule.option} needs it")
     reading.refuse()
     config = {name: value for name, value in given.items() if not _is_own(name)}
     connector, config = given.get("connector"), {**config, **whole}
@@ -175,7 +175,7 @@ def _decodes(given: Mapping[str, str], problems: dict[str, list[str]]) -> tuple[
         if asked:
             found.append(Decode(column, asked.lower() if "." not in asked else asked, settings, ddl))
         elif ddl is not None or settings:
-            problems[option] = [f"is missing: it says what the {column} is written in"]
+            problems[option] = [f"is missing. Set the format of the {column}"]
     return tuple(found)
 
 
@@ -218,7 +218,7 @@ def _recased(config: Mapping[str, str], known: Iterable[str]) -> dict[str, str]:
 
 def _until(text: str) -> str:
     if text.lower() not in (IDLE, LATEST):
-        raise ValueError(f"{text!r} is none of {IDLE}, {LATEST}")
+        raise ValueError(f"{text!r} is not valid. Use {IDLE} or {LATEST}")
     return text.lower()
 
 
@@ -233,7 +233,7 @@ def whole_config(text: str) -> dict[str, str]:
     """Parse the option ``config``. Raises ValueError, DataError."""
     tree = decode_json(text.encode())
     if not isinstance(tree, dict) or not all(isinstance(value, str) for value in tree.values()):
-        raise ValueError("must be a JSON object of texts")
+        raise ValueError("must be a JSON object of strings")
     return tree
 
 
@@ -243,13 +243,13 @@ def _columns(text: str) -> tuple[str, ...]:
     if unknown:
         raise ValueError(f"there is no column {unknown[0]!r}, only {', '.join(COLUMNS)}")
     if len(set(names)) < len(names):
-        raise ValueError("names a column twice")
+        raise ValueError("has a column twice")
     return names
 
 
 def _commit(text: str) -> bool:
     if text.lower() not in (CONNECT, "none"):
-        raise ValueError(f"{text!r} is none of {CONNECT}, none")
+        raise ValueError(f"{text!r} is not valid. Use {CONNECT} or none")
     return text.lower() == CONNECT
 
 
@@ -263,7 +263,9 @@ def _starting(text: str) -> tuple[SourceOffset, ...] | str:
     if not isinstance(offsets, list) or not all(
         isinstance(offset, dict) and "partition" in offset for offset in offsets
     ):
-        raise ValueError('must be earliest, connect or what GET /connectors/{name}/offsets answers: {"offsets": [...]}')
+        raise ValueError(
+            'must be earliest, connect or the answer of GET /connectors/{name}/offsets: {"offsets": [...]}'
+        )
     return tuple((offset["partition"], offset.get("offset")) for offset in offsets)
 
 

@@ -33,7 +33,7 @@ class RecordForm:
     def __init__(self, columns: pa.Schema, topic: str | None) -> None:
         """Take the columns and the topic of rows that name none. Raises DataError: neither names one."""
         if topic is None and "topic" not in columns.names:
-            raise DataError("name a topic: by the option topic, or in a column topic")
+            raise DataError("no topic is given. Set the option topic, or add a column topic")
         self._topic = topic
 
     def produced(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -63,14 +63,14 @@ class RecordForm:
                 return column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(kind)
             return column.cast(kind)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise DataError(f"column {name}: {kind} was expected, not {column.type}: {error}") from None
+            raise DataError(f"column {name}: expected {kind}, not {column.type}: {error}") from None
 
     def _topics(self, batch: pa.RecordBatch) -> pa.Array:
         given = batch.column("topic").cast(pa.string()) if "topic" in batch.schema.names else None
         fixed = pa.repeat(pa.scalar(self._topic, pa.string()), batch.num_rows)
         topics = fixed if given is None else pc.coalesce(given, fixed)
         if topics.null_count:
-            raise DataError("a row has no topic: name one by the option topic")
+            raise DataError("a row has no topic. Set the option topic")
         return topics
 
 
@@ -80,7 +80,7 @@ class ValueForm:
     def __init__(self, columns: pa.Schema, topic: str | None) -> None:
         """Take the columns and the topic. Raises DataError: no topic, or a column that has no Connect form."""
         if topic is None:
-            raise DataError("name a topic by the option topic")
+            raise DataError("no topic is given. Set the option topic")
         self._topic = topic
         self._columns = RowColumns(columns)
 

@@ -76,7 +76,7 @@ def write_plan(options: Mapping[str, str], schema: StructType, clients: str) -> 
     config = {name: value for name, value in given.items() if name not in own} | whole
     if "connector.class" not in config and "kafka.bootstrap.servers" not in config:
         problems["connector.class"] = [
-            "is missing: name a sink connector, or kafka.bootstrap.servers to write to Kafka"
+            "is missing. Set the class of a sink connector, or kafka.bootstrap.servers to write to Kafka"
         ]
     reading.refuse()
     if are_records:  # read as they stand; of values JsonConverter is the default
@@ -159,4 +159,4 @@ def _log_counts(messages: list[Any], which: str = "") -> None:
         sum(part.rows for part in written),
         sum(part.refused for part in written),
     )
-    log.info("%s%d rows written, %d of them refused and left out", which, rows, refused)
+    log.info("%s%d rows written, %d of them rejected and skipped", which, rows, refused)

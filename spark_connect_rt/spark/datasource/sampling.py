@@ -57,11 +57,11 @@ class Sample:
                 if rule.column in self._problems:
                     raise self._problems[rule.column]
                 if not found:
-                    raise DataError(f"no record shows what the {rule.column} is")
+                    raise DataError(f"no record shows the type of the {rule.column}")
                 kinds[rule.column] = common_type(found)
             except DataError as error:
                 example = "'struct<id: bigint, name: string>'"
-                problems[rule.option] = [f"{error}: say the type with {rule.type_option}, such as {example}"]
+                problems[rule.option] = [f"{error}. Set the type with {rule.type_option}, for example {example}"]
         if problems:
             raise BadConfigError(problems)
         return kinds

@@ -107,8 +107,8 @@ class SinkWrite:
         while not self._delivery.put(converted.records):
             if time.monotonic() > end_s:
                 raise TimedOutError(
-                    f"the sink asked for {self._plan.patience_ms} ms to be given the same records again: its target "
-                    "seems to be away"
+                    f"the sink kept asking for the same records for {self._plan.patience_ms} ms. Its target seems "
+                    "to be unavailable"
                 )
             time.sleep(wait_s)
             wait_s = min(RETRY_LAST_S, wait_s * 2)
@@ -124,7 +124,7 @@ class SinkWrite:
             if flushed and all(safe.get(partition, -1) >= offset for partition, offset in self._offsets.items()):
                 return
             if time.monotonic() > end_s:
-                raise ConnectError(f"the sink did not make everything durable within {self._plan.patience_ms} ms")
+                raise ConnectError(f"the sink did not make all records durable within {self._plan.patience_ms} ms")
             self._task.put([])  # tasks that write by time expect to be called
             time.sleep(RETRY_FIRST_S)
 

@@ -214,8 +214,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 def _cannot_repeat(lacking: Mapping[str, int]) -> DataError:
     missing = ", ".join(f"{count} of {name or 'no source partition'}" for name, count in lacking.items())
     return DataError(
-        f"the batch under way when the query ended cannot be repeated, the source lacks rows: {missing}. "
-        "Start over with another checkpoint, at startingOffsets=connect or with the offsets to go on from."
+        f"the batch in progress when the query ended cannot be repeated, because the source lacks rows: {missing}. "
+        "Start with another checkpoint, at startingOffsets=connect or with the offsets to continue from."
     )
 
 

@@ -178,7 +178,7 @@ def value_reader(
     except NotFoundError as error:
         raise BadConfigError({decode.option: [_unknown(decode.format, error)]}) from error
     if not isinstance(made, Converter):
-        raise BadConfigError({decode.option: [f"{name} is no converter"]})
+        raise BadConfigError({decode.option: [f"{name} is not a converter"]})
     own = f"{decode.column}.converter"
     writes = config.get(own) and clients.plugin(config[own]) is type(made)
     settings = decode.settings or (prefixed(config, f"{own}.") if writes else {})
@@ -191,7 +191,7 @@ def value_reader(
 
 def _unknown(name: str, error: NotFoundError) -> str:
     known = ", ".join((JSON, SCHEMA, *CONVERTERS))
-    return f"{name!r} is none of {known}, and no converter's class: {error}"
+    return f"{name!r} is neither one of {known} nor the class of a converter: {error}"
 
 
 def _number(of: int) -> bytes:

@@ -152,7 +152,7 @@ class ControlChannel:
             while not self._stopped.is_set():
                 self._serve_once()
         except BaseException as error:  # not by a message: the thread's own work failed
-            log.exception("the control channel ended: every slice is lost")
+            log.exception("the control channel has ended, so every slice is lost")
             self.on_thread_end(error)
         finally:
             self.ended = True
@@ -193,7 +193,7 @@ class ControlChannel:
         self._selector.register(connection.sock, selectors.EVENT_READ, connection)
         connection.owner = self._owners.get(hello["slice"])
         if connection.owner is None or not connection.owner.on_hello(connection, hello):
-            log.warning("a %s of slice %s is refused", connection.role, hello["slice"])
+            log.warning("a %s of slice %s is rejected", connection.role, hello["slice"])
             connection.owner = None
             self._drop(connection)
             return
@@ -266,7 +266,7 @@ class ControlChannel:
         try:
             connection.sock.shutdown(socket.SHUT_WR)
         except OSError:
-            log.debug("%s is gone already", connection.role)
+            log.debug("%s has already ended", connection.role)
 
     def _drop(self, connection: Connection) -> None:
         """Forget a connection whose other end is dead."""
@@ -285,7 +285,7 @@ class ControlChannel:
         try:
             connection.owner.on_dead(connection)
         except Exception:
-            log.exception("the slice of %s failed over its death", connection.role)
+            log.exception("the slice of %s failed after its end", connection.role)
 
     def _watch_time(self) -> None:
         now = time.monotonic()

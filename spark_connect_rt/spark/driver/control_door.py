@@ -93,7 +93,7 @@ class Door:
             try:
                 self._serve_once()
             except Exception:
-                log.exception("the door of the control channel failed")
+                log.exception("the control channel's listener failed")
                 self._stopped.wait(_REST_S)
         for sock in (self._listener, self._wake_in, *(guest.sock for guest in self._guests)):
             sock.close()
@@ -107,7 +107,7 @@ class Door:
                 self._serve(key.data)
         limit_s = time.monotonic() - HELLO_TIMEOUT_S
         for guest in [late for late in self._guests if late.opened_s < limit_s]:
-            self._dismiss(guest, "no hello in time")
+            self._dismiss(guest, "no handshake in time")
 
     def _accept(self) -> None:
         try:
@@ -115,12 +115,12 @@ class Door:
         except BlockingIOError:
             return
         except OSError as error:  # no descriptors left, most likely
-            log.warning("control channel: no client can be accepted: %s", error)
+            log.warning("control channel: cannot accept connections: %s", error)
             self._dismiss_oldest("its place is needed")
             self._stopped.wait(_REST_S)
             return
         if len(self._guests) >= GUESTS_MAX:  # who has just come is the likelier one to say hello
-            self._dismiss_oldest("too many wait")
+            self._dismiss_oldest("too many connections wait")
         sock.setblocking(False)
         if sock.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -143,13 +143,13 @@ class Door:
         except (OSError, ValueError) as error:
             self._dismiss(guest, str(error))
         except Exception as error:  # whatever it said
-            log.exception("a stranger's opening failed")
+            log.exception("an unauthenticated connection failed")
             self._dismiss(guest, str(error))
 
     def _on_bytes(self, guest: Guest) -> None:
         chunk = guest.sock.recv(HELLO_LIMIT_BYTES)
         if not chunk:
-            raise ValueError("it hung up")
+            raise ValueError("it closed the connection")
         answer, hello, others = guest.receive(chunk)
         if answer and guest.sock.send(answer) < len(answer):
             raise ValueError("it does not listen")
@@ -159,7 +159,7 @@ class Door:
             self._admit(guest, hello, others)
 
     def _dismiss(self, guest: Guest, why: str) -> None:
-        log.info("control channel: a stranger is cut off: %s", why)
+        log.info("control channel: closing an unauthenticated connection: %s", why)
         self._forget(guest)
         guest.sock.close()
 
@@ -173,7 +173,7 @@ def check_hello(hello: Message, token_of: Callable[[int], str | None]) -> None:
     number, token, role = (hello.get(name) for name in ("slice", "token", "role"))
     known = token_of(number) if hello["op"] == "hello" and type(number) is int else None
     if known is None or not _same_secret(known, token) or role not in ROLES:
-        raise ValueError("no such slice, or a wrong token")
+        raise ValueError("unknown slice, or wrong token")
 
 
 def _same_secret(known: str, said: Any) -> bool:

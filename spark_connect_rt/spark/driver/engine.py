@@ -162,9 +162,9 @@ class Engine:
     def _refusal(self, launch: TaskLaunch) -> str:
         """Say why a run is not to be started; empty: it is."""
         if self._closing:
-            return "the engine is closing"
+            return "the engine is stopping"
         if launch.task in self._runs:
-            return f"run {self._runs[launch.task].launch.run} is not over"
+            return f"run {self._runs[launch.task].launch.run} has not ended"
         return reports.unsendable(launch)
 
     def _set_paused(self, run: Run, paused: bool) -> None:
@@ -332,9 +332,13 @@ class Engine:
             self._finish(run, drained=False)
             return
         if judged.apart and not run.suspected:
-            log.warning("task=%s is hosted apart: its process was lost %d times", run.task, len(run.losses.lost_at_ms))
+            log.warning(
+                "task=%s gets its own process, because its process was lost %d times",
+                run.task,
+                len(run.losses.lost_at_ms),
+            )
         run.suspected = judged.apart
-        log.warning("task=%s run=%d is started again in %d ms: %s", run.task, run.launch.run, judged.delay_ms, error)
+        log.warning("task=%s run=%d restarts in %d ms: %s", run.task, run.launch.run, judged.delay_ms, error)
         run.phase = Phase.WAITING
         self._loop.later(judged.delay_ms, lambda: self._place(run))
 
@@ -370,15 +374,15 @@ class Engine:
         for task in reports.busy_tasks(runs, limits, len(self._slots), now_ms):
             run = self._runs[task]
             run.alone, run.outings = True, run.outings + 1
-            log.info("task=%s is busy: it moves to a slot of its own", task)
+            log.info("task=%s is busy and moves to its own slot", task)
             self._move(run, None)
         for run in reports.calm_tasks(runs, limits, now_ms, self._settings.calm_ms):
-            run.alone, run.shares_for = False, "not busy any more"
+            run.alone, run.shares_for = False, "no longer busy"
         for run in reports.cleared_tasks(runs, self._settings.losses, now_ms):
             run.suspected, run.shares_for = False, "cleared: its process lives"
         for run in runs:
             if run.shares_for and (shared := self._slots.shared_beside(run)) is not None:
-                log.info("task=%s is %s: it shares a slot again", run.task, run.shares_for)
+                log.info("task=%s is %s and shares a slot again", run.task, run.shares_for)
                 run.shares_for = ""
                 self._move(run, shared)
 

@@ -83,5 +83,5 @@ class OffsetLookUps:
             except RetriableError as error:
                 if not wanted():
                     raise
-                log.warning("task=%s: source offsets are read again: %s", task, error)
+                log.warning("task=%s: reading source offsets again: %s", task, error)
                 self._closed.wait(PAUSE_S)

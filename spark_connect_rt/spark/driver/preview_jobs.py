@@ -94,7 +94,10 @@ class PreviewJob:
         with self._changed:
             self._job_done = True
             if self._over is None and not self._ending:
-                self._over = Ended.ERROR, f"the process of the preview ended by itself: {error or 'its job is over'}"
+                self._over = (
+                    Ended.ERROR,
+                    (f"the process of the preview ended unexpectedly: {error or 'its job is over'}"),
+                )
             self._changed.notify_all()
 
     def _ticket(self, channel: ControlChannel) -> SliceTicket:
@@ -157,8 +160,10 @@ class PreviewJob:
             if not began and self._over is None:
                 if cancelled.is_set():
                     return PreviewOutcome((), Ended.TIME)
-                why = f"no executor had a core free for it in {core_wait_s:.0f} s"
-                return PreviewOutcome((), Ended.ERROR, why if up else f"Spark was not up in {SPARK_WAIT_S:.0f} s")
+                why = f"no executor had a free core for it within {core_wait_s:.0f} s"
+                return PreviewOutcome(
+                    (), Ended.ERROR, why if up else f"Spark was not ready within {SPARK_WAIT_S:.0f} s"
+                )
             self._await(cancelled, self._order.seconds + GRACE_S, lambda: self._dead)
             if self._over is None and self._dead:
                 self._over = Ended.ERROR, f"its process died while {self._doing or 'it began'}"
@@ -172,8 +177,8 @@ class PreviewJob:
         if cancelled.is_set():
             return None
         if self._stopping is not None:
-            return f"its task did not stop within {GRACE_S:g} s: its process was ended"
-        return f"its time was over while {self._doing or 'it began'}, which did not return: its process was ended"
+            return f"its task did not stop within {GRACE_S:g} s, and its process was killed"
+        return f"its time was over while {self._doing or 'it began'}, which did not return, and its process was killed"
 
     def _await(self, cancelled: threading.Event, limit_s: float, happened: Any) -> bool:
         end_s = time.monotonic() + limit_s

@@ -25,7 +25,7 @@ class SparkReach:
     def __call__(self, places: Sequence[Place], limit_s: float) -> Obstacles:
         """See ReachFrom. A core of an executor that slots do not hold is needed."""
         if not self._session.ready():
-            raise RetriableError("Spark is not up")
+            raise RetriableError("Spark is not ready")
         group = f"connectrt-reach-{next(_numbers)}"
         found: list[list[str] | Exception] = []
 
@@ -42,16 +42,16 @@ class SparkReach:
         thread.join(limit_s)
         if not found:
             self._cancel(group)
-            raise TimedOutError(f"no executor had a core free for it in {limit_s:g} s")
+            raise TimedOutError(f"no executor had a free core for it within {limit_s:g} s")
         if isinstance(found[0], Exception):
             raise ConnectError(f"the job failed: {type(found[0]).__name__}") from found[0]
         host, *obstacles = found[0] or [""]
         if len(obstacles) != len(places):
-            raise ConnectError(f"the job answered {len(obstacles)} places of {len(places)}")
+            raise ConnectError(f"the job returned {len(obstacles)} of {len(places)} places")
         return Obstacles(host, obstacles)
 
     def _cancel(self, group: str) -> None:
         try:
             self._session.get().sparkContext.cancelJobGroup(group)
         except Exception:
-            log.warning("the Spark job %s was not cancelled", group, exc_info=True)
+            log.warning("the Spark job %s cannot be cancelled", group, exc_info=True)

@@ -150,7 +150,7 @@ def _built_ahead(conf: Mapping[str, str]) -> SparkSession | None:
     try:
         session = future.result()
     except Exception:  # the caller's own attempt says what is wrong
-        log.debug("the session was not built ahead", exc_info=True)
+        log.debug("the Spark session was not built in advance", exc_info=True)
         return None
     if settings == dict(conf):
         return session
@@ -226,7 +226,7 @@ class BackgroundSession:
         except BaseException as error:
             self._future.set_exception(error)
             if not self._closed:
-                self._report(Part.SPARK, f"the session could not be made: {type(error).__name__}: {error}")
+                self._report(Part.SPARK, f"the session cannot be created: {type(error).__name__}: {error}")
             if not isinstance(error, Exception):
                 raise
 

@@ -163,7 +163,7 @@ class SparkSlice:
         if self._launcher.session.ready():
             self._launcher.cancelling.submit(self._cancel)
         else:
-            self._on_job_done("killed before Spark was up")
+            self._on_job_done("killed before Spark was ready")
 
     def _cancel(self) -> None:
         with contextlib.suppress(Exception):  # nothing to cancel is as good
@@ -214,7 +214,7 @@ class SparkSlice:
                 return
             self._job_done = True
             if not self._ending or error is not None:
-                self._error = self._error or (error and self._twice) or error or "the job ended unasked"
+                self._error = self._error or (error and self._twice) or error or "the job ended unexpectedly"
             halves = list(self._halves.values())
         if self._launcher.session.ready():
             with contextlib.suppress(Exception):
@@ -290,7 +290,7 @@ class SparkSlice:
         written = {host: (records, batches) for host, records, batches in message["totals"]}
         differences = "; ".join(self._totals.differences(written))
         if differences:
-            log.error("slice=%d books do not balance: %s", self.slice_id, differences)
+            log.error("slice=%d counts do not match: %s", self.slice_id, differences)
         self._launcher.channel().send(connection, {"op": "totals", "error": differences})
 
     def _check_gone(self) -> None:

@@ -103,7 +103,7 @@ class SlotTable:
         self._opens_from_ms = self._now_ms() + delay_ms
         waiting = named([run.task for run in slot.waiting]) or "none"
         log.warning(
-            "slot=%d could not be opened, which is tried again in %d ms; tasks that wait for it: %s; %s",
+            "slot=%d cannot be opened, retrying in %d ms; tasks that wait for it: %s; %s",
             slot.number,
             delay_ms,
             waiting,
@@ -234,7 +234,7 @@ class SlotTable:
             return
         slot.overdue.add(run.host)
         slot.killed_when_empty = True
-        log.warning("slot=%d task=%s is past its deadline: the slot is killed", slot.number, run.task)
+        log.warning("slot=%d task=%s is past its deadline, so the slot is killed", slot.number, run.task)
         for neighbour in list(slot.hosts.values()):
             if neighbour.phase is Phase.HOSTED:
                 self._move(neighbour, None, self._settings.neighbour_grace_ms)
@@ -269,7 +269,7 @@ class SlotTable:
         if slot is None:
             return None
         if not (slot.connected or slot.ending):
-            self._opening_failed(slot, error or "the slice ended before it was up")
+            self._opening_failed(slot, error or "the slice ended before it was ready")
         runs = slot.runs()
         for run in runs:
             run.slot = run.host = None
@@ -302,9 +302,9 @@ class SlotTable:
             slot.starved = True
             tasks = ", ".join(str(run.task) for run in slot.waiting)
             log.warning(
-                "slot=%d still waits for Spark; so do tasks %s. Are all cores taken? Each slot holds one: "
-                "give the application more cores, or lower connectrt.slots.max. "
-                "Did the cluster's master restart and forget the application? Then submit this worker again",
+                "slot=%d still waits for Spark, and so do tasks %s. If all cores are in use (each slot needs "
+                "one), give the application more cores, or lower connectrt.slots.max. If the cluster's master "
+                "restarted and forgot the application, submit this worker again",
                 slot.number,
                 tasks,
             )

@@ -61,7 +61,7 @@ class Line:
         while not self._cipher.ready:
             chunk = self.sock.recv(65536)
             if not chunk:
-                raise ConnectionError("the driver hung up at the first words")
+                raise ConnectionError("the driver closed the connection during the handshake")
             self.sock.sendall(self._cipher.greet(chunk))
 
     def send(self, data: bytes) -> None:
@@ -160,8 +160,8 @@ class ControlClient:
         except (OSError, ValueError) as error:
             self._lost(f"the control channel broke: {error}")
         except BaseException as error:  # unheard, this process would live on when the driver is gone (E3)
-            log.exception("what the driver said failed")
-            self._lost(f"what the driver said failed: {type(error).__name__}: {error}")
+            log.exception("a message of the driver failed")
+            self._lost(f"a message of the driver failed: {type(error).__name__}: {error}")
 
     def _take(self, message: Message) -> bool:
         """Take a message; False: that failed, and a half that ignores its driver must end (E3)."""
@@ -173,7 +173,7 @@ class ControlClient:
             else:
                 self._on_message(message)
         except BaseException as error:
-            log.exception("what the driver said failed")
+            log.exception("a message of the driver failed")
             self._lost(f"{message['op']} of the driver failed: {type(error).__name__}: {error}")
             return False
         return True
@@ -227,4 +227,4 @@ def ask_totals(ticket: SliceTicket, totals: Mapping[int, tuple[int, int]]) -> No
                     if message["error"]:
                         raise FencedError(f"slice {ticket.slice_id}: {message['error']}")
                     return
-    raise FencedError(f"slice {ticket.slice_id}: the driver does not know this slice any more")
+    raise FencedError(f"slice {ticket.slice_id}: the driver no longer knows this slice")

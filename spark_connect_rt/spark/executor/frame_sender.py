@@ -146,7 +146,7 @@ def key_column(values: pa.StructArray, schema: Schema, names: Sequence[str]) -> 
     for name in names:
         member = schema.field(name)
         if member is None:
-            raise ConnectError(f"there is no column {name} (setting 'key.columns')")
+            raise ConnectError(f"column {name} does not exist (setting 'key.columns')")
         schemas[name] = member.schema
     columns = [values.field(name) for name in names]
     if len(names) == 1:

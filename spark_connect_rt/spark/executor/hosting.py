@@ -84,7 +84,7 @@ def tell_or_log(report: Callable[[dict[str, Any]], None], measures: dict[str, An
     try:
         report(measures)
     except TypeError:
-        log.exception("host=%s: its measures cannot be sent", measures.get("host"))
+        log.exception("host=%s: its metrics cannot be sent", measures.get("host"))
 
 
 def monotonic_ms() -> int:
@@ -106,12 +106,12 @@ def get_ready(code: JavaCode, worker_config: Mapping[str, str], clients: Executo
         try:
             load_named(WARM_UP)(code, worker_config, clients)
         except BaseException:  # whatever it is: a task that comes meets it, and says so
-            log.info("no JVM is ready for tasks of %s", code.connector_class, exc_info=True)
+            log.info("no JVM could be prepared for tasks of %s", code.connector_class, exc_info=True)
 
     try:
         threading.Thread(target=warm_up, name="java-host-expected", daemon=True).start()
     except RuntimeError:  # no more threads
-        log.info("no thread is left to get ready for tasks of %s", code.connector_class)
+        log.info("no thread is available to prepare for tasks of %s", code.connector_class)
 
 
 def load_clients(name: str) -> ExecutorClients:

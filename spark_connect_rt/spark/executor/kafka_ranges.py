@@ -103,8 +103,8 @@ def _one_range(consumer: Any, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
                 return  # the rest of the range is transaction markers or compacted away
             if empty_polls >= EMPTY_POLLS_LIMIT:
                 raise RetriableError(
-                    f"{wanted.partition}: no record between offsets {position} and {wanted.end} "
-                    f"for {EMPTY_POLLS_LIMIT} s; is the partition's leader up?"
+                    f"{wanted.partition}: no record between offsets {position} and {wanted.end} for "
+                    f"{EMPTY_POLLS_LIMIT} s. Is the partition's leader up?"
                 )
             continue
         empty_polls = 0

@@ -189,7 +189,7 @@ class Lane(ABC, threading.Thread):
         """Tell whether a stop's time is up. From then on nothing is sent: the rest comes again at the next start."""
         if not self._dropped and self._end_by_s is not None and now_s() >= self._end_by_s:
             self._dropped = True
-            log.warning("task=%s stops in a hurry: what it has read and not sent is read again", self.launch.task)
+            log.warning("task=%s stops without draining: unsent records will be read again", self.launch.task)
         return self._dropped
 
     def _done_with(self, row: Row) -> None:
@@ -232,7 +232,7 @@ class Lane(ABC, threading.Thread):
         try:
             self.close_failed()
         except BaseException:  # as Java: it is suppressed beside the error that failed the task
-            log.exception("task=%s: closing after its failure failed, too, ignored", self.launch.task)
+            log.exception("task=%s: closing after its failure also failed, ignored", self.launch.task)
 
     def _lose(self, why: str) -> None:
         """What hosts the task is gone: nothing of it can be closed or committed; rows until ENDED are dropped."""

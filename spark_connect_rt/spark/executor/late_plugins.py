@@ -99,7 +99,7 @@ class _Asking:
                     raise ValueError(message["why"])
             data = self._line.receive()
             if data is None:
-                raise ConnectionError("the driver hung up")
+                raise ConnectionError("the driver closed the connection")
             self._pending += self._splitter.feed(data)
 
 
@@ -112,7 +112,7 @@ def _fetch(asking: _Asking, root: Path) -> bool:
                 continue
             folder.mkdir(exist_ok=True)
             _fetch_one(asking, number, name, folder, asking.ask("files", folder=number, plugin=name)["files"])
-            log.info("plug-in %s was fetched from the driver", name)
+            log.info("plug-in %s was downloaded from the driver", name)
             fetched = True
     return fetched
 
@@ -123,7 +123,7 @@ def _fetch_one(asking: _Asking, number: int | str, name: str, folder: Path, file
         for file in files:
             path = PurePosixPath(name, file)
             if path.is_absolute() or ".." in path.parts:
-                raise ValueError(f"the driver names {file!r}")
+                raise ValueError(f"the driver names an invalid file: {file!r}")
             target = draft.joinpath(*path.parts)
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("wb") as out:
@@ -141,5 +141,5 @@ def _fetch_java_host(asking: _Asking, root: Path) -> bool:
     if (root / JAVA_HOST).is_dir() or not (files := asking.ask("files", folder=JAVA_HOST, plugin=JAVA_HOST)["files"]):
         return False
     _fetch_one(asking, JAVA_HOST, JAVA_HOST, root, files)
-    log.info("the jars that host Java plug-ins were fetched from the driver")
+    log.info("the jars that host Java plug-ins were downloaded from the driver")
     return True

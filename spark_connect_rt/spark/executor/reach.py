@@ -20,7 +20,7 @@ def obstacle_to(place: Place, limit_s: float = CONNECT_S) -> str:
         if isinstance(error, TimeoutError):
             return f"no answer within {limit_s:g} s"
         if isinstance(error, socket.gaierror | UnicodeError):
-            return "no such host is known"
+            return "unknown host"
         return str(getattr(error, "strerror", "") or error)
     return ""
 

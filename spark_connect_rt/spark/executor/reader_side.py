@@ -76,7 +76,7 @@ class FusedRows:
             self._rows.put(row)
             return
         if self._lanes.abandoned:
-            raise ShuttingDownError("the slice is over; rows go nowhere")
+            raise ShuttingDownError("the slice is over, so rows are discarded")
         self._lanes.give(row)
 
     def serve_at_once(self, host: int, head: BatchHead, batch: pa.RecordBatch) -> bool:
@@ -222,9 +222,9 @@ class ReaderSide:
         try:
             self._obey(message)
         except ShuttingDownError:
-            log.info("the slice is over: %s is not obeyed", message["op"])
+            log.info("the slice is over, ignoring %s", message["op"])
         except BaseException as error:  # a plug-in's own settings are read here, too
-            log.exception("host=%s: %s could not be obeyed", message.get("host"), message["op"])
+            log.exception("host=%s: %s failed", message.get("host"), message["op"])
             if "host" in message:
                 self._give_up(message["host"], error)
 
@@ -314,7 +314,7 @@ class ReaderSide:
             while not question.answered.wait(STOP_LOOK_EACH_S) or question.error is not None:
                 answerable = question.error is None and time.monotonic() < until_s
                 if self._is_stopping(host) and not answerable:
-                    raise LookUpEndedError("the task is to stop before its source offsets could be read")
+                    raise LookUpEndedError("the task was stopped before its source offsets could be read")
                 if question.error is not None:
                     raise TimedOutError(f"source offsets could not be read: {question.error}")
         finally:

@@ -48,7 +48,7 @@ class RowQueue:
             while not self._closed and row.data is not None and self._is_full(row.host):
                 self._not_full.wait()
             if self._closed:
-                raise ShuttingDownError("the slice is over; rows go nowhere")
+                raise ShuttingDownError("the slice is over, so rows are discarded")
             self._queued_bytes[row.host] = self._queued_bytes.get(row.host, 0) + size
             self._rows.append(row)
             self._not_empty.notify()

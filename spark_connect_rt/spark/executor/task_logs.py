@@ -79,7 +79,7 @@ class ExecutorLogs(logging.Handler):
         try:
             self._flush_to(send_now)
         except Exception:
-            log.exception("log lines were not sent")
+            log.exception("log lines cannot be sent")
 
     def _flush_to(self, send_now: Callable[[bytes], bool]) -> None:
         with self._flushing:

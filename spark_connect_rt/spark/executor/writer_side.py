@@ -57,7 +57,7 @@ class LaneTable:
         Raises ShuttingDownError: the slice is over. Whatever else: there is no lane.
         """
         if self.abandoned:
-            raise ShuttingDownError("the slice is over; nothing begins")
+            raise ShuttingDownError("the slice is over, so nothing is started")
         for gone in [h for h in list(self._ended) if not self._lanes[h].is_alive()]:
             self._ended.discard(gone)
             del self._lanes[gone]
@@ -73,7 +73,7 @@ class LaneTable:
 
     def refuse(self, host: int, error: BaseException) -> None:
         """Say why a host got no lane, and that it ended once its rows do; the others go on."""
-        log.error("host=%d got no lane", host, exc_info=error)
+        log.error("host=%d cannot be started", host, exc_info=error)
         self._refused.add(host)
         self._report(not_hosted(host, error))
 
@@ -179,7 +179,7 @@ class WriterSide:
         cut_off = self._lanes.unended()
         if cut_off and not self._lanes.abandoned:
             self.abandon()
-            raise FencedError(f"the reader's rows stopped in the middle of hosts {cut_off}")
+            raise FencedError(f"the reader's rows ended within hosts {cut_off}")
 
     def _serve(self, row: Row) -> None:
         match row.kind:

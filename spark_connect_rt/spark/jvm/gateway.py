@@ -41,8 +41,8 @@ class _Patience:
         """Sleep. Raises TimeoutError: the limit has passed."""
         if time.monotonic() >= self._until_s:
             raise TimeoutError(
-                f"Spark's JVM was started and did not say within {START_LIMIT_S:g} s where it listens. Look at its "
-                "output above, and whether the machine has memory and processor time left"
+                f"Spark's JVM was started but did not report its port within {START_LIMIT_S:g} s. Check its output "
+                "above, and whether the machine has free memory and processor time"
             )
         time.sleep(seconds)
 
@@ -116,7 +116,7 @@ def open_gateway(conf: Mapping[str, str]) -> Any:
         try:
             return _connected(started)
         except (OSError, struct.error, PySparkException):
-            log.warning("Spark's JVM did not start by its kept command: spark-submit is asked", exc_info=True)
+            log.warning("Spark's JVM did not start with its cached command, using spark-submit", exc_info=True)
             started.end()
             started.record.unlink(missing_ok=True)
     gateway = _launched(SparkConf().setAll(list(conf.items())))

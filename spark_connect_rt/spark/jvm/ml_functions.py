@@ -111,4 +111,4 @@ def register(jvm: Any) -> None:
     try:
         jvm.java.lang.Class.forName(REGISTRATION)
     except NOT_READY as error:
-        log.debug("Spark's functions of machine learning were not registered: %s", error)
+        log.debug("Spark's machine learning functions cannot be registered: %s", error)

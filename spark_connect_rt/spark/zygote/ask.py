@@ -44,7 +44,7 @@ def main() -> None:
     except OSError as error:
         answer = f"the zygote does not answer: {error}"
     if answer != "+":
-        sys.stderr.write(f"connectrt: {sys.argv[2]} imports for itself: {answer or 'the zygote refused'}\n")
+        sys.stderr.write(f"connectrt: {sys.argv[2]} imports on its own: {answer or 'the zygote refused'}\n")
         posix.write(ENDS, b"no\n")
 
 

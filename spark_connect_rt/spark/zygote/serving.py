@@ -67,7 +67,7 @@ class Home:
             return f"its PYTHONPATH is {wanted}, not {list(self.paths)}"
         # Spark sets 0 only for all processes of an application to agree, and forks of one process do.
         if request.environment.get("PYTHONHASHSEED", SPARK_S_SEED) not in (self.hash_seed, SPARK_S_SEED):
-            return "its PYTHONHASHSEED is another one"
+            return "its PYTHONHASHSEED is different"
         return ""
 
 
@@ -120,7 +120,7 @@ def _live(door: Door, lifeline: int, prepare: Callable[[], None], run: Callable[
         Zygote(door.listener, lifeline, run, home, own_paths).serve()
         code = 0
     except BaseException:
-        log.exception("the zygote ended: Spark's Python processes import for themselves from now on")
+        log.exception("the zygote has ended: Spark's Python processes import on their own from now on")
     finally:
         shutil.rmtree(door.folder, ignore_errors=True)
         os._exit(code)
@@ -151,7 +151,7 @@ class Zygote:
                 try:
                     self._answer(asking)
                 except (OSError, ValueError) as error:
-                    log.warning("a Python process of Spark was not forked: %s", error)
+                    log.warning("a Python process of Spark cannot be forked: %s", error)
 
     def _answer(self, asking: socket.socket) -> None:
         asking.settimeout(REQUEST_LIMIT_S)
@@ -215,7 +215,7 @@ def receive_request(asking: socket.socket) -> tuple[Request, list[int]]:
     head, descriptors, _, _ = socket.recv_fds(asking, LENGTH_DIGITS, DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
     try:
         if len(descriptors) != DESCRIPTORS:
-            raise ValueError(f"{len(descriptors)} descriptors came, not {DESCRIPTORS}")
+            raise ValueError(f"received {len(descriptors)} descriptors instead of {DESCRIPTORS}")
         length = int(head)
         if not 0 <= length <= REQUEST_LIMIT_BYTES:
             raise ValueError(f"a request of {length} bytes")
@@ -230,7 +230,7 @@ def request_of(data: bytes) -> Request:
     """Read a request. Raises ValueError."""
     fields = [os.fsdecode(field) for field in data.split(b"\0")]
     if len(fields) < 4 or fields[-1]:
-        raise ValueError("a request of too few fields, or cut off")
+        raise ValueError("a request with too few fields, or incomplete")
     directory, module, argument, *variables = fields[:-1]
     pairs = (variable.partition("=") for variable in variables)
     return Request(directory, module, argument, {name: value for name, _, value in pairs})
@@ -242,7 +242,7 @@ def _exactly(asking: socket.socket, length: int) -> bytes:
         parts.append(part)
         length -= len(part)
     if length:
-        raise ValueError("a request was cut off")
+        raise ValueError("an incomplete request")
     return b"".join(parts)
 
 

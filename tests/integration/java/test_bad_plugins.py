@@ -175,7 +175,7 @@ def refusals(worker: Worker, config: dict[str, str]) -> dict[str, str]:
     [
         (SINK, ("NoClassDefFoundError: org/sparkconnectrt/testplugins/Misbehaviour", "folder of plugin.path")),
         (SOURCE, ("UnsupportedClassVersionError", "Misbehaviour", "newer Java than JAVA_HOME's")),
-        (OBEDIENT_SINK, ("is compiled for Java 99", "set JAVA_HOME to a newer one")),
+        (OBEDIENT_SINK, ("is compiled for Java 99", "Set JAVA_HOME to a newer one")),
     ],
 )
 def test_a_class_that_cannot_be_loaded_names_what_it_lacks(
@@ -197,10 +197,10 @@ def test_places_that_cannot_be_used_are_named_and_the_others_are_used(
     worker.plugins._broken.clear()
     worker.plugins._others = None
     wanted = {
-        "gone": "plugin.path names it, and it cannot be read: No such file or directory",
-        "text.jar": "text.jar is no jar",
-        "library.jar": "no plug-in is named by META-INF/services in its jars; plugin.discovery=hybrid_warn",
-        "a": f"is also at {folder / 'b'}, which is used: remove one of them from plugin.path",
+        "gone": "it is in plugin.path, but cannot be read: No such file or directory",
+        "text.jar": "text.jar is not a valid jar",
+        "library.jar": "META-INF/services in its jars names no plug-in. With plugin.discovery=hybrid_warn",
+        "a": f"is also at {folder / 'b'}, which is used. Remove one of them from plugin.path",
     }
     ended = worker.connectrt("plugins", "list", "--url", "http://h")
     assert ended.code == 1
@@ -272,7 +272,7 @@ def test_without_any_java_its_connectors_are_listed_and_refused_and_python_goes_
             assert "Java plug-ins cannot run here" in text, where
             assert f"JAVA_HOME: no usable java in {tmp_path}" in text, where
         assert caplog.text.count(f"{OBEDIENT_SOURCE} at") <= 2
-        assert "its version cannot be asked: Java plug-ins cannot run here" in caplog.text
+        assert "its version cannot be read: Java plug-ins cannot run here" in caplog.text
         assert worker.validated(GOOD).json()["code"] == "CRT-1133"
         assert worker.validated(IN_PYTHON).json()["error_count"] == 0
         slot_hosts._program.cache_clear()

@@ -341,9 +341,9 @@ def test_a_jvm_that_is_stopped_is_noticed_and_killed_and_threads_left_behind_end
     host.next(1, FromJava.ENDED)
     os.kill(host.process.pid, signal.SIGSTOP)
     began_s = time.monotonic()
-    assert "it gave no sign of life for 4 s and was killed" in host.gone.get(timeout=LIMIT_S)
+    assert "it showed no sign of life for 4 s and was killed" in host.gone.get(timeout=LIMIT_S)
     assert 3 < time.monotonic() - began_s < 15
-    assert any("gives no sign of life for" in line.getMessage() for line in caplog.records)
+    assert any("has shown no sign of life for" in line.getMessage() for line in caplog.records)
     with pytest.raises(JavaHostGoneError, match="no sign of life"):
         host.process.send(ToJava.ROOM, 1, 1)
 

@@ -154,7 +154,7 @@ class TestKafkaCompactedLog(CompactedLogContract):
         self.admin.create_topic(TopicSpec(topic, 2, 1, {"cleanup.policy": "compact"}))
         clients = clients_of(self.broker.bootstrap_servers)
         log = KafkaCompactedLog(TopicSpec(topic, 1, 1), self.admin, clients, exact_partitions=1)
-        with pytest.raises(BadConfigError, match="2 partitions, must be 1"):
+        with pytest.raises(BadConfigError, match="2 partitions, but must be 1"):
             log.start(Seen())
 
     def test_keys_go_where_java_puts_them(self, topic: str) -> None:

@@ -312,4 +312,4 @@ def test_a_reader_goes_back_to_where_an_unclean_election_cut_the_log(
     consumer.close()
     assert rows[:5] == [(0, "a"), (1, "b"), (2, "lost"), (3, "lost"), (4, "lost")]
     assert rows[5:] == [(2, "C"), (3, "D"), (4, "E"), (5, "F"), (6, "G")]
-    assert f"{topic}-0: the log was cut at offset 2 by an unclean election" in caplog.text
+    assert f"{topic}-0: the log was truncated to offset 2 by an unclean leader election" in caplog.text

@@ -164,13 +164,13 @@ def test_a_broker_nobody_vouches_for_is_not_talked_to(secure: SecureKafka, tmp_p
     trustme.CA().cert_pem.write_to_path(str(stranger))
     settings = tls(secure, "TLS", java_stores(secure, "jks", named=False))
     settings |= {"ssl.truststore.location": str(stranger), "ssl.truststore.type": "PEM"}
-    refused_everywhere(settings, r"ssl\.truststore\.location: .*nobody this store trusts")
+    refused_everywhere(settings, r"ssl\.truststore\.location: .*not issued by an authority in this trust store")
 
 
 def test_a_broker_that_wants_a_certificate_says_so(secure: SecureKafka) -> None:
     own = java_stores(secure, "jks", named=False)
     settings = tls(secure, "TLS", {name: value for name, value in own.items() if "truststore" in name})
-    refused_everywhere(settings, r"ssl\.keystore\.location: the broker wants a certificate")
+    refused_everywhere(settings, r"ssl\.keystore\.location: the broker requires a certificate")
 
 
 def test_tls_to_a_listener_without_it_points_at_the_protocol(secure: SecureKafka) -> None:

@@ -110,7 +110,7 @@ def test_what_the_log_has_lost_is_told(there: There, query: RangeStreamReader) -
     begin = {PLACE.format(there.topic, 0): {"offset": '{"offset":1}', "rows": 0}}
     planned = query.partitions(begin, end)
     there.lose(0, 5)
-    with pytest.raises(DataError, match="would go on at 2, its source begins at 5 now"):
+    with pytest.raises(DataError, match="would continue at 2, its source begins at 5 now"):
         query.partitions(begin, end)
     with pytest.raises(ConnectError, match=f"{there.topic}-0"):  # planned before, read after
         list(query.read(planned[0]))

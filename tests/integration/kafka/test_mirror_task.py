@@ -152,7 +152,7 @@ def test_what_others_did_to_the_topics_is_said_and_nothing_that_is_there_is_pass
     admin.create_topic(TopicSpec(topic, 1, 1))
     write(servers, topic, 100, 150)  # longer than what was read: no offset is out of range
     copy(50)
-    assert f"{topic}-0: its topic was deleted and created again, it was read up to offset 40" in caplog.text
+    assert f"{topic}-0: its topic was deleted and created again; the old one was read up to offset 40" in caplog.text
     assert worker.offsets["A", "0"]["topicId"] not in (None, first_id)
 
     delete_topic(servers, f"A.{topic}")

@@ -85,7 +85,7 @@ def test_only_the_columns_asked_for_cross(spark: SparkSession, lines: Path) -> N
 
 
 def test_every_wrong_option_is_named(spark: SparkSession, lines: Path) -> None:
-    with pytest.raises(AnalysisException, match="until: 'noon' is none of idle, latest; maxRecords: 'x'"):
+    with pytest.raises(AnalysisException, match="until: 'noon' is not valid. Use idle or latest; maxRecords: 'x'"):
         read(spark, lines, until="noon", maxRecords="x").count()
     with pytest.raises(AnalysisException, match="columns: there is no column 'offset', only topic, partition, key"):
         read(spark, lines, columns="value,offset")
@@ -135,7 +135,7 @@ def test_values_are_decoded_into_typed_columns(spark: SparkSession, lines: Path)
     assert said.where("value.at = timestamp'2024-02-29 12:00:00Z'").select("value.id").collect() == [Row(id=1)]
     own = read(spark, lines, decode="schema").selectExpr("length(value)")
     assert [row[0] for row in own.collect()] == [49, 8]
-    with pytest.raises(AnalysisException, match="decode: 'xml' is none of json, schema, avro"):
+    with pytest.raises(AnalysisException, match="decode: 'xml' is neither one of json, schema, avro"):
         read(spark, lines, decode="xml")
     with pytest.raises(AnalysisException, match="the columns are topic, partition"):
         spark.read.format("connectrt").schema("id int").options(**FILE, file=str(lines)).load().count()
@@ -191,7 +191,7 @@ def test_a_spark_connect_client_reads_streams_and_writes(spark: SparkSession, tm
     assert told["read"] == [["t", "one"], ["t", "two"]]
     assert told["streamed"] == ["one", "two"]
     assert (tmp_path / "written.txt").read_text() == "a\nb\n"
-    assert "until: 'noon' is none of idle, latest" in told["wrong option"]
+    assert "until: 'noon' is not valid. Use idle or latest" in told["wrong option"]
 
 
 def test_the_examples_of_the_page_run(

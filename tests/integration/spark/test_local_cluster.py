@@ -67,7 +67,7 @@ def test_tasks_run_on_executors_and_survive_the_loss_of_one(session: SparkSessio
     with socket.create_server(("127.0.0.1", 0)) as server:
         places = [("127.0.0.1", server.getsockname()[1]), ("no.such.invalid", 1)]
         seen = worker.runner.reach()(places, 60.0)
-    assert seen == Obstacles(socket.gethostname(), ["", "no such host is known"])
+    assert seen == Obstacles(socket.gethostname(), ["", "unknown host"])
     worker.runner.close(10_000)
 
 

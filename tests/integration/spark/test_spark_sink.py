@@ -266,7 +266,7 @@ def test_any_other_format_is_appended_and_a_lost_commit_repeats_its_batch(
     sink = Sink(spark, broker, topic, None, **options)
     sink.start({0: 0})
     sink.until(lambda: bool(sink.failure()))
-    assert "could not append to jdbc" in sink.failure()
+    assert "cannot append to jdbc" in sink.failure()
     sink.until(lambda: isinstance(sink.events[-1], TaskEnded))
     assert sink.committed() == {}
 

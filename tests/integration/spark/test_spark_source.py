@@ -353,9 +353,9 @@ def test_a_row_that_a_transformation_refuses_fails_the_task_or_is_skipped_and_co
     ("config", "reason"),
     [
         ({"spark_format": "parquet", "path": "gone"}, "PATH_NOT_FOUND"),
-        ({"spark_incremental_column": "no", "spark_mode": "incremental"}, "there is no column no"),
+        ({"spark_incremental_column": "no", "spark_mode": "incremental"}, "column no does not exist"),
         ({"spark_incremental_column": "flag", "spark_mode": "incremental"}, "column flag is boolean"),
-        ({"key_columns": "no"}, "there is no column no"),
+        ({"key_columns": "no"}, "column no does not exist"),
     ],
 )
 def test_what_cannot_be_read_fails_the_task_naming_it(

@@ -212,6 +212,6 @@ def test_books_that_do_not_balance_are_an_error_of_the_job(
     owner._totals.count({"op": "durable", "host": 1, "n": 1})  # a report nobody wrote
     assert worker.end(launch).drained
     worker.runner.close(5_000)
-    assert "books do not balance: host 1: writer says (3, 1)" in caplog.text
+    assert "counts do not match: host 1: writer says (3, 1)" in caplog.text
     assert "slot=1 was lost" in caplog.text
     assert owner._error is not None

@@ -41,7 +41,7 @@ def test_directory(tmp_path: Path) -> None:
     assert provider.get(str(tmp_path / "folder"), {"../token", "..", ""}) == {}
     assert provider.get(str(tmp_path / "token")) == {}
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
-    with pytest.raises(BadConfigError, match="not UTF-8") as caught:
+    with pytest.raises(BadConfigError, match="not valid UTF-8") as caught:
         provider.get(str(tmp_path), {"binary"})
     assert "\\xff" not in str(caught.value)
     provider.configure({"allowed.paths": str(tmp_path / "folder")})

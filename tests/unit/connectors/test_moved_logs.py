@@ -42,7 +42,7 @@ def test_a_move_is_a_warning_with_a_count_by_default(caplog: pytest.LogCaptureFi
     decides.decide(RECREATED)
     assert counts.counted == [("missed-records", 4, "t-0"), ("recreated-topics", 1, "t-0")]
     assert "t-0: 4 offsets from 5 on were deleted before they were read" in caplog.text
-    assert "deleted and created again, it was read up to offset 5; it continues at offset 0" in caplog.text
+    assert "deleted and created again; the old one was read up to offset 5; it continues at offset 0" in caplog.text
 
 
 def test_each_kind_of_move_fails_where_its_setting_says_so() -> None:

@@ -171,10 +171,10 @@ def test_a_value_that_does_not_fit_ends_the_read_or_is_left_out(caplog: pytest.L
 @pytest.mark.parametrize(
     ("texts", "said"),
     [
-        ((), "no record shows what the value is: say the type with valueType"),
+        ((), "no record shows the type of the value. Set the type with valueType"),
         (("null",), "no record shows"),
-        (("1", '"a"'), "the values are of different kinds: .*: say the type with valueType"),
-        (("{}",), "an object without fields has no column: say the type"),
+        (("1", '"a"'), "the values are of different kinds: .*. Set the type with valueType"),
+        (("{}",), "an object without fields has no column. Set the type"),
     ],
 )
 def test_a_sample_that_does_not_tell_is_said(texts: tuple[str, ...], said: str) -> None:
@@ -185,7 +185,7 @@ def test_a_sample_that_does_not_tell_is_said(texts: tuple[str, ...], said: str) 
 
 def test_a_format_and_its_settings_are_checked() -> None:
     given(record(1, schemas.INT32))
-    with pytest.raises(BadConfigError, match="decode: 'xml' is none of json, schema, avro, protobuf"):
+    with pytest.raises(BadConfigError, match="decode: 'xml' is neither one of json, schema, avro, protobuf"):
         rows(decode("xml"))
     with pytest.raises(BadConfigError, match=r"decode\.schema\.registry\.url"):
         rows(decode("avro"))

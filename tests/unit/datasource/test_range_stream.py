@@ -68,12 +68,14 @@ def test_a_batch_is_repeated_after_a_restart_and_lost_records_are_told(
     assert values(again, first, second) == wanted == ["a4", "a5", "b2"]
     for number in range(5):
         del logs["a"][number]
-    with pytest.raises(DataError, match=r'records are lost: {"log":"a"} would go on at 4, its source begins at 5 now'):
+    with pytest.raises(
+        DataError, match=r'records are lost: {"log":"a"} would continue at 4, its source begins at 5 now'
+    ):
         again.partitions(first, second)
     with pytest.raises(DataError, match="records are lost"):
         again.latestOffset(first, ALL)
     del logs["a"]
-    with pytest.raises(DataError, match=r'the source has no {"log":"a"} any more'):
+    with pytest.raises(DataError, match=r'the source no longer has {"log":"a"}'):
         again.partitions(first, second)
     assert (
         again.latestOffset(first, ALL)['{"log":"a"}'] == first['{"log":"a"}']
@@ -111,7 +113,7 @@ def test_records_that_are_gone_are_passed_over_where_the_source_lets_that_be(
     monkeypatch.setattr(MemoryLogs, "loses", {False})
     behind = query.latestOffset(end, ALL)
     assert values(query, end, behind) == ["a7", "a8", "a9", "b2", "b3", "b4"]
-    assert 'records are lost: {"log":"a"} would go on at 4, its source begins at 7 now' in caplog.text
+    assert 'records are lost: {"log":"a"} would continue at 4, its source begins at 7 now' in caplog.text
     query.stop()
 
 

@@ -83,20 +83,20 @@ def test_shares_of_all_tasks_keep_to_the_limits() -> None:
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
-        ("until", "noon", "none of idle, latest"),
+        ("until", "noon", "not valid. Use idle or latest"),
         ("maxRecords", "-1", "not a number"),
         ("maxBytes", "1k", "not a number"),
         ("idleMs", "", "not a number"),
         ("config", "{", "not JSON"),
-        ("config", '{"a": 1}', "object of texts"),
+        ("config", '{"a": 1}', "object of strings"),
         ("startingOffsets", "latest", "not JSON"),
         ("startingOffsets", "{}", "GET /connectors"),
         ("startingOffsets", '{"offsets": [{}]}', "GET /connectors"),
-        ("connect.url", "http://x", "name it with connector"),
-        ("commitOffsets", "yes", "none of connect, none"),
+        ("connect.url", "http://x", "Set connector to its name"),
+        ("commitOffsets", "yes", "not valid. Use connect or none"),
         ("columns", "value, offset", "there is no column 'offset', only topic, partition, key, value"),
         ("columns", "", "there is no column ''"),
-        ("columns", "value,Value", "names a column twice"),
+        ("columns", "value,Value", "has a column twice"),
     ],
 )
 def test_a_wrong_option_is_named(option: str, value: str, said: str) -> None:
@@ -108,7 +108,7 @@ def test_a_wrong_option_is_named(option: str, value: str, said: str) -> None:
 def test_columns_are_those_of_the_read_in_their_order() -> None:
     assert parse_options({"columns": " Value,topic"}).columns == ("value", "topic")
     assert parse_options({}).columns == tuple(COLUMNS)
-    with pytest.raises(BadConfigError, match="has no value, which decode would make columns of"):
+    with pytest.raises(BadConfigError, match="has no value, but decode needs it"):
         parse_options({"columns": "key", "decode": "json", "decodeKey": "json"})
 
 

@@ -238,7 +238,7 @@ def test_a_batch_that_the_source_cannot_repeat_is_told() -> None:
     source.logs["a"] += ["a1", "a2", "a3"]
     end = source.query().latestOffset({}, ALL)
     del source.logs["a"][1:]
-    with pytest.raises(DataError, match=r'cannot be repeated, the source lacks rows: 2 of {"log":"a"}'):
+    with pytest.raises(DataError, match=r'cannot be repeated, because the source lacks rows: 2 of {"log":"a"}'):
         values(source.query(), {}, kept(end))
 
 
@@ -336,5 +336,5 @@ def test_any_cutting_of_the_same_rows_gives_the_same_batch(
 
 def test_tables_are_no_streams() -> None:
     source = DefaultSource({"path": "offsets"})
-    with pytest.raises(BadConfigError, match="tables are read as they are now"):
+    with pytest.raises(BadConfigError, match="tables can only be read with spark.read"):
         source.streamReader(StructType())

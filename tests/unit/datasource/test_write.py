@@ -289,12 +289,12 @@ def test_a_put_that_asks_for_it_is_repeated_for_a_while() -> None:
     SinkWrite(sink(TEXTS), 0, 0).write([texts("a")])
     assert [record.value for record in Keeps.seen] == ["a"]
     Keeps.again[0] = 1_000
-    with pytest.raises(TimedOutError, match="asked for 300 ms"):
+    with pytest.raises(TimedOutError, match="the same records for 300 ms"):
         SinkWrite(sink(TEXTS), 0, 0).write([texts("a")])
 
 
 def test_a_write_ends_well_only_when_everything_is_safe() -> None:
-    with pytest.raises(ConnectError, match="did not make everything durable within 300 ms"):
+    with pytest.raises(ConnectError, match="did not make all records durable within 300 ms"):
         SinkWrite(sink(TEXTS, holds="yes"), 0, 0).write([texts("a")])
 
 
@@ -347,7 +347,7 @@ def test_a_row_without_a_topic_is_told() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"topic": "t"}, "connector.class: is missing: name a sink connector"),
+        ({"topic": "t"}, "connector.class: is missing. Set the class of a sink connector"),
         ({"connector.class": "Keeps"}, "topic: is missing"),
         ({"connector.class": "FileStreamSource", "topic": "t"}, "is not a sink connector"),
         ({"connector.class": "Keeps", "topic": "t", "patienceMs": "soon"}, "patienceMs: 'soon' is not a number"),

@@ -37,7 +37,7 @@ def test_a_broker_that_never_started_has_no_port_to_keep(tmp_path: Path) -> None
     [
         ("java.io.IOException: No space left on device", "the disk is full"),
         ("java.nio.file.FileSystemException: logs: Read-only file system", "quickstart.directory"),
-        ("java.net.BindException: Address already in use", "start it again"),
+        ("java.net.BindException: Address already in use", "Run it again"),
         ("Exception in thread main: java.lang.OutOfMemoryError: Java heap space", "too little free memory"),
     ],
 )

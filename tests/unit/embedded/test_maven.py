@@ -38,12 +38,12 @@ def test_a_file_whose_download_failed_is_deleted_and_a_whole_one_stays(tmp_path:
 
 def test_the_reason_of_a_failed_download_is_a_cause_with_its_fix(tmp_path: Path) -> None:
     full = OSError(errno.ENOSPC, "No space left on device", "/cache/a.jar")
-    assert reason_of(full) == "the disk is full (/cache/a.jar): free 200 MB there, or set CONNECTRT_CACHE"
+    assert reason_of(full) == "the disk is full (/cache/a.jar). Free 200 MB there, or set CONNECTRT_CACHE"
     read_only = OSError(errno.EROFS, "Read-only file system", "/cache")
-    assert reason_of(read_only) == "/cache cannot be written to: set CONNECTRT_CACHE to a folder that can"
+    assert reason_of(read_only) == "/cache is not writable. Set CONNECTRT_CACHE to a folder that is"
 
     class ConnectTimeout(Exception):
         pass
 
-    assert "check the network" in reason_of(ConnectTimeout("HTTPSConnectionPool(...)"))
+    assert "Check the network" in reason_of(ConnectTimeout("HTTPSConnectionPool(...)"))
     assert reason_of(RuntimeError("no such artifact")) == "no such artifact"

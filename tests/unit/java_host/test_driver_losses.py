@@ -65,7 +65,7 @@ class Machine:
         if self.short:
             self.short -= 1
             self.refused += 1
-            raise JavaHostGoneError("no Java host could be started: Cannot allocate memory")
+            raise JavaHostGoneError("the Java host cannot be started: Cannot allocate memory")
         self.jvms.append(Jvm(on_frame, on_gone))
         return self.jvms[-1]
 

@@ -23,7 +23,7 @@ def test_a_host_that_connects_and_is_never_ready_is_killed(monkeypatch: pytest.M
     def command(path: Path) -> list[str]:
         return [sys.executable, "-c", HANGS, str(path)]
 
-    with pytest.raises(JavaHostGoneError, match="connected and was not ready within 1 s"):
+    with pytest.raises(JavaHostGoneError, match="connected but was not ready within 1 s"):
         JavaProcess(command, {}, lambda frame: None, lambda why: None)
     assert not [child for child in psutil.Process().children() if HANGS in child.cmdline()]
 

@@ -100,7 +100,7 @@ def test_silence_is_said_once_and_ends_in_a_kill(caplog: pytest.LogCaptureFixtur
     assert over.wait(5)
     assert len(killed) == 1
     assert "no sign of life" in killed[0]
-    assert sum("gives no sign of life" in line.getMessage() for line in caplog.records) >= 1
+    assert sum("has shown no sign of life" in line.getMessage() for line in caplog.records) >= 1
 
 
 def test_a_jvm_that_was_let_go_is_watched_no_more() -> None:

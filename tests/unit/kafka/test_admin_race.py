@@ -43,7 +43,7 @@ def test_a_broker_that_does_not_know_the_new_topic_yet_is_asked_again() -> None:
 
 def test_the_count_of_a_topic_that_another_worker_created_is_asked_for_not_assumed() -> None:
     admin = RacedAdmin(0, times=0)
-    with pytest.raises(BadConfigError, match="5 partitions, must be 1"):
+    with pytest.raises(BadConfigError, match="5 partitions, but must be 1"):
         admin.ensure_compacted(TopicSpec("configs", 1), exact_partitions=1, timeout_ms=10_000)
     admin.close()
 

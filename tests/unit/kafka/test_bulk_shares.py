@@ -38,7 +38,7 @@ def test_a_process_that_the_kernel_does_not_end_is_left_and_named(
     monkeypatch.setattr(bulk_read_process.subprocess, "Popen", lambda *_, **__: Held())
     process = bulk_read_process.BulkReadProcess("offsets", {}, {0: 0}, {0: 1}, queue.SimpleQueue())
     process.close()
-    assert "topic offsets: process 7, which read it, is killed and not gone" in caplog.text
+    assert "topic offsets: process 7, which read it, was killed but has not ended" in caplog.text
 
 
 @given(

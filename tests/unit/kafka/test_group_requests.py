@@ -105,16 +105,16 @@ LOADING, NOT_AVAILABLE, NOT_COORDINATOR, OTHER = (
     for why in (
         "the group coordinator is loading the group",
         "the group coordinator is not available",
-        "this broker is not the group's coordinator any more",
+        "this broker is no longer the group's coordinator",
         "the group coordinator answered error 999",
     )
 )
 FINAL = {
     23: "connect.protocol: no protocol of this worker is supported by every member of the group",
-    24: "group.id: the broker calls this group id invalid",
+    24: "group.id: the broker rejects this group id as invalid",
     26: "session.timeout.ms: outside group.min.session.timeout.ms .. group.max.session.timeout.ms of the broker",
-    30: "group.id: this worker is not authorised to use the group",
-    35: "bootstrap.servers: the broker does not know this version of the group protocol",
+    30: "group.id: this worker is not authorized to use the group",
+    35: "bootstrap.servers: the broker does not support this version of the group protocol",
     81: "group.id: the group has reached the broker's group.max.size",
     82: "group.id: a static member of the same instance id took this place (workers are never static)",
 }

@@ -39,7 +39,10 @@ def test_what_was_written_in_the_place_of_what_was_cut_off_is_read(
     broker.write("C", "D", "E", "F")  # longer than before: no offset is out of range
     with caplog.at_level(logging.WARNING):
         assert read(consumer, 4) == [(2, "C"), (3, "D"), (4, "E"), (5, "F")]
-    assert "t-0: the log was cut at offset 2 by an unclean election; it was read up to 4, going on at 2" in caplog.text
+    assert (
+        "t-0: the log was truncated to offset 2 by an unclean leader election, but was read up to 4, continuing at 2"
+        in caplog.text
+    )
     assert consumer.position(PLACE) == 6
 
 
@@ -103,7 +106,7 @@ def test_without_a_policy_the_cut_is_an_error_and_position_stays(broker: FakeBro
     consumer.assign({PLACE: 0})
     read(consumer, 3)
     broker.elect(epoch=1, end_offset=2)
-    with pytest.raises(ConnectError, match="cut at offset 2 by an unclean election"):
+    with pytest.raises(ConnectError, match="truncated to offset 2 by an unclean leader election"):
         read(consumer, 1)
     assert consumer.position(PLACE) == 3
     consumer.close()

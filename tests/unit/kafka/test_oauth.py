@@ -134,5 +134,5 @@ def test_a_token_in_a_file_is_read_anew_when_it_is_old(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "opaque", "a.b.c", "e30.e30.", "e30.W10."])
 def test_what_is_no_token_with_an_end_is_not_used(text: str) -> None:
-    with pytest.raises(TokenUnavailableError, match="no JWT"):
+    with pytest.raises(TokenUnavailableError, match="not a JWT"):
         token_of_text(text, TokenSettings(endpoint="https://issuer"))

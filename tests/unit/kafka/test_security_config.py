@@ -47,7 +47,7 @@ def test_a_broken_jaas_line_is_refused_without_showing_it(line: str) -> None:
 def test_a_value_that_must_be_quoted_is_asked_for_by_the_name_of_its_option(line: str, option: str) -> None:
     with pytest.raises(BadConfigError) as caught:
         parse_jaas(line)
-    assert f'quote the value, {option}="..."' in str(caught.value)
+    assert f'Put the value in quotes: {option}="..."' in str(caught.value)
     assert "secret" not in str(caught.value)
 
 

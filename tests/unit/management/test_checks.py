@@ -133,7 +133,9 @@ def test_a_date_pattern_that_is_surely_not_meant_is_a_warning(
         ("transforms.at.format", "warning", True),
     ]
     assert found[1].what == "S is milliseconds: .123456 is 123456 ms. Write SSS"
-    assert any("transforms.at.format is valid and surely not meant" in record.getMessage() for record in caplog.records)
+    assert any(
+        "transforms.at.format is valid but probably a mistake" in record.getMessage() for record in caplog.records
+    )
 
 
 def test_every_wrong_setting_is_a_line_and_what_can_be_looked_at_is_looked_at(checking: Checking) -> None:
@@ -320,10 +322,10 @@ def test_hosts_are_looked_at_from_an_executor_else_from_the_worker_and_the_line_
 
     def executor(places: Sequence[tuple[str, int]], limit_s: float) -> Obstacles:
         asked.append((places, limit_s))
-        return Obstacles("exec-1", ["", "no such host is known"])
+        return Obstacles("exec-1", ["", "unknown host"])
 
     def none_free(places: Sequence[tuple[str, int]], limit_s: float) -> Obstacles:
-        raise TimedOutError("no executor had a core free")
+        raise TimedOutError("no executor had a free core")
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -351,7 +353,7 @@ def test_what_an_executor_runs_connects_side_by_side_and_says_why_not() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         part = pickle.loads(pickle.dumps(ReachPart([("127.0.0.1", port), ("no.such.invalid", 1)], 2.0)))
-        assert list(part(iter([0]))) == [socket.gethostname(), "", "no such host is known"]
+        assert list(part(iter([0]))) == [socket.gethostname(), "", "unknown host"]
 
 
 def test_settings_that_nothing_reads_are_warnings_with_the_name_that_was_meant(checking: Checking) -> None:

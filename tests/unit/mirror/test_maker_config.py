@@ -36,7 +36,7 @@ def test_a_name_that_nothing_reads_any_more_is_refused_with_its_new_one(old: str
     with pytest.raises(BadConfigError) as refused:
         MirrorMakerConfig({**FILE, old: "secret.*"})
     assert refused.value.problems == {
-        old: [f"nothing reads this setting: since Kafka 4 its name is {new}. Rename it or remove it"]
+        old: [f"this setting has no effect, because its name is {new} since Kafka 4. Rename it or remove it"]
     }
     MirrorMakerConfig({**FILE, new: "secret.*"})
 
@@ -49,7 +49,7 @@ def test_every_new_name_is_a_setting_of_a_mirror_connector() -> None:
 
 def test_targets_choose_the_flows() -> None:
     assert MirrorMakerConfig(FILE).flows(["A"]) == [B_TO_A]
-    with pytest.raises(BadConfigError, match=r"C .--clusters. is not one of them"):
+    with pytest.raises(BadConfigError, match=r"C .--clusters. is not one of the clusters"):
         MirrorMakerConfig(FILE).flows(["A", "C"])
 
 

@@ -51,11 +51,11 @@ def test_fewer_records_take_windows_apart_and_always_the_newest() -> None:
 
 def test_a_group_is_told_what_failing_over_would_mean() -> None:
     told = {
-        "would go on exactly where it was": group((3, FailOver())),
+        "would resume exactly where it was": group((3, FailOver())),
         "would repeat 7 records": group((3, FailOver(repeated=5)), (2, FailOver(repeated=2))),
         "would lose 2 records": group((3, FailOver(2, 1, 9))),
-        "has no offset at the target for 1 partitions: auto.offset.reset decides there": group((None, None)),
-        "is used at the target already": group((3, FailOver(2, 1, 9)), active=True),
+        "has no offset at the target for 1 partitions, where auto.offset.reset decides": group((None, None)),
+        "is already used at the target": group((3, FailOver(2, 1, 9)), active=True),
     }
     assert {report.verdict: report.is_safe for report in told.values()} == dict(
         zip(told, [True, True, False, False, True], strict=True)
@@ -91,7 +91,7 @@ def test_rows_and_json_say_the_same() -> None:
         ("t-0", "0..5", "0..5", "yes", "3", "0", "2 missing"),
         ("t-0", "0..5", "-", "-", "0", "0", "-"),
     ]
-    assert group_rows(report) == [("g", "would go on exactly where it was", "0", "0", "0")]
+    assert group_rows(report) == [("g", "would resume exactly where it was", "0", "0", "0")]
     document = as_json(report)
     assert (document["flow"], document["good"]) == ("A->B", False)
     assert document["partitions"][0]["compared"]["missing"] == 2

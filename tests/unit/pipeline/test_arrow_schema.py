@@ -64,7 +64,7 @@ def test_a_column_has_its_schema_and_its_values_fit(kind: pa.DataType, value: An
 
 
 def test_a_column_without_a_connect_form_and_a_number_too_large_are_named() -> None:
-    with pytest.raises(DataError, match=r"column c: a column of duration\[s\] has no Connect form"):
+    with pytest.raises(DataError, match=r"column c: a column of duration\[s\] has no Connect type"):
         RowColumns(pa.schema([("c", pa.duration("s"))]))
     batch = pa.RecordBatch.from_arrays([pa.array([2**63], pa.uint64())], names=["c"])
     with pytest.raises(DataError, match=r"column c: .*9223372036854775808"):

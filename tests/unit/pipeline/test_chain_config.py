@@ -46,7 +46,7 @@ def test_every_alias_has_its_own_settings() -> None:
         ({"transforms.route.type": "NoSuch"}, "transforms.route.type", "could not be found"),
         ({"transforms.route.type": ""}, "transforms.route.type", "could not be found"),
         ({"transforms.route.type": "StringConverter"}, "transforms.route.type", "not implement the Transformation"),
-        ({"transforms.drop.predicate": "new"}, "transforms.drop.predicate", "no predicate is called new"),
+        ({"transforms.drop.predicate": "new"}, "transforms.drop.predicate", "predicate new does not exist"),
         ({"transforms.route.negate": "true"}, "transforms.route.type", "there is no config"),
         ({"transforms.drop.negate": "perhaps"}, "transforms.drop.negate", "true or false"),
         ({"predicates.old.pattern": ""}, "predicates.old.pattern", "non-empty"),
@@ -68,7 +68,7 @@ def test_a_wrong_setting_is_named(change: dict[str, str], setting: str, word: st
     assert word in problems[setting][0]
 
 
-@pytest.mark.parametrize(("version", "word"), [("0.0.1", "not found that matches"), ("[1", "is no version")])
+@pytest.mark.parametrize(("version", "word"), [("0.0.1", "not found that matches"), ("[1", "is neither a version")])
 def test_a_wrong_version_is_told_of_the_version_and_of_the_class(version: str, word: str) -> None:
     problems = chain_problems({**GOOD, "transforms.drop.plugin.version": version}, FIND)
     assert list(problems) == ["transforms.drop.type", "transforms.drop.plugin.version"]

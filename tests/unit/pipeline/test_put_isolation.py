@@ -71,7 +71,7 @@ def test_exactly_the_bad_ones_are_refused_and_order_holds(bad: list[bool]) -> No
 def test_a_target_that_takes_nothing_is_not_the_records_fault() -> None:
     target = Target(lambda offset: True)
     isolation = PutIsolation(records(10_000), FIRST, 100)
-    with pytest.raises(ConnectError, match="101 records in a row") as raised:
+    with pytest.raises(ConnectError, match="101 single records in a row") as raised:
         isolation.run(target.put)
     assert (raised.value.code, str(raised.value.__cause__)) == ("CRT-1056", "bad 100")
     assert target.puts < 250
@@ -81,7 +81,7 @@ def test_refusals_are_counted_on_from_one_small_batch_to_the_next() -> None:
     isolation = PutIsolation(records(1), FIRST, 2)
     two = PutIsolation(records(1), FIRST, 2, isolation.in_a_row)
     assert (isolation.in_a_row, two.in_a_row, two.refused[0].error) == (1, 2, FIRST)
-    with pytest.raises(ConnectError, match="3 records in a row"):
+    with pytest.raises(ConnectError, match="3 single records in a row"):
         PutIsolation(records(1), FIRST, 2, two.in_a_row)
 
 

@@ -73,8 +73,8 @@ def test_a_list_waits_no_longer_than_its_limit_and_says_what_is_missing(
     assert late.location == str(tmp_path / "b")
     for setting in ("plugin.discovery", "connectrt.java.heap"):
         assert setting in late.error
-    assert caplog.text.count("a JVM has been looking into its classes") == 1
-    with pytest.raises(NotFoundError, match=r"a JVM has been looking into its classes for more than 0\.2 s"):
+    assert caplog.text.count("a JVM has been reading its classes") == 1
+    with pytest.raises(NotFoundError, match=r"a JVM has been reading its classes for more than 0\.2 s"):
         plugins.find("com.example.HiddenB")
     runtime.go_on.set()
     plugins.everything(patient=True)

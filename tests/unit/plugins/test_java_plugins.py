@@ -125,9 +125,9 @@ def test_two_of_one_name_and_version_are_named_in_the_log(tmp_path: Path, caplog
     (twin,) = plugins.broken()
     assert (twin.location, twin.error) == (
         str(tmp_path / "a"),
-        f"version 1.0 is also at {tmp_path / 'b'}, which is used: remove one of them from plugin.path",
+        f"version 1.0 is also at {tmp_path / 'b'}, which is used. Remove one of them from plugin.path",
     )
-    assert f"({tmp_path / 'a'}, {tmp_path / 'b'}); that of {tmp_path / 'b'} is used" in caplog.text
+    assert f"({tmp_path / 'a'}, {tmp_path / 'b'}), and that of {tmp_path / 'b'} is used" in caplog.text
 
 
 @pytest.mark.parametrize("kind", ["converter", "header_converter"])
@@ -152,10 +152,10 @@ def test_a_transformation_that_two_connectors_bring_is_no_problem(
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda path: path.write_bytes(b"no zip"), "bad.jar is no jar: File is not a zip file"),
-        (lambda path: jar(path, {}), "no plug-in is named by META-INF/services in its jars"),
-        (lambda path: jar(path, {SOURCE: ORDERS}, java=25), "is compiled for Java 25, and the JVM of Java plug-ins is"),
-        (lambda path: jar(path, {SOURCE: ORDERS}, classes=False), "its class is in none of the jars there"),
+        (lambda path: path.write_bytes(b"no zip"), "bad.jar is not a valid jar: File is not a zip file"),
+        (lambda path: jar(path, {}), "META-INF/services in its jars names no plug-in"),
+        (lambda path: jar(path, {SOURCE: ORDERS}, java=25), "is compiled for Java 25, but the JVM of Java plug-ins is"),
+        (lambda path: jar(path, {SOURCE: ORDERS}, classes=False), "none of the jars there contains its class"),
     ],
 )
 def test_what_cannot_be_used_is_said_and_harms_no_other(tmp_path: Path, make: Any, why: str) -> None:
@@ -180,7 +180,7 @@ def test_the_reason_stands_in_the_answer_about_a_name(tmp_path: Path) -> None:
 def test_a_plugin_path_that_is_gone_is_a_problem_with_the_setting(tmp_path: Path) -> None:
     broken = registry(tmp_path / "gone", Runtime()).broken()
     assert [broken_plugin.error for broken_plugin in broken] == [
-        "plugin.path names it, and it cannot be read: No such file or directory"
+        "it is in plugin.path, but cannot be read: No such file or directory"
     ]
 
 
@@ -204,7 +204,7 @@ def test_a_jar_that_is_no_plug_in_and_a_jvm_that_cannot_look(tmp_path: Path) -> 
     runtime = Runtime("hybrid_warn")
     plugins = registry(tmp_path, runtime)
     plugins.everything()
-    assert "a jar that is no plug-in" in plugins.broken()[0].error
+    assert "a jar without plug-ins" in plugins.broken()[0].error
     runtime.scanned = ConnectError("no JVM: connectrt.java.heap=1k")
     plugins = registry(tmp_path, runtime)
     plugins.everything()
@@ -216,7 +216,9 @@ def test_hybrid_fail_refuses_what_no_service_file_names(tmp_path: Path) -> None:
     runtime = Runtime("hybrid_fail")
     runtime.scanned = [Scanned("sink", "com.example.Hidden", "1.0")]
     settings = PluginSettings.of({"plugin.discovery": "HYBRID_FAIL"})
-    with pytest.raises(BadConfigError, match=r"plugin.discovery: .*com.example.Hidden are named by no file"):
+    with pytest.raises(
+        BadConfigError, match=r"plugin.discovery: .*no file in META-INF/services names .*com.example.Hidden"
+    ):
         refuse_unlisted(settings, registry(tmp_path, runtime))
     runtime.scanned = [Scanned("source", ORDERS, "1.0")]
     refuse_unlisted(settings, registry(tmp_path, runtime))
@@ -247,7 +249,7 @@ def test_an_archive_that_nobody_unpacked_is_named(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not an archive")
     (broken,) = registry(tmp_path, Runtime()).broken()
     assert broken.name == "debezium-plugin.tar.gz"
-    assert "unpack it" in broken.error
+    assert "Unpack it" in broken.error
 
 
 def test_two_places_of_a_version_are_warned_about_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -144,16 +144,16 @@ def test_every_broken_plugin_is_told_with_its_reason_and_harms_no_other(
     expected = {
         "no-entry": "no entry point in any of the groups",
         "no-target": "is not package.module:Class",
-        "no-group": "spark_connect_rt.tasks is no group of plug-ins",
+        "no-group": "spark_connect_rt.tasks is not a group of plug-ins",
         "bad-ini": "metadata cannot be read",
         "old-venv": "a virtual environment of python2.7",
         "compiled-1.0-cp39-cp39-linux_x86_64.whl": "a wheel with compiled modules",
-        "torn-1.0-py3-none-any.whl": "is no wheel",
+        "torn-1.0-py3-none-any.whl": "not a wheel",
         "uber.jar": "a Java plug-in",
         "jars": "a Java plug-in",
         "raises": "RuntimeError: mine",
         "exits": "SystemExit: 1",
-        "other": "is no Transformation",
+        "other": "is not a Transformation",
         "is-not-there": "cannot be read: No such file",
     }
     assert set(told) == set(expected)
@@ -176,7 +176,7 @@ def test_compiled_modules_of_the_worker_are_used_and_two_copies_are_refused(tmp_
     plugins = registry(tmp_path)
     assert stamp_of(plugins, "fast.Stamp") == "orjson"
     assert stamp_of(plugins, "one.Stamp") == "only_plugins_have"
-    with pytest.raises(NotFoundError, match="the copy of plug-in one is in use already"):
+    with pytest.raises(NotFoundError, match="the copy of plug-in one is already in use"):
         plugins.class_of("two.Stamp")
 
 

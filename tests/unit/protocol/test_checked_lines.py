@@ -39,7 +39,7 @@ def test_a_file_that_was_cut_off_is_refused_at_every_length() -> None:
 
 @pytest.mark.parametrize(("kind", "version"), [("other", 1), ("k", 2)])
 def test_another_kind_or_version_is_refused(kind: str, version: int) -> None:
-    with pytest.raises(DataError, match=f"no {kind} of version {version}"):
+    with pytest.raises(DataError, match=f"Expected: {kind}, version {version}"):
         decode_lines(written(), kind, version)
 
 

@@ -36,7 +36,7 @@ def test_a_backup_without_all_three_topics_is_refused() -> None:
             return BACKUP.topics[kind]
 
     topics = Two({kind: BACKUP.topics[kind] for kind in ("configs", "offsets")})
-    with pytest.raises(DataError, match="statuses are not whole"):
+    with pytest.raises(DataError, match="statuses are incomplete"):
         decode_backup(b"".join(encode_backup(replace(BACKUP, topics=topics))))
 
 

@@ -64,7 +64,7 @@ def group_io(worker: InProcessWorker) -> None:
 
 
 def group_refuses(worker: InProcessWorker) -> None:
-    worker.member._inbox.fail(BadConfigError({"group.id": ["this worker is not authorised to use the group"]}))
+    worker.member._inbox.fail(BadConfigError({"group.id": ["this worker is not authorized to use the group"]}))
 
 
 def elsewhere(worker: InProcessWorker) -> None:
@@ -152,7 +152,7 @@ def test_a_worker_whose_every_tick_fails_is_not_live(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(worker.herder._loop, "_steps", (("fail", _raise_each_tick),))
         worker.member.wakeup()
         cluster.until(lambda: not worker.herder.views.health().live)
-        assert "No tick has gone well" in worker.herder.views.health().detail
+        assert "No tick has completed successfully" in worker.herder.views.health().detail
 
 
 def _raise_each_tick(now_ms: int) -> Verdict:

@@ -158,4 +158,4 @@ def test_the_mask_of_a_secret_is_refused_as_a_value(
     problems = validated(replace(deps, config_store=store), CONFIG | sent, recommending=False).problems()
     assert list(problems) == refused
     for why in problems.values():
-        assert "is [hidden], which stands for a value that is not shown" in why[0]
+        assert "is [hidden], the placeholder for a hidden value" in why[0]

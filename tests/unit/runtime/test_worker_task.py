@@ -153,7 +153,7 @@ def test_i2_a_zombies_batch_commits_nothing_and_is_logged(
     task.on_event(zombie)
     assert calls.offsets == []
     assert task.progress().records == 0
-    assert [caplog.messages[-1].split()[0], caplog.messages[-1].split()[-1]] == ["task=a-0", "refused"]
+    assert [caplog.messages[-1].split()[0], caplog.messages[-1].split()[-1]] == ["task=a-0", "rejected"]
 
 
 def test_i2_a_fenced_run_commits_and_reports_nothing_more() -> None:

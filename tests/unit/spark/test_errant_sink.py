@@ -265,7 +265,7 @@ def test_a_target_that_takes_nothing_fails_the_task_and_buries_nothing() -> None
     clients = _Clients()
     lane = Lane(clients, tolerance="all", dlq="dead", put_refusals_max="3").run(*["bad"] * 8)
     wait_until(lambda: bool(lane.failure()))
-    assert "put refused 4 records in a row" in lane.failure()
+    assert "put rejected 4 single records in a row" in lane.failure()
     lane.end()
     assert (clients.queue.rows, lane.committed()) == ([], [])
 

@@ -61,7 +61,7 @@ def test_every_row_is_sent_and_counted(topic: str) -> None:
 def test_several_key_columns_are_a_struct_and_a_missing_one_is_named(topic: str) -> None:
     sent(topic, batch(a=[1], b=["x"], c=[None]), keys=("b", "a"))
     assert [key for key, _ in rows_in(topic)] == [b'{"b":"x","a":1}']
-    with pytest.raises(ConnectError, match=r"there is no column no \(setting 'key.columns'\)"):
+    with pytest.raises(ConnectError, match=r"column no does not exist \(setting 'key.columns'\)"):
         sent(topic, batch(a=[1]), keys=("no",))
 
 

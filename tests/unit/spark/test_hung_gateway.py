@@ -24,7 +24,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_jvm_that_was_started_early_and_hangs_is_given_up(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", SLEEPS], stdin=subprocess.PIPE)
     started = StartingJvm(process, tmp_path, tmp_path / "record", {}, None)
-    with pytest.raises(TimeoutError, match="did not say within"):
+    with pytest.raises(TimeoutError, match="did not report its port within"):
         started.connection()
     started.end()
     assert process.returncode is not None
@@ -38,6 +38,6 @@ def test_a_jvm_that_pyspark_starts_and_hangs_is_given_up_and_ended(
     submit.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{SLEEPS}'\n")
     submit.chmod(0o755)
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
-    with pytest.raises(TimeoutError, match="did not say within"):
+    with pytest.raises(TimeoutError, match="did not report its port within"):
         gateway._launched(SparkConf(loadDefaults=False))
     assert not [child for child in psutil.Process().children(recursive=True) if SLEEPS in child.cmdline()]

@@ -104,7 +104,7 @@ def test_a_session_that_cannot_be_made_is_told() -> None:
 
     background = BackgroundSession(failing, heard.report)
     assert heard.told.wait(LIMIT_S)
-    assert heard.news == [(Part.SPARK, "the session could not be made: RuntimeError: no such master")]
+    assert heard.news == [(Part.SPARK, "the session cannot be created: RuntimeError: no such master")]
     background.close(stops=True)  # raises nothing
 
 

@@ -44,7 +44,7 @@ class SlowProducer:
             if self._failure is not None:
                 raise self._failure
             if self._under_way:
-                raise TimedOutError("in a hurry")
+                raise TimedOutError("without draining")
 
     def is_empty(self, otherwise: Callable[[], None]) -> bool:
         with self._changed:

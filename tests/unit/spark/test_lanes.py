@@ -100,7 +100,7 @@ def test_e1_rows_that_stop_without_ended_end_no_host() -> None:
     reports, clients = _Reports(), MemoryExecutorClients()
     side = WriterSide(clients, reports)
     launch = orjson.dumps(encode_launch(LAUNCH))
-    with pytest.raises(FencedError, match="stopped in the middle"):
+    with pytest.raises(FencedError, match="ended within"):
         side.run(iter([Row(5, RowKind.LAUNCH, launch), batch_row(5, "x")]))
     assert "ended" not in reports.ops()
 

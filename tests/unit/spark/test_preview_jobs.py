@@ -173,13 +173,13 @@ def test_a_process_that_dies_is_an_error_that_names_what_it_did() -> None:
     world = World(lambda job, process: says(job, process, op="doing", what="starting the task", ended=None))
     found = run(world)
     assert found.ended is Ended.ERROR
-    assert "starting the task" in found.error or "ended by itself" in found.error
+    assert "starting the task" in found.error or "ended unexpectedly" in found.error
 
 
 def test_no_free_core_is_said_after_a_while() -> None:
     found = run(World(lambda job, process: None, free_core=False), core_wait_s=0.2)
     assert found.ended is Ended.ERROR
-    assert "no executor had a core free" in found.error
+    assert "no executor had a free core" in found.error
 
 
 def test_one_that_is_not_wanted_any_more_ends_at_once() -> None:

@@ -50,12 +50,12 @@ def test_what_a_version_lacks(version: str, lacking: set[Feature]) -> None:
 
 def test_one_line_names_what_is_off() -> None:
     assert what_is_off("4.0.5") == (
-        "Spark 4.0.5 is without: unix domain sockets to Python processes (TCP on loopback instead); "
-        "filters handed to format connectrt (Spark applies them all); "
+        "Spark 4.0.5 does not support: unix domain sockets to Python processes (TCP on loopback is used); "
+        "filters passed to format connectrt (Spark applies them all); "
         "limits of micro-batches of format connectrt (availableNow is one batch)"
     )
     assert what_is_off("4.1.4") == (
-        "Spark 4.1.4 is without: limits of micro-batches of format connectrt (availableNow is one batch)"
+        "Spark 4.1.4 does not support: limits of micro-batches of format connectrt (availableNow is one batch)"
     )
     assert what_is_off("4.2.1") == ""
 
@@ -69,7 +69,7 @@ def test_a_java_that_spark_does_not_run_on_is_known(version: str, javas: set[int
 
 
 def test_what_is_no_version_is_refused() -> None:
-    with pytest.raises(ValueError, match="'four' is no version of Spark"):
+    with pytest.raises(ValueError, match="'four' is not a valid Spark version"):
         minor_of("four")
 
 

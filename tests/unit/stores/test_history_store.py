@@ -84,5 +84,5 @@ def test_a_damaged_part_of_a_course_is_said(value: bytes) -> None:
     store = CourseStore(LogSource(lambda: True, lambda _: MemoryCompactedLog(topic)))
     store.refresh(READ_MS)
     assert store.parts("a") == []
-    assert store.problem.startswith("2 parts of the course cannot be read")
+    assert store.problem.startswith("2 parts of the offset history cannot be read")
     store.close()

@@ -31,7 +31,7 @@ def test_a_damaged_file_is_removed(cache: LogCache, caplog: pytest.LogCaptureFix
     data = cache.path(FACTS).read_bytes()
     cache.path(FACTS).write_bytes(data[: len(data) // 2])
     assert cache.load(FACTS) is None
-    assert "thrown away" in caplog.text
+    assert "discarding the snapshot" in caplog.text
     assert not cache.path(FACTS).exists()
 
 
@@ -57,4 +57,4 @@ def test_a_folder_that_cannot_be_used_is_a_warning(tmp_path: Path, caplog: pytes
     with caplog.at_level(logging.WARNING):
         assert not cache.save(FACTS, SNAPSHOT)
         assert cache.load(FACTS) is None
-    assert "snapshot not written" in caplog.text
+    assert "the snapshot cannot be written" in caplog.text

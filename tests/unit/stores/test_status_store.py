@@ -100,13 +100,13 @@ def test_a_status_that_cannot_be_written_is_logged(it: Fixture, caplog: pytest.L
     it.topic.fail_next_append(ConnectError("too large"))
     with caplog.at_level(logging.ERROR):
         it.store.put_task(TASK, status(State.FAILED))
-    assert "status-task-c-0 was not written: too large" in caplog.text
+    assert "status-task-c-0 cannot be written: too large" in caplog.text
 
 
 def test_after_the_stop_a_put_only_logs(it: Fixture, caplog: pytest.LogCaptureFixture) -> None:
     it.store.stop()
     it.store.put_task(TASK, status(State.UNASSIGNED))
-    assert "status-task-c-0 was not written" in caplog.text
+    assert "status-task-c-0 cannot be written" in caplog.text
 
 
 def test_unreadable_records_are_passed_over(it: Fixture) -> None:

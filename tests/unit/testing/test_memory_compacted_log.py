@@ -71,7 +71,7 @@ def test_an_unreachable_broker_refuses_the_start_and_times_out_readers() -> None
 
 
 def test_a_topic_that_is_not_compacted_or_has_too_many_partitions_is_refused() -> None:
-    with pytest.raises(BadConfigError, match="delete, must be compact"):
+    with pytest.raises(BadConfigError, match="delete but must be compact"):
         MemoryCompactedLog(MemoryLogTopic(cleanup_policy="delete")).start(Seen())
-    with pytest.raises(BadConfigError, match="2 partitions, must be 1"):
+    with pytest.raises(BadConfigError, match="2 partitions, but must be 1"):
         MemoryCompactedLog(MemoryLogTopic(partitions=2), exact_partitions=1).start(Seen())

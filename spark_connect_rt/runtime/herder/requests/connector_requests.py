@@ -157,7 +157,7 @@ class ConnectorRequests:
     def require_version(self, name: str, expected: int | None) -> None:
         """Raise ConfigConflictError unless the configuration is still the one that the request is about."""
         if expected is not None and self._store.snapshot().configured_at.get(name) != expected:
-            raise ConfigConflictError(f"The configuration of connector {name} was changed meanwhile")
+            raise ConfigConflictError(f"The configuration of connector {name} was changed in the meantime")
 
     def replace_config(
         self, name: str, before: Mapping[str, str], config: Mapping[str, str]

@@ -55,4 +55,6 @@ class FreshReads:
             self._started.exception(limit_ms / 1000)
             self._deps.config_store.refresh(limit_ms)
         except (ConnectError, TimeoutError) as error:
-            log.warning("worker=%s answers from what it has read: %s", self._deps.settings.worker_id, error)
+            log.warning(
+                "worker=%s answers with the state that it has read so far: %s", self._deps.settings.worker_id, error
+            )

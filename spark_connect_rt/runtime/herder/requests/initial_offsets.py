@@ -168,10 +168,10 @@ class Beginning:
                 self._set_to(self._before, is_sink=self._is_sink)
             self._deps.config_store.forget_pending(self._name)
         except BaseException as second:  # the connector's code is asked for that, too
-            log.exception("connector=%s its offsets were not put back", self._name)
+            log.exception("connector=%s its offsets cannot be restored", self._name)
             return ConnectError(
-                f"Connector {self._name} was not created: {error}. Its offsets were not put back: {second}. "
-                f"They are set for a connector that is created with that name."
+                f"Connector {self._name} was not created: {error}. Its offsets cannot be restored: {second}. They "
+                "apply to a connector that is created with that name."
             )
         return error
 

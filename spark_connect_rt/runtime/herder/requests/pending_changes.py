@@ -130,7 +130,7 @@ class PendingChanges:
     def _ended(self, name: str, error: Exception | None) -> None:
         now_ms = self._deps.clock.monotonic_ms()
         if error is not None:
-            log.warning("connector=%s an interrupted change is not ended yet: %s", name, error)
+            log.warning("connector=%s an interrupted change has not been ended yet: %s", name, error)
             self._again_ms[name] = now_ms + RETRY_MS
         else:
             self._again_ms.pop(name, None)
@@ -138,10 +138,10 @@ class PendingChanges:
         self._ending.discard(name)
 
     def _give_up(self, name: str, error: Exception) -> None:
-        text = f"the offsets of {name}, whose creation was interrupted, are not put back: {error}"
+        text = f"the offsets of {name}, whose creation was interrupted, cannot be restored: {error}"
         log.error("connector=%s %s", name, text)
         self._deps.record_event("offsets", text, connector=name)
         try:
             self._deps.config_store.forget_pending(name)
         except ConnectError as failure:
-            log.warning("connector=%s the change is not forgotten yet: %s", name, failure)
+            log.warning("connector=%s the note of the change has not been removed yet: %s", name, failure)

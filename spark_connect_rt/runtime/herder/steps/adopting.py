@@ -114,7 +114,7 @@ class Adopting:
 
     def _read_failed(self, error: Exception, now_ms: int) -> None:
         state, settings = self._state, self._deps.settings
-        log.warning("worker=%s config topic not read: %s", settings.worker_id, error)
+        log.warning("worker=%s the config topic cannot be read: %s", settings.worker_id, error)
         last_try = state.read_failures >= READS_BEFORE_GIVING_UP_WORK
         state.read_failures += 1
         if state.own_group and state.member_id and not state.read_first and not last_try:

@@ -36,10 +36,10 @@ from spark_connect_rt.state.cluster_config import ClusterConfigState
 
 DEFAULT_RECORD_LIMIT_BYTES = 1_048_588  # message.max.bytes a broker's default
 CRAMPED = (
-    "; the group has so many members that nothing more fits into its record: shorten client.id, or let the brokers "
-    "take more (max.message.bytes of __consumer_offsets) and set connectrt.group.record.max.bytes to it"
+    "; the group has so many members that its record has no room left. Shorten client.id, or raise "
+    "max.message.bytes of __consumer_offsets and set connectrt.group.record.max.bytes to it"
 )
-NO_ROOM = "not all work had room in the group's record"
+NO_ROOM = "the group's record had no room for all work"
 DIGESTS_BELOW_EXPONENT = 20  # where lists of 1 MiB are welcome, nobody sends a digest
 
 
@@ -235,8 +235,8 @@ class _Writer:
         if size <= limit_bytes:
             return ""
         return (
-            f"; the broker must keep this as one record of {size} bytes: with message.max.bytes (max.message.bytes of "
-            "__consumer_offsets) below that, as it is by default, no rebalance of this group ever completes"
+            f"; the broker must keep this as one record of {size} bytes. If message.max.bytes (max.message.bytes "
+            "of __consumer_offsets) is lower, as it is by default, no rebalance of this group ever completes"
         )
 
     def _encode(self, member: str, sent: Assignment, again: bool = False, asked: frozenset[str] = frozenset()) -> bytes:

@@ -111,7 +111,7 @@ class EventInbox:
 
     def _set_logger_level(self, namespace: str, level: str) -> str:
         if self._deps.loggers is None or level.upper() not in LEVELS:
-            return f"level {level} of logger {namespace} is not known here"
+            return f"level {level} of logger {namespace} is unknown"
         self._deps.loggers.set_level(namespace, level.upper(), self._deps.clock.now_ms())
         return f"logger {namespace} is at {level.upper()} now"
 

@@ -65,7 +65,7 @@ class Forwarding:
         except ConnectError as failure:
             error = str(failure)
         except Exception as failure:
-            log.exception("connector=%s task configs could not be handed to %s", connector, leader_url)
+            log.exception("connector=%s task configs cannot be sent to %s", connector, leader_url)
             error = f"{type(failure).__name__}: {failure}"
         self._answers.append(HandedIn(connector, error))
         self._wakeup()

@@ -28,7 +28,7 @@ def _looked_up(deps: HerderDependencies, config: StoredConfig) -> Mapping[str, s
         return given.resolved(deps.resolve)
     except BaseException as error:  # noqa: BLE001 - a provider is a plug-in, and its message may hold a secret
         log.warning(
-            "a reference in %s cannot be looked up and counts for nothing: %s",
+            "a reference in %s cannot be resolved and is ignored: %s",
             sorted(given.written()),
             type(error).__name__,
         )

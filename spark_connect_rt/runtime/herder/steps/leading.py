@@ -64,7 +64,7 @@ class Leading:
 
     def _claimed(self, error: Exception | None, now_ms: int) -> None:
         if error is not None:
-            log.warning("worker=%s config topic not claimed: %s", self._deps.settings.worker_id, error)
+            log.warning("worker=%s the config topic cannot be claimed: %s", self._deps.settings.worker_id, error)
             self._claim_again_ms = now_ms + CLAIM_BACKOFF_MS
 
     def lead(self, now_ms: int) -> Verdict:
@@ -107,7 +107,7 @@ class Leading:
     def _key_written(self, error: Exception | None, now_ms: int) -> None:
         if error is None:
             return
-        log.warning("worker=%s session key not written: %s", self._deps.settings.worker_id, error)
+        log.warning("worker=%s the session key cannot be written: %s", self._deps.settings.worker_id, error)
         self._key_again_ms = now_ms + KEY_BACKOFF_MS
         if isinstance(error, FencedError):
             self._state.stop_leading()
@@ -125,7 +125,9 @@ class Leading:
 
         def flushed(error: Exception | None, _now_ms: int) -> None:
             if error is not None:
-                log.warning("worker=%s statuses not read to their end: %s", self._deps.settings.worker_id, error)
+                log.warning(
+                    "worker=%s the statuses cannot be read to their end: %s", self._deps.settings.worker_id, error
+                )
             if self._state.is_leader:
                 self._forget_old_statuses()
 

@@ -66,7 +66,7 @@ class Publishing:
         before = self._pending.get(connector)
         attempt = before.attempt if before else 0
         delay_ms = self._retry_delay_ms(connector, attempt)
-        log.warning("connector=%s task configs: %s; again in %d ms", connector, error, delay_ms)
+        log.warning("connector=%s task configs: %s; retrying in %d ms", connector, error, delay_ms)
         self._pending[connector] = _Pending(None, now_ms + delay_ms, attempt + 1)
         return f"{connector} made no task configs, is asked again in {delay_ms} ms: {error}"
 
@@ -234,7 +234,7 @@ class Publishing:
 
     def _again(self, name: str, pending: _Pending, error: str, now_ms: int) -> None:
         delay_ms = self._retry_delay_ms(name, pending.attempt)
-        log.warning("connector=%s task configs not published: %s; again in %d ms", name, error, delay_ms)
+        log.warning("connector=%s task configs cannot be published: %s; retrying in %d ms", name, error, delay_ms)
         pending.sent = False
         pending.attempt += 1
         pending.due_ms = now_ms + delay_ms

@@ -85,7 +85,7 @@ class RebalanceStory:
             key = f"rebalance-{details['generation']}-{_short(self._state)}"
             self._deps.record_event("rebalance", sentence(details), details=details, key=key)
         except Exception:  # the work goes on whatever cannot be written about it
-            log.exception("worker=%s a rebalance could not be described", self._deps.settings.worker_id)
+            log.exception("worker=%s a rebalance cannot be described", self._deps.settings.worker_id)
 
     def _view(self, under_way: _UnderWay, now_ms: int) -> OwnView:
         state, assignment = self._state, self._state.assignment

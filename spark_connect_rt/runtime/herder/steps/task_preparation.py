@@ -91,7 +91,7 @@ class TaskPreparation:
                     raise ConnectError(
                         f"Failed to perform zombie fencing for connector {connector}: {error}"
                     ) from error
-                log.info("connector=%s zombie fencing is asked for again: %s", connector, error)
+                log.info("connector=%s requesting zombie fencing again: %s", connector, error)
             self._deps.threads.event().wait(PAUSE_S)
 
     def _ask(self, connector: str, limit_ms: int) -> None:
@@ -103,7 +103,7 @@ class TaskPreparation:
                 raise TimedOutError(f"no end of the fencing round of {connector}") from error
             return
         if not standing.leader_url:
-            raise RetriableError("nobody leads the group")
+            raise RetriableError("the group has no leader")
         url = f"{standing.leader_url.rstrip('/')}/connectors/{quote(connector, safe='')}/fence"
         answer = self._deps.peers.request("PUT", url, b"", self._signature(), limit_ms)
         if answer.status in (403, 409, 503):  # another session key, a rebalance, a leader that has read no key yet

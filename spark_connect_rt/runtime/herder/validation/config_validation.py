@@ -156,7 +156,7 @@ def _infos(
     if not is_java:  # whose own validation was asked above
         _collect(findings, connector.validate(config), config)
     for name, why in (own + chain_config_def(config, deps.plugins.class_of)).doubts(config).items():
-        log.warning("connector %s: setting %s is valid and surely not meant: %s", config.get("name"), name, why)
+        log.warning("connector %s: setting %s is valid but probably a mistake: %s", config.get("name"), name, why)
     for name in nulls:
         findings.change(name, errors=())
         findings.complain(name, [NULL_VALUE])

@@ -59,5 +59,5 @@ def _asked(question: Callable[[], list[str]]) -> list[str]:
     try:
         return question()
     except BaseException as error:  # the connector's code
-        log.exception("a connector could not be asked about exactly-once")
+        log.exception("the exactly-once support of a connector cannot be determined")
         return [f"An unexpected error occurred during validation: {error}"]

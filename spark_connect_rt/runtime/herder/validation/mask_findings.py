@@ -12,8 +12,8 @@ from spark_connect_rt.config.secret_settings import named_like_secret
 from spark_connect_rt.ports.hidden_values import HIDDEN
 
 _MASKED = (
-    f"is {HIDDEN}, which stands for a value that is not shown. Send the value itself or a reference to a config "
-    "provider, or use PATCH, which leaves other settings as they are"
+    f"is {HIDDEN}, the placeholder for a hidden value. Send the value itself or a reference to a config provider, "
+    "or use PATCH, which leaves other settings unchanged"
 )
 
 

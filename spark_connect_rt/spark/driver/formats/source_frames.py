@@ -85,7 +85,8 @@ class SourceFrames:
         kind = _kind_of(frame, name)
         if kind == "string" and self._config.format.lower() == "jdbc":
             raise ConnectError(
-                f"column {name} is text: a database orders it otherwise than Spark (setting 'spark.incremental.column')"
+                f"column {name} is text, which a database orders differently than Spark (setting "
+                "'spark.incremental.column')"
             )
         column = sql.col(_quoted(name))
         rest = frame.where(column.isNotNull())
@@ -110,7 +111,7 @@ class SourceFrames:
         """
         missing = [name for name in self._config.key_columns if name not in frame.columns]
         if missing:
-            raise ConnectError(f"there is no column {', '.join(missing)} (setting 'key.columns')")
+            raise ConnectError(f"column {', '.join(missing)} does not exist (setting 'key.columns')")
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 return self._attempt(frame, offset)
@@ -156,7 +157,7 @@ class SourceFrames:
         place = " ".join(f"{name}={value}" for name, value in self._config.partition().items())
         return ConnectError(
             f"connector={self._launch.task.connector} task={self._launch.task.task}: {place} could not be sent: "
-            f"{last_error_line(error)}. No offset moved; the batch will be read again.",
+            f"{last_error_line(error)}. No offset has moved, and the batch will be read again.",
             code="CRT-1059",
         )
 
@@ -165,10 +166,12 @@ def _kind_of(frame: Any, name: str) -> str:
     """Return the type of the incremental column, in Spark's words."""
     field = next((field for field in frame.schema.fields if field.name == name), None)
     if field is None:
-        raise ConnectError(f"there is no column {name} (setting 'spark.incremental.column')")
+        raise ConnectError(f"column {name} does not exist (setting 'spark.incremental.column')")
     kind = str(field.dataType.simpleString())
     if kind not in ORDERED and not kind.startswith("decimal"):
-        raise ConnectError(f"column {name} is {kind}: it cannot tell new rows (setting 'spark.incremental.column')")
+        raise ConnectError(
+            f"column {name} is {kind}, which cannot identify new rows (setting 'spark.incremental.column')"
+        )
     return kind
 
 

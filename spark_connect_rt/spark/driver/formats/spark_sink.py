@@ -30,8 +30,8 @@ from spark_connect_rt.spark.executor.hosting import load_clients
 
 POLL_MS = 250
 _TOO_LATE = (
-    "a batch took longer than a rebalance may wait (max.poll.interval.ms of its consumer) and was cancelled: lower "
-    "batch.max.records, or raise consumer.override.max.poll.interval.ms"
+    "a batch took longer than a rebalance may wait (max.poll.interval.ms of its consumer) and was cancelled. "
+    "Lower batch.max.records, or raise consumer.override.max.poll.interval.ms"
 )
 
 

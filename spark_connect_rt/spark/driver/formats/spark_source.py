@@ -53,8 +53,8 @@ class SparkSourceTaskHost(DriverTask):
         launch, clients = self.launch, load_clients(self._clients)
         if launch.offsets_topic:
             raise ConnectError(
-                f"connector={launch.task.connector}: Spark writes records and offsets in different transactions, so it "
-                "is no source of a worker with exactly.once.source.support=enabled"
+                f"connector={launch.task.connector}: Spark writes records and offsets in different transactions, "
+                "so it cannot run on a worker with exactly.once.source.support=enabled"
             )
         self._config = SparkSourceConfig.of(clients.resolve(launch.config, launch.worker_config))
         reporting = ReportSettings.from_config(clients.resolve(launch.connector_config, launch.worker_config))

@@ -49,7 +49,9 @@ class StreamCheckpoint:
         if self._offset_of(batch) == offset:
             self._set_back(batch)
         elif isinstance(offset, dict) and set(offset) == {FILE_LOG}:
-            log.warning("checkpoint %s is not of offset %s: every file is read again", self._home.toString(), offset)
+            log.warning(
+                "checkpoint %s does not match offset %s, reading every file again", self._home.toString(), offset
+            )
             self._clear()
         else:
             self._clear()
@@ -76,7 +78,7 @@ class StreamCheckpoint:
         self._write(OWNER, self._connector)
 
     def _refuse(self, why: str) -> None:
-        complaint = f"{self._home.toString()} {why}: nothing there is deleted; name a new or an empty folder"
+        complaint = f"{self._home.toString()} {why}. Nothing there is deleted. Use a new or an empty folder"
         raise BadConfigError({"spark.checkpoint": [complaint]})
 
     def _names(self) -> set[str]:
@@ -108,7 +110,7 @@ class StreamCheckpoint:
         text = read_text(self._jvm, self._fs, path)
         lines = text.splitlines()
         if len(lines) != 3 or lines[0] != VERSION:
-            raise ConnectError(f"{path.toString()} is not what Spark wrote so far: {text[:200]!r}")
+            raise ConnectError(f"{path.toString()} does not contain what Spark wrote so far: {text[:200]!r}")
         return json.loads(lines[2])
 
     def _write_offset(self, batch: int, offset: Any) -> None:

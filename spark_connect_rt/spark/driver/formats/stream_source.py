@@ -59,7 +59,7 @@ class StreamSource:
     def check(self) -> None:
         """Raise what ended the query, if something did."""
         if self._query is not None and not self._query.isActive:
-            ended = self._error or self._query.exception() or RuntimeError("the stream ended by itself")
+            ended = self._error or self._query.exception() or RuntimeError("the stream ended unexpectedly")
             raise ended
 
     def stop(self) -> None:

@@ -111,8 +111,8 @@ class TableBatches:
             is_another = None not in (known, topic_ids.get(partition.topic)) and topic_ids[partition.topic] != known
             if is_another or ends[partition] < held_end:
                 log.warning(
-                    "%s: the table holds %s up to offset %d of a topic that was deleted and created again; all of the "
-                    "present one is read",
+                    "%s: the table holds %s up to offset %d of a topic that was deleted and created again, "
+                    "reading all of the new topic",
                     self._job_group,
                     partition,
                     held_end,
@@ -143,7 +143,7 @@ class TableBatches:
             # It may have failed behind the point from which on the batch is the table's: then it must not be repeated.
             if self._cancelled or not self._writer.holds(batch):
                 raise
-            log.warning("%s: appended in spite of %s", self._job_group, last_error_line(error))
+            log.warning("%s: appended despite %s", self._job_group, last_error_line(error))
         self._held.update(held)
         return Written(records.value, skipped.value, 0)
 
@@ -232,11 +232,11 @@ def columns_session(session: Any) -> Any:
 def _explained(error: Exception, task: ConnectorTaskId, config: Mapping[str, str]) -> ConnectError:
     target = config.get("path") or config.get("table") or config.get("spark.format")
     if "No space left on device" in str(error):
-        why = "no space left on its device; free some and restart the task"
+        why = "no space left on its device. Free some and restart the task"
     else:
         why = last_error_line(error)
     return ConnectError(
-        f"connector={task.connector} task={task.task}: could not append to {target}: {why}. "
-        "Nothing of this batch is committed; its records will be read again.",
+        f"connector={task.connector} task={task.task}: cannot append to {target}: {why}. Nothing of this batch is "
+        "committed, and its records will be read again.",
         code="CRT-1055",
     )

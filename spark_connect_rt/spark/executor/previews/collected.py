@@ -65,7 +65,7 @@ class Collected:
         if self._records_left > 0 and self._bytes_left > 0:
             text = encode_json(list(stages)).decode()
             if len(text) > BYTES_MAX:  # by its headers: keys and values are cut
-                why = f"too large to be shown: {len(text)} bytes of JSON"
+                why = f"too large to show: {len(text)} bytes of JSON"
                 text = encode_json([{"stage": stages[0]["stage"], "record": None, "error": why}]).decode()
             self._records_left -= 1
             self._bytes_left -= len(text)

@@ -140,7 +140,7 @@ def planned(launch: TaskLaunch, clients: ExecutorClients) -> TaskLaunch:
 def one_task(tasks: Any) -> Mapping[str, str]:
     """Return the configuration of the first task. Raises ConnectError: there is none."""
     if not tasks:
-        raise ConnectError("the connector has no task: there is nothing for it to do")
+        raise ConnectError("the connector has no task: there is nothing to preview")
     return dict(tasks[0])
 
 

@@ -130,7 +130,7 @@ class _Putting:
             alone = self._try([previewed.record]) if whole is not None and len(given) > 1 else whole
             previewed.stages.append(self._walk.put_stage(previewed.record) if alone is None else alone)
         if whole is not None and all("error" not in previewed.stages[-1] for previewed in given):
-            raise ConnectError(f"together these records are refused: {whole['error']}")
+            raise ConnectError(f"together these records are rejected: {whole['error']}")
 
     def _try(self, records: Sequence[SinkRecord]) -> Tree | None:
         """Return the failed stage of a put, None: it went well."""

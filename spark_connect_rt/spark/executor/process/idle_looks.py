@@ -64,7 +64,7 @@ class IdleLooks:
                 return
             hanging = self._looking[0]
             self._drop(hanging)
-            log.warning("a look for an idle task hangs; the others go on in another thread")
+            log.warning("a poll of an idle task hangs, so the others continue in another thread")
             self._start()
         hanging.wake()
 

@@ -81,7 +81,7 @@ class JointReports:
             try:
                 self._serve(due)
             except Exception:
-                log.exception("joint reports failed; each lane looks for itself")
+                log.exception("joint reports failed, so each task reports on its own")
                 for lane in due:
                     lane.look_again()
 

@@ -90,7 +90,7 @@ class _Ahead(threading.Thread):
             self._looked.set()
             self.ready = None if self.lot is None else self._make_ready(self.lot.batch)
         except BaseException:  # SystemExit, too: nothing is lost by it
-            log.debug("task=%s: a batch is not made ready ahead", self._task, exc_info=True)
+            log.debug("task=%s: a batch cannot be prepared in advance", self._task, exc_info=True)
         finally:
             self._looked.set()
 

@@ -112,7 +112,7 @@ class PutDelivery:
         return Outcome.TAKEN
 
     def _say_again(self, error: Exception) -> None:
-        log.warning("task=%s: put will be tried again: %s", self._task_id, error)
+        log.warning("task=%s: put will be retried: %s", self._task_id, error)
 
     def put(self, records: Sequence[SinkRecord]) -> bool:
         """Put a batch, or go on with it; False: the task asks for it again. Raises what fails the task."""
@@ -154,8 +154,8 @@ class PutDelivery:
             return False
         if not blames_records(error):
             log.warning(
-                "task=%s: put raised %s, which blames no record: no record is dead-lettered, the task fails. A sink "
-                "raises DataError for a record that it cannot take.",
+                "task=%s: put raised %s, which does not name a bad record, so the task fails and no record is "
+                "dead-lettered. A sink raises DataError for a record that it cannot process.",
                 self._task_id,
                 type(error).__name__,
             )
@@ -175,7 +175,7 @@ class PutDelivery:
 
     def _begin(self, records: Sequence[SinkRecord], error: Exception) -> PutIsolation:
         log.warning(
-            "task=%s: put refused %d records, looking for those to blame: %s: %s",
+            "task=%s: put rejected %d records, searching for the bad ones: %s: %s",
             self._task_id,
             len(records),
             type(error).__name__,

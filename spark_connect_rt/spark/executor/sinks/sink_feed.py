@@ -124,7 +124,7 @@ class SinkFeed(threading.Thread):
         try:
             batch = self._consumer.poll(self._max_records, _POLL_TIMEOUT_MS)
         except RetriableError as error:
-            log.warning("task=%s: reading will be tried again: %s", self._launch.task, error)
+            log.warning("task=%s: reading will be retried: %s", self._launch.task, error)
             self.switches.wait(_POLL_TIMEOUT_MS / 1000)
             return
         if batch is not None and batch.num_rows:

@@ -110,7 +110,10 @@ class PythonSource(HostedSource):
         task, switches = self._task, self.parts.switches
         while task is not None and task.is_writing():
             if switches.stopping and switches.end_by_ms is not None and monotonic_ms() >= switches.end_by_ms:
-                log.warning("task=%s stops in a hurry: what is not acknowledged is read again", self.parts.launch.task)
+                log.warning(
+                    "task=%s stops without draining: records without an acknowledgement will be read again",
+                    self.parts.launch.task,
+                )
                 return
             written = task.finish_writing()
             if written:
@@ -191,7 +194,7 @@ class PythonSource(HostedSource):
         try:
             return self._metered_poll(task)
         except RetriableError as error:
-            log.warning("task=%s: poll will be tried again: %s", self.parts.launch.task, error)
+            log.warning("task=%s: poll will be retried: %s", self.parts.launch.task, error)
             self.parts.switches.wait(_RETRY_WAIT_S)
             return None
 

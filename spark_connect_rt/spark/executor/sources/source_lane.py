@@ -201,7 +201,9 @@ class SourceLane(Lane):
         except TimedOutError as error:
             if self._end_by_s is None:
                 raise
-            log.warning("task=%s stops in a hurry, records may come twice: %s", self.launch.task, error)
+            log.warning(
+                "task=%s stops without draining, so records may be delivered twice: %s", self.launch.task, error
+            )
             self._dropped, self._pending = True, Pending()
             return False
         return True

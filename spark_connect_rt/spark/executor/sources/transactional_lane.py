@@ -139,7 +139,7 @@ class TransactionalLane(Lane):
 
     def _abort(self) -> None:
         if self._open:
-            log.info("task=%s aborts a transaction, as its connector asks", self.launch.task)
+            log.info("task=%s aborts a transaction at the request of its connector", self.launch.task)
             self._drop(END_LIMIT_MS)
         self._pending.drop_records()
 

@@ -36,7 +36,7 @@ def test_a_token_is_made_once_and_readable_by_its_user_only(cache: Path) -> None
 
 @pytest.mark.parametrize(
     ("mode", "text", "why"),
-    [(0o640, "t" * 43, "chmod 600"), (0o600, "short", "holds no token"), (0o600, "", "no token")],
+    [(0o640, "t" * 43, "chmod 600"), (0o600, "short", "contains no token"), (0o600, "", "no token")],
 )
 def test_a_file_that_others_may_read_or_that_can_be_guessed_is_refused(
     tmp_path: Path, mode: int, text: str, why: str
