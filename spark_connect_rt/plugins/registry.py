@@ -309,7 +309,8 @@ def _java_problems(found: Iterable[PluginDesc]) -> Iterator[BrokenPlugin]:
             yield BrokenPlugin(
                 plugin.java_class,
                 plugin.location,
-                f"version {plugin.version or '-'} is also at {other}, which is used. Remove one of them from plugin.path",
+                f"version {plugin.version or '-'} is also at {other}, which is used. "
+                "Remove one of them from plugin.path",
             )
 
 
