@@ -22,6 +22,7 @@ from spark_connect_rt.kafka.reading.offset_lookup import renew_metadata
 from tests.support.consumed import consumed
 
 NEVER_MS = 3_600_000
+REPLACED_AFTER_S = 8.0  # without an answer
 
 
 class Feeder:
@@ -66,10 +67,20 @@ class Topics:
 
     def __init__(self, bootstrap_servers: str, names: Sequence[str]) -> None:
         self.arrivals = {name: Arrivals() for name in names}
-        self._consumer = Consumer(
-            {"bootstrap.servers": bootstrap_servers, "group.id": "truth", "enable.auto.commit": False, "log_level": 0}
-        )
-        self._consumer.assign([TopicPartition(name, 0, 0) for name in names])
+        self._bootstrap_servers = bootstrap_servers
+        self._consumer = self._new_consumer()
+
+    def _new_consumer(self) -> Consumer:
+        """Return a consumer that reads behind what has arrived. Each record has the offset of its place."""
+        own = {"group.id": "truth", "enable.auto.commit": False, "log_level": 0}
+        consumer = Consumer({"bootstrap.servers": self._bootstrap_servers, **own})
+        consumer.assign([TopicPartition(name, 0, len(topic.numbers)) for name, topic in self.arrivals.items()])
+        return consumer
+
+    def _replace_consumer(self) -> None:
+        """Replace a consumer that a stopping broker has cut off: librdkafka 2.10 to 2.16 never finds a broker again."""
+        self._consumer.close()
+        self._consumer = self._new_consumer()
 
     def refresh(self, limit_s: float = 30.0) -> Mapping[str, Arrivals]:
         """Read everything appended by now."""
@@ -86,6 +97,7 @@ class Topics:
         return self.arrivals
 
     def _end(self, name: str, deadline: float) -> int:
+        patience_s = time.monotonic() + REPLACED_AFTER_S
         while True:
             try:
                 _, high = self._consumer.get_watermark_offsets(TopicPartition(name, 0), timeout=5, cached=False)
@@ -94,6 +106,9 @@ class Topics:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.1)
+                if time.monotonic() > patience_s:
+                    self._replace_consumer()
+                    patience_s = time.monotonic() + REPLACED_AFTER_S
                 renew_metadata(self._consumer, [name], 5)  # it may believe in a dead leader for ever
 
     def close(self) -> None:
