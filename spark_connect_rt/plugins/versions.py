@@ -58,9 +58,8 @@ def requirement(text: str | None, setting: str) -> Accepts | None:
     try:
         tests = [_interval(one) for one in _intervals(wanted)]
     except (InvalidVersion, ValueError) as error:
-        raise BadConfigError(
-            {setting: [f"{wanted} is no version and no range such as [1.0,2.0): {error}"]}
-        ) from error
+        # prose: keep - a golden transcript has these words
+        raise BadConfigError({setting: [f"{wanted} is no version and no range such as [1.0,2.0): {error}"]}) from error
     return lambda version: version is not None and any(test(version_order(version)) for test in tests)
 
 

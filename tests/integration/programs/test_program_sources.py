@@ -102,7 +102,12 @@ def test_a_program_that_ends_in_mid_run_is_run_again_from_its_last_state(
     assert count.keys() == set(range(1, 951))
     repeated = {number for number, times in count.items() if times > 1}
     assert repeated <= set(range(701, 733))  # what came behind the state of row 700, and no more
-    said = {"die": "exit code 3", "killed": "signal 9", "hang": "is stopped as hung", "giant": "more than 2000000 bytes"}
+    said = {
+        "die": "exit code 3",
+        "killed": "signal 9",
+        "hang": "is stopped as hung",
+        "giant": "more than 2000000 bytes",
+    }
     assert said[how] in caplog.text
     assert "hunter2" not in caplog.text
     assert not [one for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"] == SLEEPER]

@@ -85,7 +85,7 @@ def test_only_the_columns_asked_for_cross(spark: SparkSession, lines: Path) -> N
 
 
 def test_every_wrong_option_is_named(spark: SparkSession, lines: Path) -> None:
-    with pytest.raises(AnalysisException, match="until: 'noon' is not valid. Use idle or latest; maxRecords: 'x'"):
+    with pytest.raises(AnalysisException, match=r"until: 'noon' is not valid. Use idle or latest; maxRecords: 'x'"):
         read(spark, lines, until="noon", maxRecords="x").count()
     with pytest.raises(AnalysisException, match="columns: there is no column 'offset', only topic, partition, key"):
         read(spark, lines, columns="value,offset")

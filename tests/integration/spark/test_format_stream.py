@@ -155,5 +155,7 @@ def test_rows_are_written_to_kafka_through_converters(spark: SparkSession, broke
 
 def test_wrong_options_are_told_before_a_query_starts(spark: SparkSession) -> None:
     stream = spark.readStream.format("connectrt").option("commitOffsets", "yes").option("maxRecords", "-1")
-    with pytest.raises(AnalysisException, match=r"maxRecords: .*; commitOffsets: 'yes' is not valid. Use connect or none"):
+    with pytest.raises(
+        AnalysisException, match=r"maxRecords: .*; commitOffsets: 'yes' is not valid. Use connect or none"
+    ):
         stream.load()

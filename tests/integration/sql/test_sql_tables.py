@@ -65,7 +65,7 @@ def test_a_foreign_table_is_a_kind_of_its_own(postgres_database: Database) -> No
 
 
 def test_an_unknown_kind_is_refused_with_the_known_ones(postgres_database: Database) -> None:
-    with pytest.raises(BadConfigError, match="SYNONYM is not valid. Use TABLE, PARTITIONED TABLE, VIEW"):
+    with pytest.raises(BadConfigError, match=r"SYNONYM is not valid. Use TABLE, PARTITIONED TABLE, VIEW"):
         harness(postgres_database, **{"table.types": "TABLE,SYNONYM"}).start()
 
 

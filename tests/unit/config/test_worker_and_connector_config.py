@@ -108,7 +108,9 @@ def test_what_no_java_host_could_start_with_refuses_the_worker(setting: str, val
 
 
 def test_two_internal_topics_must_differ() -> None:
-    with pytest.raises(BadConfigError, match=r"status.storage.topic: must not be the same as the topic of config.storage.topic"):
+    with pytest.raises(
+        BadConfigError, match=r"status.storage.topic: must not be the same as the topic of config.storage.topic"
+    ):
         parse_distributed({**WORKER, "status.storage.topic": "c"})
 
 

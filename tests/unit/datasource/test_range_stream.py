@@ -68,7 +68,9 @@ def test_a_batch_is_repeated_after_a_restart_and_lost_records_are_told(
     assert values(again, first, second) == wanted == ["a4", "a5", "b2"]
     for number in range(5):
         del logs["a"][number]
-    with pytest.raises(DataError, match=r'records are lost: {"log":"a"} would continue at 4, its source begins at 5 now'):
+    with pytest.raises(
+        DataError, match=r'records are lost: {"log":"a"} would continue at 4, its source begins at 5 now'
+    ):
         again.partitions(first, second)
     with pytest.raises(DataError, match="records are lost"):
         again.latestOffset(first, ALL)

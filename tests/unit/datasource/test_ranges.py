@@ -59,7 +59,7 @@ def test_only_the_columns_asked_for_are_made(more: dict[str, str]) -> None:
     found = [batch for part in reader.partitions() for batch in reader.read(part)]
     assert {tuple(batch.schema.names) for batch in found} == {("value", "partition")}
     assert sum(batch.num_rows for batch in found) == 15
-    with pytest.raises(BadConfigError, match="the columns are value, partition. Remove .schema"):
+    with pytest.raises(BadConfigError, match=r"the columns are value, partition. Remove .schema"):
         source.reader(schema())
     with pytest.raises(BadConfigError, match="A table always has all of its columns"):
         DefaultSource({"path": "offsets", "columns": "name"}).schema()

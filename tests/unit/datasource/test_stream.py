@@ -333,5 +333,5 @@ def test_any_cutting_of_the_same_rows_gives_the_same_batch(
 
 def test_tables_are_no_streams() -> None:
     source = DefaultSource({"path": "offsets"})
-    with pytest.raises(BadConfigError, match="tables can only be read with spark.read"):
+    with pytest.raises(BadConfigError, match=r"tables can only be read with spark.read"):
         source.streamReader(StructType())

@@ -27,7 +27,9 @@ def test_sizes_are_read_as_the_jvm_reads_them() -> None:
     ]
 
 
-@pytest.mark.parametrize(("heap", "why"), [("many", "not a valid size"), ("31m", "too small"), ("2048g", "any machine")])
+@pytest.mark.parametrize(
+    ("heap", "why"), [("many", "not a valid size"), ("31m", "too small"), ("2048g", "any machine")]
+)
 def test_a_heap_that_cannot_be_is_refused_with_the_setting(heap: str, why: str) -> None:
     assert why in str(heap_complaint(heap))
     with pytest.raises(BadConfigError, match=rf"connectrt\.java\.heap: .*{why}"):

@@ -39,7 +39,10 @@ def test_what_was_written_in_the_place_of_what_was_cut_off_is_read(
     broker.write("C", "D", "E", "F")  # longer than before: no offset is out of range
     with caplog.at_level(logging.WARNING):
         assert read(consumer, 4) == [(2, "C"), (3, "D"), (4, "E"), (5, "F")]
-    assert "t-0: the log was truncated to offset 2 by an unclean leader election, but was read up to 4, continuing at 2" in caplog.text
+    assert (
+        "t-0: the log was truncated to offset 2 by an unclean leader election, but was read up to 4, continuing at 2"
+        in caplog.text
+    )
     assert consumer.position(PLACE) == 6
 
 

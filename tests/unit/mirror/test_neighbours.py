@@ -23,6 +23,8 @@ def test_another_policy_or_separator_of_the_same_flow_is_said() -> None:
     }
     found = list(other_names(mirror("Checkpoint"), others))
     assert [setting for setting, _ in found] == ["replication.policy.class", "replication.policy.separator"]
-    assert found[0][1].startswith(f"connector source has {IDENTITY} for the same flow, A->target, so each does not find")
+    assert found[0][1].startswith(
+        f"connector source has {IDENTITY} for the same flow, A->target, so each does not find"
+    )
     assert not list(other_names({"connector.class": "SqlSink"}, others))
     assert not list(other_names(mirror("Checkpoint", target_cluster_alias="B"), others))

@@ -117,7 +117,9 @@ def test_a_jar_that_a_broken_download_left_is_fetched_once_more(
 
 def test_one_that_is_wrong_twice_is_refused_with_both_checksums_and_not_kept(repository: Repository, out: Path) -> None:
     repository.artifact("wanted", b"bad", b"bad", sha1=sha("sha1"))
-    with pytest.raises(NotFetchedError, match=f"its sha1 is {sha('sha1', b'bad')}, but the repository lists {sha('sha1')}"):
+    with pytest.raises(
+        NotFetchedError, match=f"its sha1 is {sha('sha1', b'bad')}, but the repository lists {sha('sha1')}"
+    ):
         copy_closure("g:wanted:1", out, LIMIT)
     assert list(out.iterdir()) == []
     assert list(repository.folder.iterdir()) == [], "the next install would find it and ask nobody"

@@ -209,7 +209,9 @@ def test_hybrid_fail_refuses_what_no_service_file_names(tmp_path: Path) -> None:
     runtime = Runtime("hybrid_fail")
     runtime.scanned = [Scanned("sink", "com.example.Hidden", "1.0")]
     settings = PluginSettings.of({"plugin.discovery": "HYBRID_FAIL"})
-    with pytest.raises(BadConfigError, match=r"plugin.discovery: .*no file in META-INF/services names .*com.example.Hidden"):
+    with pytest.raises(
+        BadConfigError, match=r"plugin.discovery: .*no file in META-INF/services names .*com.example.Hidden"
+    ):
         refuse_unlisted(settings, registry(tmp_path, runtime))
     runtime.scanned = [Scanned("source", ORDERS, "1.0")]
     refuse_unlisted(settings, registry(tmp_path, runtime))

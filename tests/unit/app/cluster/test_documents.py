@@ -88,7 +88,11 @@ def test_strimzis_resource_and_initial_values() -> None:
         ("a.yaml", "name: !!python/object/apply:os.system [x]\n", "without a name"),
         ("a.yaml", "", "contains no connector"),
         ("a.yaml", "&a [*a]", "recursive"),
-        ("a.yaml", "a: &a [x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nname: x\n", "a structure instead of a text"),
+        (
+            "a.yaml",
+            "a: &a [x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nname: x\n",
+            "a structure instead of a text",
+        ),
         ("a.properties", "name=\\u12", "four hexadecimal"),
     ],
 )
