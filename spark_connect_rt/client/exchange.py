@@ -62,7 +62,7 @@ class Broken(Enum):
 
     NO_CONNECTION = "no connection"  # nothing was sent
     TIMED_OUT = "timed out"
-    CUT_OFF = "cut off"
+    CUT_OFF = "connection closed"
 
 
 @dataclass(frozen=True, slots=True)

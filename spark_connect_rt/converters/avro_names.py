@@ -57,7 +57,7 @@ def avro_name(name: str, settings: AvroSettings) -> str:
     if settings.scrub_names:
         name = scrubbed(name)
     if not _VALID.fullmatch(name):
-        raise DataError(f"{name!r} is no name in Avro: rename it, or set scrub.invalid.names=true")
+        raise DataError(f"{name!r} is not a valid name in Avro. Rename it, or set scrub.invalid.names=true")
     return name
 
 

@@ -58,9 +58,8 @@ def requirement(text: str | None, setting: str) -> Accepts | None:
     try:
         tests = [_interval(interval) for interval in _intervals(wanted)]
     except (InvalidVersion, ValueError) as error:
-        raise BadConfigError(
-            {setting: [f"{wanted} is neither a version nor a range such as [1.0,2.0): {error}"]}
-        ) from error
+        # prose: keep - a golden transcript has these words
+        raise BadConfigError({setting: [f"{wanted} is no version and no range such as [1.0,2.0): {error}"]}) from error
     return lambda version: version is not None and any(test(version_order(version)) for test in tests)
 
 
@@ -78,7 +77,7 @@ def _intervals(text: str) -> list[str]:
     while rest:
         end = min((at for at in (rest.find("]"), rest.find(")")) if at >= 0), default=-1)
         if rest[0] not in "[(" or end < 0:
-            raise ValueError("a range must begin with [ or ( and end with ] or )")
+            raise ValueError("an interval begins with [ or ( and ends with ] or )")
         found.append(rest[: end + 1])
         rest = rest[end + 1 :].removeprefix(",")
     return found

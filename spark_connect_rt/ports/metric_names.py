@@ -112,7 +112,7 @@ _OF_MIRROR = (
             ("replication-latency-ms", "Age of records when they were acknowledged"),
         )
         for suffix, over in (
-            ("", "of late"),
+            ("", "recently"),
             ("-avg", "the average of batches' first and last ones over the window"),
             ("-min", "the least in the window"),
             ("-max", "the most in the window"),

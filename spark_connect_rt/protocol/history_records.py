@@ -76,7 +76,7 @@ def decode_map(value: bytes) -> dict[str, Any]:
     """Raises DataError: the value is no JSON object."""
     found = decode_json(value)
     if not isinstance(found, dict):
-        raise DataError("a change is no JSON object")
+        raise DataError("a change must be a JSON object")
     return found
 
 

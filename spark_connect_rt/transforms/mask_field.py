@@ -36,7 +36,7 @@ CONFIG = ConfigDef(
     [
         required_list("fields", "Fields to mask."),
         optional_text(
-            "replacement", "What stands for every masked value; of numbers and text only.", LOW, non_empty_text
+            "replacement", "Replacement for every masked value. Only for numbers and text.", LOW, non_empty_text
         ),
         REPLACE_NULL_KEY,
     ]

@@ -21,7 +21,9 @@ def _pattern_check(value: Any) -> str | None:
     return non_empty_text(value) or valid_regex(value)
 
 
-TOPIC_CONFIG = ConfigDef([required_text("pattern", "What the whole topic has to match.", MEDIUM, _pattern_check)])
+TOPIC_CONFIG = ConfigDef(
+    [required_text("pattern", "Regular expression that the whole topic name must match.", MEDIUM, _pattern_check)]
+)
 
 
 class HasHeaderKey(Predicate):

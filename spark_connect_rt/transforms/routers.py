@@ -18,7 +18,7 @@ from spark_connect_rt.transforms.settings import HIGH, required_text, valid_rege
 R = TypeVar("R", SourceRecord, SinkRecord)
 REGEX_CONFIG = ConfigDef(
     [
-        required_text("regex", "What the whole topic has to match.", HIGH, valid_regex),
+        required_text("regex", "Regular expression that the whole topic name must match.", HIGH, valid_regex),
         required_text("replacement", "The new topic; $1 is the first group, ${name} a named one."),
     ]
 )

@@ -18,7 +18,7 @@ from markdown_it.token import Token
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("spark_connect_rt", "pyspark_connectrt")
 TASK_PAGES = ("docs/tutorial/", "docs/howto/", "README.md")  # pages that show how to do something
-KEEP = "prose: keep"  # in a comment of a line of Python: its texts are another program's words
+KEEP = "prose: keep"  # in a comment on a line of Python, or on the line before: another program's words
 _WRITTEN_BY_PROGRAM = "<!-- Made by"
 _PROGRAMS_PAGES = ("docs/reference/conformance.md", "bench/notes/")
 _PROGRAMS_PART = re.compile(r"<!-- [\w ]+: written by .*?<!-- [\w ]+: end -->", re.DOTALL)
@@ -113,7 +113,8 @@ def package_texts(root: Path = ROOT) -> Iterator[Text]:
 def python_texts(file: str, source: str) -> Iterator[Text]:
     """Yield docstrings, strings with a space in them, and comments; adjacent ones are one text. Last: the source."""
     starts = _line_starts(source)
-    kept = {number for number, line in enumerate(source.splitlines(), 1) if KEEP in line}
+    marked = {number for number, line in enumerate(source.splitlines(), 1) if KEEP in line}
+    kept = marked | {number + 1 for number in marked}
     group: list[tuple[str, int]] = []
     kind, end = "", 0
     for found in _PYTHON.finditer(source):

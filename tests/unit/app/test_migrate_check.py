@@ -87,7 +87,7 @@ def test_a_group_that_can_move_gets_its_steps_and_exit_code_0(file: Path, topics
     assert report["counts"]["change"] == 0
     assert report["counts"]["ignored"] == 2
     (broken,) = (entry for entry in report["worker"] if entry["name"] == "plugin.path" and entry["fate"] == "ignored")
-    assert "broken.jar is no jar" in broken["why"]
+    assert "broken.jar is not a valid jar" in broken["why"]
     assert "of 1 Java worker " in " ".join(report["there"])
     shown = CliRunner().invoke(cli, ["migrate", "check", str(file)])
     assert "ignored metric.reporters=com.acme.Reporter" in shown.stdout

@@ -116,6 +116,7 @@ def test_pages_that_a_program_writes_are_left_out(tmp_path: Path) -> None:
 def test_adjacent_strings_are_one_text_and_a_kept_line_is_left_out() -> None:
     assert broken_by_module('x = (\n    "it goes "\n    "on"\n)\n') == [("goes-on", 2)]
     assert broken_by_module('x = "it goes on"  # prose: keep - Java\'s words\n') == []
+    assert broken_by_module('# prose: keep - Java\'s words\nx = "it goes on"\ny = "it goes on"\n') == [("goes-on", 3)]
     assert broken_by_module("# it goes\n# on\n") == [("goes-on", 1)]
 
 

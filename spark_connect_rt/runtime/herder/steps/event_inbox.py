@@ -101,7 +101,7 @@ class EventInbox:
         if runs is None or runs.key != key:
             return ""  # made again meanwhile
         self._state.restarts = self._state.restarts.plus(item)
-        return f"{item} restarts: what a config provider answered is too old"
+        return f"{item} restarts: a value of a config provider expired"
 
     def _left_without_tasks(self, name: str) -> str:
         """Ask a connector that should run: a stop whose second record did not arrive took its tasks away."""

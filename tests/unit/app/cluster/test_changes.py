@@ -267,8 +267,8 @@ def test_wait_for_states_and_ends(several: StandInCluster, connectrt: Commands) 
     ended = connectrt("wait", "a-*", "--timeout", "3")
     assert ended.code == 5
     assert ended.err == (
-        "connectrt: condition not met after 3 s: connector a-2 is RUNNING, tasks: 0 RUNNING, 1 FAILED "
-        "(no route to host)\n"
+        "connectrt: condition not met after 3 s: "
+        "connector a-2 is RUNNING, tasks: 0 RUNNING, 1 FAILED (no route to host)\n"
     )
     assert sum(connectrt.slept) == 3
     assert connectrt("wait", "a-2", "--for", "connector=running").code == 0
