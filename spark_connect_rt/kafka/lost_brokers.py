@@ -4,14 +4,15 @@ librdkafka 2.10 to 2.16 forgets every broker that a metadata answer does not lis
 none. A client that gets such an answer has no broker left, never returns to bootstrap.servers, and no setting of
 ``metadata.recovery`` changes that. A new client starts from bootstrap.servers again.
 
-Two ways to notice it, for two kinds of clients:
+Three ways to notice it, for three kinds of clients:
 
 - ``BrokerWatch``: a client that is polled all the time is asked for its statistics, which list its brokers. A broker
   that is only away stays in the list, so an outage alone never replaces such a client, and no record is refused.
+- ``is_left_behind``: a producer that is not polled all the time is compared with a new client while its records wait.
 - ``CallWatch``: a client that only answers questions is noticed by calls that fail. It is not polled between them, so
   its statistics would pile up. It may be replaced during an outage, too: it holds nothing.
 
-Owns: these two decisions. Must not: make or close clients, which their owners do.
+Owns: these decisions. Must not: own the clients, which their owners make and close.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from confluent_kafka import KafkaException
 
 from spark_connect_rt.backoff import Backoff
 from spark_connect_rt.errors import RetriableError
-from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.error_mapping import connect_error, is_code
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +36,7 @@ PATIENCE_S = 5.0  # a client may be between two sets of brokers for a moment
 BETWEEN_S = Backoff(first=10.0, longest=30.0, jitter=0.0)  # from one replacement to the next
 CALM_S = 300.0  # after which the waits between replacements begin again at the first
 PROBE_S = 1.0
+NEW_CLIENT_PROBE_S = 5.0  # which has to log in first
 
 
 class _Replacements:
@@ -124,12 +126,28 @@ def brokers_in(statistics: str | bytes) -> int:
     return sum(broker.get("source") in ("learned", "configured") for broker in brokers.values())
 
 
-def has_broker(client: Any, topic: str | None = None) -> bool:
-    """Ask a client's brokers for ``topic``, or all topics; return whether one answers within ``PROBE_S``."""
+def has_broker(client: Any, topic: str | None = None, limit_s: float = PROBE_S) -> bool:
+    """Return whether a client is connected to a broker, or connects to one within ``limit_s``.
+
+    The client is asked for ``topic``, or all topics. A late answer is fine: it may wait behind a fetch that the broker
+    holds back.
+    """
     try:
-        return bool(client.list_topics(topic, timeout=PROBE_S).brokers)
-    except KafkaException:
+        client.list_topics(topic, timeout=limit_s)
+    except KafkaException as error:
+        return not is_code(error, "_TRANSPORT")
+    return True
+
+
+def is_left_behind(client: Any, make: Callable[[], Any], close: Callable[[Any], None]) -> bool:
+    """Return whether a client has no broker while a new client finds one. Blocks for some seconds."""
+    if has_broker(client):
         return False
+    new = make()
+    try:
+        return has_broker(new, limit_s=NEW_CLIENT_PROBE_S) and not has_broker(client)
+    finally:
+        close(new)
 
 
 def is_unanswered(error: BaseException) -> bool:
