@@ -7,7 +7,7 @@ takes up to 1 s to look them up.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -58,7 +58,7 @@ class KafkaBatchConsumer:
             own.pop("fetch.message.max.bytes", None)  # the same setting under its other name
         properties = {"group.id": "unused", **config}
         properties.pop("group.instance.id", None)
-        self._make = lambda: make_consumer(properties, own)
+        self._make: Callable[[], Any] = lambda: make_consumer(properties, own)
         self._consumer: Any = self._make()
         self._silence = CallWatch()
         self._silent_since_s = self._silence.now()
