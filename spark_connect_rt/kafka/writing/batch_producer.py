@@ -95,7 +95,6 @@ class KafkaBatchProducer:
     def flush(self, timeout_ms: int) -> None:
         """See ``ports.executor_clients.BatchProducer.flush``."""
         latest_s = time.monotonic() + timeout_ms / 1000
-        self._compare_at_s = time.monotonic() + COMPARE_AFTER_S
         while True:
             self._fail_if_left_behind()
             left_s = max(0.0, min(latest_s, self._end_by_s) - time.monotonic())
@@ -103,7 +102,9 @@ class KafkaBatchProducer:
             self._raise_failure()
             if not left or not left_s:
                 break
-        if left:
+        if not left:
+            self._compare_at_s = math.inf
+        else:
             raise TimedOutError(f"{left} records not acknowledged in {timeout_ms} ms{self._why()}")
 
     def hurry(self, end_by_s: float) -> None:
@@ -135,10 +136,10 @@ class KafkaBatchProducer:
     def _send_while_good(self, send: _Send, rows: Iterator[Any]) -> None:
         while (refused := send(rows)) is not None:
             full_since = time.monotonic()
-            self._compare_at_s = full_since + COMPARE_AFTER_S
             while refused is not None:  # the row that found no room goes first
                 self._wait_for_room(full_since)
                 refused = send(iter(refused))
+            self._compare_at_s = math.inf
 
     def skip_refused(self) -> None:
         """See ``ports.executor_clients.SkipsRefused.skip_refused``."""
@@ -166,9 +167,12 @@ class KafkaBatchProducer:
 
     def _fail_if_left_behind(self) -> None:
         """Note a failure if this client has lost all its brokers: it would never send what it holds."""
-        if time.monotonic() < self._compare_at_s:
+        now_s = time.monotonic()
+        if self._compare_at_s == math.inf:  # the wait begins
+            self._compare_at_s = now_s + COMPARE_AFTER_S
+        if now_s < self._compare_at_s:
             return
-        self._compare_at_s = time.monotonic() + COMPARE_EACH_S
+        self._compare_at_s = now_s + COMPARE_EACH_S
         own = {name: value for name, value in self._properties.items() if name != "transactional.id"}
         if self._failure is None and is_left_behind(self._producer, lambda: make_producer(own, {}), close_producer):
             self._failure = RetriableError(
