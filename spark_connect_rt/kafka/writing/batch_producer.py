@@ -24,14 +24,14 @@ from confluent_kafka import KafkaException
 
 from spark_connect_rt.api.records import Delivered, RecordMetadata
 from spark_connect_rt.config.client_settings import client_setting
-from spark_connect_rt.errors import ConnectError, DataError, RetriableError, TimedOutError
+from spark_connect_rt.errors import ConnectError, DataError, TimedOutError
 from spark_connect_rt.kafka.client_factory import make_producer
 from spark_connect_rt.kafka.client_lifetime import close_producer
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.lost_brokers import is_left_behind
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
-from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS, RECORD_REPORTS
+from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS, RECORD_REPORTS, ClientLostError
 
 log = logging.getLogger(__name__)
 
@@ -175,7 +175,7 @@ class KafkaBatchProducer:
         self._compare_at_s = now_s + COMPARE_EACH_S
         own = {name: value for name, value in self._properties.items() if name != "transactional.id"}
         if self._failure is None and is_left_behind(self._producer, lambda: make_producer(own, {}), close_producer):
-            self._failure = RetriableError(
+            self._failure = ClientLostError(
                 "the producer has lost all its brokers, though a new client finds one: records that were not "
                 "acknowledged are sent again by a new producer"
             )
