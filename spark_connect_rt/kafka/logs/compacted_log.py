@@ -17,21 +17,19 @@ is read in whole record batches (``bulk_read``), which takes a third of the cons
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, Message
 from confluent_kafka import TopicPartition as _ClientPartition
 
 from spark_connect_rt.config.client_properties import LogClientProperties
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.client_factory import make_consumer, make_producer
-from spark_connect_rt.kafka.client_lifetime import SharedClient, close_producer
+from spark_connect_rt.kafka.client_lifetime import SharedClient
 from spark_connect_rt.kafka.logs.append_reports import AppendReports, produced
 from spark_connect_rt.kafka.logs.bulk_read import BulkReadEndedError
 from spark_connect_rt.kafka.logs.bulk_read_process import SharedRead
@@ -40,9 +38,9 @@ from spark_connect_rt.kafka.logs.end_probe import EndProbe
 from spark_connect_rt.kafka.logs.facts_of_log import FactsOfLog
 from spark_connect_rt.kafka.logs.joint_question import JointQuestion
 from spark_connect_rt.kafka.logs.key_places import KeyPlaces
+from spark_connect_rt.kafka.logs.log_clients import LogClients
 from spark_connect_rt.kafka.logs.log_load import LOAD_BATCH_COUNT, LOAD_WAIT_S, LatestLoad, to_records
 from spark_connect_rt.kafka.logs.own_records import OwnRecords
-from spark_connect_rt.kafka.lost_brokers import BrokerWatch
 from spark_connect_rt.ports.compacted_log import LogRecord, OnAppended, OnRecords
 from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -55,17 +53,7 @@ PROBE_AFTER_S = 0.02
 PENDING_WAIT_S = 0.005  # while an append is not answered yet
 BLOCK_LIMIT_S = 30.0  # an append larger than the producer's queue waits that long for room behind its own records
 STOP_LIMIT_S = 10.0  # for the reader's end: a reader that hangs, in librdkafka or a listener, ends with the process
-PURGE_LIMIT_S = 1.0  # for the answers of appends that a lost producer holds
 STALLED_MS = 30_000  # a start that reads nothing for so long fails
-
-_CONSUMER = {
-    "enable.partition.eof": "true",
-    "queued.min.messages": "50000",
-    "fetch.queue.backoff.ms": "5",  # the default second would halve the speed of a long read
-    "fetch.message.max.bytes": "4194304",
-}
-_HELD = {"fetch.wait.max.ms": "2000"}  # records end it; the end behind a transaction's marker shows only then
-_PRODUCER = {"linger.ms": "0", "queue.buffering.max.kbytes": "16384"}
 
 
 class _HistoryError(Exception):
@@ -106,14 +94,12 @@ class KafkaCompactedLog:
         self._end = JointQuestion[Mapping[TopicPartition, int]]()
         self._probe = EndProbe(spec.name, clients.consumer) if self._is_transactional() else None
         self._broken: Exception | None = None  # the reader ended by this
-        self._last_error = ""
         self._stopping = False
         self._places = KeyPlaces(1)
         self._on_records: OnRecords = _ignore
         self._consumer: Any = None
         self._producers: SharedClient[Any] | None = None  # closed when appends and the reader have left it
-        self._consumer_watch = BrokerWatch(f"the consumer of topic {spec.name}")
-        self._producer_watch = BrokerWatch(f"the producer of topic {spec.name}")
+        self._made = LogClients(spec.name, clients, is_transactional=self._is_transactional())
         self._thread: threading.Thread | None = None
 
     def start(self, on_records: OnRecords) -> None:
@@ -124,11 +110,8 @@ class KafkaCompactedLog:
         beginning = self._admin.earliest_offsets(partitions, self._start_timeout_ms)
         end, self._places = self._admin.end_offsets(partitions, self._start_timeout_ms), KeyPlaces(count)
         self._on_records = self._places.reading(on_records)
-        made = [self._new_producer()]  # now, since it may raise
-        self._producers = SharedClient(
-            f"the log of topic {self.topic}", lambda: made.pop() if made else self._new_producer(), close_producer
-        )
-        self._consumer = self._new_consumer()
+        self._producers = self._made.shared_producer()
+        self._consumer = self._made.new_consumer()
         self._positions, self._begun_at = {place.partition: offset for place, offset in beginning.items()}, end
         if self._load is not None:
             asked = FactsOfLog(self._admin, self.topic, self._is_transactional(), self._start_timeout_ms)
@@ -274,11 +257,8 @@ class KafkaCompactedLog:
         return self._clients.consumer.get("isolation.level", "").lower() == "read_committed"
 
     def _late(self, doing: str, timeout_ms: int) -> str:
-        why = f"; the client's last error: {self._last_error}" if self._last_error else ""
+        why = f"; the client's last error: {self._made.last_error}" if self._made.last_error else ""
         return f"topic {self.topic}: could not {doing} in {timeout_ms} ms{why}"
-
-    def _note(self, error: Any) -> None:
-        self._last_error = f"{error.str()} ({error.name()})"
 
     def _run(self) -> None:
         try:
@@ -312,37 +292,20 @@ class KafkaCompactedLog:
             producer.poll(0)
             if messages:
                 self._take(messages)
-            if self._consumer_watch.is_lost():
+            if self._made.consumer_watch.is_lost():
                 self._replace_consumer()
             if not self._assigned_all and self._reached(self._begun_at):
                 self._assign()
-            if self._producer_watch.is_lost():
-                self._replace_producer(producer)
+            if self._made.producer_watch.is_lost():
+                assert self._producers is not None
+                self._made.replace_producer(self._producers, producer)
                 return
 
     def _replace_consumer(self) -> None:
-        self._consumer_watch.replaced()
-        lost, self._consumer = self._consumer, self._new_consumer()
+        self._made.consumer_watch.replaced()
+        lost, self._consumer = self._consumer, self._made.new_consumer()
         self._assign()
         lost.close()
-
-    def _replace_producer(self, lost: Any) -> None:
-        """Have later appends use a new producer; those that the lost one never sent are answered now."""
-        assert self._producers is not None
-        self._producer_watch.replaced()
-        self._producers.renew()
-        with contextlib.suppress(KafkaException):
-            lost.purge()
-            lost.flush(PURGE_LIMIT_S)
-
-    def _new_producer(self) -> Any:
-        own = {**_PRODUCER, **self._producer_watch.settings(), "error_cb": self._note}
-        return make_producer(self._clients.producer, own)
-
-    def _new_consumer(self) -> Any:
-        held = {} if self._is_transactional() else _HELD
-        own = {**_CONSUMER, **held, **self._consumer_watch.settings(), "error_cb": self._note}
-        return make_consumer({"group.id": self.topic, **self._clients.consumer}, own)
 
     def _read_in_bulk(self, producer: Any) -> None:
         """Read most of a long topic in whole record batches; what is left, and every other topic, is the consumer's."""
@@ -424,8 +387,8 @@ class KafkaCompactedLog:
             at = message.offset()
             moved[message.partition()] = max(at, moved.get(message.partition(), 0))
         else:
-            self._note(error)
-            _log.warning("topic %s: %s", self.topic, self._last_error)
+            self._made.note(error)
+            _log.warning("topic %s: %s", self.topic, self._made.last_error)
 
 
 def _reaches(positions: Mapping[int, int], end: Mapping[TopicPartition, int]) -> bool:

@@ -25,7 +25,7 @@ from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.kafka import admin as admin_module
 from spark_connect_rt.kafka import lost_brokers, mirror_admin, sink_group
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.logs import compacted_log
+from spark_connect_rt.kafka.logs import log_clients
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.mirror_admin import MirrorAdmin
 from spark_connect_rt.kafka.reading import batch_consumer
@@ -91,8 +91,8 @@ def test_a_log_reads_and_appends_with_new_clients(
 ) -> None:
     other, other_saw = new_log(broker.bootstrap_servers, admin, topic), Seen()
     other.start(other_saw)
-    consumers = lost_at_first(monkeypatch, compacted_log, "make_consumer")
-    producers = lost_at_first(monkeypatch, compacted_log, "make_producer")
+    consumers = lost_at_first(monkeypatch, log_clients, "make_consumer")
+    producers = lost_at_first(monkeypatch, log_clients, "make_producer")
     log, saw = new_log(broker.bootstrap_servers, admin, topic), Seen()
     log.start(saw)
     answers: list[Exception | None] = []
@@ -262,8 +262,8 @@ class Hammered:
     def restart(self, broker: EmbeddedKafka) -> None:
         """Stop and start the broker; all clients ask for metadata until it is gone."""
         HammeredLog.hammering.set()
-        uses = [(log._producers.use, log.topic) for log in self.logs if log._producers is not None]
-        uses += [(admin.client, "t0") for admin in self.admins]
+        uses: list[tuple[Callable[[], Any], str]] = [(admin.client, "t0") for admin in self.admins]
+        uses += [(log._producers.use, log.topic) for log in self.logs if log._producers is not None]
         threads = [threading.Thread(target=self._hammer, args=use) for use in uses]
         for thread in threads:
             thread.start()
