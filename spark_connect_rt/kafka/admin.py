@@ -24,6 +24,7 @@ from spark_connect_rt.kafka.client_factory import make_admin, make_offsets_clien
 from spark_connect_rt.kafka.client_lifetime import SharedClient, close_admin
 from spark_connect_rt.kafka.connection_problem import probe_tls
 from spark_connect_rt.kafka.error_mapping import COORDINATOR_UNSETTLED, connect_error, is_code
+from spark_connect_rt.kafka.lost_brokers import has_broker
 from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT, look_up_offsets
 from spark_connect_rt.kafka.record_deletion import delete_records
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -81,11 +82,16 @@ class KafkaAdmin:
         self.bootstrap_servers = properties["bootstrap.servers"]
         self._properties = own = dict(properties)
         self._refusals = refusals = _Refusals()
-        made = make_admin(own, {"error_cb": refusals.note})
+        made = [make_admin(own, {"error_cb": refusals.note})]  # now, since it may raise
         of = f"of {self.bootstrap_servers}"
-        self._admin: SharedClient[Any] = SharedClient(f"the admin client {of}", lambda: made, close_admin)
+        self._admin: SharedClient[Any] = SharedClient(
+            f"the admin client {of}",
+            lambda: made.pop() if made else make_admin(own, {"error_cb": refusals.note}),
+            close_admin,
+            has_broker,
+        )
         self._offsets_client: SharedClient[Any] = SharedClient(
-            f"the client for offsets {of}", lambda: make_offsets_client(own), lambda client: client.close()
+            f"the client for offsets {of}", lambda: make_offsets_client(own), lambda client: client.close(), has_broker
         )
 
     def check_reachable(self, timeout_ms: int) -> None:

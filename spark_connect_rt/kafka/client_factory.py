@@ -26,7 +26,7 @@ _library_log = logging.getLogger("spark_connect_rt.kafka.librdkafka")
 _library_log.addFilter(RepeatedLines())
 _warned: set[tuple[ClientRole, str]] = set()
 
-_CALLBACKS = ("error_cb", "on_delivery")
+_CALLBACKS = ("error_cb", "on_delivery", "stats_cb")
 QUIET = {"log.connection.close": "false"}
 
 

@@ -16,12 +16,26 @@ from typing import Any, Generic, TypeVar
 from confluent_kafka import KafkaException
 
 from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.kafka.lost_brokers import CallWatch, is_unanswered, warn_replaced
 
 C = TypeVar("C")
 
 
+class _Lease(Generic[C]):
+    """One client of a SharedClient, and how many threads use it."""
+
+    __slots__ = ("client", "retired", "users")
+
+    def __init__(self, client: C) -> None:
+        self.client = client
+        self.users = 0
+        self.retired = False
+
+
 class SharedClient(Generic[C]):
     """One client for any number of threads: made when it is first used, closed by the last to leave it.
+
+    ``renew`` has a new client made for later users. Current users keep the old one, and the last of them closes it.
 
     Example:
         >>> shared = SharedClient("admin client", lambda: make_admin(properties), close_admin)
@@ -30,12 +44,23 @@ class SharedClient(Generic[C]):
         >>> shared.close()
     """
 
-    def __init__(self, name: str, make: Callable[[], C], close: Callable[[C], None]) -> None:
-        """``make`` and ``close`` are called by the threads that use it; ``name`` is for the message after its end."""
+    def __init__(
+        self,
+        name: str,
+        make: Callable[[], C],
+        close: Callable[[C], None],
+        has_broker: Callable[[C], bool] | None = None,
+    ) -> None:
+        """``make`` and ``close`` are called by the threads that use it; ``name`` is for the message after its end.
+
+        With ``has_broker`` a client whose calls are not answered for some seconds is asked whether a broker answers it
+        at all. If none does, a new client replaces it (``lost_brokers``).
+        """
         self._name, self._make, self._close = name, make, close
+        self._has_broker = has_broker
+        self._watch = CallWatch()
         self._lock = threading.Lock()
-        self._client: C | None = None
-        self._users = 0
+        self._lease: _Lease[C] | None = None
         self._ended = False
 
     @contextlib.contextmanager
@@ -44,33 +69,69 @@ class SharedClient(Generic[C]):
         with self._lock:
             if self._ended:
                 raise ConnectError(f"{self._name} is closed")
-            if self._client is None:
-                self._client = self._make()
-            client = self._client
-            self._users += 1
+            if self._lease is None:
+                self._lease = _Lease(self._make())
+            lease = self._lease
+            lease.users += 1
+        begun_s = self._watch.now()
         try:
-            yield client
+            yield lease.client
+        except Exception as error:
+            if is_unanswered(error):
+                self._note_failure(lease, begun_s)
+            raise
+        else:
+            self._note_answer(lease)
         finally:
-            with self._lock:
-                self._users -= 1
-                unused = self._given_up()
-            if unused is not None:
-                self._close(unused)
+            self._leave(lease)
+
+    def renew(self) -> None:
+        """Have the next user get a new client. The old one is closed when the last of its users has left it."""
+        with self._lock:
+            lease, self._lease = self._lease, None
+            unused = self._given_up(lease)
+        if unused is not None:
+            self._close(unused.client)
 
     def close(self) -> None:
-        """Close the client now, or when the calls that are under way have ended. May be called twice. Never waits."""
+        """Close the client now, or when the calls in progress have ended. May be called twice. Never waits."""
         with self._lock:
             self._ended = True
-            unused = self._given_up()
-        if unused is not None:
-            self._close(unused)
+        self.renew()
 
-    def _given_up(self) -> C | None:
-        """Return the client if it is time to close it, once."""
-        if not self._ended or self._users:
+    def _leave(self, lease: _Lease[C]) -> None:
+        with self._lock:
+            lease.users -= 1
+            is_last = lease.retired and not lease.users
+        if is_last:
+            self._close(lease.client)
+
+    def _given_up(self, lease: _Lease[C] | None) -> _Lease[C] | None:
+        """Retire a client; return it if it has no user, so that the caller closes it."""
+        if lease is None:
             return None
-        client, self._client = self._client, None
-        return client
+        lease.retired = True
+        return None if lease.users else lease
+
+    def _note_answer(self, lease: _Lease[C]) -> None:
+        with self._lock:
+            if lease is self._lease:
+                self._watch.succeeded()
+
+    def _note_failure(self, lease: _Lease[C], begun_s: float) -> None:
+        """Replace the client if none of its brokers answers. The caller still uses it, and closes it if it is last."""
+        with self._lock:
+            if self._has_broker is None or lease is not self._lease or not self._watch.failed(begun_s):
+                return
+        if self._has_broker(lease.client):  # slow: without the lock
+            self._note_answer(lease)
+            return
+        with self._lock:
+            if lease is not self._lease:
+                return
+            self._watch.replaced()
+            self._lease, lease.retired = None, True
+        warn_replaced(self._name)
 
 
 def close_admin(client: Any) -> None:

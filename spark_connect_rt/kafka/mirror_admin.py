@@ -31,6 +31,7 @@ from spark_connect_rt.kafka.admin_answers import answer_of
 from spark_connect_rt.kafka.client_factory import make_admin
 from spark_connect_rt.kafka.client_lifetime import close_admin
 from spark_connect_rt.kafka.error_mapping import connect_error, is_code
+from spark_connect_rt.kafka.lost_brokers import CallWatch, has_broker, is_unanswered, warn_replaced
 from spark_connect_rt.mirror.topic_sync import TopicAcl, TopicSetting
 
 _ANY_TOPIC = AclBindingFilter(
@@ -50,7 +51,9 @@ class MirrorAdmin:
         if not properties.get("bootstrap.servers", "").strip():
             missing = 'Missing required configuration "bootstrap.servers" which has no default value'
             raise BadConfigError({"bootstrap.servers": [f"{missing} (client {properties.get('client.id', '')})"]})
+        self._properties = dict(properties)
         self._admin = make_admin(properties)
+        self._watch = CallWatch()
         self._timeout_s = timeout_ms / 1000
         self._closed = False
 
@@ -61,10 +64,13 @@ class MirrorAdmin:
 
     def topics(self) -> dict[str, int]:
         """Return every topic, name -> number of partitions."""
+        begun_s = self._watch.now()
         try:
             found = self._admin.list_topics(timeout=self._timeout_s).topics
         except KafkaException as error:
+            self._note(error, begun_s)
             raise connect_error(error, "listing topics") from error
+        self._watch.succeeded()
         return {
             name: len(topic.partitions) for name, topic in found.items() if topic.error is None and topic.partitions
         }
@@ -144,12 +150,29 @@ class MirrorAdmin:
 
     def _answer(self, future: Future[Any], doing: str, fine: tuple[str, ...] = ()) -> Any:
         """Return what a call brought; None for an error that is fine. Raises ConnectError."""
+        begun_s = self._watch.now()
         try:
-            return answer_of(self._admin, future, self._timeout_s)
+            found = answer_of(self._admin, future, self._timeout_s)
+            self._watch.succeeded()
+            return found
         except KafkaException as error:
+            self._note(error, begun_s)
             if fine and is_code(error, *fine):
                 return None
             raise connect_error(error, doing) from error
+
+    def _note(self, error: KafkaException, begun_s: float) -> None:
+        """Take that a call failed. A client that has lost all its brokers is replaced."""
+        if not is_unanswered(error):
+            self._watch.succeeded()
+        elif self._watch.failed(begun_s):
+            if has_broker(self._admin):
+                self._watch.succeeded()
+                return
+            self._watch.replaced()
+            warn_replaced(f"MirrorMaker's admin client of {self._properties['bootstrap.servers']}")
+            lost, self._admin = self._admin, make_admin(self._properties)
+            close_admin(lost)
 
     def _each(self, futures: Mapping[str, Future[Any]], doing: str, fine: tuple[str, ...] = ()) -> None:
         for name, future in futures.items():

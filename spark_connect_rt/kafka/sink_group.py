@@ -11,6 +11,7 @@ Named topics that are not there are looked for here too (``kafka.topic_watch``):
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 import re
@@ -28,6 +29,7 @@ from spark_connect_rt.errors import BadConfigError, ConnectError, FencedError, R
 from spark_connect_rt.kafka.client_config import ClientRole, client_config
 from spark_connect_rt.kafka.client_factory import make_consumer
 from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.lost_brokers import BrokerWatch
 from spark_connect_rt.kafka.reading.offset_lookup import NEXT, look_up_offsets
 from spark_connect_rt.kafka.topic_watch import TopicWatch
 from spark_connect_rt.ports.sink_group import GroupGeneration, OnAssigned, OnLost, OnRevoked
@@ -68,6 +70,7 @@ class KafkaSinkGroup:
         self._topics_max_age_s = client_setting("consumer", "metadata.max.age.ms", properties) / 1000
         self._hide_internal = client_setting("consumer", "exclude.internal.topics", properties)
         self._consumer: Any = None  # made by ``subscribe``
+        self._brokers = BrokerWatch(f"the consumer of group {self.group}")
         self._held: set[TopicPartition] = set()
         self._member_id = ""
         self._pattern: re.Pattern[str] | None = None
@@ -90,7 +93,7 @@ class KafkaSinkGroup:
         """See the port. Raises BadConfigError for a pattern that cannot be understood."""
         self._tell_assigned, self._tell_revoked, self._tell_lost = on_assigned, on_revoked, on_lost
         if pattern is None:
-            self._consumer = make_consumer(self._own, _SETTINGS)
+            self._consumer = self._new_consumer()
             self._subscribe(list(topics))
             self._watch.doubt(topics, _now_ms())
             return
@@ -98,8 +101,7 @@ class KafkaSinkGroup:
             self._pattern = java_pattern(pattern)
         except ValueError as error:
             raise BadConfigError({"topics.regex": [str(error)]}) from error
-        # As Java: no one named these topics, so a deleted one must not come back by being asked for.
-        self._consumer = make_consumer(self._own, {**_SETTINGS, "allow.auto.create.topics": "false"})
+        self._consumer = self._new_consumer()
 
     def poll(self, timeout_ms: int) -> None:
         """See the port. What a callback raises comes out of here, after the rebalance step is completed."""
@@ -108,6 +110,8 @@ class KafkaSinkGroup:
         elif names := self._watch.names_to_look_for(_now_ms()):
             self._look_for(names)
         message = self._consumer.poll(timeout_ms / 1000)
+        if self._brokers.is_lost():
+            self._replace_lost()
         self._raise_from_callback()
         if message is not None and message.error() is not None:
             self._take_error(message.error())
@@ -158,6 +162,23 @@ class KafkaSinkGroup:
             if self._consumer is not None:
                 self._consumer.close()
             self._raise_from_callback()
+
+    def _new_consumer(self) -> Any:
+        # As Java: no one named the topics of a pattern, so a deleted one must not come back by being asked for.
+        named_only = {} if self._pattern is None else {"allow.auto.create.topics": "false"}
+        return make_consumer(self._own, {**_SETTINGS, **self._brokers.settings(), **named_only})
+
+    def _replace_lost(self) -> None:
+        """Join again with a new consumer. The partitions of the old one are lost, as after the end of its session."""
+        self._brokers.replaced()
+        lost, topics = self._consumer, self._topics
+        with contextlib.suppress(KafkaException):  # it may not know them any more
+            self._lost(lost, [_ClientPartition(held.topic, held.partition) for held in self._held])
+        lost.close()
+        self._topics, self._resolve_at_s = [], 0.0
+        self._consumer = self._new_consumer()
+        if self._pattern is None:
+            self._subscribe(topics)
 
     def _look_for(self, names: Sequence[str]) -> None:
         """Ask for topics by name; as with Java a broker may create them. Trouble counts as not found."""

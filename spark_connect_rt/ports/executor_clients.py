@@ -15,7 +15,7 @@ import pyarrow as pa
 from spark_connect_rt.api.records import Delivered, RecordMetadata
 from spark_connect_rt.config.connectors.topic_creation import TopicGroup
 from spark_connect_rt.config.stored_config import StoredConfig
-from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.protocol.ids import TopicPartition
 
 OFFSET_REPORTS = {"connectrt.delivery.offsets": "true"}
@@ -35,6 +35,10 @@ class DeliveryReports(IntEnum):
     def properties(self) -> Mapping[str, str]:
         """Return what to add to the producer's configuration."""
         return ({}, OFFSET_REPORTS, RECORD_REPORTS)[self]
+
+
+class ClientLostError(RetriableError):
+    """A client can never send again what it holds, by no fault of the task's: the task is hosted again."""
 
 
 class BatchProducer(Protocol):

@@ -18,11 +18,11 @@ import orjson
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from spark_connect_rt.kafka.lost_brokers import CallWatch, has_broker
 from spark_connect_rt.kafka.reading.offset_lookup import renew_metadata
 from tests.support.consumed import consumed
 
 NEVER_MS = 3_600_000
-REPLACED_AFTER_S = 8.0  # without an answer
 
 
 class Feeder:
@@ -67,20 +67,15 @@ class Topics:
 
     def __init__(self, bootstrap_servers: str, names: Sequence[str]) -> None:
         self.arrivals = {name: Arrivals() for name in names}
-        self._bootstrap_servers = bootstrap_servers
-        self._consumer = self._new_consumer()
-
-    def _new_consumer(self) -> Consumer:
-        """Return a consumer that reads behind what has arrived. Each record has the offset of its place."""
-        own = {"group.id": "truth", "enable.auto.commit": False, "log_level": 0}
-        consumer = Consumer({"bootstrap.servers": self._bootstrap_servers, **own})
-        consumer.assign([TopicPartition(name, 0, len(topic.numbers)) for name, topic in self.arrivals.items()])
-        return consumer
-
-    def _replace_consumer(self) -> None:
-        """Replace a consumer that a stopping broker has cut off: librdkafka 2.10 to 2.16 never finds a broker again."""
-        self._consumer.close()
-        self._consumer = self._new_consumer()
+        self._settings = {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "truth",
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
+        self._watch = CallWatch()
+        self._next = dict.fromkeys(names, 0)  # the next offset to read
+        self._consumer = self._assigned()
 
     def refresh(self, limit_s: float = 30.0) -> Mapping[str, Arrivals]:
         """Read everything appended by now."""
@@ -91,25 +86,37 @@ class Topics:
                 raise AssertionError(f"the topics could not be read to {missing}")
             for message in consumed(self._consumer, 5_000, 0.2):
                 if message.error() is None:
+                    self._next[message.topic()] = message.offset() + 1
                     arrivals = self.arrivals[message.topic()]
                     arrivals.numbers.append(int(message.value().split()[1]))
                     arrivals.appended_ms.append(message.timestamp()[1])
         return self.arrivals
 
     def _end(self, name: str, deadline: float) -> int:
-        patience_s = time.monotonic() + REPLACED_AFTER_S
         while True:
+            begun_s = time.monotonic()
             try:
                 _, high = self._consumer.get_watermark_offsets(TopicPartition(name, 0), timeout=5, cached=False)
+                self._watch.succeeded()
                 return int(high)
             except KafkaException:  # its leader is gone, or moves
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.1)
-                if time.monotonic() > patience_s:
+                if self._watch.failed(begun_s) and not has_broker(self._consumer):
                     self._replace_consumer()
-                    patience_s = time.monotonic() + REPLACED_AFTER_S
                 renew_metadata(self._consumer, [name], 5)  # it may believe in a dead leader for ever
+
+    def _replace_consumer(self) -> None:
+        """Read on with a new consumer: this one has lost all its brokers."""
+        self._watch.replaced()
+        lost, self._consumer = self._consumer, self._assigned()
+        lost.close()
+
+    def _assigned(self) -> Consumer:
+        consumer = Consumer(self._settings)
+        consumer.assign([TopicPartition(name, 0, offset) for name, offset in self._next.items()])
+        return consumer
 
     def close(self) -> None:
         """Close the consumer."""

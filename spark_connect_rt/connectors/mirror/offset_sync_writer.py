@@ -8,6 +8,7 @@ from typing import Any
 
 from spark_connect_rt.kafka.client_factory import make_producer
 from spark_connect_rt.kafka.client_lifetime import close_producer
+from spark_connect_rt.kafka.lost_brokers import BrokerWatch
 from spark_connect_rt.mirror.flow import Flow
 from spark_connect_rt.mirror.offset_sync_rule import OffsetRun, OffsetSyncQueue
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -24,8 +25,9 @@ class OffsetSyncWriter:
     def __init__(self, flow: Flow, max_lag: int) -> None:
         """Take the flow and ``offset.lag.max``."""
         side, self._topic = flow.offset_syncs()
-        properties = flow.client(side, "producer", f"offset-syncs-{side}-producer")
-        self._producer = make_producer(properties, {"on_delivery": self._reported})
+        self._properties = flow.client(side, "producer", f"offset-syncs-{side}-producer")
+        self._watch = BrokerWatch(f"the producer of topic {self._topic}")
+        self._producer = self._new_producer()
         self._queue = OffsetSyncQueue(max_lag)
         self._in_flight = 0
         self._promote_at_s = time.monotonic() + PROMOTE_EACH_S
@@ -51,9 +53,16 @@ class OffsetSyncWriter:
 
     def _write(self, room: int = SYNCS_IN_FLIGHT) -> None:
         self._producer.poll(0)
+        if self._watch.is_lost():
+            self._watch.replaced()
+            close_producer(self._producer)
+            self._producer = self._new_producer()
         while self._in_flight < room and (sync := self._queue.take()) is not None:
             self._producer.produce(self._topic, sync.value(), sync.key(), 0)
             self._in_flight += 1
+
+    def _new_producer(self) -> Any:
+        return make_producer(self._properties, {**self._watch.settings(), "on_delivery": self._reported})
 
     def _reported(self, error: Any, message: Any) -> None:
         self._in_flight -= 1

@@ -36,8 +36,9 @@ from spark_connect_rt.connectors.topics.log_policy import fails, is_of_another
 from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.kafka.admin_answers import topic_ids
 from spark_connect_rt.kafka.client_factory import make_admin, make_consumer
-from spark_connect_rt.kafka.client_lifetime import close_admin
+from spark_connect_rt.kafka.client_lifetime import SharedClient, close_admin
 from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.lost_brokers import has_broker
 from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT, look_up_offsets
 from spark_connect_rt.protocol.ids import TopicPartition
 
@@ -80,17 +81,33 @@ class KafkaSourceConnector(RangeSourceConnector):
         super().start(config)
         self._values = settings.SOURCE.parse(config)
         self._partitions = self._look()
-        self._offsets: Any = None  # a client that asks for them, once they are wanted
-        self._admin: Any = None  # the same, for topics' ids
+        self._make_clients()
         self._ended = threading.Event()
         threading.Thread(target=self._look_now_and_then, name="kafka-source-watch", daemon=True).start()
+
+    def _make_clients(self) -> None:
+        """Make the clients that answer questions about the source, each when it is first asked."""
+        of = f"of {self._values['source.bootstrap.servers']}"
+        consumer, admin = self._properties(), settings.client_properties(self.config, "source", "consumer")
+        self._offsets: SharedClient[Any] = SharedClient(
+            f"the client for offsets {of}",
+            lambda: make_consumer({"group.id": "unused", **consumer}, {}),
+            lambda client: client.close(),
+            has_broker,
+        )
+        self._admin: SharedClient[Any] = SharedClient(  # for topics' ids
+            f"the admin client {of}",
+            lambda: make_admin(admin),
+            close_admin,
+            has_broker,
+        )
 
     def stop(self) -> None:
         """End the look-out; one that waits for a broker ends by itself."""
         if hasattr(self, "_ended"):
             self._ended.set()
-            if self._offsets is not None:
-                self._offsets.close()
+            self._offsets.close()
+            self._admin.close()
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         """Deal the partitions one by one; no task without any."""
@@ -165,9 +182,8 @@ class KafkaSourceConnector(RangeSourceConnector):
         return {**DEFAULTS, **settings.client_properties(self.config, "source", "consumer")}
 
     def _found(self, partitions: Sequence[TopicPartition], what: int) -> dict[TopicPartition, int]:
-        if self._offsets is None:
-            self._offsets = make_consumer({"group.id": "unused", **self._properties()}, {})
-        return look_up_offsets(self._offsets, dict.fromkeys(partitions, what), LOOK_TIMEOUT_S)
+        with self._offsets.use() as client:
+            return look_up_offsets(client, dict.fromkeys(partitions, what), LOOK_TIMEOUT_S)
 
     def _look_now_and_then(self) -> None:
         while not self._ended.wait(self._values["refresh.topics.interval.ms"] / 1000):
@@ -183,9 +199,8 @@ class KafkaSourceConnector(RangeSourceConnector):
 
     def _topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
         """Return the id of each topic that has one (KIP-516)."""
-        if self._admin is None:
-            self._admin = make_admin(settings.client_properties(self.config, "source", "consumer"))
-        return topic_ids(self._admin, topics, LOOK_TIMEOUT_S)
+        with self._admin.use() as client:
+            return topic_ids(client, topics, LOOK_TIMEOUT_S)
 
     def _look(self) -> list[TopicPartition]:
         admin = make_admin(settings.client_properties(self.config, "source", "consumer"))

@@ -9,7 +9,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.errors import ConnectError, RetriableError
+from spark_connect_rt.kafka.error_mapping import connect_error, is_code
 from spark_connect_rt.kafka.logs.key_places import Write
 from spark_connect_rt.kafka.logs.own_records import OwnRecords
 
@@ -33,13 +34,19 @@ class AppendReports:
     def __call__(self, error: Any, message: Any) -> None:
         with self._lock:
             if error is not None and self._error is None:
-                self._error = connect_error(error, f"appending to {self._topic}")
+                self._error = _append_error(error, f"appending to {self._topic}")
             self._left -= 1
             is_last = self._left == 0
         if error is None:
             self._own.acknowledged(message)
         if is_last:
             self._done(self._error)
+
+
+def _append_error(error: Any, doing: str) -> ConnectError:
+    """Return the error of a record. One that a producer gave up when it was replaced or closed may be sent again."""
+    found = connect_error(error, doing)
+    return RetriableError(str(found)) if is_code(error, "_PURGE_QUEUE", "_PURGE_INFLIGHT") else found
 
 
 def produced(producer: Any, topic: str, write: Write, answer: AppendReports, until_s: float) -> bool:

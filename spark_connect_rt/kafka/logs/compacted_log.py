@@ -7,6 +7,8 @@ record and with each end-of-partition event, which lies behind transaction marke
 Start offsets are asked for and given as numbers: librdkafka takes 1 s to find "the beginning" by itself.
 End offsets come from the admin client, because a broker answers nothing on a connection whose fetch it holds back.
 The reader thread also collects delivery reports: a new record of our own wakes it when the append was acknowledged.
+It replaces a client that has lost all its brokers (``lost_brokers``): the new consumer reads on from the positions. An
+append that the lost producer has not sent fails with a RetriableError, as after a delivery timeout.
 
 With a ``LatestLoad`` a start checks the topic and returns; ``read_to_end`` waits for what was there. What it reads
 is delivered at its end, in one batch, without the records that a later one of their key replaces. Of a long topic most
@@ -27,8 +29,7 @@ from confluent_kafka import TopicPartition as _ClientPartition
 from spark_connect_rt.config.client_properties import LogClientProperties
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.client_factory import make_consumer, make_producer
-from spark_connect_rt.kafka.client_lifetime import SharedClient, close_producer
+from spark_connect_rt.kafka.client_lifetime import SharedClient
 from spark_connect_rt.kafka.logs.append_reports import AppendReports, produced
 from spark_connect_rt.kafka.logs.bulk_read import BulkReadEndedError
 from spark_connect_rt.kafka.logs.bulk_read_process import SharedRead
@@ -37,6 +38,7 @@ from spark_connect_rt.kafka.logs.end_probe import EndProbe
 from spark_connect_rt.kafka.logs.facts_of_log import FactsOfLog
 from spark_connect_rt.kafka.logs.joint_question import JointQuestion
 from spark_connect_rt.kafka.logs.key_places import KeyPlaces
+from spark_connect_rt.kafka.logs.log_clients import LogClients
 from spark_connect_rt.kafka.logs.log_load import LOAD_BATCH_COUNT, LOAD_WAIT_S, LatestLoad, to_records
 from spark_connect_rt.kafka.logs.own_records import OwnRecords
 from spark_connect_rt.ports.compacted_log import LogRecord, OnAppended, OnRecords
@@ -52,15 +54,6 @@ PENDING_WAIT_S = 0.005  # while an append is not answered yet
 BLOCK_LIMIT_S = 30.0  # an append larger than the producer's queue waits that long for room behind its own records
 STOP_LIMIT_S = 10.0  # for the reader's end: a reader that hangs, in librdkafka or a listener, ends with the process
 STALLED_MS = 30_000  # a start that reads nothing for so long fails
-
-_CONSUMER = {
-    "enable.partition.eof": "true",
-    "queued.min.messages": "50000",
-    "fetch.queue.backoff.ms": "5",  # the default second would halve the speed of a long read
-    "fetch.message.max.bytes": "4194304",
-}
-_HELD = {"fetch.wait.max.ms": "2000"}  # records end it; the end behind a transaction's marker shows only then
-_PRODUCER = {"linger.ms": "0", "queue.buffering.max.kbytes": "16384"}
 
 
 class _HistoryError(Exception):
@@ -101,13 +94,12 @@ class KafkaCompactedLog:
         self._end = JointQuestion[Mapping[TopicPartition, int]]()
         self._probe = EndProbe(spec.name, clients.consumer) if self._is_transactional() else None
         self._broken: Exception | None = None  # the reader ended by this
-        self._last_error = ""
         self._stopping = False
         self._places = KeyPlaces(1)
         self._on_records: OnRecords = _ignore
         self._consumer: Any = None
-        self._producer: Any = None
-        self._held: Any = None  # the producer, a SharedClient: closed when appends and the reader have left it
+        self._producers: SharedClient[Any] | None = None  # closed when appends and the reader have left it
+        self._made = LogClients(spec.name, clients, is_transactional=self._is_transactional())
         self._thread: threading.Thread | None = None
 
     def start(self, on_records: OnRecords) -> None:
@@ -118,10 +110,8 @@ class KafkaCompactedLog:
         beginning = self._admin.earliest_offsets(partitions, self._start_timeout_ms)
         end, self._places = self._admin.end_offsets(partitions, self._start_timeout_ms), KeyPlaces(count)
         self._on_records = self._places.reading(on_records)
-        self._producer = producer = make_producer(self._clients.producer, {**_PRODUCER, "error_cb": self._note})
-        self._held = SharedClient(f"the log of topic {self.topic}", lambda: producer, close_producer)
-        own = {**_CONSUMER, **({} if self._is_transactional() else _HELD), "error_cb": self._note}
-        self._consumer = make_consumer({"group.id": self.topic, **self._clients.consumer}, own)
+        self._producers = self._made.shared_producer()
+        self._consumer = self._made.new_consumer()
         self._positions, self._begun_at = {place.partition: offset for place, offset in beginning.items()}, end
         if self._load is not None:
             asked = FactsOfLog(self._admin, self.topic, self._is_transactional(), self._start_timeout_ms)
@@ -139,9 +129,9 @@ class KafkaCompactedLog:
 
     def append(self, records: Sequence[tuple[bytes, bytes | None]], on_appended: OnAppended | None = None) -> None:
         """See the port. A queue that others have filled refuses at once: the tick and the engine's loop append, too."""
-        if self._stopping or self._held is None:
+        if self._stopping or self._producers is None:
             raise ConnectError(f"topic {self.topic}: the log is stopped")
-        with self._held.use():
+        with self._producers.use() as producer:
             with self._changed:
                 self._unanswered += 1
             if not records:
@@ -151,13 +141,13 @@ class KafkaCompactedLog:
             answer = AppendReports(self.topic, len(writes), self._own, lambda error: self._answer(on_appended, error))
             limit_s, has_room = time.monotonic() + BLOCK_LIMIT_S, False
             for write in writes:
-                has_room = produced(self._producer, self.topic, write, answer, limit_s if has_room else 0.0)
+                has_room = produced(producer, self.topic, write, answer, limit_s if has_room else 0.0)
 
     def flush(self, timeout_ms: int) -> None:
         """See ``ports.compacted_log.CompactedLog.flush``."""
         deadline = time.monotonic() + timeout_ms / 1000
-        if self._held is not None and not self._stopping:
-            with self._held.use() as producer:
+        if self._producers is not None and not self._stopping:
+            with self._producers.use() as producer:
                 producer.flush(timeout_ms / 1000)
         with self._changed:
             while self._unanswered:  # reports may still be in the hands of the reader's thread
@@ -218,19 +208,21 @@ class KafkaCompactedLog:
     def stop(self) -> None:
         """See ``ports.compacted_log.CompactedLog.stop``."""
         was_stopping, self._stopping = self._stopping, True
-        if was_stopping or self._held is None:
+        if was_stopping or self._producers is None:
             return
         if self._probe is not None:
             self._probe.close()
-        self._producer.flush(5)
+        with self._producers.use() as producer:
+            producer.flush(5)
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(STOP_LIMIT_S)
             if self._thread.is_alive():
                 _log.error("topic %s: the reader has not ended within %d s", self.topic, STOP_LIMIT_S)
         if self._unanswered:
-            self._producer.purge()
-            self._producer.flush(1)  # every append is answered, be it with an error
-        self._held.close()
+            with self._producers.use() as producer:
+                producer.purge()
+                producer.flush(1)  # every append is answered, be it with an error
+        self._producers.close()
 
     def _answer(self, on_appended: OnAppended | None, error: Exception | None) -> None:
         if on_appended is not None:
@@ -265,16 +257,12 @@ class KafkaCompactedLog:
         return self._clients.consumer.get("isolation.level", "").lower() == "read_committed"
 
     def _late(self, doing: str, timeout_ms: int) -> str:
-        why = f"; the client's last error: {self._last_error}" if self._last_error else ""
+        why = f"; the client's last error: {self._made.last_error}" if self._made.last_error else ""
         return f"topic {self.topic}: could not {doing} in {timeout_ms} ms{why}"
-
-    def _note(self, error: Any) -> None:
-        self._last_error = f"{error.str()} ({error.name()})"
 
     def _run(self) -> None:
         try:
-            with self._held.use():
-                self._read()
+            self._read()
         except Exception as error:  # noqa: BLE001 - top of the thread: every waiter is notified
             _log.exception("topic %s: the reader failed", self.topic)
             with self._changed:
@@ -287,19 +275,39 @@ class KafkaCompactedLog:
                 self._changed.notify_all()
 
     def _read(self) -> None:
-        self._read_in_bulk()
+        assert self._producers is not None
+        with self._producers.use() as producer:
+            self._read_in_bulk(producer)
         self._assign()
         while not self._stopping:
-            messages = self._next_messages()
-            self._producer.poll(0)
-            if messages:
-                self._take(messages)
-            if not self._assigned_all and self._reached(self._begun_at):
-                self._assign()
+            with self._producers.use() as producer:
+                self._read_with(producer)
         if self._load is not None and not self._loading:
             self._load.save()
 
-    def _read_in_bulk(self) -> None:
+    def _read_with(self, producer: Any) -> None:
+        """Read until the log is stopped or another producer has to replace this one."""
+        while not self._stopping:
+            messages = self._next_messages()
+            producer.poll(0)
+            if messages:
+                self._take(messages)
+            if self._made.consumer_watch.is_lost():
+                self._replace_consumer()
+            if not self._assigned_all and self._reached(self._begun_at):
+                self._assign()
+            if self._made.producer_watch.is_lost():
+                assert self._producers is not None
+                self._made.replace_producer(self._producers, producer)
+                return
+
+    def _replace_consumer(self) -> None:
+        self._made.consumer_watch.replaced()
+        lost, self._consumer = self._consumer, self._made.new_consumer()
+        self._assign()
+        lost.close()
+
+    def _read_in_bulk(self, producer: Any) -> None:
         """Read most of a long topic in whole record batches; what is left, and every other topic, is the consumer's."""
         load, ends = self._load, {place.partition: end for place, end in self._loading.items()}
         left = sum(max(0, end - self._positions[number]) for number, end in ends.items())
@@ -307,7 +315,7 @@ class KafkaCompactedLog:
             return
 
         def take(number: int, latest: Latest) -> None:
-            self._producer.poll(0)
+            producer.poll(0)
             if not load.take_latest(number, latest):
                 raise _HistoryError
             moved = {number: latest.next_offset}
@@ -379,8 +387,8 @@ class KafkaCompactedLog:
             at = message.offset()
             moved[message.partition()] = max(at, moved.get(message.partition(), 0))
         else:
-            self._note(error)
-            _log.warning("topic %s: %s", self.topic, self._last_error)
+            self._made.note(error)
+            _log.warning("topic %s: %s", self.topic, self._made.last_error)
 
 
 def _reaches(positions: Mapping[int, int], end: Mapping[TopicPartition, int]) -> bool:

@@ -18,6 +18,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as _ClientPartition
 
 from spark_connect_rt.kafka.client_factory import make_consumer
+from spark_connect_rt.kafka.lost_brokers import CallWatch, has_broker, warn_replaced
 
 LIMIT_S = 1.0
 _STEP_S = 0.05
@@ -35,6 +36,7 @@ class EndProbe:
         self._properties = {"group.id": topic, **consumer}
         self._lock = threading.Lock()
         self._consumer: Any = None
+        self._watch = CallWatch()
         self._closed = False
 
     def silent_until(self, positions: Mapping[int, int], limit_s: float) -> dict[int, int]:
@@ -47,11 +49,17 @@ class EndProbe:
         with self._lock:
             if self._closed:
                 return {}
+            begun_s = self._watch.now()
             try:
-                return self._asked(positions, end_s)
+                found = self._asked(positions, end_s)
             except KafkaException as error:
                 log.debug("topic %s: waiting for its end: %s", self._topic, error)
-                return {}
+                found = {}
+            if found:
+                self._watch.succeeded()
+            elif self._watch.failed(begun_s):
+                self._replace_lost()
+            return found
 
     def _asked(self, positions: Mapping[int, int], end_s: float) -> dict[int, int]:
         if self._consumer is None:
@@ -73,6 +81,16 @@ class EndProbe:
             return found
         finally:
             self._consumer.unassign()
+
+    def _replace_lost(self) -> None:
+        """Have the next question make a new consumer, unless this one only met records or an open transaction."""
+        if self._consumer is None or has_broker(self._consumer):
+            self._watch.succeeded()
+            return
+        self._watch.replaced()
+        warn_replaced(f"the consumer for the end of topic {self._topic}")
+        lost, self._consumer = self._consumer, None
+        lost.close()
 
     def close(self) -> None:
         """End it. May be called twice."""

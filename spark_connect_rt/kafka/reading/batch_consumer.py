@@ -7,7 +7,7 @@ takes up to 1 s to look them up.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -18,6 +18,7 @@ from confluent_kafka import TopicPartition as _ClientPartition
 from spark_connect_rt.errors import ConnectError, RetriableError, UnknownTopicError
 from spark_connect_rt.kafka.client_factory import make_consumer
 from spark_connect_rt.kafka.error_mapping import connect_error, gone
+from spark_connect_rt.kafka.lost_brokers import CallWatch, has_broker, warn_replaced
 from spark_connect_rt.kafka.reading.log_moves import LogMove, LogWatch
 from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT, look_up_offsets
 from spark_connect_rt.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
@@ -25,6 +26,7 @@ from spark_connect_rt.protocol.ids import TopicPartition
 
 LOOKUP_TIMEOUT_S = 30.0
 CHUNK_COUNT = 2_000
+SILENT_S = 15.0  # without a record or an end, after which the client's brokers are asked whether they answer
 _END_OF = {-1: FIRST, -2: NEXT}  # the port's words for the beginning and the end
 
 _SECOND = itemgetter(1)
@@ -56,7 +58,10 @@ class KafkaBatchConsumer:
             own.pop("fetch.message.max.bytes", None)  # the same setting under its other name
         properties = {"group.id": "unused", **config}
         properties.pop("group.instance.id", None)
-        self._consumer: Any = make_consumer(properties, own)
+        self._make: Callable[[], Any] = lambda: make_consumer(properties, own)
+        self._consumer: Any = self._make()
+        self._silence = CallWatch()
+        self._silent_since_s = self._silence.now()
         self._assigned: dict[TopicPartition, int] = {}  # -> where it was assigned, or its end was met since
         self._problems: dict[TopicPartition, ConnectError] = {}  # not raised yet, since rows were read before them
         self._out_of_range: list[TopicPartition] = []
@@ -93,7 +98,9 @@ class KafkaBatchConsumer:
         self._raise_problem()
         first = self._consumer.poll(timeout_ms / 1000)
         if first is None:
+            self._note_silence()
             return None
+        self._silent_since_s = self._silence.now()
         rows = _Rows()
         messages = [first]
         while messages:  # by the chunk: a client's message dies young, its bytes stay
@@ -126,6 +133,27 @@ class KafkaBatchConsumer:
         """Return the offsets with the two ends replaced by numbers."""
         ends = {partition: _END_OF[offset] for partition, offset in offsets.items() if offset in _END_OF}
         return {**offsets, **look_up_offsets(self._consumer, ends, LOOKUP_TIMEOUT_S)}
+
+    def _note_silence(self) -> None:
+        """Replace a client that has had nothing to give for some time and that no broker answers."""
+        now_s = self._silence.now()
+        if now_s - self._silent_since_s < SILENT_S:
+            return
+        self._silent_since_s = now_s
+        if not self._assigned or not self._silence.failed(now_s - SILENT_S):
+            return
+        if has_broker(self._consumer, next(iter(self._assigned)).topic):
+            self._silence.succeeded()
+            return
+        self._silence.replaced()
+        warn_replaced(f"the consumer of {', '.join(map(str, self._assigned))}")
+        positions = {place: self.position(place) for place in self._assigned}
+        lost, self._consumer = self._consumer, self._make()
+        lost.close()
+        self._consumer.incremental_assign(
+            [_ClientPartition(place.topic, place.partition, at) for place, at in positions.items()]
+        )
+        self._assigned = positions
 
     def _raise_problem(self) -> None:
         for partition in self._problems:

@@ -12,6 +12,7 @@ measurable; one for every record a third of the speed. The buffer's size hardly 
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -27,12 +28,17 @@ from spark_connect_rt.errors import ConnectError, DataError, TimedOutError
 from spark_connect_rt.kafka.client_factory import make_producer
 from spark_connect_rt.kafka.client_lifetime import close_producer
 from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.lost_brokers import is_left_behind
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
-from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS, RECORD_REPORTS
+from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS, RECORD_REPORTS, ClientLostError
+
+log = logging.getLogger(__name__)
 
 FULL_WAIT_S = 0.05  # one wait for room; ends early when a report arrives
 FLUSH_WAIT_S = 0.5  # one wait of a flush, which cannot be ended from another thread
+COMPARE_AFTER_S = 10.0  # of waiting for the broker
+COMPARE_EACH_S = 30.0
 ANY_PARTITION = -1
 NOW = 0  # librdkafka's timestamp for a record that brings none
 
@@ -65,6 +71,8 @@ class KafkaBatchProducer:
             reports |= _ONLY_ERRORS
         properties = {name: value for name, value in config.items() if name not in {**OFFSET_REPORTS, **RECORD_REPORTS}}
         self._producer: Any = make_producer(properties, {**reports, "error_cb": self._note})
+        self._properties = properties
+        self._compare_at_s = math.inf  # while records wait: when to compare this client with a new one
 
     def produce(self, batch: pa.RecordBatch) -> None:
         """See ``ports.executor_clients.BatchProducer.produce``."""
@@ -88,12 +96,15 @@ class KafkaBatchProducer:
         """See ``ports.executor_clients.BatchProducer.flush``."""
         latest_s = time.monotonic() + timeout_ms / 1000
         while True:
+            self._fail_if_left_behind()
             left_s = max(0.0, min(latest_s, self._end_by_s) - time.monotonic())
             left = self._producer.flush(min(left_s, FLUSH_WAIT_S))
             self._raise_failure()
             if not left or not left_s:
                 break
-        if left:
+        if not left:
+            self._compare_at_s = math.inf
+        else:
             raise TimedOutError(f"{left} records not acknowledged in {timeout_ms} ms{self._why()}")
 
     def hurry(self, end_by_s: float) -> None:
@@ -128,6 +139,7 @@ class KafkaBatchProducer:
             while refused is not None:  # the row that found no room goes first
                 self._wait_for_room(full_since)
                 refused = send(iter(refused))
+            self._compare_at_s = math.inf
 
     def skip_refused(self) -> None:
         """See ``ports.executor_clients.SkipsRefused.skip_refused``."""
@@ -146,11 +158,28 @@ class KafkaBatchProducer:
 
     def _wait_for_room(self, full_since: float) -> None:
         self._producer.poll(FULL_WAIT_S)
+        self._fail_if_left_behind()
         self._raise_failure()
         if time.monotonic() > min(full_since + self._max_block_s, self._end_by_s):
             raise TimedOutError(
                 f"no room in the producer's buffer for max.block.ms={self._max_block_s * 1000:.0f}{self._why()}"
             )
+
+    def _fail_if_left_behind(self) -> None:
+        """Note a failure if this client has lost all its brokers: it would never send what it holds."""
+        now_s = time.monotonic()
+        if self._compare_at_s == math.inf:  # the wait begins
+            self._compare_at_s = now_s + COMPARE_AFTER_S
+        if now_s < self._compare_at_s:
+            return
+        self._compare_at_s = now_s + COMPARE_EACH_S
+        own = {name: value for name, value in self._properties.items() if name != "transactional.id"}
+        if self._failure is None and is_left_behind(self._producer, lambda: make_producer(own, {}), close_producer):
+            self._failure = ClientLostError(
+                "the producer has lost all its brokers, though a new client finds one: records that were not "
+                "acknowledged are sent again by a new producer"
+            )
+            log.warning("%s", self._failure)
 
     def _why(self) -> str:
         return f"; the client's last error: {self._last_error}" if self._last_error else ""

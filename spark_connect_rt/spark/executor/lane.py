@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.errors import TimedOutError
+from spark_connect_rt.ports.executor_clients import ClientLostError
 from spark_connect_rt.ports.management.log_subjects import working_for
 from spark_connect_rt.ports.process.cluster_contact import listen
 from spark_connect_rt.ports.task_runner import TaskLaunch
@@ -216,7 +217,7 @@ class Lane(ABC, threading.Thread):
         try:
             with self.meter.call(self.step_name) if self.step_name else nullcontext():
                 step()
-        except HostLostError as error:
+        except (HostLostError, ClientLostError) as error:
             self._lose(text_of(error))
         except BaseException as error:  # SystemExit, too: a thread that ends untold leaves its task RUNNING
             if isinstance(error, TimedOutError) and self._must_drop():

@@ -21,7 +21,7 @@ from spark_connect_rt.config.client_properties import (
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.errors import BadConfigError, RetriableError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.logs import compacted_log
+from spark_connect_rt.kafka.logs import compacted_log, log_clients
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.logs.topic_records import read_topic
 from spark_connect_rt.kafka.writing.fenced_writer import KafkaFencedWriter
@@ -124,7 +124,7 @@ class TestKafkaCompactedLog(CompactedLogContract):
         (written,) = [number for number, at in first._positions.items() if at]
         first.stop()
         assigned: list[set[int]] = []
-        made = compacted_log.make_consumer
+        made = log_clients.make_consumer
 
         def spied(*arguments: Any) -> Any:
             consumer = made(*arguments)
@@ -134,7 +134,7 @@ class TestKafkaCompactedLog(CompactedLogContract):
             )
             return mock
 
-        monkeypatch.setattr(compacted_log, "make_consumer", spied)
+        monkeypatch.setattr(log_clients, "make_consumer", spied)
         log, seen = self.started(topic, partitions=4)
         assert seen.pairs() == [(b"a", b"1")]
         until(lambda: len(assigned) == 2)

@@ -11,7 +11,7 @@ import pytest
 from spark_connect_rt.config.client_properties import LogClientProperties
 from spark_connect_rt.errors import RetriableError, TimedOutError
 from spark_connect_rt.kafka.admin import TopicSpec
-from spark_connect_rt.kafka.logs import compacted_log
+from spark_connect_rt.kafka.logs import compacted_log, log_clients
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.protocol.ids import TopicPartition
 
@@ -87,8 +87,8 @@ class Producer:
 @pytest.fixture
 def producer(monkeypatch: pytest.MonkeyPatch) -> Producer:
     producer = Producer(room=2)
-    monkeypatch.setattr(compacted_log, "make_producer", lambda *_: producer)
-    monkeypatch.setattr(compacted_log, "make_consumer", lambda *_: Consumer())
+    monkeypatch.setattr(log_clients, "make_producer", lambda *_: producer)
+    monkeypatch.setattr(log_clients, "make_consumer", lambda *_: Consumer())
     return producer
 
 

@@ -22,7 +22,7 @@ def test_a_reader_that_fails_is_told() -> None:
     def fail(_: object) -> None:
         raise MemoryError("nothing left")
 
-    log._held = SharedClient("log", lambda: None, lambda _: None)
+    log._producers = SharedClient("log", lambda: None, lambda _: None)
     log._consumer = SimpleNamespace(assign=fail, close=lambda: None)
     log._run()
     assert heard == [(Part.LOG, "topic statuses: MemoryError: nothing left")]

@@ -17,7 +17,7 @@ from spark_connect_rt.config.worker.exactly_once import Boundary, interval_ms
 from spark_connect_rt.errors import ConnectError, ShuttingDownError
 from spark_connect_rt.pipeline.source_pipeline import ConvertedBatch
 from spark_connect_rt.pipeline.transaction_boundaries import End, TransactionBoundaries
-from spark_connect_rt.ports.executor_clients import DeliveryReports, ExecutorClients
+from spark_connect_rt.ports.executor_clients import ClientLostError, DeliveryReports, ExecutorClients
 from spark_connect_rt.ports.management.log_subjects import working_for
 from spark_connect_rt.ports.process.cluster_contact import listen
 from spark_connect_rt.ports.task_runner import TaskLaunch
@@ -85,7 +85,7 @@ class SourceHost(threading.Thread):
                 raise
             except LookUpEndedError as error:
                 log.info("task=%s run=%d: %s", self._launch.task, self._launch.run, error)
-            except HostLostError as error:
+            except (HostLostError, ClientLostError) as error:
                 self._rows.put(Row(self._host, RowKind.LOST, text_of(error).encode()))
             except BaseException as error:  # SystemExit, too: a thread that ends unreported leaves its task RUNNING
                 log.exception("task=%s run=%d FAILED", self._launch.task, self._launch.run)
