@@ -201,7 +201,7 @@ class TestSharedClient:
         assert {it.fail(30) for _ in range(5)} == {1}
         assert it.closed == []
 
-    def test_calls_under_way_keep_the_old_client_until_they_leave_it(self, it: Shared) -> None:
+    def test_calls_in_progress_keep_the_old_client_until_they_leave_it(self, it: Shared) -> None:
         it.lost = {1}
         with it.shared.use() as old:
             it.fail(5)
