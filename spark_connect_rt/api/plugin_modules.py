@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from spark_connect_rt._moved import stored_module
+
 ROOT = "connectrt_plugins"
 VERSION_MARK = "@"
 RUNTIME_MARK = "%"
@@ -17,9 +19,9 @@ BROKEN_PLUGIN = "CRT-1022"  # code of the NotFoundError of a plug-in that is the
 
 
 def public_module(module: str) -> str:
-    """Return a module's name as its author wrote it."""
+    """Return a module's name as its author wrote it; of a bundled connector that moved, as topics hold it."""
     parts = module.split(".")
-    return ".".join(parts[2:]) if parts[0] == ROOT and len(parts) > 2 else module
+    return ".".join(parts[2:]) if parts[0] == ROOT and len(parts) > 2 else stored_module(module)
 
 
 def public_name(cls: type[object]) -> str:

@@ -6,6 +6,7 @@ import importlib
 from dataclasses import dataclass, field
 from typing import Any
 
+from spark_connect_rt._moved import former_names
 from spark_connect_rt._version import __version__
 from spark_connect_rt.api.config_provider import ConfigProvider
 from spark_connect_rt.api.connector import Connector, SinkConnector, SourceConnector
@@ -94,8 +95,11 @@ class PluginDesc:
 
 
 def bundled(target: str, kind: str, java_class: str | None = None, *aliases: str, listed: bool = True) -> PluginDesc:
-    """Return the description of a bundled plug-in; without a Java twin REST shows its Python name."""
-    return PluginDesc(target, kind, java_class or target.replace(":", "."), aliases=aliases, listed=listed)
+    """Return the description of a bundled plug-in; without a Java twin REST shows its Python name of version 0.1."""
+    former = former_names(target)
+    shown = java_class or (former[0] if former else target).replace(":", ".")
+    aliases = (*aliases, *former, *(name.replace(":", ".") for name in former))
+    return PluginDesc(target, kind, shown, aliases=aliases, listed=listed)
 
 
 def kind_of(cls: type[Any]) -> str | None:
