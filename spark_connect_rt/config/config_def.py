@@ -50,6 +50,9 @@ class Importance(Enum):
     LOW = "LOW"
 
 
+HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
+
+
 @dataclass(frozen=True, slots=True)
 class Password:
     """A secret; shows itself only when ``value`` is asked for."""

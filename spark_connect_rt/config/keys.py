@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from spark_connect_rt.config.config_def import ConfigKey, Importance, Type
+from spark_connect_rt.config.config_def import LOW, MEDIUM, ConfigKey, Importance, Type
 from spark_connect_rt.config.validators import AtLeast, Check, anything
-
-HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 
 
 def text(

@@ -10,8 +10,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spark_connect_rt.api.converter import CONVERTER_TYPE
-from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Password, Type
-from spark_connect_rt.config.keys import HIGH, LOW, MEDIUM, text
+from spark_connect_rt.config.config_def import (
+    HIGH,
+    LOW,
+    MEDIUM,
+    REQUIRED,
+    ConfigDef,
+    ConfigKey,
+    Importance,
+    Password,
+    Type,
+)
+from spark_connect_rt.config.keys import text
 from spark_connect_rt.config.validators import AtLeast, one_of
 from spark_connect_rt.errors import BadConfigError, DataError
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.data.schema_builder import copy_basics
 from spark_connect_rt.api.records import SinkRecord, SourceRecord
-from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey
+from spark_connect_rt.config.config_def import HIGH, REQUIRED, ConfigDef, ConfigKey
 from spark_connect_rt.config.config_def import Type as ConfigType
 from spark_connect_rt.transforms.cast_values import OUTPUT_TYPES, cast_value, type_names
 from spark_connect_rt.transforms.record_side import (
@@ -21,7 +21,7 @@ from spark_connect_rt.transforms.record_side import (
     require_map,
     require_struct,
 )
-from spark_connect_rt.transforms.settings import HIGH, REPLACE_NULL, REPLACE_NULL_KEY, java_split
+from spark_connect_rt.transforms.settings import REPLACE_NULL, REPLACE_NULL_KEY, java_split
 
 R = TypeVar("R", SourceRecord, SinkRecord)
 WHOLE = None

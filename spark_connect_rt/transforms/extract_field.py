@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from spark_connect_rt.api.records import SinkRecord, SourceRecord
-from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.config.config_def import MEDIUM, ConfigDef
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.transforms.field_path import (
     SYNTAX,
@@ -17,7 +17,7 @@ from spark_connect_rt.transforms.field_path import (
     value_in_struct,
 )
 from spark_connect_rt.transforms.record_side import OfKey, OfValue, SideTransformation, require_map, require_struct
-from spark_connect_rt.transforms.settings import MEDIUM, REPLACE_NULL, REPLACE_NULL_KEY, required_text
+from spark_connect_rt.transforms.settings import REPLACE_NULL, REPLACE_NULL_KEY, required_text
 
 R = TypeVar("R", SourceRecord, SinkRecord)
 CONFIG = ConfigDef([required_text("field", "Field to extract.", MEDIUM), REPLACE_NULL_KEY, SYNTAX_KEY])

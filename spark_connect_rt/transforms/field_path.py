@@ -10,10 +10,9 @@ from typing import Any
 
 from spark_connect_rt.api.data.schema import Field, Schema
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.config.config_def import ConfigKey
+from spark_connect_rt.config.config_def import HIGH, ConfigKey
 from spark_connect_rt.config.config_def import Type as ConfigType
 from spark_connect_rt.transforms.record_side import require_map, require_struct
-from spark_connect_rt.transforms.settings import HIGH
 
 SYNTAX = "field.syntax.version"
 _PURPOSE = "nested field access"

@@ -10,7 +10,7 @@ from spark_connect_rt.api.data.schema_builder import SchemaBuilder, copy_basics
 from spark_connect_rt.api.data.schema_inference import schema_type
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SinkRecord, SourceRecord
-from spark_connect_rt.config.config_def import ConfigDef, ConfigKey
+from spark_connect_rt.config.config_def import MEDIUM, ConfigDef, ConfigKey
 from spark_connect_rt.config.config_def import Type as ConfigType
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.transforms.record_side import (
@@ -21,7 +21,6 @@ from spark_connect_rt.transforms.record_side import (
     require_map,
     require_struct,
 )
-from spark_connect_rt.transforms.settings import MEDIUM
 
 R = TypeVar("R", SourceRecord, SinkRecord)
 CONFIG = ConfigDef([ConfigKey("delimiter", ConfigType.STRING, ".", MEDIUM, "Text between the names of the levels.")])

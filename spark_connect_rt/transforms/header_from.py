@@ -9,7 +9,7 @@ from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.data.schema_builder import copy_basics
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import Header, SinkRecord, SourceRecord, altered
-from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.config.config_def import HIGH, ConfigDef
 from spark_connect_rt.config.validators import one_of
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.transforms.record_side import (
@@ -20,7 +20,7 @@ from spark_connect_rt.transforms.record_side import (
     require_map,
     require_struct,
 )
-from spark_connect_rt.transforms.settings import HIGH, REPLACE_NULL, REPLACE_NULL_KEY, required_list, required_text
+from spark_connect_rt.transforms.settings import REPLACE_NULL, REPLACE_NULL_KEY, required_list, required_text
 
 R = TypeVar("R", SourceRecord, SinkRecord)
 CONFIG = ConfigDef(

@@ -9,9 +9,9 @@ from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SinkRecord, SourceRecord
-from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.config.config_def import MEDIUM, ConfigDef
 from spark_connect_rt.transforms.record_side import OfKey, OfValue, SchemaCache, SideTransformation
-from spark_connect_rt.transforms.settings import MEDIUM, required_text
+from spark_connect_rt.transforms.settings import required_text
 
 R = TypeVar("R", SourceRecord, SinkRecord)
 CONFIG = ConfigDef([required_text("field", "Name of the new field.", MEDIUM)])

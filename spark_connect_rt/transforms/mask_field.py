@@ -12,7 +12,7 @@ from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.data.struct import check_field
 from spark_connect_rt.api.data.values_convert import convert_to_float, convert_to_integer
 from spark_connect_rt.api.records import SinkRecord, SourceRecord
-from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.config.config_def import LOW, ConfigDef
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.transforms.record_side import (
     OfKey,
@@ -23,7 +23,6 @@ from spark_connect_rt.transforms.record_side import (
     require_struct,
 )
 from spark_connect_rt.transforms.settings import (
-    LOW,
     REPLACE_NULL,
     REPLACE_NULL_KEY,
     non_empty_text,

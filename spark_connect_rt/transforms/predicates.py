@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.api.predicate import Predicate
 from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
-from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.config.config_def import MEDIUM, ConfigDef
 from spark_connect_rt.config.java_regex import java_pattern
-from spark_connect_rt.transforms.settings import MEDIUM, non_empty_text, required_text, valid_regex
+from spark_connect_rt.transforms.settings import non_empty_text, required_text, valid_regex
 
 if TYPE_CHECKING:  # validation imports the predicates, and needs no Arrow for that
     import pyarrow as pa

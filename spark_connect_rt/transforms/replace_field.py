@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.data.schema_builder import copy_basics
 from spark_connect_rt.api.records import SinkRecord, SourceRecord
-from spark_connect_rt.config.config_def import ConfigDef, ConfigKey
+from spark_connect_rt.config.config_def import MEDIUM, ConfigDef, ConfigKey
 from spark_connect_rt.config.config_def import Type as ConfigType
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.transforms.record_side import (
@@ -20,7 +20,7 @@ from spark_connect_rt.transforms.record_side import (
     require_map,
     require_struct,
 )
-from spark_connect_rt.transforms.settings import MEDIUM, REPLACE_NULL, REPLACE_NULL_KEY, java_split
+from spark_connect_rt.transforms.settings import REPLACE_NULL, REPLACE_NULL_KEY, java_split
 
 R = TypeVar("R", SourceRecord, SinkRecord)
 _PURPOSE = "field replacement"

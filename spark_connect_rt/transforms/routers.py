@@ -9,11 +9,11 @@ from typing import TypeVar
 from spark_connect_rt.api.data.simple_date_format import format_ms, pattern_doubt, pattern_parts
 from spark_connect_rt.api.records import B, SinkRecord, SourceRecord, altered
 from spark_connect_rt.api.transformation import Transformation
-from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Type
+from spark_connect_rt.config.config_def import HIGH, ConfigDef, ConfigKey, Type
 from spark_connect_rt.config.java_regex import java_pattern
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.transforms.replacement_text import replaced_first, replacement_pieces
-from spark_connect_rt.transforms.settings import HIGH, required_text, valid_regex
+from spark_connect_rt.transforms.settings import required_text, valid_regex
 
 R = TypeVar("R", SourceRecord, SinkRecord)
 REGEX_CONFIG = ConfigDef(

@@ -9,10 +9,10 @@ from typing import TypeVar
 from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SinkRecord, SourceRecord
-from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Type
+from spark_connect_rt.config.config_def import HIGH, ConfigDef, ConfigKey, Type
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.transforms.record_side import OfKey, OfValue, SchemaCache, SideTransformation, fields_of, rebuilt
-from spark_connect_rt.transforms.settings import HIGH, REPLACE_NULL, REPLACE_NULL_KEY, optional_text
+from spark_connect_rt.transforms.settings import REPLACE_NULL, REPLACE_NULL_KEY, optional_text
 
 R = TypeVar("R", SourceRecord, SinkRecord)
 CONFIG = ConfigDef(

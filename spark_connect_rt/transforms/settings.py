@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_connect_rt.config.config_def import REQUIRED, ConfigKey, Importance, Type
+from spark_connect_rt.config.config_def import HIGH, MEDIUM, REQUIRED, ConfigKey, Importance, Type
 from spark_connect_rt.config.java_regex import java_pattern
 from spark_connect_rt.config.validators import Check, anything
-
-HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 
 REPLACE_NULL = "replace.null.with.default"
 REPLACE_NULL_KEY = ConfigKey(

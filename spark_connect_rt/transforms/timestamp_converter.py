@@ -12,7 +12,7 @@ from spark_connect_rt.api.data.simple_date_format import pattern_doubt, pattern_
 from spark_connect_rt.api.data.simple_date_parse import NOT_READ
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SinkRecord, SourceRecord
-from spark_connect_rt.config.config_def import ConfigDef, ConfigKey
+from spark_connect_rt.config.config_def import HIGH, LOW, MEDIUM, ConfigDef, ConfigKey
 from spark_connect_rt.config.config_def import Type as ConfigType
 from spark_connect_rt.config.validators import one_of
 from spark_connect_rt.errors import BadConfigError
@@ -25,7 +25,7 @@ from spark_connect_rt.transforms.record_side import (
     require_map,
     require_struct,
 )
-from spark_connect_rt.transforms.settings import HIGH, LOW, MEDIUM, REPLACE_NULL, REPLACE_NULL_KEY, required_text
+from spark_connect_rt.transforms.settings import REPLACE_NULL, REPLACE_NULL_KEY, required_text
 from spark_connect_rt.transforms.timestamp_kinds import (
     KINDS,
     PRECISIONS,

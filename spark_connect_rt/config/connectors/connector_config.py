@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.config_def import HIGH, LOW, MEDIUM, REQUIRED, ConfigDef, ConfigKey, Type
 from spark_connect_rt.config.connectors.dead_letter_config import dead_letter_problems
 from spark_connect_rt.config.connectors.error_config import ERRORS as ERRORS
 from spark_connect_rt.config.connectors.sink_config import OF_SINKS
@@ -16,7 +16,6 @@ from spark_connect_rt.config.worker.health_config import HEALTH
 from spark_connect_rt.config.worker.own_settings import CONNECTOR, OF_SINKS_ONLY
 from spark_connect_rt.config.worker.worker_config import PLUGIN_VERSION
 
-HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 _COMMON, _TRANSFORMS, _PREDICATES = "Common", "Transforms", "Predicates"
 
 _CONNECTOR = ConfigDef(

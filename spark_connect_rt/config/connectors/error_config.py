@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.config_def import MEDIUM, ConfigDef, ConfigKey, Type
 from spark_connect_rt.config.validators import AtLeast, one_of
 
-MEDIUM = Importance.MEDIUM
 _ERRORS = "Error Handling"
 
 ERRORS = ConfigDef(

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type, parse_value
+from spark_connect_rt.config.config_def import HIGH, MEDIUM, ConfigDef, ConfigKey, Type, parse_value
 from spark_connect_rt.config.java_regex import java_pattern
 from spark_connect_rt.config.validators import AtLeastOr, java_regex
 
-HIGH, MEDIUM = Importance.HIGH, Importance.MEDIUM
 _COMMON, _ERRORS = "Common", "Error Handling"
 _GROUP_OVERRIDE = "consumer.override.group.id"
 

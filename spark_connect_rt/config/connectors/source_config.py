@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type, parse_value
+from spark_connect_rt.config.config_def import (
+    LOW,
+    MEDIUM,
+    REQUIRED,
+    ConfigDef,
+    ConfigKey,
+    Type,
+    parse_value,
+)
 from spark_connect_rt.config.validators import AtLeast, AtLeastOr, java_regex, non_empty, one_of, unique
 
-MEDIUM, LOW = Importance.MEDIUM, Importance.LOW
 _TOPICS, _ONCE, _OFFSETS = "Topic Creation", "Exactly Once Support", "offsets.topic"
 
 OF_SOURCES = ConfigDef(

@@ -6,11 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type, prefixed
+from spark_connect_rt.config.config_def import (
+    HIGH,
+    MEDIUM,
+    REQUIRED,
+    ConfigDef,
+    ConfigKey,
+    Type,
+    prefixed,
+)
 from spark_connect_rt.config.validators import AtLeast, non_empty, one_of
 from spark_connect_rt.errors import BadConfigError
 
-HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 ONCE, BULK, INCREMENTAL, STREAM = "once", "bulk", "incremental", "stream"
 OPTION_PREFIX = "spark.option."
 FILE_FORMATS = ("parquet", "json", "csv", "orc", "text", "avro", "xml", "binaryfile")

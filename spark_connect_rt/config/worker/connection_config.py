@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.config_def import LOW, MEDIUM, ConfigDef, ConfigKey, Type
 from spark_connect_rt.config.settings_group import SettingsGroup
 from spark_connect_rt.config.validators import AtLeast, one_of
-
-MEDIUM, LOW = Importance.MEDIUM, Importance.LOW
 
 CLIENTS = ConfigDef(
     [

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.config_def import LOW, MEDIUM, ConfigDef, ConfigKey, Type
 from spark_connect_rt.config.java_hosting import heap_of_tasks, options_of_tasks
 from spark_connect_rt.config.settings_group import SettingsGroup
 from spark_connect_rt.config.task_range import TASKS_AUTO, task_range
@@ -17,7 +17,6 @@ from spark_connect_rt.config.worker.oauth_endpoints import ALLOWED_FILES, ALLOWE
 from spark_connect_rt.config.worker.programs import PROGRAMS_KEY
 from spark_connect_rt.config.worker.worker_config import RUNTIME
 
-MEDIUM, LOW = Importance.MEDIUM, Importance.LOW
 LOG_LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
 
 JAVA_HEAP, JAVA_OPTIONS = "connectrt.java.heap", "connectrt.java.options"

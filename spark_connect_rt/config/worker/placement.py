@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.config_def import LOW, ConfigDef, ConfigKey, Type
 from spark_connect_rt.config.settings_group import SettingsGroup
 from spark_connect_rt.config.validators import AtLeast, one_of
 
-LOW = Importance.LOW
 GROUP_RECORD_BYTES = "connectrt.group.record.max.bytes"
 BY_LOAD = "connectrt.placement.by.load"
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.config_def import LOW, MEDIUM, ConfigDef, ConfigKey, Type
 from spark_connect_rt.config.settings_group import SettingsGroup
 from spark_connect_rt.config.validators import AtLeast, one_of
 
-MEDIUM, LOW = Importance.MEDIUM, Importance.LOW
 DIRECTORY = "connectrt.plugins.directory"
 INSTALL = "connectrt.plugins.install"
 TOKEN_FILE = "connectrt.plugins.install.token.file"

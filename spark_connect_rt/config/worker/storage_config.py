@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type, prefixed
+from spark_connect_rt.config.config_def import HIGH, LOW, REQUIRED, ConfigDef, ConfigKey, Type, prefixed
 from spark_connect_rt.config.validators import AtLeastOr, non_empty
 
-HIGH, LOW = Importance.HIGH, Importance.LOW
 TOPIC_KINDS = {"config": "connector configurations", "offset": "source offsets", "status": "statuses"}
 _COUNT = AtLeastOr(1, special=-1)
 

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.config_def import HIGH, LOW, MEDIUM, REQUIRED, ConfigDef, ConfigKey, Type
 from spark_connect_rt.config.nearest_name import nearest_name
 from spark_connect_rt.config.settings_group import SettingsGroup
 from spark_connect_rt.config.validators import AtLeast, non_empty, one_of
 from spark_connect_rt.config.worker.override_policy import known_policy
 from spark_connect_rt.config.worker.response_headers import valid_header_rules
 
-HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 PLUGIN_VERSION = "Version of the plug-in: 1.2, a range [1.0,2.0), or latest. Not set: the bundled or newest version."
 
 CONVERTERS = ConfigDef(

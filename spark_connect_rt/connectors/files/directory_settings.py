@@ -6,7 +6,7 @@ import fnmatch
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.config_def import HIGH, LOW, MEDIUM, REQUIRED, ConfigDef, ConfigKey, Type
 from spark_connect_rt.config.java_regex import java_pattern
 from spark_connect_rt.config.validators import AtLeast, java_regex, non_empty, one_of
 from spark_connect_rt.connectors.files.delimited_settings import ROWS, checked_rows, row_problems
@@ -15,7 +15,6 @@ from spark_connect_rt.errors import BadConfigError
 
 TASK, TASKS = "directory.task", "directory.tasks"  # of a task's configuration: its number, and of how many
 LEAVE, DELETE, MOVE, RENAME = "leave", "delete", "move", "rename"
-HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 
 CONFIG = (
     ConfigDef(

@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.config_def import HIGH, MEDIUM, REQUIRED, ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.validators import Check, anything, non_empty
 from spark_connect_rt.errors import BadConfigError
-
-HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 
 
 def key(name: str, kind: Type, default: Any, importance: Importance, doc: str, check: Check = anything) -> ConfigKey:

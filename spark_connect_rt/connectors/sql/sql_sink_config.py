@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_connect_rt.config.config_def import ConfigDef, Type
+from spark_connect_rt.config.config_def import HIGH, LOW, MEDIUM, ConfigDef, Type
 from spark_connect_rt.config.validators import AtLeast, non_empty, one_of
-from spark_connect_rt.connectors.sql.sql_settings import CONNECTION, HIGH, LOW, MEDIUM, key
+from spark_connect_rt.connectors.sql.sql_settings import CONNECTION, key
 from spark_connect_rt.errors import BadConfigError
 
 INSERT, UPSERT, UPDATE = "insert", "upsert", "update"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.config_def import HIGH, LOW, MEDIUM, ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.validators import AtLeast, AtLeastOr, java_regex, one_of
-from spark_connect_rt.connectors.sql.sql_settings import CONNECTION, HIGH, LOW, MEDIUM, key
+from spark_connect_rt.connectors.sql.sql_settings import CONNECTION, key
 from spark_connect_rt.connectors.sql.sql_tables import KINDS
 from spark_connect_rt.errors import BadConfigError
 

@@ -93,7 +93,9 @@ def test_old_name_warns_at_the_line_that_imports_it(monkeypatch: pytest.MonkeyPa
             warnings.simplefilter("always")
             from spark_connect_rt.old.place import DataError  # type: ignore[import-not-found]
             from spark_connect_rt.old.place.within import ConnectError  # type: ignore[import-not-found]
-        assert [(Path(warning.filename), warning.category) for warning in caught] == [(Path(__file__), DeprecationWarning)] * 2
+        assert [(Path(warning.filename), warning.category) for warning in caught] == [
+            (Path(__file__), DeprecationWarning)
+        ] * 2
         assert str(caught[0].message) == (
             "spark_connect_rt.old.place is now spark_connect_rt.errors; the old name is removed in version 0.2"
         )
