@@ -1,6 +1,6 @@
-"""The wheel's build: compiles ``java/`` into ``spark_connect_rt/java_host/java-host.jar``, which runs Java plug-ins.
+"""The wheel's build: compiles ``java/`` into ``spark_connect_rt/engine/java_host/java-host.jar``, which runs Java plug-ins.
 
-It also puts the ``.pth`` file of ``spark_connect_rt/spark/pyspark_folder.py`` where Python looks for such files.
+It also puts the ``.pth`` file of ``spark_connect_rt/engine/startup/pyspark_folder.py`` where Python looks for them.
 
 By ``javac --release 17``; without a JDK by Eclipse's compiler on the Java there is. Without a Java, or without the
 network for Connect's own jars, the wheel is built all the same, without that jar, and the build says so:
@@ -18,8 +18,8 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-IN_WHEEL = "spark_connect_rt/java_host/java-host.jar"
-PATHS = "spark_connect_rt/spark/pyspark_folder.pth"
+IN_WHEEL = "spark_connect_rt/engine/java_host/java-host.jar"
+PATHS = "spark_connect_rt/engine/startup/pyspark_folder.pth"
 PATHS_IN_WHEEL = "spark_connect_rt_pyspark.pth"  # Python takes them by name: behind the one of an editable install
 
 
@@ -55,7 +55,7 @@ def compile_java(root: Path, jar: Path) -> str:
     """Compile the sources of a checkout into ``jar``; return by what. Raises what is missing or wrong."""
     sys.path.insert(0, str(root))
     try:
-        from spark_connect_rt.java_host import compiler
+        from spark_connect_rt.engine.java_host import compiler
     finally:
         sys.path.remove(str(root))
     sources = sorted((root / "java" / "src").rglob("*.java"))

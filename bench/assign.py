@@ -13,13 +13,8 @@ from dataclasses import dataclass, field
 
 from bench.lab import Lab
 from bench.report import Result, Run
-from spark_connect_rt.assignors.model import NOTHING, ConnectorsAndTasks
-from spark_connect_rt.protocol.subprotocol import (
-    ConnectProtocol,
-    decode_assignment,
-    decode_metadata,
-    encode_assignment,
-)
+from spark_connect_rt.group.assignments import NOTHING, ConnectorsAndTasks
+from spark_connect_rt.group.subprotocol import ConnectProtocol, decode_assignment, decode_metadata, encode_assignment
 from tests.parity.group_history import GroupHistory, Leaders, Question
 from tests.parity.java_leader import JavaLeader
 from tests.parity.leaders import JavaLeaders, OurLeaders

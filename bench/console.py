@@ -29,7 +29,7 @@ from bench.lab import Lab
 from bench.process_cost import CpuMeter
 from bench.report import Result, Run
 from bench.rest_reads import those_bytes
-from spark_connect_rt.embedded.kafka import free_ports
+from spark_connect_rt.app.quickstart.embedded_kafka import free_ports
 from spark_connect_rt.errors import ConnectError
 from tests.support.connect_rest import ConnectRest
 

@@ -28,12 +28,12 @@ from spark_connect_rt.api.data import schema as s
 from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
-from spark_connect_rt.converters.json import JsonConverter
-from spark_connect_rt.embedded.java import find_java
-from spark_connect_rt.embedded.maven import resolve_jars
-from spark_connect_rt.pipeline.transformation_chain import TransformationChain
+from spark_connect_rt.base.maven import resolve_jars
+from spark_connect_rt.engine.executor.daemon import collect_rarely
+from spark_connect_rt.engine.startup.java_home import find_java
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
-from spark_connect_rt.spark.executor.daemon import collect_rarely
+from spark_connect_rt.records.converters.json import JsonConverter
+from spark_connect_rt.records.pipeline.transformation_chain import TransformationChain
 from tests.support.java_connect import COORDINATES
 
 TARGET = 2.0

@@ -27,7 +27,7 @@ from bench.lab import Lab
 from bench.process_cost import CpuMeter
 from bench.report import Result, Run
 from bench.rest import CONFIG
-from spark_connect_rt.protocol import config_records
+from spark_connect_rt.topics import config_records
 from tests.support.connect_rest import ConnectRest
 from tests.support.worker_process import WorkerProcess
 

@@ -65,9 +65,9 @@ if __name__ != "__main__":
 
 def ours(kind: str, count: int, schemaless: bool) -> int:
     """Poll and convert; return the records."""
-    from spark_connect_rt.connectors.python_world.dlt_source import DltSourceConnector, DltSourceTask
-    from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
+    from spark_connect_rt.connectors.python_sources.dlt_source import DltSourceConnector, DltSourceTask
     from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
+    from spark_connect_rt.records.pipeline.source_pipeline import SourcePipeline
     from spark_connect_rt.testing.connector_harness import PLAIN_JSON, MemoryOffsets
 
     config = {

@@ -14,7 +14,7 @@ from typing import Self
 
 import psutil
 
-from spark_connect_rt.embedded.java import find_java
+from spark_connect_rt.engine.startup.java_home import find_java
 from tests.support.connect_rest import ConnectRest
 
 START_LIMIT_S = 60.0

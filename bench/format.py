@@ -26,9 +26,9 @@ from jgo.maven import MavenContext
 
 from bench.lab import Lab
 from bench.report import Result, Run
-from spark_connect_rt.embedded.cache import cache_directory, exclusive
-from spark_connect_rt.embedded.java import find_java
-from spark_connect_rt.spark import pyspark_folder
+from spark_connect_rt.base.cache import cache_directory, exclusive
+from spark_connect_rt.engine.startup import pyspark_folder
+from spark_connect_rt.engine.startup.java_home import find_java
 
 TARGET = 1.0
 SPARK = "4.2.0"

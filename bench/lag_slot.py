@@ -17,23 +17,23 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from spark_connect_rt.app.executor_clients import KafkaExecutorClients
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.client_properties import SHARED_CLIENT, source_producer_properties
 from spark_connect_rt.connectors.mirror.mirror_source_task import MirrorSourceTask
+from spark_connect_rt.engine.executor.control_wire import encode_launch
+from spark_connect_rt.engine.executor.frames import BatchHead
+from spark_connect_rt.engine.executor.reader_side import ReaderSide
+from spark_connect_rt.engine.executor.source_host import SourceHost
+from spark_connect_rt.engine.executor.source_lane import SourceLane
+from spark_connect_rt.engine.executor_clients import KafkaExecutorClients
+from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.kafka.copying.batch_sender import BatchSender
 from spark_connect_rt.kafka.reading.fetcher import Fetcher
 from spark_connect_rt.kafka.writing.column_producer import ColumnProducer
 from spark_connect_rt.kafka.writing.producer_client import ProducerClient
-from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.spark.executor.control_wire import encode_launch
-from spark_connect_rt.spark.executor.frames import BatchHead
-from spark_connect_rt.spark.executor.reader_side import ReaderSide
-from spark_connect_rt.spark.executor.sources.source_host import SourceHost
-from spark_connect_rt.spark.executor.sources.source_lane import SourceLane
 from spark_connect_rt.testing.worker_settings import worker_settings
 
-BYTES = "spark_connect_rt.converters.byte_array:ByteArrayConverter"
+BYTES = "spark_connect_rt.records.converters.plain:ByteArrayConverter"
 FETCHED, POLLED, LANE, PRODUCED = "fetched", "polled", "handed to the lane", "given to the producer"
 REQUESTED, ACKNOWLEDGED, DURABLE = "in a request", "acknowledged", "durable (report)"
 Put = Callable[[Any, str, Any], None]

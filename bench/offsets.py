@@ -22,9 +22,9 @@ from spark_connect_rt.errors import StartupError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.logs.log_load import LatestLoad
-from spark_connect_rt.stores.log_cache import LogCache
-from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.testing.worker_settings import worker_settings
+from spark_connect_rt.topics.log_cache import LogCache
+from spark_connect_rt.topics.offset_store import OffsetStore
 from tests.support.worker_process import WorkerProcess
 
 TARGET, LONGER_TARGET, LOAD_TARGET_S, WARM_TARGET_S = 0.5, 0.3, 3.0, 0.5

@@ -22,17 +22,17 @@ from bench.report import Result, Run
 from bench.source import write_input
 from spark_connect_rt.api.data.schema import STRING
 from spark_connect_rt.api.records import SinkBatch, SourceBatch
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.files.file_stream_sink import FileStreamSinkTask
 from spark_connect_rt.connectors.files.file_stream_source import CHUNK_BYTES, complete_end, split_lines
+from spark_connect_rt.engine.executor.frames import decode_records, encode_records
 from spark_connect_rt.kafka.reading.fetched_rows import fetched_rows
 from spark_connect_rt.kafka.records.passed_batches import ready_to_send
 from spark_connect_rt.kafka.records.record_batch_columns import Compression, record_batch, record_bytes
 from spark_connect_rt.kafka.records.record_batches import whole_batches
-from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline
-from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
-from spark_connect_rt.protocol.ids import TopicPartition
-from spark_connect_rt.spark.executor.frames import decode_records, encode_records
+from spark_connect_rt.records.pipeline.sink_pipeline import SinkPipeline
+from spark_connect_rt.records.pipeline.source_pipeline import SourcePipeline
 
 TEXT = "org.apache.kafka.connect.storage.StringConverter"
 CONFIG = {"key.converter": TEXT, "value.converter": TEXT}

@@ -15,8 +15,8 @@ from typing import Any
 
 import psutil
 
-from spark_connect_rt.embedded.java import find_java
-from spark_connect_rt.embedded.maven import KAFKA_VERSION
+from spark_connect_rt.base.maven import KAFKA_VERSION
+from spark_connect_rt.engine.startup.java_home import find_java
 
 
 @dataclass

@@ -21,7 +21,7 @@ from bench.process_cost import CpuMeter
 from bench.report import Result, Run
 from bench.rest_reads import running_connectors, those_bytes
 from spark_connect_rt.errors import ConnectError, StartupError
-from spark_connect_rt.protocol import config_records
+from spark_connect_rt.topics import config_records
 from tests.support.connect_rest import ConnectRest
 from tests.support.worker_process import WorkerProcess
 

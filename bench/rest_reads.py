@@ -11,22 +11,15 @@ from collections.abc import Iterator
 
 from starlette.responses import Response
 
+from spark_connect_rt.app.rest.rest_app import create_app
+from spark_connect_rt.base.clock import SystemClock
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.connectors.samples.mock import MockSourceConnector
-from spark_connect_rt.ports.clock import SystemClock
-from spark_connect_rt.ports.peer_client import PeerClient
-from spark_connect_rt.protocol import config_records, status_records
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.status_records import ConnectorStatusKey, TaskStatusKey
-from spark_connect_rt.rest.app import create_app
+from spark_connect_rt.group.peers import PeerClient
 from spark_connect_rt.rest.server import RestServer
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
 from spark_connect_rt.runtime.herder.settings import HerderSettings
-from spark_connect_rt.state.connector_status import ConnectorStatus, State
-from spark_connect_rt.state.status_fold import to_fields
-from spark_connect_rt.stores.config_store import ConfigStore
-from spark_connect_rt.stores.offset_store import OffsetStore
-from spark_connect_rt.stores.status_store import StatusStore
 from spark_connect_rt.testing.in_process_cluster import InProcessPeers, MemoryPlugins
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
@@ -34,6 +27,13 @@ from spark_connect_rt.testing.memory_group import MemoryGroup
 from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, MemoryGroupOffsets
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from spark_connect_rt.testing.worker_settings import worker_settings
+from spark_connect_rt.topics import config_records, status_records
+from spark_connect_rt.topics.config_store import ConfigStore
+from spark_connect_rt.topics.connector_status import ConnectorStatus, State
+from spark_connect_rt.topics.offset_store import OffsetStore
+from spark_connect_rt.topics.status_fold import to_fields
+from spark_connect_rt.topics.status_records import ConnectorStatusKey, TaskStatusKey
+from spark_connect_rt.topics.status_store import StatusStore
 
 MOCK = "org.apache.kafka.connect.tools.MockSourceConnector"
 

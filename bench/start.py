@@ -11,7 +11,7 @@ import time
 from bench.floor import rest_start_s
 from bench.lab import Lab
 from bench.report import Result, Run
-from spark_connect_rt.embedded.kafka import free_ports
+from spark_connect_rt.app.quickstart.embedded_kafka import free_ports
 from spark_connect_rt.errors import StartupError
 from tests.support.worker_process import WorkerProcess
 

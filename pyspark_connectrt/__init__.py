@@ -18,7 +18,7 @@ def use_bytecode(environment: MutableMapping[str, str] = os.environ) -> bool:
     Called before the session is made. Returns whether they will; False, and nothing changed: ``PYSPARK_PYTHON`` names
     another Python, or pyspark is not in a folder. Saves 0.7 CPU seconds for each query of a stream, and some once.
     """
-    from spark_connect_rt.spark.jvm.process_python import starter_serves, use_this_python
+    from spark_connect_rt.engine.startup.process_python import starter_serves, use_this_python
 
     if not starter_serves(environment, local=True):
         return False
@@ -31,11 +31,11 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
     def __new__(cls, options: dict[str, str]) -> DataSource:  # type: ignore[misc]
         """Return the data source with the plug-ins of this machine's Python."""
-        from spark_connect_rt.app.tables.format_source import FormatSource
+        from spark_connect_rt.engine.datasource.format_source import FormatSource
 
         return FormatSource(options)
 
     @classmethod
     def name(cls) -> str:
-        """Return the format's name, ``spark.datasource.connectrt.FORMAT``."""
+        """Return the format's name, ``engine.datasource.connectrt.FORMAT``."""
         return "connectrt"

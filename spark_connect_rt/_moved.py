@@ -19,7 +19,44 @@ if MYPY:
 ROOT = "spark_connect_rt."
 
 # Old and new names without the package's own. Only what users name: documented imports, modules of bundled plug-ins.
-MODULES: dict[str, str] = {}
+MODULES: dict[str, str] = {
+    "app.tables.format_source": "engine.datasource.format_source",
+    "config_providers.directory": "plugins.directory",
+    "config_providers.env_var": "plugins.env_var",
+    "config_providers.file": "plugins.file",
+    "connectors.programs.airbyte_source": "connectors.external_process.airbyte_source",
+    "connectors.programs.environments": "connectors.external_process.environments",
+    "connectors.programs.singer_source": "connectors.external_process.singer_source",
+    "connectors.python_world.dlt_source": "connectors.python_sources.dlt_source",
+    "connectors.python_world.lakeflow_source": "connectors.python_sources.lakeflow_source",
+    "converters.byte_array": "records.converters.plain",
+    "converters.json": "records.converters.json",
+    "converters.numbers": "records.converters.numbers",
+    "converters.simple_header": "records.converters.simple_header",
+    "converters.string": "records.converters.string",
+    "dlt": "connectors.python_sources.dlt_resource",
+    "mirror.filters": "connectors.mirror.filters",
+    "mirror.policy": "connectors.mirror.policy",
+    "protocol.ids": "base.ids",
+    "schema_registry.avro_converter": "records.registry.avro_converter",
+    "schema_registry.json_schema_converter": "records.registry.json_schema_converter",
+    "schema_registry.protobuf_converter": "records.registry.protobuf_converter",
+    "transforms.cast": "records.transforms.cast",
+    "transforms.extract_field": "records.transforms.extract_field",
+    "transforms.filter": "records.transforms.filter",
+    "transforms.flatten": "records.transforms.flatten",
+    "transforms.header_from": "records.transforms.header_from",
+    "transforms.headers": "records.transforms.headers",
+    "transforms.hoist_field": "records.transforms.hoist_field",
+    "transforms.insert_field": "records.transforms.insert_field",
+    "transforms.mask_field": "records.transforms.mask_field",
+    "transforms.predicates": "records.transforms.predicates",
+    "transforms.replace_field": "records.transforms.replace_field",
+    "transforms.routers": "records.transforms.routers",
+    "transforms.set_schema_metadata": "records.transforms.set_schema_metadata",
+    "transforms.timestamp_converter": "records.transforms.timestamp_converter",
+    "transforms.value_to_key": "records.transforms.value_to_key",
+}
 
 
 def former_names(target: str, modules: dict[str, str] = MODULES) -> tuple[str, ...]:

@@ -203,7 +203,7 @@ class ShuttingDownError(ConnectError):
 
 EXIT_LISTENER_TAKEN = 16
 EXIT_PART_FAILED = 25
-EXIT_TOO_FEW_FILES = 27  # all as in app.exit_codes, whose table has every one
+EXIT_TOO_FEW_FILES = 27  # all as in base.exit_codes, whose table has every one
 
 
 class StartupError(ConnectError):

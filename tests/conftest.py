@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.embedded.java import Java, find_java
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.embedded.maven import KAFKA_VERSION
-from spark_connect_rt.mirror import named_class
-from spark_connect_rt.ports import hidden_values
-from spark_connect_rt.ports.java_log_levels import JAVA_LOG_LEVELS
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.base import hidden_values
+from spark_connect_rt.base.java_log_levels import JAVA_LOG_LEVELS
+from spark_connect_rt.base.maven import KAFKA_VERSION
+from spark_connect_rt.connectors.mirror import named_class
+from spark_connect_rt.engine.startup.java_home import Java, find_java
 from tests.support.java_test_plugins import java_plugin_path
 
 MOST_FILES = 700  # py4j waits by select(2): above 1023 it hears the JVM's calls no more, and streams hang

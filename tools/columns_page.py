@@ -12,7 +12,7 @@ from spark_connect_rt.api.connector import SparkSinkTask
 from spark_connect_rt.api.converter import Converter
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.plugins.bundled_plugins import BUNDLED
-from spark_connect_rt.transforms.columns.by_columns import has_column_form
+from spark_connect_rt.records.transforms.column_forms import has_column_form
 
 _COLUMNS, _ROWS, _SPARK = "columns", "record by record", "Spark's batches"
 _SOURCES = {

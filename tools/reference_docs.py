@@ -14,36 +14,36 @@ from typing import Any
 
 from spark_connect_rt.api.converter import CONVERTER_TYPE
 from spark_connect_rt.api.transformation import Transformation
-from spark_connect_rt.app.exit_codes import EXIT_CODES
-from spark_connect_rt.config import validators
-from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Password, text_of
-from spark_connect_rt.config.connectors import connector_config
-from spark_connect_rt.config.unserved_settings import in_this_version
-from spark_connect_rt.config.worker import (
+from spark_connect_rt.app.migrate.unserved_settings import in_this_version
+from spark_connect_rt.base.exit_codes import EXIT_CODES
+from spark_connect_rt.config import (
+    connector_config,
     health_config,
-    management,
     override_policy,
-    own_settings,
     placement,
     plugin_install,
     standalone_config,
+    validators,
     worker_config,
 )
-from spark_connect_rt.config.worker.connection_config import CLIENTS
-from spark_connect_rt.config.worker.group_config import GROUP, SESSION_KEYS
-from spark_connect_rt.config.worker.standalone_config import STANDALONE
-from spark_connect_rt.config.worker.storage_config import STORAGE
-from spark_connect_rt.management.event_memory import BYTES_PER_KIND, EVENTS_PER_KIND
-from spark_connect_rt.mirror.maker_config import MAKER
+from spark_connect_rt.config import connectrt_config as own_settings
+from spark_connect_rt.config import management_config as management
+from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Password, text_of
+from spark_connect_rt.config.connection_config import CLIENTS
+from spark_connect_rt.config.group_config import GROUP, SESSION_KEYS
+from spark_connect_rt.config.standalone_config import STANDALONE
+from spark_connect_rt.config.storage_config import STORAGE
+from spark_connect_rt.connectors.mirror.maker_config import MAKER
+from spark_connect_rt.engine.log_lines import BURST, LINES_A_SECOND
+from spark_connect_rt.engine.task_logs import BYTES_EACH, BYTES_IN_ALL, KEPT_S, LINES_EACH
+from spark_connect_rt.operations.events.memory import BYTES_PER_KIND, EVENTS_PER_KIND
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.plugins.plugin_desc import PluginDesc
-from spark_connect_rt.ports.management.events import KINDS
-from spark_connect_rt.ports.management.log_lines import BURST, LINES_A_SECOND
-from spark_connect_rt.ports.management.task_logs import BYTES_EACH, BYTES_IN_ALL, KEPT_S, LINES_EACH
-from spark_connect_rt.ports.metric_names import METRICS
-from spark_connect_rt.rest.management.metrics import prometheus_name
-from spark_connect_rt.transforms import settings as transform_settings
-from spark_connect_rt.transforms.columns.by_columns import has_column_form
+from spark_connect_rt.records.transforms import settings as transform_settings
+from spark_connect_rt.records.transforms.column_forms import has_column_form
+from spark_connect_rt.rest.metrics import prometheus_name
+from spark_connect_rt.runtime.group_events import KINDS
+from spark_connect_rt.runtime.metric_names import METRICS
 from tools.columns_page import columns_page
 from tools.command_reference import command_line
 

@@ -18,7 +18,7 @@ from bench.hosted.plugins import IN_JAVA
 from bench.lab import Lab
 from bench.report import Result, Run
 from bench.source import Input, move, write_input
-from spark_connect_rt.java_host.process import MAIN_CLASS
+from spark_connect_rt.engine.java_host.process import MAIN_CLASS
 from tests.support.postgres_server import PostgresServer
 from tests.support.worker_process import WorkerProcess
 

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Protocol
 from spark_connect_rt._version import __version__
 from spark_connect_rt.api.outside_checks import OutsideCheck
 from spark_connect_rt.api.task import NoPluginMetrics, PluginMetrics
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.protocol.ids import TopicPartition
 
 SourceOffset = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 """(source partition, source offset)."""

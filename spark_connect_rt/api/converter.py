@@ -13,7 +13,7 @@ from spark_connect_rt.api.data.schema import Schema, SchemaAndValue
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.validators import one_of
 
-if TYPE_CHECKING:  # the driver imports this at its start and needs no Arrow for that
+if TYPE_CHECKING:
     import pyarrow as pa
 
 CONVERTER_TYPE = ConfigKey(

@@ -20,7 +20,7 @@ class Finding:
     """One line: what was looked at, what was found, what to change. No secret in any of it."""
 
     check: str
-    """Which kind: host, credentials, topic ... (``ports.management.checks.CHECKS``)."""
+    """Which kind: host, credentials, topic ... (``operations.checks.model.CHECKS``)."""
     setting: str
     """The setting it is about; empty: none in particular."""
     level: Level

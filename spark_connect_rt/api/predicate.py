@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import ConfigDef
 
-if TYPE_CHECKING:  # the driver imports this at its start and needs no Arrow for that
+if TYPE_CHECKING:
     import pyarrow as pa
 
 

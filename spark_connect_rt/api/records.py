@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from spark_connect_rt.api.data.schema import Schema
 
-if TYPE_CHECKING:  # the driver imports this at its start and needs no Arrow for that
+if TYPE_CHECKING:
     import pyarrow as pa
 
 

@@ -21,7 +21,7 @@ from spark_connect_rt.api.records import (
     SourceRecord,
     Written,
 )
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.base.ids import TopicPartition
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -11,14 +11,14 @@ import typer
 from typer.core import TyperGroup
 
 from spark_connect_rt._version import CONNECT_VERSION, __version__
-from spark_connect_rt.app.commands.cluster.add_commands import add_cluster_commands
-from spark_connect_rt.app.commands.development_commands import add_development_commands
-from spark_connect_rt.app.commands.migrate_commands import add_migrate_commands
-from spark_connect_rt.app.commands.mirror_commands import add_mirror_commands
-from spark_connect_rt.app.commands.plugin_commands import add_plugin_commands
-from spark_connect_rt.app.commands.settings_file import read_settings
-from spark_connect_rt.app.commands.store_commands import add_store_commands
+from spark_connect_rt.app.add_commands import add_cluster_commands
+from spark_connect_rt.app.development.commands import add_development_commands
+from spark_connect_rt.app.migrate.commands import add_migrate_commands
+from spark_connect_rt.app.mirror.commands import add_mirror_commands
+from spark_connect_rt.app.offline.commands import add_store_commands
+from spark_connect_rt.app.settings_file import read_settings
 from spark_connect_rt.errors import BadConfigError, ConnectError, StartupError
+from spark_connect_rt.operations.plugin_install.commands import add_plugin_commands
 
 
 def _show_version(asked: bool) -> None:
@@ -98,7 +98,7 @@ def quickstart(file: QuickstartFile = None, keep: Keep = False, override: Overri
 @cli.command("class-archive")
 def class_archive(java: OfHosts = False, plugin_path: OfPlugins = None) -> None:
     """Prepare this environment: every later start of a worker costs a third less CPU. Half a minute, once."""
-    from spark_connect_rt.app.commands.class_archive import make_class_archive, make_host_archives
+    from spark_connect_rt.engine.build_archives import make_class_archive, make_host_archives
 
     def make() -> int:
         sys.stdout.write(f"{make_class_archive()}\n")
@@ -135,7 +135,7 @@ def submit(
     if alone or connectors:
         standalone(file, connectors, override)
         return
-    from spark_connect_rt.config.worker.own_settings import JobSettings
+    from spark_connect_rt.config.connectrt_config import JobSettings
 
     job = _exit_with(lambda: JobSettings.of(read_settings(file, override)).connectrt_job, ends=False)
     if job == "quickstart":
@@ -147,7 +147,7 @@ def submit(
 def _read_and_start_jvm(file: Path, override: Sequence[str] | None) -> dict[str, str]:
     """Return a worker's settings; Spark's JVM comes up while what uses it is imported."""
     _share_memory()
-    from spark_connect_rt.app.commands.jvm_ahead import start_jvm_ahead
+    from spark_connect_rt.app.spark_prestart import start_jvm_ahead
 
     settings = read_settings(file, override)
     start_jvm_ahead(settings)
@@ -156,7 +156,7 @@ def _read_and_start_jvm(file: Path, override: Sequence[str] | None) -> dict[str,
 
 def _share_memory() -> None:
     """Have this process, and what is forked from it, keep little of what was freed: before pyarrow is imported."""
-    from spark_connect_rt.spark.executor.daemon import share_memory
+    from spark_connect_rt.engine.executor.daemon import share_memory
 
     share_memory()
 
@@ -179,7 +179,7 @@ def _exit_with(act: Callable[[], object], ends: bool = True) -> object:
     except StartupError as error:
         raise _complain(error, error.exit_code) from error
     except BadConfigError as error:
-        from spark_connect_rt.app.exit_codes import EXIT_BAD_PROPERTIES
+        from spark_connect_rt.base.exit_codes import EXIT_BAD_PROPERTIES
 
         raise _complain(error, EXIT_BAD_PROPERTIES) from error
     except ConnectError as error:

@@ -16,30 +16,30 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from spark_connect_rt.app.deferred_runner import DeferredRunner, with_stores
-from spark_connect_rt.app.exit_codes import EXIT_BROKER_UNREACHABLE
-from spark_connect_rt.app.management.parts import Surroundings, WorkerManagement
-from spark_connect_rt.app.plugin_group import group_installs, path_watch
-from spark_connect_rt.app.plugin_report import refuse_test_jars, refuse_unlisted, tell_broken
-from spark_connect_rt.app.rest_api import RestApi, settled_listeners
+from spark_connect_rt.app.operations import Surroundings, WorkerManagement
+from spark_connect_rt.app.rest.rest_api import RestApi, settled_listeners
+from spark_connect_rt.app.rest.routes import NOTHING
 from spark_connect_rt.app.wiring import ClusterId, admin_of, spark_runner
-from spark_connect_rt.app.worker_plugins import import_plugins_when_named, java_asked, plugins_of
-from spark_connect_rt.config.worker.listeners import Advertised, advertised
-from spark_connect_rt.config.worker.worker_settings import WorkerConfig
-from spark_connect_rt.embedded.java import find_java
+from spark_connect_rt.base.exit_codes import EXIT_BROKER_UNREACHABLE
+from spark_connect_rt.base.supervision import Supervisor
+from spark_connect_rt.config.listeners import Advertised, advertised
+from spark_connect_rt.config.worker_settings import WorkerConfig
+from spark_connect_rt.connectors.mirror.named_class import import_only
+from spark_connect_rt.engine.process_plugins import import_plugins_when_named, java_asked, plugins_of
+from spark_connect_rt.engine.startup.java_home import find_java
+from spark_connect_rt.engine.startup.surroundings import require_surroundings
+from spark_connect_rt.engine.task_runner import TaskRunner
 from spark_connect_rt.errors import RetriableError, StartupError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.kafka.logs.bulk_read_process import cpu_count
-from spark_connect_rt.mirror.named_class import import_only
-from spark_connect_rt.plugin_install.group_installs import GroupInstalls
+from spark_connect_rt.operations.plugin_install.group_installs import GroupInstalls
+from spark_connect_rt.operations.plugin_install.report import refuse_test_jars, refuse_unlisted, tell_broken
+from spark_connect_rt.operations.plugin_install.wiring import group_installs, path_watch
 from spark_connect_rt.plugins.path_watch import PathWatch
-from spark_connect_rt.ports.supervision import Supervisor
-from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.rest.listening.free_ports import FreePorts
-from spark_connect_rt.rest.management.routes import NOTHING
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
-from spark_connect_rt.spark.jvm.surroundings import require_surroundings
-from spark_connect_rt.stores.offset_store import OffsetStore
+from spark_connect_rt.topics.offset_store import OffsetStore
 
 BROKER_LIMIT_MS = 15_000
 STOP_LIMIT_S = 60.0

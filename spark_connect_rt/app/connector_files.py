@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spark_connect_rt.app.exit_codes import EXIT_BAD_CONNECTOR_FILE
+from spark_connect_rt.base.exit_codes import EXIT_BAD_CONNECTOR_FILE
 from spark_connect_rt.config.java_properties import parse_properties
+from spark_connect_rt.config.repeated_settings import warn_repeated
 from spark_connect_rt.errors import BadConfigError, BadRequestError, ConnectError, StartupError
-from spark_connect_rt.ports.herder_requests import CreateConnector
-from spark_connect_rt.ports.repeated_settings import warn_repeated
 from spark_connect_rt.rest.request_body import read_create
 from spark_connect_rt.rest.request_offsets import with_initial_offsets
+from spark_connect_rt.runtime.herder.requests_api import CreateConnector
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
+from spark_connect_rt.base.supervision import Part, Report, report_nowhere, watched
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.ports.group_member import GroupMember, MembershipEvent
-from spark_connect_rt.ports.supervision import Part, Report, report_nowhere, watched
+from spark_connect_rt.group.member import GroupMember, MembershipEvent
 
 log = logging.getLogger(__name__)
 
@@ -71,47 +71,47 @@ class DeferredMember:
         return self._member.poll(timeout_ms)
 
     def wakeup(self) -> None:
-        """See ``ports.group_member.GroupMember.wakeup``."""
+        """See ``group.member.GroupMember.wakeup``."""
         self._member.wakeup()
 
     def request_rejoin(self, reason: str) -> None:
-        """See ``ports.group_member.GroupMember.request_rejoin``."""
+        """See ``group.member.GroupMember.request_rejoin``."""
         if self._started:
             self._member.request_rejoin(reason)
 
     def join(self, protocols: Sequence[tuple[str, bytes]]) -> None:
-        """See ``ports.group_member.GroupMember.join``."""
+        """See ``group.member.GroupMember.join``."""
         self._member.join(protocols)
 
     def sync(self, assignments: Mapping[str, bytes]) -> None:
-        """See ``ports.group_member.GroupMember.sync``."""
+        """See ``group.member.GroupMember.sync``."""
         self._member.sync(assignments)
 
     def member_id(self) -> str:
-        """See ``ports.group_member.GroupMember.member_id``."""
+        """See ``group.member.GroupMember.member_id``."""
         return self._member.member_id()
 
     def trouble(self) -> str:
-        """See ``ports.group_member.GroupMember.trouble``."""
+        """See ``group.member.GroupMember.trouble``."""
         return self._member.trouble()
 
     def in_contact(self) -> bool:
-        """See ``ports.group_member.GroupMember.in_contact``."""
+        """See ``group.member.GroupMember.in_contact``."""
         return self._member.in_contact()
 
     def holds_lease(self) -> bool:
-        """See ``ports.group_member.GroupMember.holds_lease``."""
+        """See ``group.member.GroupMember.holds_lease``."""
         return self._member.holds_lease()
 
     def fenced(self) -> None:
-        """See ``ports.group_member.GroupMember.fenced``."""
+        """See ``group.member.GroupMember.fenced``."""
         self._member.fenced()
 
     def leave(self, reason: str) -> None:
-        """See ``ports.group_member.GroupMember.leave``."""
+        """See ``group.member.GroupMember.leave``."""
         if self._started:
             self._member.leave(reason)
 
     def stop(self) -> None:
-        """See ``ports.group_member.GroupMember.stop``."""
+        """See ``group.member.GroupMember.stop``."""
         self._member.stop()

@@ -12,15 +12,15 @@ from concurrent.futures import Future, wait
 from dataclasses import replace
 from typing import Any
 
-from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
-from spark_connect_rt.ports.task_runner import OnTaskEvent, ReadOffsets, Start, TaskCommand, TaskLaunch, TaskRunner
+from spark_connect_rt.base.supervision import Part, Report, report_nowhere
+from spark_connect_rt.engine.task_runner import OnTaskEvent, ReadOffsets, Start, TaskCommand, TaskLaunch, TaskRunner
 
 HELD_BACK_S = 10.0  # at most
 
 
 def with_stores(launch: TaskLaunch) -> TaskLaunch:
     """Return the launch with the trust and key stores that its clients name, for executors without these files."""
-    from spark_connect_rt.security.carried_stores import carry_stores
+    from spark_connect_rt.base.security.carried_stores import carry_stores
 
     return replace(launch, client_config=carry_stores(launch.client_config))
 
@@ -90,15 +90,15 @@ class DeferredRunner:
             call(self._built.result())
 
     def open(self, on_event: OnTaskEvent, read_offsets: ReadOffsets) -> None:
-        """See ``ports.task_runner.TaskRunner.open``."""
+        """See ``engine.task_runner.TaskRunner.open``."""
         self._call(lambda runner: runner.open(on_event, read_offsets))
 
     def live_while(self, holds_lease: Callable[[], bool]) -> None:
-        """See ``ports.task_runner.TaskRunner.live_while``."""
+        """See ``engine.task_runner.TaskRunner.live_while``."""
         self._call(lambda runner: runner.live_while(holds_lease))
 
     def do(self, command: TaskCommand) -> None:
-        """See ``ports.task_runner.TaskRunner.do``."""
+        """See ``engine.task_runner.TaskRunner.do``."""
         prepared = Start(self._prepare(command.launch)) if isinstance(command, Start) else command
         self._call(lambda runner: runner.do(prepared))
 

@@ -14,16 +14,16 @@ from typing import Any
 from spark_connect_rt.app.connect_worker import ConnectWorker
 from spark_connect_rt.app.deferred_member import DeferredMember
 from spark_connect_rt.app.deferred_runner import DeferredRunner
-from spark_connect_rt.app.exit_codes import EXIT_BAD_TOPIC, EXIT_BROKER_UNREACHABLE
 from spark_connect_rt.app.logging_setup import set_up_logging
 from spark_connect_rt.app.serving import await_end, end_failed
 from spark_connect_rt.app.signals import stop_asked
 from spark_connect_rt.app.wiring import herder_dependencies
-from spark_connect_rt.app.worker_plugins import distributed_config
+from spark_connect_rt.base.exit_codes import EXIT_BAD_TOPIC, EXIT_BROKER_UNREACHABLE
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.base.pandas_on_demand import load_pandas_on_demand
+from spark_connect_rt.engine.process_plugins import distributed_config
 from spark_connect_rt.errors import BadConfigError, ConnectError, RetriableError, StartupError
 from spark_connect_rt.kafka.admin import KafkaAdmin
-from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
-from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
 

@@ -23,7 +23,7 @@ QUICK = frozenset({"get", "describe", "pause", "resume", "stop", "restart", "wai
 def main() -> None:
     """Run the command line; exits the process."""
     if not QUICK.isdisjoint(sys.argv[1:2]):
-        from spark_connect_rt.app.commands.cluster.quick_words import run_quickly
+        from spark_connect_rt.app.quick_commands import run_quickly
 
         if (code := run_quickly(sys.argv[1:])) is not None:
             sys.exit(code)
@@ -46,7 +46,7 @@ def begin_jvm(arguments: Sequence[str]) -> bool:
 
 def settings_of(arguments: Sequence[str]) -> dict[str, str] | None:
     """Return the settings of a worker's command line; None: one that is not understood here. Raises ConnectError."""
-    from spark_connect_rt.app.commands.settings_file import read_settings
+    from spark_connect_rt.app.settings_file import read_settings
 
     files, overrides, words = list[Path](), list[str](), iter(arguments)
     for word in words:
@@ -61,17 +61,17 @@ def settings_of(arguments: Sequence[str]) -> dict[str, str] | None:
 
 
 def _start(settings: Mapping[str, str]) -> bool:
-    from spark_connect_rt.embedded.java import first_java
-    from spark_connect_rt.spark.jvm.gateway import end_early, start_early
-    from spark_connect_rt.spark.jvm.process_python import starter_serves
-    from spark_connect_rt.spark.jvm.session_conf import (
+    from spark_connect_rt.engine.startup.gateway import end_early, start_early
+    from spark_connect_rt.engine.startup.java_home import first_java
+    from spark_connect_rt.engine.startup.process_python import starter_serves
+    from spark_connect_rt.engine.startup.session_conf import (
         connect_session_of,
         is_local,
         make_importable,
         of_session,
         session_conf,
     )
-    from spark_connect_rt.spark.zygote.door import close_door, open_door
+    from spark_connect_rt.engine.startup.zygote_socket import close_door, open_door
 
     asked, given, home = of_session(settings), os.environ.get("JAVA_HOME"), first_java(os.environ)
     # The quickstart's JVM writes to a file of its own.

@@ -6,8 +6,8 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 
-from spark_connect_rt.ports.java_log_levels import JAVA_LOG_LEVELS, JavaLogLevels
-from spark_connect_rt.ports.loggers import NUMBERS, ROOT, LoggerLevel
+from spark_connect_rt.base.java_log_levels import JAVA_LOG_LEVELS, JavaLogLevels
+from spark_connect_rt.base.loggers import NUMBERS, ROOT, LoggerLevel
 
 JAVA_RUNTIME, OWN_RUNTIME = "org.apache.kafka.connect", "spark_connect_rt"
 for _name in ("TRACE", "OFF"):

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Mapping
 from functools import partial
 
-from spark_connect_rt.app.management.driver_logs import DriverLogs
-from spark_connect_rt.config.worker.own_settings import JobSettings
-from spark_connect_rt.ports.hidden_values import MaskingFormatter
-from spark_connect_rt.ports.loggers import quiet_libraries
+from spark_connect_rt.base.hidden_values import MaskingFormatter
+from spark_connect_rt.base.loggers import quiet_libraries
+from spark_connect_rt.config.connectrt_config import JobSettings
+from spark_connect_rt.engine.driver_logs import DriverLogs
 
 _STARTED = logging.INFO  # at least: task logs hold what a connector's life is, however quiet the terminal
 

@@ -7,8 +7,8 @@ import os
 import sys
 from typing import Protocol
 
-from spark_connect_rt.app.exit_codes import EXIT_TICK_CRASHED, exit_code_of
-from spark_connect_rt.ports.supervision import Supervisor
+from spark_connect_rt.base.exit_codes import EXIT_TICK_CRASHED, exit_code_of
+from spark_connect_rt.base.supervision import Supervisor
 
 LOOK_EVERY_S = 0.5
 END_LIMIT_S = 9.0  # for leaving the group; what hangs then is not waited for

@@ -16,20 +16,20 @@ from spark_connect_rt.app.logging_setup import set_up_logging
 from spark_connect_rt.app.serving import await_end, end_failed
 from spark_connect_rt.app.signals import stop_asked
 from spark_connect_rt.app.wiring import WorkerState, worker_dependencies
-from spark_connect_rt.app.worker_plugins import providers_of
-from spark_connect_rt.config.worker.standalone_config import parse_standalone
+from spark_connect_rt.base.clock import SystemClock
+from spark_connect_rt.base.pandas_on_demand import load_pandas_on_demand
+from spark_connect_rt.config.standalone_config import parse_standalone
+from spark_connect_rt.engine.process_plugins import providers_of
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.kafka.admin import KafkaAdmin
-from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
-from spark_connect_rt.ports.clock import SystemClock
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.solo_member import SoloMember
 from spark_connect_rt.runtime.herder.standalone import StandaloneHerder
-from spark_connect_rt.stores.config_store import ConfigStore
-from spark_connect_rt.stores.local_log import LocalCompactedLog
-from spark_connect_rt.stores.offset_file import OffsetFile
-from spark_connect_rt.stores.offset_store import OffsetStore
-from spark_connect_rt.stores.status_store import StatusStore
+from spark_connect_rt.topics.config_store import ConfigStore
+from spark_connect_rt.topics.local_log import LocalCompactedLog
+from spark_connect_rt.topics.offset_file import OffsetFile
+from spark_connect_rt.topics.offset_store import OffsetStore
+from spark_connect_rt.topics.status_store import StatusStore
 
 START_LIMIT_S = 60.0
 

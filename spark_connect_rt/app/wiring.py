@@ -11,12 +11,9 @@ from typing import Any
 
 from spark_connect_rt.api.config_provider import ConfigData, Resolve
 from spark_connect_rt.api.override_policy import ConnectorClientConfigOverridePolicy
-from spark_connect_rt.app.executor_clients import clients_factory
 from spark_connect_rt.app.logger_levels import PythonLoggers
-from spark_connect_rt.app.management.log_sources import SHORT_HEAD
-from spark_connect_rt.app.rest_tls import client_tls
-from spark_connect_rt.app.spark_tables import SparkTables
-from spark_connect_rt.app.worker_plugins import java_asked, plugin_folders, plugins_of, providers_of
+from spark_connect_rt.base.clock import SystemClock
+from spark_connect_rt.base.supervision import Report, Supervisor, report_nowhere
 from spark_connect_rt.config.client_properties import (
     connector_admin_properties,
     leader_producer_properties,
@@ -25,39 +22,42 @@ from spark_connect_rt.config.client_properties import (
     shared_admin_properties,
     shared_client_properties,
 )
-from spark_connect_rt.config.connectors.connector_config import SINK, SOURCE
-from spark_connect_rt.config.worker.listeners import Advertised
-from spark_connect_rt.config.worker.oauth_endpoints import endpoints_in, refuse_foreign_endpoints
-from spark_connect_rt.config.worker.override_policy import is_plugin
-from spark_connect_rt.config.worker.programs import allowed_programs, names_programs, refuse_programs
-from spark_connect_rt.config.worker.storage_config import StorageTopic
-from spark_connect_rt.config.worker.worker_settings import WorkerConfig
-from spark_connect_rt.embedded.java import find_java
+from spark_connect_rt.config.connector_config import SINK, SOURCE
+from spark_connect_rt.config.listeners import Advertised
+from spark_connect_rt.config.oauth_endpoints import endpoints_in, refuse_foreign_endpoints
+from spark_connect_rt.config.override_policy import is_plugin
+from spark_connect_rt.config.programs import allowed_programs, names_programs, refuse_programs
+from spark_connect_rt.config.storage_config import StorageTopic
+from spark_connect_rt.config.worker_settings import WorkerConfig
+from spark_connect_rt.engine.executor_clients import clients_factory
+from spark_connect_rt.engine.formats.spark_tables import SparkTables
+from spark_connect_rt.engine.process_plugins import java_asked, plugin_folders, plugins_of, providers_of
+from spark_connect_rt.engine.startup.java_home import find_java
+from spark_connect_rt.engine.task_runner import TaskRunner
 from spark_connect_rt.errors import BadConfigError, NotFoundError
+from spark_connect_rt.group.member import GroupMember
+from spark_connect_rt.group.membership import Timing
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
+from spark_connect_rt.kafka.interfaces import SinkGroup
+from spark_connect_rt.kafka.internal_topics import SHORT_HEAD
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.logs.log_load import LatestLoad
 from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
 from spark_connect_rt.kafka.membership.group_settings import member_settings
 from spark_connect_rt.kafka.writing.fenced_writer import KafkaFencedWriter
 from spark_connect_rt.kafka.writing.transactions import KafkaTransactions
-from spark_connect_rt.management.event_memory import EventMemory
+from spark_connect_rt.operations.events.memory import EventMemory
 from spark_connect_rt.plugins.locations import find_locations
 from spark_connect_rt.plugins.registry import Plugins
-from spark_connect_rt.ports.clock import SystemClock
-from spark_connect_rt.ports.group_member import GroupMember
-from spark_connect_rt.ports.sink_group import SinkGroup
-from spark_connect_rt.ports.supervision import Report, Supervisor, report_nowhere
-from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.rest.peer_client import HttpPeerClient
+from spark_connect_rt.rest.tls import client_tls
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.settings import HerderSettings
-from spark_connect_rt.state.membership import Timing
-from spark_connect_rt.stores.config_store import ConfigStore
-from spark_connect_rt.stores.log_cache import LogCache
-from spark_connect_rt.stores.offset_store import OffsetStore
-from spark_connect_rt.stores.status_store import StatusStore
+from spark_connect_rt.topics.config_store import ConfigStore
+from spark_connect_rt.topics.log_cache import LogCache
+from spark_connect_rt.topics.offset_store import OffsetStore
+from spark_connect_rt.topics.status_store import StatusStore
 
 
 @dataclass(slots=True)
@@ -226,7 +226,7 @@ def java_jars(folders: Sequence[str]) -> Sequence[Path]:
     """Return the jars that host Java plug-ins, for executors on other machines; none: the folders hold no such."""
     if not any(location.java for location in find_locations([folder for folder in folders if Path(folder).exists()])):
         return ()
-    from spark_connect_rt.java_host.jar import program_jars
+    from spark_connect_rt.engine.java_host.jar import program_jars
 
     return program_jars(find_java())
 
@@ -272,9 +272,9 @@ def spark_runner(
 
     ``session`` returns one that others use, too; it stays theirs.
     """
-    from spark_connect_rt.spark.driver.formats.spark_sink import SparkSinkRunner
-    from spark_connect_rt.spark.driver.formats.spark_source import SparkSourceRunner
-    from spark_connect_rt.spark.driver.task_runner import SparkTaskRunner
+    from spark_connect_rt.engine.formats.spark_sink import SparkSinkRunner
+    from spark_connect_rt.engine.formats.spark_source import SparkSourceRunner
+    from spark_connect_rt.engine.spark_runner import SparkTaskRunner
 
     folders = plugin_folders(config.raw)
     shipped = folders if config.plugins.connectrt_plugins_ship else ()

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spark_connect_rt.config.config_def import prefixed
-from spark_connect_rt.config.worker.worker_settings import WorkerConfig
+from spark_connect_rt.config.worker_settings import WorkerConfig
 
 SHARED_CLIENT = {"connectrt.client.shared": "true"}
 """Of a producer: those of one process with the same settings may share connections, whatever their client.id."""

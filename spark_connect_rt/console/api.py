@@ -14,8 +14,8 @@ from urllib.parse import quote, urlencode
 from starlette.requests import Request
 
 from spark_connect_rt.api.rest_extension import Asgi
+from spark_connect_rt.base.json_text import decode_json, encode_finite_json
 from spark_connect_rt.console.in_process import JSON, Answer, Own, ask, opened
-from spark_connect_rt.protocol.json_text import decode_json, encode_finite_json
 
 READ_LIMIT_S = 20.0
 _UNSERVED = "HTTP 404 Not Found"

@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spark_connect_rt.config.connectors.connector_config import SINK, SOURCE
+from spark_connect_rt.base.hidden_values import HIDDEN
+from spark_connect_rt.config.connector_config import SINK, SOURCE
 from spark_connect_rt.config.indirection import references
-from spark_connect_rt.ports.hidden_values import HIDDEN
 
 FIRST, OWN, OTHER = "Main settings", "More settings of this connector", "Other settings"
 _CONVERTERS, _CLIENTS = "Converters", "Kafka clients"

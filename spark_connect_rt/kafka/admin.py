@@ -18,6 +18,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import ConfigResource, NewTopic
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import BadConfigError, RetriableError, UnknownTopicError
 from spark_connect_rt.kafka.admin_answers import answer_of
 from spark_connect_rt.kafka.client_factory import make_admin, make_offsets_client
@@ -27,7 +28,6 @@ from spark_connect_rt.kafka.error_mapping import COORDINATOR_UNSETTLED, connect_
 from spark_connect_rt.kafka.lost_brokers import has_broker
 from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT, look_up_offsets
 from spark_connect_rt.kafka.record_deletion import delete_records
-from spark_connect_rt.protocol.ids import TopicPartition
 
 _log = logging.getLogger(__name__)
 

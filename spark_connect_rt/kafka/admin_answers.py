@@ -15,7 +15,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
-from spark_connect_rt.backoff import Backoff
+from spark_connect_rt.base.backoff import Backoff
 from spark_connect_rt.kafka.error_mapping import connect_error, is_code
 
 # An answer that takes longer has the client look which broker is the controller now, later twice as long each time.

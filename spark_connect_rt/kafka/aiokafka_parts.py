@@ -4,6 +4,8 @@ Owns: their import, and the two classes that aiokafka takes for its own. A new m
 change any of them, so pyproject.toml keeps it below the next one. A test fails when another module imports one.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Iterator, Set
 from typing import Any

@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from spark_connect_rt.base.security.oauth import TokenSettings, native_settings, token_settings
+from spark_connect_rt.base.security.sasl import sasl_settings
 from spark_connect_rt.config.bootstrap_servers import plain_servers
 from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.security.oauth_config import TokenSettings, native_settings, token_settings
-from spark_connect_rt.security.sasl_config import sasl_settings
 
 
 class ClientRole(Enum):
@@ -256,7 +256,7 @@ def _security(properties: Mapping[str, str]) -> tuple[dict[str, str], TokenSetti
     settings: dict[str, str] = {}
     if "SSL" in protocol:
         # Imported when needed: it brings the library that opens key stores, and executors start often.
-        from spark_connect_rt.security.tls_config import tls_settings
+        from spark_connect_rt.base.security.tls import tls_settings
 
         settings.update(tls_settings(properties))
     if "SASL" in protocol:

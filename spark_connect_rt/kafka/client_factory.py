@@ -91,7 +91,7 @@ def _make(role: ClientRole, client: Callable[..., Any], properties: Mapping[str,
     settings = {**QUIET, **config.settings, **extra}
     if config.tokens is not None:
         # Imported when needed: executors start often, and need not have aiokafka.
-        from spark_connect_rt.security.oauth_tokens import token_callback, token_source
+        from spark_connect_rt.base.security.oauth_tokens import token_callback, token_source
 
         settings["oauth_cb"] = token_callback(token_source(config.tokens))
     settings.update({name: _not_owning(settings[name]) for name in _CALLBACKS if name in settings})

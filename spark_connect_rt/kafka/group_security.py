@@ -16,10 +16,10 @@ from typing import Any
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.errors import SaslAuthenticationFailed
 
+from spark_connect_rt.base.security.oauth import token_settings
+from spark_connect_rt.base.security.oauth_tokens import TokenRefusedError, TokenSource, token_source
+from spark_connect_rt.base.security.sasl import sasl_settings
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.security.oauth_config import token_settings
-from spark_connect_rt.security.oauth_tokens import TokenRefusedError, TokenSource, token_source
-from spark_connect_rt.security.sasl_config import sasl_settings
 
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER")
 _NO_GSSAPI = "GSSAPI needs the Python library gssapi, which is not installed. See docs/howto/broker_security.md"
@@ -60,7 +60,7 @@ def connection_arguments(config: Mapping[str, str], token_provider: Any = None) 
         arguments |= _sasl(config, token_provider)
     if protocol.endswith("SSL"):
         # Imported when needed: it brings the library that opens key stores.
-        from spark_connect_rt.security.tls_context import ssl_context
+        from spark_connect_rt.base.security.tls_context import ssl_context
 
         arguments["ssl_context"] = ssl_context(config)
     return arguments

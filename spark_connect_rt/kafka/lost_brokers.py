@@ -25,7 +25,7 @@ from typing import Any
 import orjson
 from confluent_kafka import KafkaException
 
-from spark_connect_rt.backoff import Backoff
+from spark_connect_rt.base.backoff import Backoff
 from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.kafka.error_mapping import connect_error, is_code
 

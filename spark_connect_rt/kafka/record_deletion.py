@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as _ClientPartition
 
-from spark_connect_rt.backoff import Backoff
+from spark_connect_rt.base.backoff import Backoff
 from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.kafka.client_factory import make_admin
 from spark_connect_rt.kafka.client_lifetime import close_admin

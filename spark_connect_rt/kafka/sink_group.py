@@ -23,17 +23,17 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as _ClientPartition
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.config.java_regex import java_pattern
 from spark_connect_rt.errors import BadConfigError, ConnectError, FencedError, RetriableError, UnknownTopicError
 from spark_connect_rt.kafka.client_config import ClientRole, client_config
 from spark_connect_rt.kafka.client_factory import make_consumer
 from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.interfaces import GroupGeneration, OnAssigned, OnLost, OnRevoked
 from spark_connect_rt.kafka.lost_brokers import BrokerWatch
 from spark_connect_rt.kafka.reading.offset_lookup import NEXT, look_up_offsets
 from spark_connect_rt.kafka.topic_watch import TopicWatch
-from spark_connect_rt.ports.sink_group import GroupGeneration, OnAssigned, OnLost, OnRevoked
-from spark_connect_rt.protocol.ids import TopicPartition
 
 _log = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ class KafkaSinkGroup:
             self._take_error(message.error())
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """See ``ports.sink_group.SinkGroup.commit``."""
+        """See ``kafka.interfaces.SinkGroup.commit``."""
         if not offsets:
             return
         gone = sorted(str(partition) for partition in offsets if partition not in self._held)
@@ -156,7 +156,7 @@ class KafkaSinkGroup:
         return self._watch.missing
 
     def close(self) -> None:
-        """See ``ports.sink_group.SinkGroup.close``."""
+        """See ``kafka.interfaces.SinkGroup.close``."""
         if not self._closed:
             self._closed = True
             if self._consumer is not None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
-from spark_connect_rt.backoff import Backoff
+from spark_connect_rt.base.backoff import Backoff
 
 LISTED_AFTER_MS = 5_000  # a group's first assignment may take three seconds (group.initial.rebalance.delay.ms)
 MOST_LOOKED_FOR = 50  # names a look asks for one by one; with more missing all topics are listed

@@ -1,1 +1,1 @@
-"""Discovery of plug-ins: connectors, converters, transformations, found by class name or alias."""
+"""Config providers: what stands behind ``${alias:path:key}``. They read; ``config.indirection`` decides what."""

@@ -8,9 +8,9 @@ from spark_connect_rt.plugins.bundled_transforms import PREDICATES, TRANSFORMATI
 from spark_connect_rt.plugins.registry import PluginDesc, Plugins, bundled
 
 _CONNECTORS = "spark_connect_rt.connectors"
-_CONVERTERS = "spark_connect_rt.converters"
-_REGISTRY = "spark_connect_rt.schema_registry"
-_CONFIG_PROVIDERS = "spark_connect_rt.config_providers"
+_CONVERTERS = "spark_connect_rt.records.converters"
+_REGISTRY = "spark_connect_rt.records.registry"
+_CONFIG_PROVIDERS = "spark_connect_rt.plugins"
 _JAVA = "org.apache.kafka.connect"
 _MIRROR = "org.apache.kafka.connect.mirror"
 _NUMBERS = ("Boolean", "Double", "Float", "Integer", "Long", "Short")
@@ -59,10 +59,10 @@ BUNDLED: tuple[PluginDesc, ...] = (
     _connector("spark.spark_format_source:SparkFormatSourceConnector", "source"),
     _connector("http.http_source:HttpSourceConnector", "source"),
     _connector("http.http_sink:HttpSinkConnector", "sink"),
-    _connector("programs.singer_source:SingerSourceConnector", "source"),
-    _connector("programs.airbyte_source:AirbyteSourceConnector", "source"),
-    _connector("python_world.dlt_source:DltSourceConnector", "source"),
-    _connector("python_world.lakeflow_source:LakeflowSourceConnector", "source"),
+    _connector("external_process.singer_source:SingerSourceConnector", "source"),
+    _connector("external_process.airbyte_source:AirbyteSourceConnector", "source"),
+    _connector("python_sources.dlt_source:DltSourceConnector", "source"),
+    _connector("python_sources.lakeflow_source:LakeflowSourceConnector", "source"),
     _connector("samples.datagen_source:DatagenSourceConnector", "source"),
     _connector("spark.spark_table_sink:SparkTableSinkConnector", "sink"),
     _connector("sql.sql_source:SqlSourceConnector", "source", None, *_jdbc_names("Source")),
@@ -84,7 +84,7 @@ BUNDLED: tuple[PluginDesc, ...] = (
         for target, java_class in (
             ("string:String", "storage.String"),
             ("json:Json", "json.Json"),
-            ("byte_array:ByteArray", "converters.ByteArray"),
+            ("plain:ByteArray", "converters.ByteArray"),
             *((f"numbers:{name}", f"converters.{name}") for name in _NUMBERS),
         )
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spark_connect_rt.plugins.registry import PluginDesc, bundled
 
-_PACKAGE = "spark_connect_rt.transforms"
+_PACKAGE = "spark_connect_rt.records.transforms"
 _JAVA = "org.apache.kafka.connect.transforms"
 _SIDES = ("Key", "Value")
 _TWO_SIDED = {

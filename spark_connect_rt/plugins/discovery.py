@@ -14,13 +14,7 @@ from dataclasses import dataclass
 from spark_connect_rt.plugins.class_scan import Unscanned
 from spark_connect_rt.plugins.isolation import make_importable
 from spark_connect_rt.plugins.java_plugins import JavaFound, JavaRuntime, completed, look_at
-from spark_connect_rt.plugins.locations import (
-    FoundEntry,
-    Location,
-    entries_of,
-    entries_of_environment,
-    find_locations,
-)
+from spark_connect_rt.plugins.locations import FoundEntry, Location, entries_of, entries_of_environment, find_locations
 from spark_connect_rt.plugins.plugin_desc import GROUPS, PluginDesc
 
 ENVIRONMENT = "environment"  # where the worker's own Python finds modules

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spark_connect_rt.ports.supervision import Repeated
+from spark_connect_rt.base.supervision import Repeated
 
 _SETTLED_NS = 2_000_000_000  # a folder's time may be older than its last change by a tick of the clock
 _MARKS = ("entry_points.txt", "pyvenv.cfg")  # of Python's plug-ins: modules are not looked at, they are loaded once

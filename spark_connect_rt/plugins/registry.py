@@ -19,16 +19,7 @@ from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.plugins.class_scan import WAIT_LIMIT_S, ClassScan, Unscanned
 from spark_connect_rt.plugins.discovery import BrokenPlugin, Discovered
 from spark_connect_rt.plugins.java_plugins import NO_SERVICES, JavaPluginDesc
-from spark_connect_rt.plugins.plugin_desc import (
-    IN_REST,
-    SINK,
-    SOURCE,
-    TYPES,
-    PluginDesc,
-    bundled,
-    kind_of,
-    load_class,
-)
+from spark_connect_rt.plugins.plugin_desc import IN_REST, SINK, SOURCE, TYPES, PluginDesc, bundled, kind_of, load_class
 from spark_connect_rt.plugins.versions import Accepts, requirement, version_order
 
 __all__ = ["SINK", "SOURCE", "TYPES", "PluginDesc", "Plugins", "bundled", "kind_of", "load_class"]

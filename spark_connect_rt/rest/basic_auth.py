@@ -19,13 +19,13 @@ from starlette.authentication import SimpleUser
 
 from spark_connect_rt._version import __version__
 from spark_connect_rt.api.rest_extension import Asgi, ClusterState, ConnectRestExtension
-from spark_connect_rt.config.jaas_file import parse_jaas
+from spark_connect_rt.base.security.jaas import parse_jaas
 from spark_connect_rt.config.java_properties import load_properties
+from spark_connect_rt.config.repeated_settings import warn_repeated
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.ports.repeated_settings import warn_repeated
-from spark_connect_rt.protocol.internal_request import SIGNATURE_HEADER
+from spark_connect_rt.group.internal_request import SIGNATURE_HEADER
 
-LOGIN_FILE = "java.security.auth.login.config"  # a system property of Java's; here app.rest_api fills it in
+LOGIN_FILE = "java.security.auth.login.config"  # a system property of Java's; here app.rest.rest_api fills it in
 ENTRY = "KafkaConnect"
 MODULE = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
 REFUSAL = b"User cannot access the resource."

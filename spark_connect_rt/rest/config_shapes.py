@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from spark_connect_rt.base.json_shape import JsonShape
 from spark_connect_rt.config.config_def import ConfigKey, ConfigValue, parse_value, text_of
 from spark_connect_rt.config.validators import choices_of
-from spark_connect_rt.planning.config_infos import ConfigInfos
-from spark_connect_rt.ports.json_shape import JsonShape
+from spark_connect_rt.runtime.herder.config_infos import ConfigInfos
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from spark_connect_rt.errors import BadRequestError
-from spark_connect_rt.planning.config_infos import ConfigInfos
-from spark_connect_rt.ports.herder_requests import DescribePlugin, ValidateConfig
 from spark_connect_rt.rest.config_shapes import checked_config, key_info
 from spark_connect_rt.rest.context import JsonResponse, RestContext
 from spark_connect_rt.rest.paths import decoded
 from spark_connect_rt.rest.request_body import read_settings
 from spark_connect_rt.rest.shared_answers import read_json
+from spark_connect_rt.runtime.herder.config_infos import ConfigInfos
+from spark_connect_rt.runtime.herder.requests_api import DescribePlugin, ValidateConfig
 
 PluginName = Annotated[str, Path(description="Class name or alias of the plug-in, percent-encoded.")]
 

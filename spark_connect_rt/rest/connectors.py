@@ -12,8 +12,19 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.base.java_hash_order import NamesInHashOrder, in_java_hash_order
 from spark_connect_rt.errors import NotFoundError
-from spark_connect_rt.ports.herder_requests import (
+from spark_connect_rt.rest.config_versions import etag, expected_version
+from spark_connect_rt.rest.context import JsonResponse, RestContext, flag
+from spark_connect_rt.rest.expanded_list import ExpandedList, expansions
+from spark_connect_rt.rest.paths import ConnectorName, TaskNumber, connector_path, decoded
+from spark_connect_rt.rest.read_back import read_back, read_back_offset, read_back_task
+from spark_connect_rt.rest.request_body import read_config, read_create, read_patch
+from spark_connect_rt.rest.request_offsets import read_offsets, with_initial_offsets
+from spark_connect_rt.rest.shapes import ConnectorOffsets, Message, Topics
+from spark_connect_rt.rest.shared_answers import SharedAnswers, read_json
+from spark_connect_rt.runtime.herder.requests_api import (
     DeleteConnector,
     ModifyOffsets,
     PatchConfig,
@@ -24,19 +35,8 @@ from spark_connect_rt.ports.herder_requests import (
     RestartTask,
     SetTargetState,
 )
-from spark_connect_rt.ports.herder_values import ConfigWritten
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.java_hash_order import NamesInHashOrder, in_java_hash_order
-from spark_connect_rt.rest.context import JsonResponse, RestContext, flag
-from spark_connect_rt.rest.expanded_list import ExpandedList, expansions
-from spark_connect_rt.rest.management.config_versions import etag, expected_version
-from spark_connect_rt.rest.paths import ConnectorName, TaskNumber, connector_path, decoded
-from spark_connect_rt.rest.read_back import read_back, read_back_offset, read_back_task
-from spark_connect_rt.rest.request_body import read_config, read_create, read_patch
-from spark_connect_rt.rest.request_offsets import read_offsets, with_initial_offsets
-from spark_connect_rt.rest.shapes import ConnectorOffsets, Message, Topics
-from spark_connect_rt.rest.shared_answers import SharedAnswers, read_json
-from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.runtime.values import ConfigWritten
+from spark_connect_rt.topics.target_state import TargetState
 
 
 def router(context: RestContext) -> APIRouter:

@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
+from spark_connect_rt.base.json_text import decode_json, encode_finite_json
 from spark_connect_rt.errors import (
     NotAssignedError,
     NotFoundError,
@@ -24,17 +25,16 @@ from spark_connect_rt.errors import (
     TimedOutError,
     UnreachableError,
 )
-from spark_connect_rt.planning.history.config_diff import SettingChange
-from spark_connect_rt.ports.herder import HerderApi
-from spark_connect_rt.ports.herder_requests import CatchUp
-from spark_connect_rt.ports.herder_requests import Request as HerderRequest
-from spark_connect_rt.ports.management.history import History
-from spark_connect_rt.ports.peer_client import PeerAnswer, PeerClient
-from spark_connect_rt.protocol.internal_request import ALGORITHM_HEADER, SIGNATURE_HEADER
-from spark_connect_rt.protocol.json_text import decode_json, encode_finite_json
+from spark_connect_rt.group.internal_request import ALGORITHM_HEADER, SIGNATURE_HEADER
+from spark_connect_rt.group.peers import PeerAnswer, PeerClient
+from spark_connect_rt.rest.change_history import History
 from spark_connect_rt.rest.error_mapping import CONFLICT, MOMENTARY, NO_LEADER, ConfigChangedError, RestError
 from spark_connect_rt.rest.identity import handed_on, note_of, who
 from spark_connect_rt.rest.json_values import as_json
+from spark_connect_rt.runtime.herder.api import HerderApi
+from spark_connect_rt.runtime.herder.requests_api import CatchUp
+from spark_connect_rt.runtime.herder.requests_api import Request as HerderRequest
+from spark_connect_rt.topics.config_diff import SettingChange
 
 T = TypeVar("T")
 

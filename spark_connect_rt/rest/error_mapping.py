@@ -27,8 +27,8 @@ from spark_connect_rt.errors import (
     TimedOutError,
     UnsafeChangeError,
 )
-from spark_connect_rt.planning.history.config_diff import SettingChange
 from spark_connect_rt.rest.shapes import Error
+from spark_connect_rt.topics.config_diff import SettingChange
 
 NO_LEADER = "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway."
 STALE = (

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from spark_connect_rt.base.json_text import encode_finite_json
 from spark_connect_rt.errors import NotFoundError
-from spark_connect_rt.ports.herder import HerderViews
-from spark_connect_rt.protocol.json_text import encode_finite_json
 from spark_connect_rt.rest.json_values import as_json
 from spark_connect_rt.rest.read_back import read_back
 from spark_connect_rt.rest.shapes import ExpandedConnector
+from spark_connect_rt.runtime.herder.api import HerderViews
 
 EXPANSIONS = ("status", "info")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from spark_connect_rt.ports.herder_values import Health
 from spark_connect_rt.rest.context import JsonResponse, RestContext
 from spark_connect_rt.rest.shapes import WorkerHealth
+from spark_connect_rt.runtime.values import Health
 
 _STATUS = {"healthy": 200, "starting": 503, "unhealthy": 500}
 _MESSAGE = {

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 
 from starlette.requests import Request
 
-from spark_connect_rt.ports.herder_values import InternalKey
+from spark_connect_rt.runtime.values import InternalKey
 
 CLIENT_HEADER = "X-Connectrt-Client"
 CLIENT_SIGNATURE_HEADER = "X-Connectrt-Client-Signature"

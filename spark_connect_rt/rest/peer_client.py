@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from spark_connect_rt.errors import RetriableError, TimedOutError, UnreachableError
-from spark_connect_rt.ports.peer_client import PeerAnswer
+from spark_connect_rt.group.peers import PeerAnswer
 
 if TYPE_CHECKING:
     import httpx
@@ -33,7 +33,7 @@ class HttpPeerClient:
         headers: Mapping[str, str] | None = None,
         timeout_ms: int = 90_000,
     ) -> PeerAnswer:
-        """See ``ports.peer_client.PeerClient.request``."""
+        """See ``group.peers.PeerClient.request``."""
         import httpx
 
         timeout = httpx.Timeout(timeout_ms / 1000, connect=min(CONNECT_LIMIT_S, timeout_ms / 1000))
@@ -50,7 +50,7 @@ class HttpPeerClient:
         return PeerAnswer(answer.status_code, answer.content, dict(answer.headers))
 
     def close(self) -> None:
-        """See ``ports.peer_client.PeerClient.close``."""
+        """See ``group.peers.PeerClient.close``."""
         with self._lock:
             client, self._client = self._client, None
         if client is not None:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from spark_connect_rt.ports.herder_values import ConnectorInfo, ConnectorOffset, TaskInfo
-from spark_connect_rt.protocol.java_hash_order import in_java_hash_order
+from spark_connect_rt.base.java_hash_order import in_java_hash_order
+from spark_connect_rt.runtime.values import ConnectorInfo, ConnectorOffset, TaskInfo
 
 
 def read_back(found: ConnectorInfo) -> ConnectorInfo:

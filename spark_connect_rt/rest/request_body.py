@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spark_connect_rt.config.config_def import java_trim
-from spark_connect_rt.config.connectors.connector_config import NULL_VALUE
+from spark_connect_rt.config.connector_config import NULL_VALUE
 from spark_connect_rt.errors import BadConfigError, BadRequestError
-from spark_connect_rt.ports.herder_requests import CreateConnector
 from spark_connect_rt.rest.error_mapping import UnreadableBodyError
 from spark_connect_rt.rest.shapes import INITIAL_STATES
-from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.runtime.herder.requests_api import CreateConnector
+from spark_connect_rt.topics.target_state import TargetState
 
 _CREATE_FIELDS = ("config", "name", "initial_state", "initial_offsets")
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from spark_connect_rt.errors import BadRequestError
-from spark_connect_rt.planning.offset_changes import OffsetPair
-from spark_connect_rt.ports.herder_requests import CreateConnector
 from spark_connect_rt.rest.error_mapping import UnreadableBodyError
 from spark_connect_rt.rest.request_body import parsed, unknown_field, wrong_type
+from spark_connect_rt.runtime.herder.requests_api import CreateConnector
+from spark_connect_rt.topics.offset_changes import OffsetPair
 
 NOTHING = "Partitions / offsets need to be provided for an alter offsets request"
 

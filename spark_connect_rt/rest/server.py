@@ -9,15 +9,15 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from spark_connect_rt.config.worker.listeners import Listener
+from spark_connect_rt.base.supervision import Part, Report, report_nowhere, watched
+from spark_connect_rt.config.listeners import Listener
 from spark_connect_rt.errors import EXIT_LISTENER_TAKEN, EXIT_PART_FAILED, StartupError
-from spark_connect_rt.ports.supervision import Part, Report, report_nowhere, watched
 from spark_connect_rt.rest.listening.connections import CONNECTIONS_MAX
 from spark_connect_rt.rest.listening.free_ports import FreePorts, listening
 from spark_connect_rt.rest.listening.turns import InTurns
 
 if TYPE_CHECKING:
-    from spark_connect_rt.rest.listening.calm_server import CalmServer
+    from spark_connect_rt.rest.listening.event_driven_server import CalmServer
 
 KEPT_ALIVE_S = 90  # clients and balancers keep idle connections for 60 or 75 s, and must be the ones that close them
 STARTED_LIMIT_S = 30.0
@@ -75,7 +75,7 @@ class RestServer:
         import uvicorn
 
         from spark_connect_rt.rest.listening.bounded_http import HEAD_MAX_BYTES
-        from spark_connect_rt.rest.listening.calm_server import CalmServer
+        from spark_connect_rt.rest.listening.event_driven_server import CalmServer
 
         self.bind()
         logging.getLogger("uvicorn.error").addFilter(_is_no_offered_upgrade)

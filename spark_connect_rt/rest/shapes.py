@@ -1,4 +1,4 @@
-"""Shapes of bodies that only the REST API knows; those of the herder's answers are ports/herder_values.py.
+"""Shapes of bodies that only the REST API knows; those of the herder's answers are runtime/values.py.
 
 Owns: names and order of fields. Requests are read by request_body.py; their shapes stand here for the description.
 """
@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_connect_rt.planning.history.config_diff import SettingChange
-from spark_connect_rt.ports.herder_values import ConnectorInfo, ConnectorOffset, ConnectorStateInfo, HerderEvent
-from spark_connect_rt.ports.json_shape import JsonShape, described, left_out, one_of
-from spark_connect_rt.ports.plugin_installs import InstalledInfo
-from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.base.json_shape import JsonShape, described, left_out, one_of
+from spark_connect_rt.plugins.plugin_installs import InstalledInfo
+from spark_connect_rt.runtime.values import ConnectorInfo, ConnectorOffset, ConnectorStateInfo, HerderEvent
+from spark_connect_rt.topics.config_diff import SettingChange
+from spark_connect_rt.topics.target_state import TargetState
 
 INITIAL_STATES = {"RUNNING": TargetState.STARTED, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
 Setting = str | int | float | bool

@@ -18,17 +18,17 @@ import pyarrow as pa
 from spark_connect_rt.api.connector import Connector, SourceConnector
 from spark_connect_rt.api.records import Polled, RecordMetadata, SourceRecord
 from spark_connect_rt.api.task import NoPluginMetrics, OffsetReader, OwnWrites, PluginMetrics, SourceTask
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.engine.executor.sent_records import SentRecords
 from spark_connect_rt.errors import BadConfigError, DataError
-from spark_connect_rt.pipeline.dead_letters import DeadLetters, ReportSettings
-from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
-from spark_connect_rt.pipeline.errant_records import Errant
-from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
-from spark_connect_rt.planning.task_configs import checked_count
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.offset_records import checked, checked_offset
-from spark_connect_rt.spark.executor.sources.sent_records import SentRecords
+from spark_connect_rt.records.pipeline.dead_letters import DeadLetters, ReportSettings
+from spark_connect_rt.records.pipeline.delivery_runs import DeliveryRuns
+from spark_connect_rt.records.pipeline.errant_records import Errant
+from spark_connect_rt.records.pipeline.source_pipeline import SourcePipeline
+from spark_connect_rt.runtime.task_configs import checked_count
 from spark_connect_rt.testing.memory_executor_clients import rows_of
+from spark_connect_rt.topics.offset_records import checked, checked_offset
 
 FindPlugin = Callable[[str], type[Any]]
 PLAIN_JSON = {

@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from spark_connect_rt.api.plugin_modules import public_name
 from spark_connect_rt.api.records import Delivered, RecordMetadata
-from spark_connect_rt.config.connectors.topic_creation import TopicGroup
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.stored_config import StoredConfig
+from spark_connect_rt.config.topic_creation import TopicGroup
+from spark_connect_rt.engine.executor.hosting import load_class
 from spark_connect_rt.errors import BadConfigError, ConnectError
-from spark_connect_rt.ports.executor_clients import TransactionalProducer
-from spark_connect_rt.protocol.ids import TopicPartition
-from spark_connect_rt.spark.executor.hosting import load_class
+from spark_connect_rt.kafka.executor_clients import TransactionalProducer
 from spark_connect_rt.testing.memory_executor_clients import Row, consume_batch, rows_of
 
 
@@ -110,7 +110,7 @@ class _FileProducer:
         self._queued.extend(rows_of(batch))
 
     def hurry(self, end_by_s: float) -> None:
-        """See ``ports.executor_clients.BatchProducer.hurry``; nothing waits here."""
+        """See ``kafka.executor_clients.BatchProducer.hurry``; nothing waits here."""
 
     def flush(self, timeout_ms: int) -> None:
         queued, self._queued = self._queued, []

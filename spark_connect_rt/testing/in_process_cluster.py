@@ -15,24 +15,21 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from spark_connect_rt.config_providers.providers import ConfigProviders
-from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
-from spark_connect_rt.converters.string import StringConverter
+from spark_connect_rt.base.clock import SystemClock
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.base.supervision import Supervisor
 from spark_connect_rt.errors import ConnectError, NotFoundError, RetriableError
-from spark_connect_rt.management.event_memory import EventMemory
-from spark_connect_rt.ports.clock import SystemClock
-from spark_connect_rt.ports.herder_requests import FenceZombies, PutTaskConfigs
-from spark_connect_rt.ports.peer_client import PeerAnswer
-from spark_connect_rt.ports.supervision import Supervisor
-from spark_connect_rt.protocol.ids import TopicPartition
-from spark_connect_rt.protocol.internal_request import SignatureVerdict, verify
+from spark_connect_rt.group.internal_request import SignatureVerdict, verify
+from spark_connect_rt.group.membership import Timing
+from spark_connect_rt.group.peers import PeerAnswer
+from spark_connect_rt.operations.events.memory import EventMemory
+from spark_connect_rt.plugins.config_providers import ConfigProviders
+from spark_connect_rt.records.converters.simple_header import SimpleHeaderConverter
+from spark_connect_rt.records.converters.string import StringConverter
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
+from spark_connect_rt.runtime.herder.requests_api import FenceZombies, PutTaskConfigs
 from spark_connect_rt.runtime.herder.settings import HerderSettings
-from spark_connect_rt.state.membership import Timing
-from spark_connect_rt.stores.config_store import ConfigStore
-from spark_connect_rt.stores.offset_store import OffsetStore
-from spark_connect_rt.stores.status_store import StatusStore
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
 from spark_connect_rt.testing.memory_connectors import MemorySink, MemorySource
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients
@@ -43,6 +40,9 @@ from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, Mem
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from spark_connect_rt.testing.memory_transactions import MemoryTransactions, TopicsWithLogs
 from spark_connect_rt.testing.worker_settings import worker_settings
+from spark_connect_rt.topics.config_store import ConfigStore
+from spark_connect_rt.topics.offset_store import OffsetStore
+from spark_connect_rt.topics.status_store import StatusStore
 
 T = TypeVar("T")
 

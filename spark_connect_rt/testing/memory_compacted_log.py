@@ -16,9 +16,9 @@ import zlib
 from collections import deque
 from collections.abc import Iterable, Sequence
 
+from spark_connect_rt.base.supervision import Part, Report, report_nowhere
 from spark_connect_rt.errors import BadConfigError, ConnectError, FencedError, RetriableError, TimedOutError
-from spark_connect_rt.ports.compacted_log import LogRecord, OnAppended, OnRecords
-from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
+from spark_connect_rt.topics.compacted_log import LogRecord, OnAppended, OnRecords
 
 _log = logging.getLogger(__name__)
 
@@ -138,7 +138,7 @@ class MemoryCompactedLog:
         self._thread: threading.Thread | None = None
 
     def start(self, on_records: OnRecords) -> None:
-        """See ``ports.compacted_log.CompactedLog.start``."""
+        """See ``topics.compacted_log.CompactedLog.start``."""
         if not self.topic.reachable:
             raise RetriableError(f"topic {self.topic.name}: broker not reachable")
         self._check()
@@ -149,7 +149,7 @@ class MemoryCompactedLog:
             self._thread.start()
 
     def append(self, records: Sequence[tuple[bytes, bytes | None]], on_appended: OnAppended | None = None) -> None:
-        """See ``ports.compacted_log.CompactedLog.append``."""
+        """See ``topics.compacted_log.CompactedLog.append``."""
         if self._stopping:
             raise ConnectError(f"topic {self.topic.name}: the log is stopped")
         failure: Exception | None = None
@@ -168,14 +168,14 @@ class MemoryCompactedLog:
                 self._answer()
 
     def flush(self, timeout_ms: int) -> None:
-        """See ``ports.compacted_log.CompactedLog.flush``."""
+        """See ``topics.compacted_log.CompactedLog.flush``."""
         self._answer()
         failed, self._failed = self._failed, None
         if failed is not None:
             raise RetriableError(f"topic {self.topic.name}: append failed: {failed}") from failed
 
     def read_to_end(self, timeout_ms: int) -> None:
-        """See ``ports.compacted_log.CompactedLog.read_to_end``."""
+        """See ``topics.compacted_log.CompactedLog.read_to_end``."""
         self.flush(timeout_ms)
         if not self.topic.reachable:
             raise TimedOutError(f"topic {self.topic.name}: end not reached in {timeout_ms} ms")
@@ -190,7 +190,7 @@ class MemoryCompactedLog:
                     raise TimedOutError(f"topic {self.topic.name}: end not reached in {timeout_ms} ms")
 
     def read_back(self, timeout_ms: int) -> None:
-        """See ``ports.compacted_log.CompactedLog.read_back``."""
+        """See ``topics.compacted_log.CompactedLog.read_back``."""
         self.read_to_end(timeout_ms)
 
     def deliver(self) -> int:
@@ -207,7 +207,7 @@ class MemoryCompactedLog:
             return len(records)
 
     def stop(self) -> None:
-        """See ``ports.compacted_log.CompactedLog.stop``."""
+        """See ``topics.compacted_log.CompactedLog.stop``."""
         self._stopping = True
         self.topic.wake()
         if self._thread is not None and self._thread is not threading.current_thread():

@@ -17,13 +17,13 @@ import pyarrow as pa
 
 from spark_connect_rt.api.plugin_modules import public_name
 from spark_connect_rt.api.records import Delivered, RecordMetadata
-from spark_connect_rt.config.connectors.topic_creation import TopicGroup
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.stored_config import StoredConfig
-from spark_connect_rt.config_providers.providers import ConfigProviders
+from spark_connect_rt.config.topic_creation import TopicGroup
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, FencedError, NotFoundError
-from spark_connect_rt.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
-from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.plugins.config_providers import ConfigProviders
+from spark_connect_rt.records.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
+from spark_connect_rt.records.pipeline.delivery_runs import DeliveryRuns
 
 Row = dict[str, Any]
 
@@ -119,16 +119,16 @@ class _MemoryProducer:
         self._queued.extend(rows_of(batch))
 
     def skip_refused(self) -> None:
-        """See ``ports.executor_clients.SkipsRefused.skip_refused``: what ``fail_produce`` calls a DataError."""
+        """See ``kafka.executor_clients.SkipsRefused.skip_refused``: what ``fail_produce`` calls a DataError."""
         self._skips = True
 
     def refused(self) -> list[ConnectError]:
-        """See ``ports.executor_clients.SkipsRefused.refused``."""
+        """See ``kafka.executor_clients.SkipsRefused.refused``."""
         taken, self._refused = self._refused, []
         return taken
 
     def hurry(self, end_by_s: float) -> None:
-        """See ``ports.executor_clients.BatchProducer.hurry``; nothing waits here."""
+        """See ``kafka.executor_clients.BatchProducer.hurry``; nothing waits here."""
 
     def flush(self, timeout_ms: int) -> None:
         queued, self._queued = self._queued, []
@@ -163,23 +163,23 @@ class MemoryTransactionalProducer(_MemoryProducer):
         self._open = False
 
     def claim(self, timeout_ms: int) -> None:
-        """See ``ports.executor_clients.TransactionalProducer.claim``."""
+        """See ``kafka.executor_clients.TransactionalProducer.claim``."""
         self._epoch = self._topics.claim(self._id)
 
     def begin(self) -> None:
-        """See ``ports.executor_clients.TransactionalProducer.begin``."""
+        """See ``kafka.executor_clients.TransactionalProducer.begin``."""
         assert self._epoch, "claim comes first"
         assert not self._open, "a transaction is open"
         self._open = True
 
     def produce(self, batch: pa.RecordBatch) -> None:
-        """See ``ports.executor_clients.BatchProducer.produce``."""
+        """See ``kafka.executor_clients.BatchProducer.produce``."""
         assert self._open, "no transaction is open"
         self._check()
         super().produce(batch)
 
     def commit(self, timeout_ms: int) -> None:
-        """See ``ports.executor_clients.TransactionalProducer.commit``."""
+        """See ``kafka.executor_clients.TransactionalProducer.commit``."""
         assert self._open, "no transaction is open"
         self._check()
         for row in self._queued:
@@ -190,7 +190,7 @@ class MemoryTransactionalProducer(_MemoryProducer):
         self._queued, self._open = [], False
 
     def abort(self, timeout_ms: int) -> None:
-        """See ``ports.executor_clients.TransactionalProducer.abort``."""
+        """See ``kafka.executor_clients.TransactionalProducer.abort``."""
         self._metadata += [None] * len(self._queued)
         self._queued, self._open = [], False
 

@@ -17,18 +17,18 @@ class MemoryFencedWriter:
         self._epoch = 0  # 0: not claimed
 
     def claim(self, timeout_ms: int) -> None:
-        """See ``ports.compacted_log.FencedWriter.claim``."""
+        """See ``topics.compacted_log.FencedWriter.claim``."""
         if not self._topic.reachable:
             raise RetriableError(f"topic {self._topic.name}: broker not reachable")
         if not self._epoch:
             self._epoch = self._topic.claim(self._transactional_id)
 
     def is_claimed(self) -> bool:
-        """See ``ports.compacted_log.FencedWriter.is_claimed``."""
+        """See ``topics.compacted_log.FencedWriter.is_claimed``."""
         return self._epoch > 0
 
     def write(self, records: Sequence[tuple[bytes, bytes | None]], timeout_ms: int) -> None:
-        """See ``ports.compacted_log.FencedWriter.write``."""
+        """See ``topics.compacted_log.FencedWriter.write``."""
         epoch, self._epoch = self._epoch, 0  # a failed write gives the claim up
         if not epoch:
             raise RetriableError(f"topic {self._topic.name}: {self._transactional_id} is not claimed")
@@ -43,5 +43,5 @@ class MemoryFencedWriter:
         self._epoch = epoch
 
     def release(self) -> None:
-        """See ``ports.compacted_log.FencedWriter.release``."""
+        """See ``topics.compacted_log.FencedWriter.release``."""
         self._epoch = 0

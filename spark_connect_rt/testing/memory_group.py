@@ -1,7 +1,7 @@
 """In-memory twin of ``kafka.membership.group_member``: a coordinator without a broker, and members of it.
 
 Owns: ``MemoryGroup`` (what the broker's group coordinator does) and ``MemoryGroupMember``, which runs the same
-``state.membership`` machine and the same inbox as the real one; only the network is made up. Heartbeats happen
+``group.membership`` machine and the same inbox as the real one; only the network is made up. Heartbeats happen
 whenever anybody polls. Passes tests/contract/group_member_contract.py.
 
 Time is an argument: hand in ``monotonic_ms`` to own it. Faults: ``member.cut_off()`` and ``reconnect()`` (its
@@ -17,16 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.kafka.membership.membership_inbox import MembershipInbox
-from spark_connect_rt.ports.group_member import (
-    Assigned,
-    AssignmentRequired,
-    ContactLost,
-    JoinRequired,
-    MembershipEvent,
-)
-from spark_connect_rt.state import membership_events as happened
-from spark_connect_rt.state.membership import (
+from spark_connect_rt.group import membership_events as happened
+from spark_connect_rt.group.member import Assigned, AssignmentRequired, ContactLost, JoinRequired, MembershipEvent
+from spark_connect_rt.group.membership import (
     Effect,
     Member,
     MemberPhase,
@@ -37,6 +30,7 @@ from spark_connect_rt.state.membership import (
     overdue,
     step,
 )
+from spark_connect_rt.group.membership_inbox import MembershipInbox
 
 POLL_SLICE_MS = 20
 
@@ -234,7 +228,7 @@ class MemoryGroup:
 
 
 class MemoryGroupMember:
-    """``ports.group_member.GroupMember`` without a network."""
+    """``group.member.GroupMember`` without a network."""
 
     def __init__(self, group: MemoryGroup, client_id: str, timing: Timing) -> None:
         self.client_id = client_id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from spark_connect_rt.ports.loggers import ROOT, LoggerLevel
+from spark_connect_rt.base.loggers import ROOT, LoggerLevel
 
 
 class MemoryLoggers:

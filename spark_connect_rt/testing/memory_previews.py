@@ -1,6 +1,6 @@
 """PreviewRunner on threads: what an executor does, in this process. One that hangs cannot be ended here.
 
-Twin of spark.driver.preview_jobs.
+Twin of engine.previews.preview_jobs.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import threading
 import time
 from typing import Any
 
-from spark_connect_rt.ports.executor_clients import ExecutorClients
-from spark_connect_rt.ports.management.previews import Ended, PreviewOrder, PreviewOutcome
-from spark_connect_rt.spark.executor.previews.preview_job import carry_out
+from spark_connect_rt.engine.previews.model import Ended, PreviewOrder, PreviewOutcome
+from spark_connect_rt.engine.previews.preview_job import carry_out
+from spark_connect_rt.kafka.executor_clients import ExecutorClients
 
 GRACE_S = 4.0
 

@@ -13,11 +13,11 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.java_regex import java_pattern
 from spark_connect_rt.errors import FencedError
-from spark_connect_rt.ports.group_offsets import GroupInUseError
-from spark_connect_rt.ports.sink_group import GroupGeneration, OnAssigned, OnLost, OnRevoked
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.kafka.interfaces import GroupGeneration, OnAssigned, OnLost, OnRevoked
+from spark_connect_rt.kafka.ports_group_offsets import GroupInUseError
 
 
 @dataclass(eq=False)
@@ -84,7 +84,7 @@ class MemoryConsumerGroups:
             return bool(self._group(group).members)
 
     def member(self, properties: Mapping[str, str]) -> MemorySinkGroup:
-        """Return a new member; it joins when it subscribes. Fits ports.sink_group.SinkGroupFactory."""
+        """Return a new member; it joins when it subscribes. Fits kafka.interfaces.SinkGroupFactory."""
         return MemorySinkGroup(self, properties)
 
     def expel(self, member: MemorySinkGroup) -> None:
@@ -137,26 +137,26 @@ class MemoryGroupOffsets:
         self._groups = groups
 
     def committed(self, properties: Mapping[str, str], group: str) -> dict[TopicPartition, int]:
-        """See ``ports.group_offsets.GroupOffsets.committed``."""
+        """See ``kafka.ports_group_offsets.GroupOffsets.committed``."""
         return self._groups.committed(group)
 
     def is_in_use(self, properties: Mapping[str, str], group: str) -> bool:
-        """See ``ports.group_offsets.GroupOffsets.is_in_use``."""
+        """See ``kafka.ports_group_offsets.GroupOffsets.is_in_use``."""
         return self._groups.has_members(group)
 
     def alter(self, properties: Mapping[str, str], group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """See ``ports.group_offsets.GroupOffsets.alter``."""
+        """See ``kafka.ports_group_offsets.GroupOffsets.alter``."""
         self._refuse_members(group)
         self._groups.ends(list(offsets))  # KeyError for what is not there
         self._groups.set_committed(group, offsets)
 
     def forget(self, properties: Mapping[str, str], group: str, partitions: Collection[TopicPartition]) -> None:
-        """See ``ports.group_offsets.GroupOffsets.forget``."""
+        """See ``kafka.ports_group_offsets.GroupOffsets.forget``."""
         self._refuse_members(group)
         self._groups.forget(group, partitions)
 
     def delete(self, properties: Mapping[str, str], group: str) -> None:
-        """See ``ports.group_offsets.GroupOffsets.delete``."""
+        """See ``kafka.ports_group_offsets.GroupOffsets.delete``."""
         self._refuse_members(group)
         self._groups.forget(group)
 
@@ -192,7 +192,7 @@ class MemorySinkGroup:
         on_revoked: OnRevoked,
         on_lost: OnLost,
     ) -> None:
-        """See ``ports.sink_group.SinkGroup.subscribe``."""
+        """See ``kafka.interfaces.SinkGroup.subscribe``."""
         self._topics, self._pattern = frozenset(topics), pattern
         self._tell_assigned, self._tell_revoked, self._tell_lost = on_assigned, on_revoked, on_lost
         self._joined = True
@@ -200,7 +200,7 @@ class MemorySinkGroup:
             self._groups._join(self)
 
     def poll(self, timeout_ms: int) -> None:
-        """See ``ports.sink_group.SinkGroup.poll``."""
+        """See ``kafka.interfaces.SinkGroup.poll``."""
         with self._groups.changed:
             if self._joined and not self._due():
                 self._groups.changed.wait_for(self._due, timeout_ms / 1000)
@@ -220,7 +220,7 @@ class MemorySinkGroup:
         self._take_assignment(group)
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """See ``ports.sink_group.SinkGroup.commit``."""
+        """See ``kafka.interfaces.SinkGroup.commit``."""
         with self._groups.changed:
             gone = sorted(str(offset) for offset in offsets if offset not in self._held)
             if offsets and (gone or self.expelled):
@@ -228,15 +228,15 @@ class MemorySinkGroup:
             self._groups._group(self.group).committed.update(offsets)
 
     def generation(self) -> GroupGeneration | None:
-        """See ``ports.sink_group.SinkGroup.generation``."""
+        """See ``kafka.interfaces.SinkGroup.generation``."""
         return GroupGeneration(self.group, self._generation, f"member-{id(self)}") if self._generation else None
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """See ``ports.sink_group.SinkGroup.end_offsets``."""
+        """See ``kafka.interfaces.SinkGroup.end_offsets``."""
         return self._groups.ends(partitions)
 
     def close(self) -> None:
-        """See ``ports.sink_group.SinkGroup.close``."""
+        """See ``kafka.interfaces.SinkGroup.close``."""
         if self._joined:
             self._joined = False
             if not self.expelled:

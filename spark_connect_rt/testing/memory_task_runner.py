@@ -9,21 +9,15 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from spark_connect_rt.ports.clock import SYSTEM_CLOCK, Clock
-from spark_connect_rt.ports.executor_clients import ExecutorClients
-from spark_connect_rt.ports.supervision import Report, report_nowhere
-from spark_connect_rt.spark.driver.engine import Engine
-from spark_connect_rt.spark.driver.model import EngineSettings
-from spark_connect_rt.spark.driver.slices import (
-    OnSliceEvent,
-    ReportedTotals,
-    SliceConnected,
-    SliceGone,
-    SliceMessage,
-)
-from spark_connect_rt.spark.executor.control_wire import Message, MessageSplitter, encode_message
-from spark_connect_rt.spark.executor.reader_side import ReaderSide
-from spark_connect_rt.spark.executor.writer_side import WriterSide
+from spark_connect_rt.base.clock import SYSTEM_CLOCK, Clock
+from spark_connect_rt.base.supervision import Report, report_nowhere
+from spark_connect_rt.engine.driver.engine import Engine
+from spark_connect_rt.engine.driver.model import EngineSettings
+from spark_connect_rt.engine.driver.slices import OnSliceEvent, ReportedTotals, SliceConnected, SliceGone, SliceMessage
+from spark_connect_rt.engine.executor.control_wire import Message, MessageSplitter, encode_message
+from spark_connect_rt.engine.executor.reader_side import ReaderSide
+from spark_connect_rt.engine.executor.writer_side import WriterSide
+from spark_connect_rt.kafka.executor_clients import ExecutorClients
 from spark_connect_rt.testing.memory_previews import MemoryPreviews
 
 CUT_LIMIT_S = 2.0

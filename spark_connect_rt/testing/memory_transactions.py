@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spark_connect_rt.api.records import RecordMetadata
-from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
-from spark_connect_rt.ports.transactions import ProducerProperties
+from spark_connect_rt.kafka.transactions import ProducerProperties
+from spark_connect_rt.records.pipeline.delivery_runs import DeliveryRuns
 from spark_connect_rt.testing.memory_compacted_log import MemoryLogTopic
 from spark_connect_rt.testing.memory_executor_clients import MemoryTopics, Row
 
@@ -40,7 +40,7 @@ class MemoryTransactions:
         self.refuse: Exception | None = None  # what the next ``fence`` raises
 
     def fence(self, producers: Sequence[ProducerProperties], timeout_ms: int) -> None:
-        """See ``ports.transactions.Transactions.fence``."""
+        """See ``kafka.transactions.Transactions.fence``."""
         refused, self.refuse = self.refuse, None
         if refused is not None:
             raise refused
@@ -55,6 +55,6 @@ class MemoryTransactions:
         records: Sequence[tuple[bytes, bytes | None]],
         timeout_ms: int,
     ) -> None:
-        """See ``ports.transactions.Transactions.write``."""
+        """See ``kafka.transactions.Transactions.write``."""
         self._topics.claim(producer["transactional.id"])
         self._topics.append([{"topic": topic, "key": key, "value": value} for key, value in records])

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from spark_connect_rt.console.app import Console
-from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.app.rest.console_app import Console
 from spark_connect_rt.rest.server import RestServer
 from tests.browser.chromium import chromium
 from tests.browser.real_group import RealGroup, real_group

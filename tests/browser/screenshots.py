@@ -15,8 +15,8 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from spark_connect_rt.embedded.java import find_java
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.engine.startup.java_home import find_java
 from tests.browser.chromium import chromium
 from tests.browser.conftest import ARGUMENTS
 from tests.browser.real_group import JSON, RealGroup, real_group

@@ -9,15 +9,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_connect_rt.pipeline.columns import PARTITION, PRODUCE_FIELDS, TOPIC, produce_batch
-from spark_connect_rt.ports.executor_clients import (
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.kafka.executor_clients import (
     OFFSET_REPORTS,
     RECORD_REPORTS,
     BatchConsumer,
     BatchProducer,
     SaysWhenEmpty,
 )
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.records.pipeline.columns import PARTITION, PRODUCE_FIELDS, TOPIC, produce_batch
 from tests.contract.compacted_log_contract import fresh_name, until
 
 LIMIT_MS = 20_000

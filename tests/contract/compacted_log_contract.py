@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.ports.compacted_log import CompactedLog, LogRecord
+from spark_connect_rt.topics.compacted_log import CompactedLog, LogRecord
 
 LIMIT_MS = 20_000
 _numbers = itertools.count(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_connect_rt.errors import FencedError, RetriableError
-from spark_connect_rt.ports.compacted_log import CompactedLog, FencedWriter
+from spark_connect_rt.topics.compacted_log import CompactedLog, FencedWriter
 from tests.contract.compacted_log_contract import LIMIT_MS, Seen, fresh_name
 
 

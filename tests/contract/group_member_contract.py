@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from spark_connect_rt.ports.group_member import (
+from spark_connect_rt.group.member import (
     Assigned,
     AssignmentRequired,
     ContactLost,

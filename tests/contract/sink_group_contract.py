@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import FencedError
-from spark_connect_rt.ports.sink_group import SinkGroup
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.kafka.interfaces import SinkGroup
 from tests.contract.compacted_log_contract import fresh_name, until
 
 POLL_MS = 20

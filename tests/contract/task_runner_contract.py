@@ -14,7 +14,8 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 
-from spark_connect_rt.ports.task_runner import (
+from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.engine.task_runner import (
     Assign,
     BatchDurable,
     PartitionsReleased,
@@ -33,12 +34,11 @@ from spark_connect_rt.ports.task_runner import (
     TaskRunner,
     TaskRunning,
 )
-from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from tests.contract.task_samples import notes
 
 E = TypeVar("E")
-STRING = "spark_connect_rt.converters.string:StringConverter"
-HEADERS = "spark_connect_rt.converters.simple_header:SimpleHeaderConverter"
+STRING = "spark_connect_rt.records.converters.string:StringConverter"
+HEADERS = "spark_connect_rt.records.converters.simple_header:SimpleHeaderConverter"
 
 
 class Topics(Protocol):
@@ -175,7 +175,7 @@ class Worker:
 
 
 class TaskRunnerContract:
-    """One test per promise of ports.task_runner."""
+    """One test per promise of engine.task_runner."""
 
     def lose_infrastructure(self, worker: Worker) -> None:
         """Kill whatever hosts the tasks, without a word to the runner."""

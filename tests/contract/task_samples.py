@@ -10,8 +10,8 @@ from pathlib import Path
 
 from spark_connect_rt.api.records import Delivered, RecordMetadata, SinkRecord, SourceRecord
 from spark_connect_rt.api.task import SinkTask, SourceTask
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import ConnectError, DataError, RetriableError
-from spark_connect_rt.protocol.ids import TopicPartition
 
 
 def note(folder: str, line: str) -> None:

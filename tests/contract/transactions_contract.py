@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import FencedError
-from spark_connect_rt.pipeline.columns import produce_batch
-from spark_connect_rt.ports.executor_clients import RECORD_REPORTS, BatchConsumer, TransactionalProducer
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.kafka.executor_clients import RECORD_REPORTS, BatchConsumer, TransactionalProducer
+from spark_connect_rt.records.pipeline.columns import produce_batch
 from tests.contract.compacted_log_contract import fresh_name, until
 
 LIMIT_MS = 60_000

@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 import pyspark
 
-from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.embedded.kafka import free_ports
+from spark_connect_rt.app.quickstart.embedded_kafka import free_ports
+from spark_connect_rt.engine.startup.java_home import Java
 from tests.e2e.commands import get_json, until
 from tests.e2e.submitted import executors_of, kill_all, plain_environment, session_of
 

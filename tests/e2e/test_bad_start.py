@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka, free_ports
 from tests.e2e.commands import run, spark_submit, worker_file
 from tests.support.worker_process import worker_properties
 

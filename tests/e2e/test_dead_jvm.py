@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx
 import psutil
 
-from spark_connect_rt.app.exit_codes import EXIT_SPARK_FAILED
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.base.exit_codes import EXIT_SPARK_FAILED
 from tests.e2e.commands import until
 from tests.support.worker_process import SparkWorkerProcess
 

@@ -22,7 +22,7 @@ TOOLS = ("bash", "env", "dirname", "cat", "cksum", "sed", "nice", "sleep", "rm",
 def checkout(tmp_path: Path) -> Path:
     """A folder with the script and what makes the environment, and nothing else of the repository."""
     folder = tmp_path / "checkout"
-    for name in ("tools/environment", "spark_connect_rt/embedded"):
+    for name in ("tools/environment", "spark_connect_rt/base"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in (
         "spark-submit.sh",

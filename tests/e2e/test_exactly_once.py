@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from tests.e2e.commands import get_json, until
 from tests.integration.kafka.mixed_worker import OurWorkerProcess
 from tests.support.numbered_lines import Feeder, create_topics

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from tests.e2e.commands import until
 from tests.support.java_test_plugins import LABEL, MARKED, SOURCE, TABLE
 from tests.support.worker_process import SparkWorkerProcess

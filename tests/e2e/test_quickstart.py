@@ -20,7 +20,7 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka, free_ports
 from tests.e2e.commands import ROOT, get_json, launch, run, spark_submit, until
 from tests.e2e.submitted import plain_environment
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from spark_connect_rt.embedded.cluster import EmbeddedKafkaCluster
-from spark_connect_rt.embedded.java import Java
+from spark_connect_rt.app.quickstart.embedded_cluster import EmbeddedKafkaCluster
+from spark_connect_rt.engine.startup.java_home import Java
 from tests.e2e.commands import until
 from tests.e2e.conftest import Times
 from tests.e2e.line_flow import FlowStory, now_ms

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from tests.e2e.commands import until
 from tests.support.postgres_server import PostgresServer, jdbc_url
 from tests.support.worker_process import SparkWorkerProcess

@@ -12,7 +12,7 @@ import httpx
 import psutil
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from spark_connect_rt.protocol.java_hash_order import java_string_hash
+from spark_connect_rt.base.java_hash_order import java_string_hash
 from tests.e2e.commands import get_json, spark_submit, until
 from tests.e2e.line_flow import LineFlow
 from tests.support.numbered_lines import (

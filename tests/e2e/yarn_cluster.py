@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pyspark
 
-from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.embedded.maven import resolve_jars
+from spark_connect_rt.base.maven import resolve_jars
+from spark_connect_rt.engine.startup.java_home import Java
 from tests.e2e.commands import until
 from tests.e2e.submitted import descendants, kill_all, plain_environment
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from starlette.responses import JSONResponse, Response
 
-from spark_connect_rt.connectors.python_world.dlt_source import DltSourceConnector
+from spark_connect_rt.connectors.python_sources.dlt_source import DltSourceConnector
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.testing.connector_harness import ProducedRecord, SourceHarness
 from tests.integration.http_service import Asked, HttpService

@@ -6,7 +6,7 @@ from collections import Counter
 
 from starlette.responses import JSONResponse, Response
 
-from spark_connect_rt.connectors.python_world.lakeflow_source import LakeflowSourceConnector
+from spark_connect_rt.connectors.python_sources.lakeflow_source import LakeflowSourceConnector
 from spark_connect_rt.testing.connector_harness import ProducedRecord, SourceHarness
 from tests.integration.http_service import Asked, HttpService
 

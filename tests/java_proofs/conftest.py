@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from tests.support.captured_database import WAL
 from tests.support.java_beside_ours import JavaBesideOurs
 from tests.support.java_plugins import all_plugins

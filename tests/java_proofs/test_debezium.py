@@ -16,7 +16,7 @@ from http import HTTPStatus
 
 import pytest
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from tests.support.captured_database import PREFIX, CapturedDatabase, postgres_source, records_of
 from tests.support.java_beside_ours import SIDES, JavaBesideOurs, whole
 from tests.support.killed_in_mid_flow import kill_in_mid_flow

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from tests.support.captured_database import PREFIX, CapturedDatabase, postgres_source
 from tests.support.java_beside_ours import SIDES, JavaBesideOurs, whole
 from tests.support.java_plugins import DEBEZIUM_POSTGRES, plugin_folder

@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.engine.startup.java_home import Java
 from tests.e2e.commands import get_json, until, worker_file
 from tests.e2e.conftest import python_without_the_package, wheel  # noqa: F401  (fixtures)
 from tests.e2e.spark_cluster import SparkCluster

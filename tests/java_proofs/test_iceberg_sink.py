@@ -17,7 +17,7 @@ import psutil
 import pytest
 from confluent_kafka import Producer
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from tests.support.iceberg_table import IcebergTable
 from tests.support.java_beside_ours import LIMIT_S, SIDES, JavaBesideOurs, whole

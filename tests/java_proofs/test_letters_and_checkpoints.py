@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from tests.java_proofs.test_apache_connectors import JSON, chain, contents, create
 from tests.support.java_beside_ours import JavaBesideOurs

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from tests.support.captured_database import CONVERTERS
 from tests.support.java_beside_ours import SIDES, JavaBesideOurs
 from tests.support.java_plugins import DEBEZIUM_MARIADB, DEBEZIUM_MYSQL, plugin_folder

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import pytest
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from tests.support.captured_database import PREFIX, CapturedDatabase, postgres_source
 from tests.support.java_beside_ours import FAST, START_S
 from tests.support.java_connect import JavaConnect

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from starlette.responses import JSONResponse, Response
 
-from spark_connect_rt.connectors.python_world.lakeflow_source import LakeflowSourceConnector
+from spark_connect_rt.connectors.python_sources.lakeflow_source import LakeflowSourceConnector
 from spark_connect_rt.testing.connector_harness import ProducedRecord, SourceHarness
 from tests.integration.http_service import Asked, HttpService
 from tests.unit.connectors.lakeflow_interface import METHODS

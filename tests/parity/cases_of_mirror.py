@@ -6,25 +6,25 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.config_def import REQUIRED, Password, parse_value, text_of
-from spark_connect_rt.connectors.mirror.mirror_checkpoint import MirrorCheckpointConnector
-from spark_connect_rt.connectors.mirror.mirror_heartbeat import MirrorHeartbeatConnector
-from spark_connect_rt.connectors.mirror.mirror_source import MirrorSourceConnector
-from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.mirror.filters import (
+from spark_connect_rt.connectors.mirror.filters import (
     TopicFilter,
     TopicSelection,
     group_filter,
     property_filter,
     topic_filter,
 )
-from spark_connect_rt.mirror.flow import Flow
-from spark_connect_rt.mirror.offset_sync_rule import OffsetRun, OffsetSyncQueue
-from spark_connect_rt.mirror.offset_sync_store import OffsetSyncStore
-from spark_connect_rt.mirror.policy import POLICIES
-from spark_connect_rt.mirror.records import Checkpoint, Heartbeat, OffsetSync
-from spark_connect_rt.mirror.task_shares import checkpoint_tasks, source_tasks
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.connectors.mirror.flow import Flow
+from spark_connect_rt.connectors.mirror.mirror_checkpoint import MirrorCheckpointConnector
+from spark_connect_rt.connectors.mirror.mirror_heartbeat import MirrorHeartbeatConnector
+from spark_connect_rt.connectors.mirror.mirror_source import MirrorSourceConnector
+from spark_connect_rt.connectors.mirror.offset_sync_store import OffsetSyncStore
+from spark_connect_rt.connectors.mirror.offset_syncs import OffsetRun, OffsetSyncQueue
+from spark_connect_rt.connectors.mirror.policy import POLICIES
+from spark_connect_rt.connectors.mirror.records import Checkpoint, Heartbeat, OffsetSync
+from spark_connect_rt.connectors.mirror.task_shares import checkpoint_tasks, source_tasks
+from spark_connect_rt.errors import ConnectError
 
 Case = dict[str, Any]
 P = TopicPartition("t", 0)

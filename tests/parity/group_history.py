@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from spark_connect_rt.assignors.model import NOTHING, ConnectorsAndTasks
-from spark_connect_rt.planning.rebalance_plan import allocation_of, held_after
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.subprotocol import (
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.group.assignments import NOTHING, ConnectorsAndTasks
+from spark_connect_rt.group.rebalance_plan import allocation_of, held_after
+from spark_connect_rt.group.subprotocol import (
     Assignment,
     ConnectProtocol,
     WorkerMetadata,

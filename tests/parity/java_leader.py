@@ -12,8 +12,8 @@ from typing import IO, Self
 
 import pyspark
 
-from spark_connect_rt.embedded.java import find_java
-from spark_connect_rt.embedded.maven import resolve_jars
+from spark_connect_rt.base.maven import resolve_jars
+from spark_connect_rt.engine.startup.java_home import find_java
 from tests.support.java_connect import COORDINATES
 
 SOURCE = Path(__file__).parent / "java" / "JavaLeader.java"

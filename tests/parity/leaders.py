@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from spark_connect_rt.assignors.incremental import AssignorMemory
-from spark_connect_rt.ports.group_member import AssignmentRequired
-from spark_connect_rt.protocol.subprotocol import ConnectProtocol
+from spark_connect_rt.group.assignor import AssignorMemory
+from spark_connect_rt.group.member import AssignmentRequired
+from spark_connect_rt.group.subprotocol import ConnectProtocol
 from spark_connect_rt.runtime.herder.steps.assigning import assign_work
-from spark_connect_rt.state.cluster_config import ClusterConfigState
+from spark_connect_rt.topics.config_state import ClusterConfigState
 from tests.parity.group_history import Configured, Leaders, Question
 from tests.parity.java_leader import JavaLeader
 from tests.parity.told import Told, blobs_of, told, without_order

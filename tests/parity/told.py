@@ -10,13 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.subprotocol import (
-    Assignment,
-    ConnectProtocol,
-    decode_assignment,
-    encode_assignment,
-)
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.group.subprotocol import Assignment, ConnectProtocol, decode_assignment, encode_assignment
 
 Told = dict[str, Any]
 EVERYBODY = "everybody"

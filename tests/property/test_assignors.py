@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spark_connect_rt.assignors import eager
-from spark_connect_rt.assignors.model import AssignmentRound, ConnectorsAndTasks, union
-from spark_connect_rt.assignors.revocations import balance
-from spark_connect_rt.protocol.subprotocol import WorkerMetadata
+from spark_connect_rt.group import eager
+from spark_connect_rt.group.assignments import AssignmentRound, ConnectorsAndTasks, union
+from spark_connect_rt.group.revocations import balance
+from spark_connect_rt.group.subprotocol import WorkerMetadata
 from tests.unit.assignors.simulated_group import SimulatedGroup, configured
 
 WORKERS = st.sampled_from([f"w{n}" for n in range(6)])

@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from spark_connect_rt.assignors import incremental, revocations
-from spark_connect_rt.assignors.lost_assignments import LostWork
-from spark_connect_rt.assignors.model import NOTHING, ConnectorsAndTasks
+from spark_connect_rt.group import assignor as incremental
+from spark_connect_rt.group import revocations
+from spark_connect_rt.group.assignments import NOTHING, ConnectorsAndTasks
+from spark_connect_rt.group.lost_assignments import LostWork
 from tests.unit.assignors.assignment_rules import items
 from tests.unit.assignors.simulated_group import SimulatedGroup, configured
 

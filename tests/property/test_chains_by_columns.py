@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from spark_connect_rt.api.records import SourceBatch
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
+from spark_connect_rt.records.pipeline.source_pipeline import SourcePipeline
 from tests.property.test_transforms import NAMES, TYPES, batches, rows_of
 from tests.suite.steps import SCHEDULES as LONG
 

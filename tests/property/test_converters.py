@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from spark_connect_rt.api.data import schema as s
 from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.converters.json import JsonConverter
-from spark_connect_rt.converters.json_bytes import dump_json
-from spark_connect_rt.converters.json_values import JsonSettings, to_tree
-from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import DataError
+from spark_connect_rt.records.converters.json import JsonConverter
+from spark_connect_rt.records.converters.json_bytes import dump_json
+from spark_connect_rt.records.converters.json_values import JsonSettings, to_tree
+from spark_connect_rt.records.converters.string import StringConverter
 from tests.unit.converters.test_json import FLIGHT_TEXT, PLAIN, ROW_SCHEMA, ROW_TYPE, WRAPPED
 
 slow_machine = settings(deadline=None, max_examples=60)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from spark_connect_rt.api.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
 from spark_connect_rt.api.data.schema import OPTIONAL_BYTES, Schema, struct_of
-from spark_connect_rt.converters.json import JsonConverter
+from spark_connect_rt.records.converters.json import JsonConverter
 
 MOMENTS = st.datetimes(timezones=st.just(dt.UTC))
 

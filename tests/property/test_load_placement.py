@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_connect_rt.planning.placement.load import LoadMemory, LoadRules, Sample, Swap, cores_of, decide
-from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.group.load import LoadMemory, LoadRules, Sample, Swap, cores_of, decide
 from tests.support.load_curves import DAY_S, Curve, office_day
 
 RULES = LoadRules()

@@ -6,8 +6,8 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from spark_connect_rt.ports.group_member import Assigned, AssignmentRequired, ContactLost, JoinRequired
-from spark_connect_rt.state.membership import Timing
+from spark_connect_rt.group.member import Assigned, AssignmentRequired, ContactLost, JoinRequired
+from spark_connect_rt.group.membership import Timing
 from spark_connect_rt.testing.memory_group import MemoryGroup, MemoryGroupMember
 
 SESSION_MS, REBALANCE_MS = 6_000, 10_000

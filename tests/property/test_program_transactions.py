@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_connect_rt.api.records import SourceRecord
-from spark_connect_rt.connectors.programs.airbyte_messages import parts_of
-from spark_connect_rt.connectors.programs.intake import STATE, STREAM, Intake
-from spark_connect_rt.connectors.programs.stream_rows import RowSettings
+from spark_connect_rt.connectors.external_process.airbyte_messages import parts_of
+from spark_connect_rt.connectors.external_process.intake import STATE, STREAM, Intake
+from spark_connect_rt.connectors.external_process.stream_rows import RowSettings
 
 STREAMS = ["a", "b", "c"]
 STEPS = st.lists(

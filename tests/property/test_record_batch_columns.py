@@ -25,7 +25,7 @@ from spark_connect_rt.kafka.records.record_batch_columns import (
     record_bytes,
 )
 from spark_connect_rt.kafka.records.value_records import value_records
-from spark_connect_rt.pipeline.columns import PRODUCE_FIELDS
+from spark_connect_rt.records.pipeline.columns import PRODUCE_FIELDS
 
 NOW_MS = 1_700_000_000_000
 NAMES = ("key", "value", "headers", "timestamp")

@@ -13,10 +13,10 @@ from aiokafka.record.util import calc_crc32c
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.kafka.reading.fetched_rows import fetched_rows
 from spark_connect_rt.kafka.records import record_batches as way
-from spark_connect_rt.protocol.ids import TopicPartition
 from tests.contract.batch_clients_contract import rows_of
 
 PLACE = TopicPartition("t", 3)

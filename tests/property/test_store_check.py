@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_connect_rt.planning.store_check import Stored, record_findings
-from spark_connect_rt.planning.store_findings import Finding, Severity
-from spark_connect_rt.protocol.checked_lines import RawRecord
+from spark_connect_rt.base.checked_lines import RawRecord
+from spark_connect_rt.topics.store_check import Stored, record_findings
+from spark_connect_rt.topics.store_findings import Finding, Severity
 from tests.property.test_config_fold import (
     Record,
     compacted,

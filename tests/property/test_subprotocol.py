@@ -7,9 +7,9 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.subprotocol import (
+from spark_connect_rt.group.subprotocol import (
     Assignment,
     ConnectProtocol,
     WorkerMetadata,

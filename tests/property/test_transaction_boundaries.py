@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_connect_rt.api.records import SourceRecord
-from spark_connect_rt.config.worker.exactly_once import Boundary
+from spark_connect_rt.config.exactly_once import Boundary
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.pipeline.transaction_boundaries import End, TransactionBoundaries
+from spark_connect_rt.records.pipeline.transaction_boundaries import End, TransactionBoundaries
 
 ENDS = st.sampled_from([End.NONE, End.NONE, End.COMMIT, End.ABORT])
 

@@ -20,12 +20,12 @@ from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import Header, HeaderColumn, SourceBatch, SourceRecord
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.pipeline.columns import HEADERS_TYPE
-from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
-from spark_connect_rt.pipeline.transformation_chain import TransformationChain
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
-from spark_connect_rt.transforms.columns.by_columns import apply_batch
-from spark_connect_rt.transforms.predicates import HasHeaderKey
+from spark_connect_rt.records.pipeline.columns import HEADERS_TYPE
+from spark_connect_rt.records.pipeline.source_pipeline import SourcePipeline
+from spark_connect_rt.records.pipeline.transformation_chain import TransformationChain
+from spark_connect_rt.records.transforms.column_forms import apply_batch
+from spark_connect_rt.records.transforms.predicates import HasHeaderKey
 
 slow_machine = settings(deadline=None, max_examples=60)
 MS = st.integers(-(2**40), 2**42)

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.converters.avro_connect_schema import connect_schema
-from spark_connect_rt.converters.avro_names import AvroSettings
-from spark_connect_rt.converters.avro_values import datum_writer, value_reader
-from spark_connect_rt.converters.draft_schema import DraftSettings, connect_schema_of
-from spark_connect_rt.converters.json_choice import ONE_OF
-from spark_connect_rt.converters.json_values import JsonSettings, from_tree, to_tree
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.schema_registry.avro_codec import Reading, parsed, read_datum, write_datum
+from spark_connect_rt.records.converters.json_choice import ONE_OF
+from spark_connect_rt.records.converters.json_values import JsonSettings, from_tree, to_tree
+from spark_connect_rt.records.registry.avro_codec import Reading, parsed, read_datum, write_datum
+from spark_connect_rt.records.registry.avro_connect_schema import connect_schema
+from spark_connect_rt.records.registry.avro_names import AvroSettings
+from spark_connect_rt.records.registry.avro_values import datum_writer, value_reader
+from spark_connect_rt.records.registry.draft_schema import DraftSettings, connect_schema_of
 from tests.property.test_avro import plain, slow_machine
 
 AVRO_BRANCHES: dict[str, tuple[Any, Any]] = {  # member -> its schema, a value of it as fastavro takes it
@@ -212,9 +212,9 @@ PROTO_SCALARS = {"int32": (0, 5), "int64": (0, 5), "string": ("", "x"), "bytes":
 def test_each_member_of_a_protobuf_oneof_is_read_and_written_back(kinds: list[str], oneofs: int) -> None:
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-    from spark_connect_rt.schema_registry.proto_schema import ProtoSettings
-    from spark_connect_rt.schema_registry.proto_schema import connect_schema_of as schema_of_message
-    from spark_connect_rt.schema_registry.proto_values import fill_message, value_of
+    from spark_connect_rt.records.registry.proto_schema import ProtoSettings
+    from spark_connect_rt.records.registry.proto_schema import connect_schema_of as schema_of_message
+    from spark_connect_rt.records.registry.proto_values import fill_message, value_of
 
     field = descriptor_pb2.FieldDescriptorProto
     proto = descriptor_pb2.FileDescriptorProto(name="t.proto", syntax="proto3", package="t")

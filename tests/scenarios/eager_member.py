@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spark_connect_rt.ports.group_member import Assigned, JoinRequired
-from spark_connect_rt.protocol.subprotocol import ConnectProtocol, WorkerMetadata, decode_assignment, join_protocols
+from spark_connect_rt.group.member import Assigned, JoinRequired
+from spark_connect_rt.group.subprotocol import ConnectProtocol, WorkerMetadata, decode_assignment, join_protocols
 from tests.support.simulation.simulated_cluster import SimulatedCluster
 from tests.support.simulation.simulated_log import Link
 from tests.support.simulation.simulated_threads import SimulatedProcess

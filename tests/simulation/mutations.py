@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
+from spark_connect_rt.engine.driver.engine import Engine
+from spark_connect_rt.engine.driver.model import Phase, Run, Slot
+from spark_connect_rt.engine.driver.slices import SliceGone
+from spark_connect_rt.engine.driver.slot_table import SlotTable
 from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.group.membership import Timing
 from spark_connect_rt.runtime.herder.requests.connector_requests import ConnectorRequests
 from spark_connect_rt.runtime.herder.steps.event_inbox import EventInbox
 from spark_connect_rt.runtime.herder.steps.membership import Membership
 from spark_connect_rt.runtime.herder.steps.publishing import Publishing
 from spark_connect_rt.runtime.worker.worker import Worker
 from spark_connect_rt.runtime.worker.worker_task import WorkerTask
-from spark_connect_rt.spark.driver.engine import Engine
-from spark_connect_rt.spark.driver.model import Phase, Run, Slot
-from spark_connect_rt.spark.driver.slices import SliceGone
-from spark_connect_rt.spark.driver.slot_table import SlotTable
-from spark_connect_rt.state.config_fold import ConfigFold
-from spark_connect_rt.state.membership import Timing
-from spark_connect_rt.stores.config_store import ConfigStore
-from spark_connect_rt.stores.offset_store import OffsetStore
+from spark_connect_rt.topics.config_fold import ConfigFold
+from spark_connect_rt.topics.config_store import ConfigStore
+from spark_connect_rt.topics.offset_store import OffsetStore
 from tests.support.simulation import simulated_users
 from tests.support.simulation.simulated_cluster import memory_source
 from tests.support.simulation.simulated_faults import FAULTS, Faults
@@ -103,7 +103,7 @@ def failed_offsets_outlive_their_task(patch: Patch) -> None:
         put(store, *put_of)
 
     patch.setattr(OffsetStore, "put", impatient)  # a run that waits for its last offsets (I5) would cover for it,
-    patch.setattr("spark_connect_rt.stores.offset_store.RETRY_WAIT_MS", 15_000)  # and so would a prompt next try
+    patch.setattr("spark_connect_rt.topics.offset_store.RETRY_WAIT_MS", 15_000)  # and so would a prompt next try
 
 
 def unsent_offsets_outlive_the_contact(patch: Patch) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.planning.placement.claims import known_after
-from spark_connect_rt.planning.placement.record_room import Room
+from spark_connect_rt.group.compact.claims import known_after
+from spark_connect_rt.group.compact.record_room import Room
 from spark_connect_rt.runtime.herder.steps import assigning
 from tests.support.simulation.simulated_schedule import run_schedule
 

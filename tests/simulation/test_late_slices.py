@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.ports.herder_requests import PutConfig
-from spark_connect_rt.spark.driver.engine import Engine
+from spark_connect_rt.engine.driver.engine import Engine
+from spark_connect_rt.runtime.herder.requests_api import PutConfig
 from tests.support.simulation.simulated_cluster import SimulatedCluster, memory_source
 from tests.support.simulation.simulated_invariants import InvariantViolation
 from tests.support.simulation.simulated_slices import SliceTimes

@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 
 import pytest
 
-from spark_connect_rt.spark.driver.loop import Loop, Step
+from spark_connect_rt.engine.driver.loop import Loop, Step
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.suite.steps import SCHEDULES as SCHEDULES_VARIABLE
 from tests.support.simulation.simulated_faults import FAULTS

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import NotFoundError
-from spark_connect_rt.ports.herder_requests import PutConfig
-from spark_connect_rt.ports.herder_values import TaskState
-from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.runtime.herder.requests_api import PutConfig
+from spark_connect_rt.runtime.values import TaskState
 from tests.support.simulation.simulated_cluster import SimulatedCluster, memory_source
 from tests.support.simulation.simulated_slices import SimulatedSliceLauncher
 from tests.support.simulation.simulated_threads import Scheduler

@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.protocol.ids import TopicPartition
 
 Call = Callable[[int], object]
 LIMIT_MS = 100

@@ -14,7 +14,7 @@ import venv
 from collections.abc import Mapping
 from pathlib import Path
 
-from spark_connect_rt.embedded.cache import exclusive
+from spark_connect_rt.base.cache import exclusive
 
 LINES = ("4.0", "4.1", "4.2")
 STAMP = ".connectrt-stamp"  # as spark-submit.sh writes it: which lock file an environment was made from

@@ -16,7 +16,7 @@ from unittest.mock import patch
 import typer
 
 from spark_connect_rt.app.cli import cli
-from spark_connect_rt.app.cluster.session import Surroundings
+from spark_connect_rt.cli.session import Surroundings
 
 NAME = "cli-lines"
 

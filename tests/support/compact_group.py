@@ -11,16 +11,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from spark_connect_rt.assignors.incremental import AssignorMemory
-from spark_connect_rt.assignors.model import NOTHING, ConnectorsAndTasks
 from spark_connect_rt.config.stored_config import NO_SETTINGS
-from spark_connect_rt.planning.placement.claims import ClaimRules, Known, compact_offers
-from spark_connect_rt.planning.rebalance_plan import allocation_of, held_after
-from spark_connect_rt.ports.group_member import AssignmentRequired
-from spark_connect_rt.protocol.compact_form import compact_name, decode_compact
-from spark_connect_rt.protocol.subprotocol import Assignment, ConnectProtocol, WorkerMetadata
+from spark_connect_rt.group.assignments import NOTHING, ConnectorsAndTasks
+from spark_connect_rt.group.assignor import AssignorMemory
+from spark_connect_rt.group.compact.claims import ClaimRules, Known, compact_offers
+from spark_connect_rt.group.compact.form import compact_name, decode_compact
+from spark_connect_rt.group.member import AssignmentRequired
+from spark_connect_rt.group.rebalance_plan import allocation_of, held_after
+from spark_connect_rt.group.subprotocol import Assignment, ConnectProtocol, WorkerMetadata
 from spark_connect_rt.runtime.herder.steps.assigning import DEFAULT_RECORD_LIMIT_BYTES, assign_work
-from spark_connect_rt.state.cluster_config import ClusterConfigState
+from spark_connect_rt.topics.config_state import ClusterConfigState
 
 SESSIONED = ConnectProtocol.SESSIONED
 

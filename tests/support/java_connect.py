@@ -9,9 +9,9 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from spark_connect_rt.embedded.archive_at_end import ArchiveAtEnd
-from spark_connect_rt.embedded.java import Java, find_java
-from spark_connect_rt.embedded.maven import KAFKA_VERSION, resolve_jars
+from spark_connect_rt.base.maven import KAFKA_VERSION, resolve_jars
+from spark_connect_rt.engine.startup.archive_at_end import ArchiveAtEnd
+from spark_connect_rt.engine.startup.java_home import Java, find_java
 from tests.support.worker_process import WorkerProcess
 
 COORDINATES = (

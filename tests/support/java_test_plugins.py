@@ -14,9 +14,9 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from spark_connect_rt.embedded.cache import cache_directory, exclusive
-from spark_connect_rt.embedded.java import find_java
-from spark_connect_rt.java_host.jar import compiler_command, connect_jars
+from spark_connect_rt.base.cache import cache_directory, exclusive
+from spark_connect_rt.engine.java_host.jar import compiler_command, connect_jars
+from spark_connect_rt.engine.startup.java_home import find_java
 
 PACKAGE = "org.sparkconnectrt.testplugins"
 SOURCE = f"{PACKAGE}.MisbehavingSource"

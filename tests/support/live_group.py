@@ -10,14 +10,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from spark_connect_rt.assignors.incremental import AssignorMemory
-from spark_connect_rt.assignors.model import NOTHING, ConnectorsAndTasks
 from spark_connect_rt.config.stored_config import NO_SETTINGS
-from spark_connect_rt.planning.placement.claims import ClaimRules, Known, compact_offers
-from spark_connect_rt.planning.rebalance_plan import allocation_of, held_after
-from spark_connect_rt.ports.group_member import Assigned, AssignmentRequired, JoinRequired
-from spark_connect_rt.protocol.compact_form import decode_compact, is_compact
-from spark_connect_rt.protocol.subprotocol import (
+from spark_connect_rt.group.assignments import NOTHING, ConnectorsAndTasks
+from spark_connect_rt.group.assignor import AssignorMemory
+from spark_connect_rt.group.compact.claims import ClaimRules, Known, compact_offers
+from spark_connect_rt.group.compact.form import decode_compact, is_compact
+from spark_connect_rt.group.member import Assigned, AssignmentRequired, JoinRequired
+from spark_connect_rt.group.rebalance_plan import allocation_of, held_after
+from spark_connect_rt.group.subprotocol import (
     Assignment,
     ConnectProtocol,
     WorkerMetadata,
@@ -25,7 +25,7 @@ from spark_connect_rt.protocol.subprotocol import (
     join_protocols,
 )
 from spark_connect_rt.runtime.herder.steps.assigning import assign_work
-from spark_connect_rt.state.cluster_config import ClusterConfigState
+from spark_connect_rt.topics.config_state import ClusterConfigState
 from tests.support.group_members import new_member
 
 SESSIONED = ConnectProtocol.SESSIONED

@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from typing import Self
 
-from spark_connect_rt.embedded.cache import cache_directory, exclusive
-from spark_connect_rt.embedded.kafka import free_ports
+from spark_connect_rt.app.quickstart.embedded_kafka import free_ports
+from spark_connect_rt.base.cache import cache_directory, exclusive
 from spark_connect_rt.errors import StartupError
 
 PACKAGES = ("mariadb-server-core", "mariadb-client-core", "mariadb-common", "liburing2", "libaio1", "libnuma1")

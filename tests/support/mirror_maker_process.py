@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from spark_connect_rt.embedded.java import find_java
-from spark_connect_rt.embedded.maven import KAFKA_VERSION, resolve_jars
+from spark_connect_rt.base.maven import KAFKA_VERSION, resolve_jars
+from spark_connect_rt.engine.startup.java_home import find_java
 from tests.support.java_connect import COORDINATES as CONNECT
 from tests.support.java_connect import LOG_CONFIG
 from tests.support.worker_process import START_LIMIT_S, SparkWorkerProcess, WorkerProcess

@@ -22,7 +22,7 @@ from typing import Self
 
 import psutil
 
-from spark_connect_rt.embedded.kafka import free_ports
+from spark_connect_rt.app.quickstart.embedded_kafka import free_ports
 from spark_connect_rt.errors import StartupError
 
 START_LIMIT_S = 120.0

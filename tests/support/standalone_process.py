@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from spark_connect_rt.embedded.java import Java
+from spark_connect_rt.engine.startup.java_home import Java
 from tests.support.java_connect import MAIN_CLASS, JavaConnect
 from tests.support.worker_process import SparkWorkerProcess
 

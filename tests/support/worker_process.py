@@ -20,7 +20,7 @@ from typing import Self
 
 import psutil
 
-from spark_connect_rt.embedded.kafka import free_ports
+from spark_connect_rt.app.quickstart.embedded_kafka import free_ports
 from spark_connect_rt.errors import StartupError
 from tests.support.connect_rest import ConnectRest
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from tests.support.numbered_lines import duplicates
 from tests.system.verifiable_group import SIZE, Numbers, VerifiableGroup, lost
 from tests.topics import count_records, read_records, read_values

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from spark_connect_rt.backoff import Backoff
+from spark_connect_rt.base.backoff import Backoff
 
 
 @pytest.mark.parametrize(("failures", "wait"), [(0, 100), (1, 100), (2, 200), (4, 800), (5, 1_000), (5_000, 1_000)])

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from spark_connect_rt.app.cli import cli
 from spark_connect_rt.app.quickstart import quickstart
+from spark_connect_rt.base.optional_package import optional_module, package_folder
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.optional_package import optional_module, package_folder
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "spark_connect_rt"

@@ -103,7 +103,7 @@ def python_words_as_data(source: str) -> list[int]:
 
 def test_no_data_is_written_as_python_shows_it() -> None:
     # A dead letter's body that has no JSON form is marked as text for a person to read.
-    allowed = {"pipeline/dead_letters.py"}
+    allowed = {"records/pipeline/dead_letters.py"}
     found = {
         str(path.relative_to(PACKAGE)): lines
         for folder in DATA_PATHS
@@ -123,26 +123,26 @@ def test_the_check_finds_both_forms() -> None:
 # Modules at the top of threads and calls that run plug-ins' code. Not among them: where only an ``Exception`` may be a
 # record's fault (the pipeline, put_delivery.py), and whatever else is raised fails the task.
 CALLS_PLUGINS = (
-    "java_host/latest_config.py",
-    "runtime/herder/steps/health.py",
+    "engine/java_host/latest_config.py",
+    "runtime/herder/steps/runtime_herder_steps_health.py",
     "runtime/worker/config_reloads.py",
     "runtime/worker/expected_tasks.py",
     "runtime/worker/launches.py",
     "runtime/worker/prepared_runner.py",
     "runtime/worker/task_starts.py",
     "runtime/worker/worker_connector.py",
-    "spark/executor/hosting.py",
-    "spark/executor/lane.py",
-    "spark/executor/previews/preview_job.py",
-    "spark/executor/process/idle_looks.py",
-    "spark/executor/reader_side.py",
-    "spark/executor/sinks/python_sink.py",
-    "spark/executor/sinks/sink_feed.py",
-    "spark/executor/sinks/sink_lane.py",
-    "spark/executor/sources/python_source.py",
-    "spark/executor/sources/source_host.py",
-    "spark/executor/sources/source_lane.py",
-    "spark/executor/writer_side.py",
+    "engine/executor/hosting.py",
+    "engine/executor/lane.py",
+    "engine/previews/preview_job.py",
+    "engine/executor/idle_looks.py",
+    "engine/executor/reader_side.py",
+    "engine/executor/python_sink.py",
+    "engine/executor/sink_feed.py",
+    "engine/executor/sink_lane.py",
+    "engine/executor/python_source.py",
+    "engine/executor/source_host.py",
+    "engine/executor/source_lane.py",
+    "engine/executor/writer_side.py",
 )
 
 

@@ -6,7 +6,7 @@ from textwrap import dedent
 
 BEGIN = """
 import sys
-from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
+from spark_connect_rt.base.pandas_on_demand import load_pandas_on_demand
 load_pandas_on_demand()
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -64,7 +64,7 @@ def test_what_was_imported_before_stays() -> None:
 
 def test_a_module_that_only_looks_for_pandas_is_imported_without() -> None:
     run("""
-        from spark_connect_rt.pandas_on_demand import import_without_pandas
+        from spark_connect_rt.base.pandas_on_demand import import_without_pandas
         import_without_pandas("pyspark.testing.utils")
         assert "pandas" not in sys.modules
         assert sys.modules["pyspark.testing.utils"].have_numpy
@@ -74,5 +74,5 @@ def test_a_module_that_only_looks_for_pandas_is_imported_without() -> None:
 
 
 def test_where_pandas_is_not_on_demand_a_module_is_imported_as_any_other() -> None:
-    begin = "import sys\nfrom spark_connect_rt.pandas_on_demand import import_without_pandas\n"
+    begin = "import sys\nfrom spark_connect_rt.base.pandas_on_demand import import_without_pandas\n"
     run('import_without_pandas("pandas.api.types")\nassert "pandas" in sys.modules', begin)

@@ -11,7 +11,7 @@ import struct
 from decimal import Decimal
 from typing import Any
 
-from spark_connect_rt.protocol.json_text import java_double
+from spark_connect_rt.base.json_text import java_double
 
 INT_BITS = 32
 LONG_BITS = 64

@@ -11,7 +11,7 @@ from spark_connect_rt.api.data.logical import ms_of
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.data.simple_date_format import format_ms, pattern_parts
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.protocol.json_text import java_double
+from spark_connect_rt.base.json_text import java_double
 
 _DATE = pattern_parts("EEE MMM dd HH:mm:ss zzz yyyy")  # Java has one class for dates, times and timestamps
 

@@ -17,8 +17,8 @@ from spark_connect_rt.api.data.java_text import java_text
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.data.values_text import values_text
+from spark_connect_rt.base.json_text import java_double
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.protocol.json_text import java_double
 
 NULL_REFUSED = "Unable to convert a null value to a schema that requires a value"
 _DAY_MS = 86_400_000

@@ -13,8 +13,8 @@ from spark_connect_rt.api.data.logical import ms_of
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.data.simple_date_format import PatternPart, format_ms, pattern_parts
 from spark_connect_rt.api.data.struct import Struct
+from spark_connect_rt.base.json_text import java_double
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.protocol.json_text import java_double
 
 DATE_PATTERN = "yyyy-MM-dd"
 TIME_PATTERN = "HH:mm:ss.SSS'Z'"

@@ -13,15 +13,15 @@ from enum import Enum
 from pathlib import Path
 
 from spark_connect_rt.api.connector import SinkConnector, SourceConnector
-from spark_connect_rt.app.cluster.terminal import Terminal
 from spark_connect_rt.app.development.broker import Broker
 from spark_connect_rt.app.development.failures import failure_lines
 from spark_connect_rt.app.development.given_records import RecordFile
 from spark_connect_rt.app.development.project import LoadedConnector, Project
 from spark_connect_rt.app.development.runs import Run, SinkRun, SourceRun, topics_of
 from spark_connect_rt.app.development.watching import changed_files, snapshot
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.cli.terminal import Terminal
 from spark_connect_rt.errors import BadConfigError, ConnectError
-from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.testing.connector_harness import PLAIN_JSON, MemoryOffsets
 
 RECORDS_FILE = "records.jsonl"

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spark_connect_rt.app.cluster.reading_files import read_one
-from spark_connect_rt.config_providers.providers import ConfigProviders
+from spark_connect_rt.cli.files import read_one
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.plugins.bundled_plugins import BUNDLED
+from spark_connect_rt.plugins.config_providers import ConfigProviders
 from spark_connect_rt.plugins.discovery import discover
 from spark_connect_rt.plugins.locations import ENTRY_POINTS, Location, entries_of
 from spark_connect_rt.plugins.plugin_desc import GROUPS, PluginDesc, load_class

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from spark_connect_rt.api.task import SinkTask, SourceTask
-from spark_connect_rt.app.cluster.terminal import Terminal
 from spark_connect_rt.app.development.broker import Broker
 from spark_connect_rt.app.development.given_records import RecordFile
 from spark_connect_rt.app.development.project import LoadedConnector
@@ -21,8 +20,9 @@ from spark_connect_rt.app.development.record_lines import (
     sink_offset_line,
     source_offset_lines,
 )
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.cli.terminal import Terminal
 from spark_connect_rt.errors import BadConfigError, ConnectError, RetriableError
-from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.testing.connector_harness import MemoryOffsets, ProducedRecord, SourceHarness
 from spark_connect_rt.testing.sink_harness import SinkHarness
 

@@ -1,75 +1,67 @@
-"""What ``connectrt mirror client`` does: KIP-382's MirrorClient as a command."""
+"""What a cluster's topics tell of its mirroring (Java ``MirrorClient``, KIP-382). Pure: names and records in."""
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-from spark_connect_rt.app.mirror.mirror_cluster import MirroredCluster
-from spark_connect_rt.app.mirror.mirror_maker import maker_config
-from spark_connect_rt.app.stores.store_actions import print_table
-from spark_connect_rt.config.config_def import prefixed
-from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.mirror.client import MirroredTopics, checkpoints
-from spark_connect_rt.mirror.config import CLIENT_NAMES
-from spark_connect_rt.mirror.policy import SOURCE_ALIAS, replication_policy
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.mirror.policy import ReplicationPolicy
+from spark_connect_rt.connectors.mirror.records import Checkpoint
+from spark_connect_rt.errors import DataError
 
 
-def cluster_settings(raw: Mapping[str, str], alias: str | None, bootstrap: str | None) -> dict[str, str]:
-    """Return the client settings of one cluster: of ``alias`` in a MirrorMaker's file, else of ``bootstrap`` alone.
+@dataclass(frozen=True, slots=True)
+class MirroredTopics:
+    """The topics of one cluster, read by a replication policy."""
 
-    Raises BadConfigError: neither is said.
+    policy: ReplicationPolicy
+    topics: frozenset[str]
+
+    def heartbeat_topics(self) -> set[str]:
+        """Return the cluster's own heartbeats and those copied here."""
+        return {topic for topic in self.topics if self.policy.is_heartbeats_topic(topic)}
+
+    def checkpoint_topics(self) -> set[str]:
+        """Return the topics of checkpoints."""
+        return {topic for topic in self.topics if self.policy.is_checkpoints_topic(topic)}
+
+    def upstream_clusters(self) -> set[str]:
+        """Return the clusters whose heartbeats arrive here, over any number of hops."""
+        return {alias for topic in self.heartbeat_topics() for alias in self._way_back(topic)}
+
+    def replication_hops(self, upstream: str) -> int | None:
+        """Return over how many flows a cluster's records come here at least; None: they don't."""
+        ways = [list(self._way_back(topic)) for topic in self.heartbeat_topics()]
+        return min((way.index(upstream) + 1 for way in ways if upstream in way), default=None)
+
+    def remote_topics(self, source: str | None = None) -> set[str]:
+        """Return the topics copied here, internal ones excepted; with ``source`` those that come straight from it."""
+        found = {topic: self.policy.topic_source(topic) for topic in self.topics}
+        remote = {topic for topic, alias in found.items() if alias is not None and source in (None, alias)}
+        return {topic for topic in remote if not self.policy.is_internal_topic(topic)}
+
+    def _way_back(self, topic: str) -> Iterator[str]:
+        """Yield the clusters that a topic came over, the nearest first; each once: some policies cannot see loops."""
+        seen: set[str] = set()
+        upstream: str | None = topic
+        while upstream is not None and (source := self.policy.topic_source(upstream)) not in (None, *seen):
+            assert source is not None
+            seen.add(source)
+            yield source
+            upstream = self.policy.upstream_topic(upstream)
+
+
+def checkpoints(records: Iterable[tuple[bytes | None, bytes | None]]) -> dict[str, dict[TopicPartition, Checkpoint]]:
+    """Return the newest checkpoints, by group and partition of this cluster, of a checkpoint topic's keys and values.
+
+    What cannot be read is passed over.
     """
-    if bootstrap:
-        return {**raw, "bootstrap.servers": bootstrap}
-    if not alias:
-        raise BadConfigError(
-            {"--cluster": ["no cluster given. Use --cluster with one of the file, or --bootstrap host:port"]}
-        )
-    config = maker_config(raw)
-    if alias not in config.clusters:
-        raise BadConfigError({"--cluster": [f"{alias} is not one of {', '.join(config.clusters)}"]})
-    return config.client_properties(alias)
-
-
-def client_kind(settings: Mapping[str, str], kind: str) -> dict[str, str]:
-    """Return the properties of an ``admin`` or ``consumer`` of a cluster with these settings."""
-    shared = {name: value for name, value in settings.items() if name in CLIENT_NAMES}
-    return {**shared, **prefixed(settings, f"{kind}.")}
-
-
-def show_cluster(settings: Mapping[str, str], source: str | None, group: str | None, as_json: bool) -> int:
-    """Print what the cluster's topics tell; with ``source`` and ``group`` the group's offsets in this cluster too."""
-    if group and not source:
-        raise BadConfigError({"--source": ["whose group it is"]})
-    cluster = MirroredCluster(client_kind(settings, "admin"), client_kind(settings, "consumer"))
-    policy = replication_policy({SOURCE_ALIAS: source, **settings} if source else settings)
-    topics = MirroredTopics(policy, frozenset(cluster.partition_counts()))
-    upstream = sorted(topics.upstream_clusters())
-    report: dict[str, Any] = {
-        "upstream_clusters": {alias: topics.replication_hops(alias) for alias in upstream},
-        "heartbeat_topics": sorted(topics.heartbeat_topics()),
-        "checkpoint_topics": sorted(topics.checkpoint_topics()),
-        "remote_topics": sorted(topics.remote_topics(source)),
-    }
-    if group and source:
-        records = cluster.records(policy.checkpoints_topic(source))
-        found = checkpoints((record.key, record.value) for record in records).get(group, {})
-        report["remote_consumer_offsets"] = {
-            str(partition): found[partition].downstream_offset for partition in sorted(found)
-        }
-    if as_json:
-        sys.stdout.write(json.dumps(report, indent=2) + "\n")
-    else:
-        print_table(("what", "name", "hops or offset"), _rows(report))
-    return 0
-
-
-def _rows(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    rows = []
-    for what, found in report.items():
-        for name in found:
-            rows.append((what.replace("_", " "), name, str(found[name]) if isinstance(found, dict) else ""))
-    return rows
+    newest: dict[str, dict[TopicPartition, Checkpoint]] = {}
+    for key, value in records:
+        try:
+            checkpoint = Checkpoint.decode(key, value)
+        except DataError:
+            continue
+        newest.setdefault(checkpoint.group, {})[checkpoint.partition] = checkpoint
+    return newest

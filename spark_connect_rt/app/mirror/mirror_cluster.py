@@ -9,6 +9,8 @@ from typing import Any
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
+from spark_connect_rt.app.mirror.verify_rules import Seen, digest
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.kafka.admin_answers import answer_of
@@ -16,9 +18,7 @@ from spark_connect_rt.kafka.client_factory import make_consumer
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
 from spark_connect_rt.kafka.logs.topic_records import STALLED_MS, end_of_read, read_topic
-from spark_connect_rt.mirror.verify import Seen, digest
-from spark_connect_rt.ports.compacted_log import LogRecord
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.topics.compacted_log import LogRecord
 
 REACH_LIMIT_MS = 15_000
 LIMIT_S = 30.0

@@ -15,20 +15,20 @@ from typing import Any
 
 from spark_connect_rt.app.deferred_runner import DeferredRunner
 from spark_connect_rt.app.distributed import DistributedWorker, bring_up
-from spark_connect_rt.app.exit_codes import EXIT_BROKER_UNREACHABLE, EXIT_TICK_CRASHED, exit_code_of
 from spark_connect_rt.app.mirror.mirror_rest import FlowApplications, FlowPeers
-from spark_connect_rt.app.rest_api import RestApi
+from spark_connect_rt.app.rest.rest_api import RestApi
 from spark_connect_rt.app.wiring import spark_runner
+from spark_connect_rt.base.exit_codes import EXIT_BROKER_UNREACHABLE, EXIT_TICK_CRASHED, exit_code_of
+from spark_connect_rt.config.listeners import Advertised
 from spark_connect_rt.config.stored_config import StoredConfig
-from spark_connect_rt.config.worker.listeners import Advertised
+from spark_connect_rt.connectors.mirror.maker_config import CONNECTORS, MirrorMakerConfig, SourceAndTarget
+from spark_connect_rt.engine.task_runner import TaskRunner
 from spark_connect_rt.errors import ConnectError, NotFoundError, NotLeaderError, RetriableError, StartupError
 from spark_connect_rt.kafka.admin import KafkaAdmin
-from spark_connect_rt.mirror.maker_config import CONNECTORS, MirrorMakerConfig, SourceAndTarget
-from spark_connect_rt.ports.herder_requests import PutConfig
-from spark_connect_rt.ports.herder_values import WorkerProgress
-from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
+from spark_connect_rt.runtime.herder.requests_api import PutConfig
+from spark_connect_rt.runtime.values import WorkerProgress
 
 LOOK_EVERY_S = 0.5
 TRY_AGAIN_S = 5.0  # a cluster that cannot be reached keeps only its own flows waiting

@@ -20,20 +20,20 @@ from spark_connect_rt.app.logging_setup import set_up_logging
 from spark_connect_rt.app.mirror.mirror_flow import RunningFlow, Surroundings
 from spark_connect_rt.app.mirror.mirror_rest import FlowApplications, internal_servers
 from spark_connect_rt.app.mirror.mirror_view import show
-from spark_connect_rt.app.rest_api import settled_listeners
+from spark_connect_rt.app.rest.rest_api import settled_listeners
 from spark_connect_rt.app.serving import await_end
 from spark_connect_rt.app.signals import stop_asked
-from spark_connect_rt.app.worker_plugins import providers_of
-from spark_connect_rt.config.worker.listeners import advertised, parse_listeners
-from spark_connect_rt.config.worker.own_settings import EngineSettings, PluginSettings
-from spark_connect_rt.config.worker.worker_config import RestSettings
-from spark_connect_rt.embedded.java import find_java
-from spark_connect_rt.mirror.maker_config import MirrorMakerConfig, SourceAndTarget
-from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
-from spark_connect_rt.ports.herder_values import WorkerProgress
+from spark_connect_rt.base.pandas_on_demand import load_pandas_on_demand
+from spark_connect_rt.config.connectrt_config import EngineSettings, PluginSettings
+from spark_connect_rt.config.listeners import advertised, parse_listeners
+from spark_connect_rt.config.worker_config import RestSettings
+from spark_connect_rt.connectors.mirror.maker_config import MirrorMakerConfig, SourceAndTarget
+from spark_connect_rt.engine.process_plugins import providers_of
+from spark_connect_rt.engine.startup.java_home import find_java
+from spark_connect_rt.engine.startup.surroundings import require_surroundings
 from spark_connect_rt.rest.listening.free_ports import FreePorts
 from spark_connect_rt.rest.server import RestServers
-from spark_connect_rt.spark.jvm.surroundings import require_surroundings
+from spark_connect_rt.runtime.values import WorkerProgress
 
 STOP_LIMIT_S = 120.0
 
@@ -56,8 +56,8 @@ class SharedSession:
 
     def get(self) -> Any:
         """Return the SparkSession of all flows, built at the first call."""
-        from spark_connect_rt.spark.driver.session import build_session
-        from spark_connect_rt.spark.jvm.session_conf import LOCAL_SLOTS
+        from spark_connect_rt.engine.driver.session import build_session
+        from spark_connect_rt.engine.startup.session_conf import LOCAL_SLOTS
 
         with self._lock:
             if self._session is None:

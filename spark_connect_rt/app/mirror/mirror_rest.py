@@ -16,16 +16,16 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Mount
 
-from spark_connect_rt.app.rest_api import servers_of
-from spark_connect_rt.app.rest_tls import LISTENERS
-from spark_connect_rt.config.worker.listeners import Listener
+from spark_connect_rt.app.rest.rest_api import servers_of
+from spark_connect_rt.app.rest.rest_app import create_internal_app
+from spark_connect_rt.config.listeners import Listener
+from spark_connect_rt.connectors.mirror.maker_config import INTERNAL_REST, SourceAndTarget
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.mirror.maker_config import INTERNAL_REST, SourceAndTarget
-from spark_connect_rt.ports.herder import HerderApi
-from spark_connect_rt.ports.peer_client import PeerAnswer, PeerClient
-from spark_connect_rt.rest.app import create_internal_app
+from spark_connect_rt.group.peers import PeerAnswer, PeerClient
 from spark_connect_rt.rest.listening.free_ports import FreePorts
 from spark_connect_rt.rest.server import RestServers
+from spark_connect_rt.rest.tls import LISTENERS
+from spark_connect_rt.runtime.herder.api import HerderApi
 
 
 def flow_path(flow: SourceAndTarget) -> str:
@@ -62,7 +62,7 @@ class FlowPeers:
         return self._peers.request(method, below, body, headers, timeout_ms)
 
     def close(self) -> None:
-        """See ``ports.peer_client.PeerClient.close``."""
+        """See ``group.peers.PeerClient.close``."""
         self._peers.close()
 
 

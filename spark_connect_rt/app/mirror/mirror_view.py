@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from spark_connect_rt.mirror.maker_config import SourceAndTarget
-from spark_connect_rt.ports.herder_values import TaskProgress, WorkerProgress
+from spark_connect_rt.connectors.mirror.maker_config import SourceAndTarget
+from spark_connect_rt.runtime.values import TaskProgress, WorkerProgress
 
 TELL_EVERY_S = 60.0
 REDRAW_EVERY_S = 0.5

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from rich.table import Table
 
 from spark_connect_rt.app.quickstart.quickstart_connectors import SINK, SOURCE, TOPIC
-from spark_connect_rt.embedded.downloads import Downloads
+from spark_connect_rt.base.downloads import Downloads
 
 KAFKA_BYTES = 44_200_000  # of the broker's jars
 EVERY_S = 10.0

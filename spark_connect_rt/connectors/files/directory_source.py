@@ -16,6 +16,7 @@ from typing import Any
 from spark_connect_rt.api.connector import ExactlyOnceSupport, SourceConnector, SourceOffset
 from spark_connect_rt.api.records import SourceBatch
 from spark_connect_rt.api.task import SourceTask
+from spark_connect_rt.base.json_text import tellable
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.connectors.files import directory_settings as settings
 from spark_connect_rt.connectors.files.delimited_file_source import rows_batch
@@ -31,7 +32,6 @@ from spark_connect_rt.connectors.files.directory_files import (
 from spark_connect_rt.connectors.files.parquet_rows import ParquetRows
 from spark_connect_rt.connectors.record_times import timed
 from spark_connect_rt.errors import ConnectError, DataError, RetriableError
-from spark_connect_rt.protocol.json_text import tellable
 
 FILE, ROW, LINE, POSITION, SIZE, MODIFIED = "file", "row", "line", "position", "size", "modified"
 STORED_CHECK_MS = 1_000  # between questions whether the offsets of files that are read are stored by now

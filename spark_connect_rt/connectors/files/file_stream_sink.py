@@ -13,9 +13,9 @@ from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.data.java_text import java_text
 from spark_connect_rt.api.records import SinkBatch, SinkRecord
 from spark_connect_rt.api.task import SinkTask
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.protocol.ids import TopicPartition
 
 FILE = "file"
 CONFIG = ConfigDef(

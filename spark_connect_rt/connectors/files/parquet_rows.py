@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.connectors.files.file_problems import content_problem
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.pipeline.arrow_schema import RowColumns
+from spark_connect_rt.records.pipeline.arrow_values import RowColumns
 
 BATCH_ROWS = 8_192
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from spark_connect_rt.backoff import Backoff
+from spark_connect_rt.base.backoff import Backoff
 from spark_connect_rt.connectors.http.http_headers import retry_after_ms
 from spark_connect_rt.connectors.http.http_oauth import ClientCredentials, TokenRefusedError, TokenUnavailableError
 from spark_connect_rt.connectors.http.http_settings import OAUTH2, auth_problems

@@ -19,6 +19,7 @@ from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.data.java_text import java_text
 from spark_connect_rt.api.records import SinkRecord
 from spark_connect_rt.api.task import SinkTask
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.config_def import ConfigDef, Importance
 from spark_connect_rt.config.keys import number, text
 from spark_connect_rt.config.validators import one_of
@@ -31,10 +32,9 @@ from spark_connect_rt.connectors.http.http_connection import (
 )
 from spark_connect_rt.connectors.http.http_headers import charset_of
 from spark_connect_rt.connectors.http.http_settings import CONNECTION, URL, auth_problems
-from spark_connect_rt.converters.json_bytes import dump_json
-from spark_connect_rt.converters.json_values import JsonSettings, to_tree
 from spark_connect_rt.errors import DataError, ExternalError, RetriableError
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.records.converters.json_bytes import dump_json
+from spark_connect_rt.records.converters.json_values import JsonSettings, to_tree
 
 Call = tuple[str, str]
 """(method, address), or (_REFUSE, why the record is not sent)."""

@@ -11,17 +11,17 @@ from collections.abc import Mapping, Sequence
 
 from spark_connect_rt.api.records import Written
 from spark_connect_rt.api.task import OwnWrites
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.mirror.config import COPY_BATCHES
+from spark_connect_rt.connectors.mirror.flow import Flow
 from spark_connect_rt.connectors.mirror.mirror_metrics import MirrorSourceMetrics
 from spark_connect_rt.connectors.mirror.offset_sync_writer import OffsetSyncWriter
+from spark_connect_rt.connectors.mirror.offset_syncs import OffsetRun
+from spark_connect_rt.connectors.mirror.source_offsets import source_partition
 from spark_connect_rt.connectors.mirror.target_logs import TargetLogs
 from spark_connect_rt.connectors.topics.log_policy import offset_of
 from spark_connect_rt.kafka.copying.batch_copier import BatchCopier, Copied, obstacles
 from spark_connect_rt.kafka.reading.log_moves import LogWatch
-from spark_connect_rt.mirror.config import COPY_BATCHES
-from spark_connect_rt.mirror.flow import Flow
-from spark_connect_rt.mirror.offset_sync_rule import OffsetRun
-from spark_connect_rt.mirror.source_offsets import source_partition
-from spark_connect_rt.protocol.ids import TopicPartition
 
 POLL_MS = 100
 log = logging.getLogger(__name__)

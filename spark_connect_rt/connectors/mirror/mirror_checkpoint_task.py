@@ -12,20 +12,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from spark_connect_rt.api.data.schema import BYTES
 from spark_connect_rt.api.records import SourceRecord
 from spark_connect_rt.api.task import SourceTask
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.mirror.checkpoints import IDLE_STATES, GroupOffset, Translation, offsets_to_set
+from spark_connect_rt.connectors.mirror.config import MIRROR_CHECKPOINT, SOURCE, TARGET, interval_ms
+from spark_connect_rt.connectors.mirror.filters import topic_filter
+from spark_connect_rt.connectors.mirror.flow import Flow
+from spark_connect_rt.connectors.mirror.mirror_admin import MirrorAdmin
+from spark_connect_rt.connectors.mirror.offset_sync_store import OffsetSyncStore
+from spark_connect_rt.connectors.mirror.records import Checkpoint, OffsetSync
+from spark_connect_rt.connectors.mirror.source_offsets import ONLY_ZERO
+from spark_connect_rt.connectors.mirror.task_shares import groups_of
 from spark_connect_rt.errors import ConnectError, DataError
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
-from spark_connect_rt.kafka.mirror_admin import MirrorAdmin
+from spark_connect_rt.kafka.ports_group_offsets import GroupInUseError
 from spark_connect_rt.kafka.reading.batch_consumer import KafkaBatchConsumer
-from spark_connect_rt.mirror.checkpoints import IDLE_STATES, GroupOffset, Translation, offsets_to_set
-from spark_connect_rt.mirror.config import MIRROR_CHECKPOINT, SOURCE, TARGET, interval_ms
-from spark_connect_rt.mirror.filters import topic_filter
-from spark_connect_rt.mirror.flow import Flow
-from spark_connect_rt.mirror.offset_sync_store import OffsetSyncStore
-from spark_connect_rt.mirror.records import Checkpoint, OffsetSync
-from spark_connect_rt.mirror.source_offsets import ONLY_ZERO
-from spark_connect_rt.mirror.task_shares import groups_of
-from spark_connect_rt.ports.group_offsets import GroupInUseError
-from spark_connect_rt.protocol.ids import TopicPartition
 
 POLL_MS, MOST_RECORDS = 50, 5_000
 IDLE_WAIT_MS = 200

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from spark_connect_rt.api.records import Delivered
 from spark_connect_rt.api.task import PluginMetrics
-from spark_connect_rt.mirror.flow import Flow
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.mirror.flow import Flow
 
 GROUP = "mirror-MirrorSourceConnector"
 NowMs = Callable[[], float]

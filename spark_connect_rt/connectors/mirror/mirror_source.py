@@ -11,18 +11,23 @@ from contextlib import closing
 from typing import Any
 
 from spark_connect_rt.api.connector import ExactlyOnceSupport, SourceConnector, SourceOffset
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.connectors.mirror.mirror_rounds import Rounds, create_internal_topic, done
+from spark_connect_rt.connectors.mirror.config import EMIT_OFFSET_SYNCS, MIRROR_SOURCE, SOURCE, TARGET, interval_ms
+from spark_connect_rt.connectors.mirror.connector_parts import Rounds, create_internal_topic, done
+from spark_connect_rt.connectors.mirror.filters import TopicSelection, property_filter, topic_filter
+from spark_connect_rt.connectors.mirror.flow import Flow, reads_committed
+from spark_connect_rt.connectors.mirror.mirror_admin import MirrorAdmin
 from spark_connect_rt.connectors.mirror.mirror_source_task import MirrorSourceTask
 from spark_connect_rt.connectors.mirror.mirror_validation import WRITES_BESIDE, source_problems
-from spark_connect_rt.kafka.mirror_admin import MirrorAdmin
-from spark_connect_rt.mirror.config import EMIT_OFFSET_SYNCS, MIRROR_SOURCE, SOURCE, TARGET, interval_ms
-from spark_connect_rt.mirror.filters import TopicSelection, property_filter, topic_filter
-from spark_connect_rt.mirror.flow import Flow, reads_committed
-from spark_connect_rt.mirror.source_offsets import CLUSTER, TOPIC, check_offsets
-from spark_connect_rt.mirror.task_shares import source_tasks
-from spark_connect_rt.mirror.topic_sync import acls_to_sync, missing_partitions, settings_of_new, settings_to_sync
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.connectors.mirror.source_offsets import CLUSTER, TOPIC, check_offsets
+from spark_connect_rt.connectors.mirror.task_shares import source_tasks
+from spark_connect_rt.connectors.mirror.topic_sync import (
+    acls_to_sync,
+    missing_partitions,
+    settings_of_new,
+    settings_to_sync,
+)
 
 FIRST_LOOK_AGAIN_MS = 5_000  # until both clusters have answered once
 log = logging.getLogger(__name__)

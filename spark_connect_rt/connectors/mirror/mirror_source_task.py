@@ -17,20 +17,20 @@ import pyarrow as pa
 
 from spark_connect_rt.api.records import Delivered, Polled, SourceBatch, Written
 from spark_connect_rt.api.task import SourceTask
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.mirror.batch_copies import BatchCopies, batches_refused
+from spark_connect_rt.connectors.mirror.config import EMIT_OFFSET_SYNCS, MIRROR_SOURCE, SOURCE
+from spark_connect_rt.connectors.mirror.flow import Flow
 from spark_connect_rt.connectors.mirror.mirror_metrics import MirrorSourceMetrics
 from spark_connect_rt.connectors.mirror.offset_sync_writer import OffsetSyncWriter
+from spark_connect_rt.connectors.mirror.offset_syncs import OffsetRun
+from spark_connect_rt.connectors.mirror.source_offsets import next_offset, source_partition
 from spark_connect_rt.connectors.mirror.target_logs import TargetLogs
+from spark_connect_rt.connectors.mirror.task_shares import partitions_of
 from spark_connect_rt.connectors.topics.kafka_source_task import source_batch
 from spark_connect_rt.connectors.topics.log_policy import LogPolicy
 from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.kafka.reading.consumers import batch_consumer, polled_apart
-from spark_connect_rt.mirror.config import EMIT_OFFSET_SYNCS, MIRROR_SOURCE, SOURCE
-from spark_connect_rt.mirror.flow import Flow
-from spark_connect_rt.mirror.offset_sync_rule import OffsetRun
-from spark_connect_rt.mirror.source_offsets import next_offset, source_partition
-from spark_connect_rt.mirror.task_shares import partitions_of
-from spark_connect_rt.protocol.ids import TopicPartition
 
 POLL_MS, IDLE_WAIT_MS = 50, 10
 MOST_RECORDS = 5_000  # of one poll, unless max.poll.records says

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from spark_connect_rt.connectors.mirror.config import BASE, EMIT_CHECKPOINTS, EMIT_OFFSET_SYNCS
+from spark_connect_rt.connectors.mirror.filters import group_filter, property_filter, topic_filter
+from spark_connect_rt.connectors.mirror.flow import reads_committed
+from spark_connect_rt.connectors.mirror.policy import replication_policy
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.mirror.config import BASE, EMIT_CHECKPOINTS, EMIT_OFFSET_SYNCS
-from spark_connect_rt.mirror.filters import group_filter, property_filter, topic_filter
-from spark_connect_rt.mirror.flow import reads_committed
-from spark_connect_rt.mirror.policy import replication_policy
 
 WRITES_BESIDE = "MirrorMaker's connectors create topics and write offset syncs, checkpoints or heartbeats themselves"
 FORWARDING_ADMIN = "forwarding.admin.class"

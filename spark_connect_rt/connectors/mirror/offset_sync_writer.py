@@ -6,12 +6,12 @@ import logging
 import time
 from typing import Any
 
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.mirror.flow import Flow
+from spark_connect_rt.connectors.mirror.offset_syncs import OffsetRun, OffsetSyncQueue
 from spark_connect_rt.kafka.client_factory import make_producer
 from spark_connect_rt.kafka.client_lifetime import close_producer
 from spark_connect_rt.kafka.lost_brokers import BrokerWatch
-from spark_connect_rt.mirror.flow import Flow
-from spark_connect_rt.mirror.offset_sync_rule import OffsetRun, OffsetSyncQueue
-from spark_connect_rt.protocol.ids import TopicPartition
 
 PROMOTE_EACH_S = 5.0  # Java: offset.flush.interval.ms, a minute
 SYNCS_IN_FLIGHT = 10

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from spark_connect_rt.api.task import PluginMetrics
-from spark_connect_rt.config.connectors.moved_logs_config import FAIL, ON_RECREATED
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.topics.moved_logs_config import FAIL, ON_RECREATED
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.protocol.ids import TopicPartition
 
 GROUP = "mirror-MirrorSourceConnector"
 log = logging.getLogger(__name__)

@@ -14,11 +14,11 @@ from typing import Any
 from spark_connect_rt.api.connector import SourceConnector
 from spark_connect_rt.api.records import SourceRecord
 from spark_connect_rt.api.task import SourceTask
+from spark_connect_rt.base.java_hash_order import in_java_hash_order
+from spark_connect_rt.base.json_text import encode_json
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.connectors.samples.pacing import records_allowed, wait_for_next_ms
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.protocol.java_hash_order import in_java_hash_order
-from spark_connect_rt.protocol.json_text import encode_json
 
 NAME, ID, TOPIC, THROUGHPUT, SEQNO = "name", "id", "topic", "throughput", "seqno"
 RECORDS_PER_POLL = 500

@@ -13,6 +13,7 @@ from spark_connect_rt.api.data.schema import INT32, INT64, STRING, struct_of
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import RecordMetadata, SinkRecord, SourceRecord
 from spark_connect_rt.api.task import SinkTask
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.connectors.samples.numbered_source import (
     ID,
@@ -24,7 +25,6 @@ from spark_connect_rt.connectors.samples.numbered_source import (
     say,
     wall_clock_ms,
 )
-from spark_connect_rt.protocol.ids import TopicPartition
 
 COMPLETE = "complete.record.data"
 COMPLETE_VALUE = struct_of({"name": STRING, "task": INT32, "topic": STRING, "time_ms": INT64, "seqno": INT64})

@@ -1,4 +1,4 @@
-"""What Spark can read, as records: its configuration (the driver does the work: spark/driver/formats/spark_source.py).
+"""What Spark can read, as records: its configuration (the driver does the work: engine/formats/spark_source.py).
 
 Offsets are ``{"format": f, "path" or "table": what}`` -> by mode: ``{"rows": n}`` once, ``{"rows": n, "pass": k}``
 bulk, ``{"column": c, "type": Spark's, "value": the greatest read}`` incremental, ``{"batch": n, "offset": the stream's
@@ -13,7 +13,7 @@ from typing import Any
 from spark_connect_rt.api.connector import ExactlyOnceSupport, SourceConnector, SourceOffset
 from spark_connect_rt.api.spark_source import SparkSourceTask
 from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.config.connectors.spark_source_config import BULK, CONFIG, INCREMENTAL, ONCE, STREAM, problems
+from spark_connect_rt.config.spark_connectors import BULK, CONFIG, INCREMENTAL, ONCE, STREAM, problems
 from spark_connect_rt.errors import ConnectError
 
 OFFSET_FIELDS = {ONCE: ("rows",), BULK: ("rows", "pass"), INCREMENTAL: ("type", "value"), STREAM: ("batch", "offset")}

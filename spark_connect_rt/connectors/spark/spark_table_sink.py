@@ -1,4 +1,4 @@
-"""A table that Spark writes: the configuration of it (the driver does the work: spark/driver/formats/spark_sink.py)."""
+"""A table that Spark writes: the configuration of it (the driver does the work: engine/formats/spark_sink.py)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_connect_rt.api.connector import SparkSinkConnector, SparkSinkTask
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.config.connectors.spark_source_config import OPTION_PREFIX
-from spark_connect_rt.config.connectors.table_sink_config import TABLE_SINK
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.config.spark_connectors import OPTION_PREFIX
+from spark_connect_rt.config.table_sink_config import TABLE_SINK
 
 
 class SparkTableSinkConnector(SparkSinkConnector):

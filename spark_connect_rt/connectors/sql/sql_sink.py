@@ -16,6 +16,7 @@ from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.outside_checks import OutsideCheck
 from spark_connect_rt.api.records import SinkBatch, SinkRecord
 from spark_connect_rt.api.task import SinkTask
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.config_def import ConfigDef, Type, parse_value
 from spark_connect_rt.connectors.sql.sql_batches import ShapeColumns, runs_of_batch
 from spark_connect_rt.connectors.sql.sql_checks import sink_findings
@@ -27,7 +28,6 @@ from spark_connect_rt.connectors.sql.sql_tables import TableId
 from spark_connect_rt.connectors.sql.sql_target import Target, Targets, table_of
 from spark_connect_rt.connectors.sql.sql_writes import UPSERTS, Writer
 from spark_connect_rt.errors import BadConfigError, DataError, ExternalError, RetriableError
-from spark_connect_rt.protocol.ids import TopicPartition
 
 log = logging.getLogger(__name__)
 Written = TypeVar("Written")

@@ -9,6 +9,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from spark_connect_rt.base.adaptive_fallback import BackedOffTries
 from spark_connect_rt.connectors.sql.sql_batches import ShapeColumns
 from spark_connect_rt.connectors.sql.sql_copy import CopyWords
 from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
@@ -18,15 +19,8 @@ from spark_connect_rt.connectors.sql.sql_tables import TableId
 from spark_connect_rt.connectors.sql.sql_target import Target
 from spark_connect_rt.connectors.sql.sql_texts import text_column
 from spark_connect_rt.connectors.sql.sql_urls import POSTGRESQL
-from spark_connect_rt.connectors.sql.sql_values import (
-    Convert,
-    CsvRows,
-    conversion,
-    converted_arrays,
-    converted_columns,
-)
+from spark_connect_rt.connectors.sql.sql_values import Convert, CsvRows, conversion, converted_arrays, converted_columns
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.pipeline.backed_off_tries import BackedOffTries
 
 _SAVEPOINT = "connectrt_copy"
 # A row would be written twice: two keys that Python tells apart are one for the column's type.

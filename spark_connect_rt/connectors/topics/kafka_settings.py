@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spark_connect_rt.config.config_def import (
-    HIGH,
-    LOW,
-    MEDIUM,
-    REQUIRED,
-    ConfigDef,
-    ConfigKey,
-    Type,
-    prefixed,
-)
-from spark_connect_rt.config.connectors import moved_logs_config
+from spark_connect_rt.config.config_def import HIGH, LOW, MEDIUM, REQUIRED, ConfigDef, ConfigKey, Type, prefixed
 from spark_connect_rt.config.validators import AtLeast, java_regex, non_empty
+from spark_connect_rt.connectors.topics import moved_logs_config
 
 TOPIC_VARIABLE = "${topic}"
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"

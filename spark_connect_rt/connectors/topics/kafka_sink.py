@@ -10,13 +10,13 @@ import pyarrow as pa
 from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.records import SinkBatch, SinkRecord
 from spark_connect_rt.api.task import SinkTask
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.connectors.topics import kafka_settings as settings
 from spark_connect_rt.errors import DataError, RetriableError
 from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
-from spark_connect_rt.pipeline.produce_rows import ProduceRows, columns_batch
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.records.pipeline.produce_rows import ProduceRows, columns_batch
 
 
 class KafkaSinkConnector(SinkConnector):

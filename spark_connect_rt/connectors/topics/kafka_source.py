@@ -15,8 +15,8 @@ from confluent_kafka import KafkaException
 
 from spark_connect_rt.api.connector import ExactlyOnceSupport, SourceOffset
 from spark_connect_rt.api.ranges import RangeSourceConnector, SourceRange
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.config.connectors.moved_logs_config import FAIL, ON_GAP, ON_RECREATED
 from spark_connect_rt.config.java_regex import java_pattern
 from spark_connect_rt.connectors.topics import kafka_settings as settings
 from spark_connect_rt.connectors.topics.kafka_source_task import (
@@ -33,6 +33,7 @@ from spark_connect_rt.connectors.topics.kafka_source_task import (
     range_text,
 )
 from spark_connect_rt.connectors.topics.log_policy import fails, is_of_another
+from spark_connect_rt.connectors.topics.moved_logs_config import FAIL, ON_GAP, ON_RECREATED
 from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.kafka.admin_answers import topic_ids
 from spark_connect_rt.kafka.client_factory import make_admin, make_consumer
@@ -40,7 +41,6 @@ from spark_connect_rt.kafka.client_lifetime import SharedClient, close_admin
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.lost_brokers import has_broker
 from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT, look_up_offsets
-from spark_connect_rt.protocol.ids import TopicPartition
 
 LOOK_TIMEOUT_S = 30.0
 log = logging.getLogger(__name__)

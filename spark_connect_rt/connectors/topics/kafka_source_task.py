@@ -12,11 +12,11 @@ from spark_connect_rt.api.data.schema import OPTIONAL_BYTES
 from spark_connect_rt.api.ranges import SourceRange
 from spark_connect_rt.api.records import SourceBatch
 from spark_connect_rt.api.task import SourceTask
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.topics import kafka_settings as settings
 from spark_connect_rt.connectors.topics.log_policy import LogPolicy, offset_of
 from spark_connect_rt.errors import ConnectError, DataError
 from spark_connect_rt.kafka.reading.log_moves import LogWatch
-from spark_connect_rt.protocol.ids import TopicPartition
 
 CLUSTER, TOPIC_KEY, PARTITION_KEY, OFFSET = "cluster", "topic", "partition", "offset"
 PARTITIONS = "kafka.partitions"  # of a task's configuration: topic-partition, separated by commas

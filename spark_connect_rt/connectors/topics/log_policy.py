@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spark_connect_rt.api.task import PluginMetrics
-from spark_connect_rt.config.connectors.moved_logs_config import FAIL, ON_GAP, ON_RECREATED
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.topics.moved_logs_config import FAIL, ON_GAP, ON_RECREATED
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.kafka.reading.log_moves import LogMove, LogWatch
-from spark_connect_rt.protocol.ids import TopicPartition
 
 TOPIC_ID = "topicId"
 """The field of a source offset that says which topic it belongs to. Java reads the field ``offset`` and no other."""

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import ConnectError, DataError
-from spark_connect_rt.kafka.connections.buffer_pool import BufferPool
-from spark_connect_rt.kafka.connections.buffered_connection import connect_buffered
+from spark_connect_rt.kafka.buffer_pool import BufferPool
+from spark_connect_rt.kafka.buffered_connection import connect_buffered
 from spark_connect_rt.kafka.copying.batch_sender import BatchSender
 from spark_connect_rt.kafka.copying.pieces import CopyRules, Piece, behind, pieces_of
 from spark_connect_rt.kafka.copying.produce_batches import ACKS_OF_ALL
@@ -27,7 +28,6 @@ from spark_connect_rt.kafka.reading.fetcher import Fetcher, PartitionAnswer, Par
 from spark_connect_rt.kafka.reading.log_moves import LogWatch
 from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT
 from spark_connect_rt.kafka.writing import column_settings as writing
-from spark_connect_rt.protocol.ids import TopicPartition
 
 LOOKUP_TIMEOUT_S = 30.0
 LOOP_EACH_S = 0.3  # its timers want to be seen to

@@ -17,7 +17,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from spark_connect_rt.backoff import Backoff
+from spark_connect_rt.base.backoff import Backoff
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import (
     ConnectError,
     DataError,
@@ -31,7 +32,6 @@ from spark_connect_rt.kafka.copying.produce_batches import Outcome, ProduceBatch
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.reading.broker_links import BrokerLinks
 from spark_connect_rt.kafka.records.passed_batches import put_back_offset, ready_to_send
-from spark_connect_rt.protocol.ids import TopicPartition
 
 MOST_REQUESTS = 2  # under way to one broker: it has one while the other is made; each has a price, so no more
 LANES = tuple(f"produce {number}" for number in range(MOST_REQUESTS))  # a broker answers a connection in order

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.kafka.reading.fetched_rows import fetched_rows
 from spark_connect_rt.kafka.records.passed_batches import check_crc, keeps_crc, passes
 from spark_connect_rt.kafka.records.record_batch_columns import CODECS, Compression, record_batch, record_bytes
@@ -25,7 +26,6 @@ from spark_connect_rt.kafka.records.record_batches import (
     offset_behind,
     whole_batches,
 )
-from spark_connect_rt.protocol.ids import TopicPartition
 
 SMALL_BYTES = 4 << 10  # of a batch: several of them that wait are taken apart, and leave as one
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from aiokafka.errors import IncompatibleBrokerVersion
 
-from spark_connect_rt.kafka.connections.buffered_connection import BufferedConnection
-from spark_connect_rt.kafka.connections.socket_writer import Piece
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.kafka.buffered_connection import BufferedConnection
+from spark_connect_rt.kafka.socket_writer import Piece
 
 ACKS_OF_ALL = -1
 _NO_TRANSACTION = struct.pack(">h", -1)

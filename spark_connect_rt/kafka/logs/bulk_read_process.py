@@ -173,7 +173,7 @@ def _serve(stdin: BinaryIO, stdout: BinaryIO) -> None:
 
 
 def _main() -> None:
-    from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
+    from spark_connect_rt.base.pandas_on_demand import load_pandas_on_demand
 
     load_pandas_on_demand()
     _serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -26,6 +26,8 @@ from typing import Any, cast
 from confluent_kafka import KafkaError, Message
 from confluent_kafka import TopicPartition as _ClientPartition
 
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.base.supervision import Part, Report, report_nowhere
 from spark_connect_rt.config.client_properties import LogClientProperties
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
@@ -41,9 +43,7 @@ from spark_connect_rt.kafka.logs.key_places import KeyPlaces
 from spark_connect_rt.kafka.logs.log_clients import LogClients
 from spark_connect_rt.kafka.logs.log_load import LOAD_BATCH_COUNT, LOAD_WAIT_S, LatestLoad, to_records
 from spark_connect_rt.kafka.logs.own_records import OwnRecords
-from spark_connect_rt.ports.compacted_log import LogRecord, OnAppended, OnRecords
-from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.topics.compacted_log import LogRecord, OnAppended, OnRecords
 
 _log = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ class KafkaCompactedLog:
         self._thread: threading.Thread | None = None
 
     def start(self, on_records: OnRecords) -> None:
-        """See ``ports.compacted_log.CompactedLog.start``."""
+        """See ``topics.compacted_log.CompactedLog.start``."""
         self._admin.check_reachable(self._start_timeout_ms)
         count = self._admin.ensure_compacted(self._spec, self._exact_partitions, self._start_timeout_ms)
         partitions = [TopicPartition(self.topic, number) for number in range(count)]
@@ -144,7 +144,7 @@ class KafkaCompactedLog:
                 has_room = produced(producer, self.topic, write, answer, limit_s if has_room else 0.0)
 
     def flush(self, timeout_ms: int) -> None:
-        """See ``ports.compacted_log.CompactedLog.flush``."""
+        """See ``topics.compacted_log.CompactedLog.flush``."""
         deadline = time.monotonic() + timeout_ms / 1000
         if self._producers is not None and not self._stopping:
             with self._producers.use() as producer:
@@ -159,7 +159,7 @@ class KafkaCompactedLog:
             raise RetriableError(str(failed)) from failed
 
     def read_to_end(self, timeout_ms: int) -> None:
-        """See ``ports.compacted_log.CompactedLog.read_to_end``."""
+        """See ``topics.compacted_log.CompactedLog.read_to_end``."""
         if loading := self._loading:
             self._wait_progressing(loading)
         deadline = time.monotonic() + timeout_ms / 1000
@@ -177,7 +177,7 @@ class KafkaCompactedLog:
         )
 
     def read_back(self, timeout_ms: int) -> None:
-        """See ``ports.compacted_log.CompactedLog.read_back``."""
+        """See ``topics.compacted_log.CompactedLog.read_back``."""
         deadline = time.monotonic() + timeout_ms / 1000
         self.flush(timeout_ms)
         ends = self._own.ends()
@@ -206,7 +206,7 @@ class KafkaCompactedLog:
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """See ``ports.compacted_log.CompactedLog.stop``."""
+        """See ``topics.compacted_log.CompactedLog.stop``."""
         was_stopping, self._stopping = self._stopping, True
         if was_stopping or self._producers is None:
             return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.kafka.records.record_batches import pay_as_columns
 from spark_connect_rt.kafka.records.record_rows import RecordRows
-from spark_connect_rt.ports.compacted_log import LogRecord
+from spark_connect_rt.topics.compacted_log import LogRecord
 
 if TYPE_CHECKING:
     from spark_connect_rt.kafka.records.record_columns import Records

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.kafka.admin import KafkaAdmin
-from spark_connect_rt.planning.log_snapshot import LogFacts
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.topics.planning_log_snapshot import LogFacts
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Where in a topic of several partitions the records of a key are, and what a write must add to be its only one.
 
 A producer places a record by its key and the number of partitions. After that number was raised, or when another client
-wrote, older records of the key are in other partitions: readers take the newest (``state.newest_records``), and the
+wrote, older records of the key are in other partitions: readers take the newest (``topics.newest_records``), and the
 next write deletes what it replaces there.
 """
 
@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from aiokafka.partitioner import murmur2
 
-from spark_connect_rt.ports.compacted_log import LogRecord, OnRecords
-from spark_connect_rt.state.newest_records import NewestOfKey
+from spark_connect_rt.topics.compacted_log import LogRecord, OnRecords
+from spark_connect_rt.topics.newest_records import NewestOfKey
 
 BY_KEY, NOW = -1, 0  # the client's words for "you choose"
 _POSITIVE = 0x7FFFFFFF

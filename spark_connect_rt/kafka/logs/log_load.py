@@ -14,13 +14,13 @@ from typing import Any
 
 from confluent_kafka import Message
 
+from spark_connect_rt.base.checked_lines import checksum
 from spark_connect_rt.kafka.logs.bulk_read_process import SHARE_FROM_COUNT
 from spark_connect_rt.kafka.logs.compaction import Latest
-from spark_connect_rt.planning.log_snapshot import LogFacts
-from spark_connect_rt.ports.compacted_log import LogRecord
-from spark_connect_rt.protocol.checked_lines import checksum
-from spark_connect_rt.protocol.log_snapshot import Bookmark, LogSnapshot
-from spark_connect_rt.stores.log_cache import LogCache
+from spark_connect_rt.topics.compacted_log import LogRecord
+from spark_connect_rt.topics.log_cache import LogCache
+from spark_connect_rt.topics.log_snapshot import Bookmark, LogSnapshot
+from spark_connect_rt.topics.planning_log_snapshot import LogFacts
 
 # Messages live for one batch. So many stay in the processor's caches, and below the garbage collector's threshold:
 # 10,000 at a time cost half as much again (CPU, 2,000,000 records).

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.base.ids import TopicPartition
 
 
 class OwnRecords:

@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaError
 from confluent_kafka import TopicPartition as _ClientPartition
 
+from spark_connect_rt.base.checked_lines import RawRecord
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.kafka.client_factory import make_consumer, make_producer
 from spark_connect_rt.kafka.client_lifetime import close_producer
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.logs.log_load import to_records
 from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT, look_up_offsets
-from spark_connect_rt.ports.compacted_log import LogRecord
-from spark_connect_rt.protocol.checked_lines import RawRecord
-from spark_connect_rt.protocol.ids import TopicPartition
-from spark_connect_rt.state.newest_records import in_time_order
+from spark_connect_rt.topics.compacted_log import LogRecord
+from spark_connect_rt.topics.newest_records import in_time_order
 
 STALLED_MS = 30_000
 _BATCH_COUNT = 10_000

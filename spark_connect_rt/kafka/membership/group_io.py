@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Protocol
 
+from spark_connect_rt.group import membership_events as happened
+from spark_connect_rt.group.membership import Effect, Member, must_heartbeat
 from spark_connect_rt.kafka.membership import group_requests as requests
 from spark_connect_rt.kafka.membership.group_link import (
     NETWORK_ERRORS,
@@ -22,8 +24,6 @@ from spark_connect_rt.kafka.membership.group_link import (
     CoordinatorUnknownError,
 )
 from spark_connect_rt.kafka.membership.group_settings import MemberSettings
-from spark_connect_rt.state import membership_events as happened
-from spark_connect_rt.state.membership import Effect, Member, must_heartbeat
 
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""This worker's membership over real connections: the shell around ``state.membership``.
+"""This worker's membership over real connections: the shell around ``group.membership``.
 
 Owns the state and the I/O thread, and nothing else of importance: every decision is the machine's, every byte
 ``group_requests``', every socket ``group_link``'s. State is replaced under one lock, by the herder's thread or
@@ -16,18 +16,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from spark_connect_rt.errors import BadConfigError, ConnectError
-from spark_connect_rt.kafka.membership.group_io import LEAVE_LIMIT_S, GroupIo
-from spark_connect_rt.kafka.membership.group_settings import MemberSettings
-from spark_connect_rt.kafka.membership.membership_inbox import MembershipInbox
-from spark_connect_rt.ports.group_member import (
-    Assigned,
-    AssignmentRequired,
-    ContactLost,
-    JoinRequired,
-    MembershipEvent,
-)
-from spark_connect_rt.state import membership_events as happened
-from spark_connect_rt.state.membership import (
+from spark_connect_rt.group import membership_events as happened
+from spark_connect_rt.group.member import Assigned, AssignmentRequired, ContactLost, JoinRequired, MembershipEvent
+from spark_connect_rt.group.membership import (
     Effect,
     Member,
     MemberPhase,
@@ -37,6 +28,9 @@ from spark_connect_rt.state.membership import (
     overdue,
     step,
 )
+from spark_connect_rt.group.membership_inbox import MembershipInbox
+from spark_connect_rt.kafka.membership.group_io import LEAVE_LIMIT_S, GroupIo
+from spark_connect_rt.kafka.membership.group_settings import MemberSettings
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +44,7 @@ _TELLS = (
 
 
 class KafkaGroupMember:
-    """``ports.group_member.GroupMember`` on aiokafka's connections (protocol type ``connect``)."""
+    """``group.member.GroupMember`` on aiokafka's connections (protocol type ``connect``)."""
 
     def __init__(
         self,

@@ -10,11 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spark_connect_rt.kafka.aiokafka_parts import FindCoordinatorRequest, HeartbeatRequest, SyncGroupRequest
-from spark_connect_rt.kafka.membership.group_wire import JoinRequest, LeaveRequest
-from spark_connect_rt.kafka.refusal import Refusal
-from spark_connect_rt.state.membership import Member, Timing
-from spark_connect_rt.state.membership_events import (
+from spark_connect_rt.group.membership import Member, Timing
+from spark_connect_rt.group.membership_events import (
     CoordinatorLost,
     GenerationLost,
     HeartbeatOk,
@@ -27,6 +24,9 @@ from spark_connect_rt.state.membership_events import (
     RoundAborted,
     SyncAnswered,
 )
+from spark_connect_rt.kafka.aiokafka_parts import FindCoordinatorRequest, HeartbeatRequest, SyncGroupRequest
+from spark_connect_rt.kafka.membership.group_wire import JoinRequest, LeaveRequest
+from spark_connect_rt.kafka.refusal import Refusal
 
 PROTOCOL_TYPE = "connect"
 REASON_LIMIT = 255  # characters; brokers refuse longer ones (Java JoinGroupRequest.maybeTruncateReason)

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from spark_connect_rt.backoff import Backoff
+from spark_connect_rt.base.backoff import Backoff
 from spark_connect_rt.config.bootstrap_servers import plain_servers
-from spark_connect_rt.config.worker.connection_config import ConnectionSettings
-from spark_connect_rt.config.worker.group_config import GroupSettings
+from spark_connect_rt.config.connection_config import ConnectionSettings
+from spark_connect_rt.config.group_config import GroupSettings
 from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.group.membership import Timing
 from spark_connect_rt.kafka.group_security import connection_arguments
 from spark_connect_rt.kafka.membership.group_link import LinkSettings
-from spark_connect_rt.state.membership import Timing
 
 REBALANCE_MARGIN_MS = 5_000
 

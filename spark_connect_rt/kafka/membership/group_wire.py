@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from itertools import groupby
 from typing import Any
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.kafka.aiokafka_parts import (
     Array,
     Boolean,
@@ -28,7 +29,6 @@ from spark_connect_rt.kafka.aiokafka_parts import (
     String,
     TaggedFields,
 )
-from spark_connect_rt.protocol.ids import TopicPartition
 
 _TEXT = CompactString("utf-8")
 _NO_TAGS: dict[int, bytes] = {}

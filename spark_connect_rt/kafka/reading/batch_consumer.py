@@ -15,14 +15,14 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as _ClientPartition
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import ConnectError, RetriableError, UnknownTopicError
 from spark_connect_rt.kafka.client_factory import make_consumer
 from spark_connect_rt.kafka.error_mapping import connect_error, gone
 from spark_connect_rt.kafka.lost_brokers import CallWatch, has_broker, warn_replaced
 from spark_connect_rt.kafka.reading.log_moves import LogMove, LogWatch
 from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT, look_up_offsets
-from spark_connect_rt.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.records.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
 
 LOOKUP_TIMEOUT_S = 30.0
 CHUNK_COUNT = 2_000
@@ -79,7 +79,7 @@ class KafkaBatchConsumer:
         self._assigned.update({offset: found[offset] for offset in offsets})
 
     def unassign(self, partitions: Sequence[TopicPartition]) -> None:
-        """See ``ports.executor_clients.BatchConsumer.unassign``."""
+        """See ``kafka.executor_clients.BatchConsumer.unassign``."""
         known = [partition for partition in partitions if partition in self._assigned]
         if known:
             self._consumer.incremental_unassign(
@@ -113,20 +113,20 @@ class KafkaBatchConsumer:
         return rows.batch()
 
     def position(self, partition: TopicPartition) -> int:
-        """See ``ports.executor_clients.BatchConsumer.position``."""
+        """See ``kafka.executor_clients.BatchConsumer.position``."""
         (found,) = self._consumer.position([_ClientPartition(partition.topic, partition.partition)])
         return max(int(found.offset), self._assigned[partition])
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """See ``ports.executor_clients.BatchConsumer.end_offsets``."""
+        """See ``kafka.executor_clients.BatchConsumer.end_offsets``."""
         return look_up_offsets(self._consumer, dict.fromkeys(partitions, NEXT), LOOKUP_TIMEOUT_S)
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
-        """See ``ports.executor_clients.BatchConsumer.topic_ids``: librdkafka's consumer tells none."""
+        """See ``kafka.executor_clients.BatchConsumer.topic_ids``: librdkafka's consumer tells none."""
         return {}
 
     def close(self) -> None:
-        """See ``ports.executor_clients.BatchConsumer.close``."""
+        """See ``kafka.executor_clients.BatchConsumer.close``."""
         self._consumer.close()
 
     def _found(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

@@ -14,15 +14,15 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.bootstrap_servers import bootstrap_addresses
 from spark_connect_rt.errors import ConnectError, RetriableError
+from spark_connect_rt.kafka import cluster_contact
 from spark_connect_rt.kafka.connection_problem import refusal_of_error
 from spark_connect_rt.kafka.group_connection import connect
 from spark_connect_rt.kafka.membership.group_link import NETWORK_ERRORS
 from spark_connect_rt.kafka.reading.fetch_settings import FetchSettings
 from spark_connect_rt.kafka.reading.leaders_request import LeadersRequest, topic_leaders
-from spark_connect_rt.ports.process import cluster_contact
-from spark_connect_rt.protocol.ids import TopicPartition
 
 FETCH, ASK = "fetch", "ask"  # a broker answers one connection in order, and a fetch may wait
 Address = tuple[str, int]

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.kafka.executor_clients import BatchConsumer
 from spark_connect_rt.kafka.reading.fetch_settings import not_honoured
 from spark_connect_rt.kafka.reading.log_moves import LogWatch
-from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
-from spark_connect_rt.ports.executor_clients import BatchConsumer
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.records.pipeline.columns import PARTITION, TOPIC
 
 log = logging.getLogger(__name__)
 

@@ -16,16 +16,16 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.kafka.connections.buffer_pool import BufferPool
-from spark_connect_rt.kafka.connections.buffered_connection import connect_buffered
+from spark_connect_rt.kafka.buffer_pool import BufferPool
+from spark_connect_rt.kafka.buffered_connection import connect_buffered
 from spark_connect_rt.kafka.reading.broker_links import BrokerLinks
 from spark_connect_rt.kafka.reading.fetch_settings import fetch_settings
 from spark_connect_rt.kafka.reading.fetched_rows import as_one, fetched_rows
 from spark_connect_rt.kafka.reading.fetcher import TICK_S, Fetcher, PartitionAnswer, PartitionReading, has_steps_left
 from spark_connect_rt.kafka.reading.log_moves import LogWatch
 from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT
-from spark_connect_rt.protocol.ids import TopicPartition
 
 LOOKUP_TIMEOUT_S = 30.0
 LOOP_EACH_S = 0.3  # its timers want to be seen to
@@ -61,7 +61,7 @@ class FetchConsumer:
         )
 
     def unassign(self, partitions: Sequence[TopicPartition]) -> None:
-        """See ``ports.executor_clients.BatchConsumer.unassign``."""
+        """See ``kafka.executor_clients.BatchConsumer.unassign``."""
         self._fetcher.forget(partitions)
         if self._rows is not None and not self._is_read(self._rows.answer):
             self._rows = None
@@ -88,19 +88,19 @@ class FetchConsumer:
                 return []
 
     def position(self, partition: TopicPartition) -> int:
-        """See ``ports.executor_clients.BatchConsumer.position``."""
+        """See ``kafka.executor_clients.BatchConsumer.position``."""
         return self._fetcher.readings[partition].position
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """See ``ports.executor_clients.BatchConsumer.end_offsets``."""
+        """See ``kafka.executor_clients.BatchConsumer.end_offsets``."""
         return self._run(self._fetcher.look_up(dict.fromkeys(partitions, NEXT), LOOKUP_TIMEOUT_S))
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
-        """See ``ports.executor_clients.BatchConsumer.topic_ids``."""
+        """See ``kafka.executor_clients.BatchConsumer.topic_ids``."""
         return self._run(self._fetcher.ask_topic_ids(topics))
 
     def close(self) -> None:
-        """See ``ports.executor_clients.BatchConsumer.close``."""
+        """See ``kafka.executor_clients.BatchConsumer.close``."""
         if not self._loop.is_closed():
             self._run(self._fetcher.close())
             self._loop.close()

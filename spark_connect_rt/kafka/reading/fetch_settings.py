@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_connect_rt.backoff import Backoff
+from spark_connect_rt.base.backoff import Backoff
 from spark_connect_rt.config.bootstrap_servers import plain_servers
 from spark_connect_rt.kafka.client_config import SECURITY_USED, ClientRole, client_config
 from spark_connect_rt.kafka.group_security import connection_arguments

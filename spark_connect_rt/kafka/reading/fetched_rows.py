@@ -1,4 +1,4 @@
-"""Record batches of one partition -> consume-form Arrow batches (pipeline.columns), by the cheaper way. Pure."""
+"""Record batches of one partition -> consume-form Arrow batches (records.pipeline.columns), by the cheaper way. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.kafka.records.record_batches import pay_as_columns
 from spark_connect_rt.kafka.records.record_rows import RecordRows
-from spark_connect_rt.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.records.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
 
 if TYPE_CHECKING:
     from spark_connect_rt.kafka.records.record_columns import Records

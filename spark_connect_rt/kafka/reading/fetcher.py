@@ -22,6 +22,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import ConnectError, NotFoundError, RetriableError, UnknownTopicError
 from spark_connect_rt.kafka.error_mapping import connect_error, gone
 from spark_connect_rt.kafka.reading.broker_links import FETCH, BrokerLinks
@@ -37,7 +38,6 @@ from spark_connect_rt.kafka.reading.log_moves import LogMove, LogWatch
 from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT
 from spark_connect_rt.kafka.reading.offset_requests import look_up
 from spark_connect_rt.kafka.records.record_batches import last_batch
-from spark_connect_rt.protocol.ids import TopicPartition
 
 TICK_S = 0.001  # a wait may end that much early
 UNKNOWN_LIMIT_S = 30.0  # until a partition that no broker knows counts as deleted

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.kafka.aiokafka_parts import (
     Array,
     FetchRequest,
@@ -23,7 +24,6 @@ from spark_connect_rt.kafka.aiokafka_parts import (
     Schema,
     String,
 )
-from spark_connect_rt.protocol.ids import TopicPartition
 
 UNKNOWN = -1  # epoch or offset
 _TEXT = String("utf-8")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.kafka.aiokafka_parts import (
     Array,
     Boolean,
@@ -27,7 +28,6 @@ from spark_connect_rt.kafka.aiokafka_parts import (
     String,
     TaggedFields,
 )
-from spark_connect_rt.protocol.ids import TopicPartition
 
 _NO_ID = bytes(16)
 _TEXT, _COMPACT = String("utf-8"), CompactString("utf-8")

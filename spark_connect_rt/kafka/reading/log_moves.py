@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.base.ids import TopicPartition
 
 log = logging.getLogger(__name__)
 

@@ -20,10 +20,10 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as _ClientPartition
 
-from spark_connect_rt.backoff import Backoff
+from spark_connect_rt.base.backoff import Backoff
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import ConnectError, RetriableError, UnknownTopicError
 from spark_connect_rt.kafka.error_mapping import connect_error, is_code
-from spark_connect_rt.protocol.ids import TopicPartition
 
 FIRST, NEXT = -2, -1  # the protocol's timestamps for the two ends of a log
 _RETRY_S = Backoff(first=0.02, longest=0.5)

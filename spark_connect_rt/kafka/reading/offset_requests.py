@@ -9,11 +9,11 @@ from collections.abc import Mapping
 
 from confluent_kafka import KafkaError
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import ConnectError, RetriableError, UnknownTopicError
 from spark_connect_rt.kafka.aiokafka_parts import OffsetRequest
 from spark_connect_rt.kafka.error_mapping import connect_error, gone
 from spark_connect_rt.kafka.reading.broker_links import BrokerLinks
-from spark_connect_rt.protocol.ids import TopicPartition
 
 RETRY_WAIT_S = 0.05
 UNKNOWN_LIMIT_S = 5.0  # what is not there may be so new that this broker does not know it yet

@@ -13,10 +13,10 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.kafka.records.key_hashes import key_hashes
 from spark_connect_rt.kafka.records.varint_columns import Numbers, numbers_of
-from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.records.pipeline.columns import PARTITION, TOPIC
 
 _PLACE = ("topic", "partition")
 _UNPLACED = -1

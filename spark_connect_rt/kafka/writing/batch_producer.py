@@ -28,10 +28,10 @@ from spark_connect_rt.errors import ConnectError, DataError, TimedOutError
 from spark_connect_rt.kafka.client_factory import make_producer
 from spark_connect_rt.kafka.client_lifetime import close_producer
 from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.executor_clients import OFFSET_REPORTS, RECORD_REPORTS, ClientLostError
 from spark_connect_rt.kafka.lost_brokers import is_left_behind
-from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
-from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
-from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS, RECORD_REPORTS, ClientLostError
+from spark_connect_rt.records.pipeline.columns import PARTITION, TOPIC
+from spark_connect_rt.records.pipeline.delivery_runs import DeliveryRuns
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class KafkaBatchProducer:
         self._compare_at_s = math.inf  # while records wait: when to compare this client with a new one
 
     def produce(self, batch: pa.RecordBatch) -> None:
-        """See ``ports.executor_clients.BatchProducer.produce``."""
+        """See ``kafka.executor_clients.BatchProducer.produce``."""
         self._producer.poll(0)
         self._raise_failure()
         columns = {name: batch.column(i).to_pylist() for i, name in enumerate(batch.schema.names)}
@@ -93,7 +93,7 @@ class KafkaBatchProducer:
             self._send_all(partial(_send_rows, self._send_reported if self._reports_records else send), rows)
 
     def flush(self, timeout_ms: int) -> None:
-        """See ``ports.executor_clients.BatchProducer.flush``."""
+        """See ``kafka.executor_clients.BatchProducer.flush``."""
         latest_s = time.monotonic() + timeout_ms / 1000
         while True:
             self._fail_if_left_behind()
@@ -108,20 +108,20 @@ class KafkaBatchProducer:
             raise TimedOutError(f"{left} records not acknowledged in {timeout_ms} ms{self._why()}")
 
     def hurry(self, end_by_s: float) -> None:
-        """See ``ports.executor_clients.BatchProducer.hurry``."""
+        """See ``kafka.executor_clients.BatchProducer.hurry``."""
         self._end_by_s = end_by_s
 
     def delivered(self) -> list[Delivered]:
-        """See ``ports.executor_clients.BatchProducer.delivered``."""
+        """See ``kafka.executor_clients.BatchProducer.delivered``."""
         return self._runs.take()
 
     def metadata(self) -> list[RecordMetadata | None]:
-        """See ``ports.executor_clients.BatchProducer.metadata``."""
+        """See ``kafka.executor_clients.BatchProducer.metadata``."""
         taken, self._metadata = self._metadata, []
         return taken
 
     def close(self) -> None:
-        """See ``ports.executor_clients.BatchProducer.close``."""
+        """See ``kafka.executor_clients.BatchProducer.close``."""
         close_producer(self._producer)
 
     def _send_all(self, send: _Send, rows: Iterator[Any]) -> None:
@@ -142,11 +142,11 @@ class KafkaBatchProducer:
             self._compare_at_s = math.inf
 
     def skip_refused(self) -> None:
-        """See ``ports.executor_clients.SkipsRefused.skip_refused``."""
+        """See ``kafka.executor_clients.SkipsRefused.skip_refused``."""
         self._skips = True
 
     def refused(self) -> list[ConnectError]:
-        """See ``ports.executor_clients.SkipsRefused.refused``."""
+        """See ``kafka.executor_clients.SkipsRefused.refused``."""
         taken, self._refused = self._refused, []
         return taken
 

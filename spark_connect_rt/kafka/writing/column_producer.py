@@ -20,19 +20,19 @@ import pyarrow as pa
 from confluent_kafka import KafkaError
 
 from spark_connect_rt.api.records import Delivered, RecordMetadata
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import ConnectError, TimedOutError
+from spark_connect_rt.kafka import cluster_contact
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.records.record_batch_columns import BATCH_OVERHEAD, record_bytes
 from spark_connect_rt.kafka.writing.column_inbox import Produced
-from spark_connect_rt.kafka.writing.column_rows import Rows, Written
 from spark_connect_rt.kafka.writing.column_sender import ColumnSender
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
+from spark_connect_rt.kafka.writing.column_values import Rows, Written
 from spark_connect_rt.kafka.writing.producer_client import ProducerClient
 from spark_connect_rt.kafka.writing.record_places import RecordPlaces
 from spark_connect_rt.kafka.writing.shared_clients import SharedLoop
-from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
-from spark_connect_rt.ports.process import cluster_contact
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.records.pipeline.delivery_runs import DeliveryRuns
 
 CLOSE_LIMIT_S = 5.0
 CONTACT_EACH_S = 2.0
@@ -73,7 +73,7 @@ class ColumnProducer:
         self._thread.start()
 
     def produce(self, batch: pa.RecordBatch) -> None:
-        """See ``ports.executor_clients.BatchProducer.produce``."""
+        """See ``kafka.executor_clients.BatchProducer.produce``."""
         if not batch.num_rows:
             return
         sizes = record_bytes(batch)
@@ -108,11 +108,11 @@ class ColumnProducer:
         return connect_error(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), doing)
 
     def skip_refused(self) -> None:
-        """See ``ports.executor_clients.SkipsRefused.skip_refused``."""
+        """See ``kafka.executor_clients.SkipsRefused.skip_refused``."""
         self._skips, self._sender.on_refused = True, self._left_out
 
     def refused(self) -> list[ConnectError]:
-        """See ``ports.executor_clients.SkipsRefused.refused``."""
+        """See ``kafka.executor_clients.SkipsRefused.refused``."""
         with self._changed:
             taken, self._refused = self._refused, []
             return taken
@@ -121,12 +121,12 @@ class ColumnProducer:
         self._loop.call_soon_threadsafe(self._sender.put, produced)
 
     def flush(self, timeout_ms: int) -> None:
-        """See ``ports.executor_clients.BatchProducer.flush``."""
+        """See ``kafka.executor_clients.BatchProducer.flush``."""
         if not self._wait(lambda: not self._records, timeout_ms):
             raise TimedOutError(f"{self._records} records not acknowledged in {timeout_ms} ms{self._why()}")
 
     def is_empty(self, otherwise: Callable[[], None]) -> bool:
-        """See ``ports.executor_clients.SaysWhenEmpty.is_empty``."""
+        """See ``kafka.executor_clients.SaysWhenEmpty.is_empty``."""
         with self._changed:
             if not self._records or self._failure is not None:
                 return True
@@ -134,23 +134,23 @@ class ColumnProducer:
             return False
 
     def hurry(self, end_by_s: float) -> None:
-        """See ``ports.executor_clients.BatchProducer.hurry``."""
+        """See ``kafka.executor_clients.BatchProducer.hurry``."""
         with self._changed:
             self._end_by_s = end_by_s
             self._changed.notify_all()
 
     def delivered(self) -> list[Delivered]:
-        """See ``ports.executor_clients.BatchProducer.delivered``."""
+        """See ``kafka.executor_clients.BatchProducer.delivered``."""
         with self._changed:
             return self._runs.take()
 
     def metadata(self) -> list[RecordMetadata | None]:
-        """See ``ports.executor_clients.BatchProducer.metadata``."""
+        """See ``kafka.executor_clients.BatchProducer.metadata``."""
         with self._changed:
             return self._places.take()
 
     def close(self) -> None:
-        """See ``ports.executor_clients.BatchProducer.close``."""
+        """See ``kafka.executor_clients.BatchProducer.close``."""
         if self._thread.is_alive():
             with suppress(RuntimeError):  # the loop was closed meanwhile
                 self._loop.call_soon_threadsafe(self._sending.cancel)
@@ -265,7 +265,7 @@ class SharedColumnProducer(ColumnProducer):
         self._shared.put(self._sender, produced)
 
     def close(self) -> None:
-        """See ``ports.executor_clients.BatchProducer.close``."""
+        """See ``kafka.executor_clients.BatchProducer.close``."""
         if not self._over.is_set():
             self._loop.call_soon_threadsafe(lambda: self._sending.cancel())
             self._over.wait(CLOSE_LIMIT_S)

@@ -24,6 +24,7 @@ from aiokafka.errors import (
 )
 from confluent_kafka import KafkaError as NamedError
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import ConnectError, DataError, TimedOutError
 from spark_connect_rt.kafka.aiokafka_parts import ReadyBatch
 from spark_connect_rt.kafka.error_mapping import connect_error, gone, is_retriable
@@ -31,10 +32,9 @@ from spark_connect_rt.kafka.records.partitioning import TopicPartitioning, rows_
 from spark_connect_rt.kafka.records.record_batch_columns import record_batch, record_bytes
 from spark_connect_rt.kafka.writing.column_inbox import Inbox, Produced, joined
 from spark_connect_rt.kafka.writing.column_requests import client_error
-from spark_connect_rt.kafka.writing.column_rows import Rows, Written
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
+from spark_connect_rt.kafka.writing.column_values import Rows, Written
 from spark_connect_rt.kafka.writing.producer_client import ProducerClient
-from spark_connect_rt.protocol.ids import TopicPartition
 
 SMALL_BYTES = 64 << 10  # of a lone batch: what comes while it is under way is laid out behind it
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)

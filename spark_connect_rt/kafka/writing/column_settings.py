@@ -12,9 +12,9 @@ from typing import Any
 from spark_connect_rt.config.bootstrap_servers import plain_servers
 from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.kafka.client_config import SECURITY_USED
+from spark_connect_rt.kafka.executor_clients import OFFSET_REPORTS, RECORD_REPORTS
 from spark_connect_rt.kafka.group_security import connection_arguments
 from spark_connect_rt.kafka.records.record_batch_columns import BATCH_OVERHEAD, CODECS, Compression
-from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS, RECORD_REPORTS
 
 _JAVAS = (
     "buffer.memory",

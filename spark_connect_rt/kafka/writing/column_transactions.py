@@ -39,17 +39,17 @@ class ColumnTransactionalProducer(ColumnProducer):
         return TransactionalSender(settings, self._coordinator, self._delivered, self._dropped)
 
     def claim(self, timeout_ms: int) -> None:
-        """See ``ports.executor_clients.TransactionalProducer.claim``."""
+        """See ``kafka.executor_clients.TransactionalProducer.claim``."""
         self._ask(self._sender.claim, timeout_ms, "claiming")
 
     def begin(self) -> None:
-        """See ``ports.executor_clients.TransactionalProducer.begin``. The first record opens it at the broker."""
+        """See ``kafka.executor_clients.TransactionalProducer.begin``. The first record opens it at the broker."""
         with self._changed:
             if self._failure is not None:
                 raise self._failure
 
     def commit(self, timeout_ms: int) -> None:
-        """See ``ports.executor_clients.TransactionalProducer.commit``."""
+        """See ``kafka.executor_clients.TransactionalProducer.commit``."""
         end_s = time.monotonic() + timeout_ms / 1000
         if not self._wait(self._is_idle, timeout_ms, hurried=False):
             raise TimedOutError(f"{self._records} records not acknowledged in {timeout_ms} ms{self._why()}")
@@ -57,7 +57,7 @@ class ColumnTransactionalProducer(ColumnProducer):
         self._ask(lambda: self._sender.end(committed=True), left_ms, "committing a transaction of")
 
     def abort(self, timeout_ms: int) -> None:
-        """See ``ports.executor_clients.TransactionalProducer.abort``."""
+        """See ``kafka.executor_clients.TransactionalProducer.abort``."""
         end_s = time.monotonic() + timeout_ms / 1000
         if isinstance(self._failure, FencedError):
             raise self._failure

@@ -30,7 +30,7 @@ class KafkaFencedWriter:
         self._producer: Any = None
 
     def claim(self, timeout_ms: int) -> None:
-        """See ``ports.compacted_log.FencedWriter.claim``."""
+        """See ``topics.compacted_log.FencedWriter.claim``."""
         if self._producer is not None:
             return
         producer = make_producer(self._properties, _SETTINGS)
@@ -42,11 +42,11 @@ class KafkaFencedWriter:
         self._producer = producer
 
     def is_claimed(self) -> bool:
-        """See ``ports.compacted_log.FencedWriter.is_claimed``."""
+        """See ``topics.compacted_log.FencedWriter.is_claimed``."""
         return self._producer is not None
 
     def write(self, records: Sequence[tuple[bytes, bytes | None]], timeout_ms: int) -> None:
-        """See ``ports.compacted_log.FencedWriter.write``."""
+        """See ``topics.compacted_log.FencedWriter.write``."""
         # A failed write gives the claim up; the next claim aborts what it may have left open.
         producer, self._producer = self._producer, None
         if producer is None:
@@ -70,7 +70,7 @@ class KafkaFencedWriter:
         self._producer = producer
 
     def release(self) -> None:
-        """See ``ports.compacted_log.FencedWriter.release``."""
+        """See ``topics.compacted_log.FencedWriter.release``."""
         producer, self._producer = self._producer, None
         if producer is not None:
             close_producer(producer)

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 from aiokafka.errors import KafkaError, KafkaTimeoutError, ProducerClosed
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.kafka.aiokafka_parts import ReadyBatch
 from spark_connect_rt.kafka.records.record_batch_columns import record_batch
 from spark_connect_rt.kafka.writing.column_inbox import joined
-from spark_connect_rt.kafka.writing.column_rows import Rows, Written
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.kafka.writing.column_values import Rows, Written
 
 SAME_TIME_MS = 100  # rows without a timestamp get the first one's: not when it is older
 ALONE_S = 60.0  # after a joint batch was refused

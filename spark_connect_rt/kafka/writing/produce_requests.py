@@ -13,8 +13,8 @@ from typing import Any
 
 from aiokafka.errors import BrokerResponseError, DuplicateSequenceNumber, KafkaError, UnknownError, for_code
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.kafka.aiokafka_parts import ProduceRequest
-from spark_connect_rt.protocol.ids import TopicPartition
 
 
 class RefusedError(KafkaError):  # type: ignore[misc]

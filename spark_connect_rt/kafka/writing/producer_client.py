@@ -14,12 +14,12 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaConnectionError
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.kafka.aiokafka_parts import ReadyBatch, sends_no_more, withdraw
 from spark_connect_rt.kafka.writing.column_requests import LAST_WAIT_S, Requests, close
-from spark_connect_rt.kafka.writing.column_rows import Written
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
+from spark_connect_rt.kafka.writing.column_values import Written
 from spark_connect_rt.kafka.writing.joint_batches import JointBatches
-from spark_connect_rt.protocol.ids import TopicPartition
 
 RECONNECT_S = 1.0
 

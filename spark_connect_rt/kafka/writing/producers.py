@@ -6,8 +6,8 @@ import logging
 from collections.abc import Mapping
 
 from spark_connect_rt.config.client_properties import SHARED_CLIENT
+from spark_connect_rt.kafka.executor_clients import BatchProducer, TransactionalProducer
 from spark_connect_rt.kafka.writing.column_settings import column_settings, not_honoured, settings_of
-from spark_connect_rt.ports.executor_clients import BatchProducer, TransactionalProducer
 
 log = logging.getLogger(__name__)
 

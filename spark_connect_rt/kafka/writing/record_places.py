@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_connect_rt.api.records import RecordMetadata
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.base.ids import TopicPartition
 
 NUMBER = "connectrt.number"
 

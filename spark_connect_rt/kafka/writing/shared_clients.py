@@ -13,11 +13,11 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from spark_connect_rt.kafka.executor_clients import OFFSET_REPORTS
 from spark_connect_rt.kafka.writing.column_inbox import Produced
 from spark_connect_rt.kafka.writing.column_sender import ColumnSender
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings, settings_of
 from spark_connect_rt.kafka.writing.producer_client import ProducerClient
-from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS
 
 CLIENT_ID = "connectrt-producers"
 # Behind a pause so long, batches of several producers come at the instants that tasks share: all are taken then.

@@ -15,7 +15,8 @@ from typing import Any
 from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 from confluent_kafka import KafkaError as NamedError
 
-from spark_connect_rt.backoff import Backoff
+from spark_connect_rt.base.backoff import Backoff
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import FencedError
 from spark_connect_rt.kafka.aiokafka_parts import (
     AddPartitionsToTxnRequest,
@@ -28,7 +29,6 @@ from spark_connect_rt.kafka.error_mapping import connect_error, is_retriable
 from spark_connect_rt.kafka.writing.column_requests import client_error
 from spark_connect_rt.kafka.writing.fencing import fenced_error
 from spark_connect_rt.kafka.writing.transaction_wire import RenewProducerIdRequest
-from spark_connect_rt.protocol.ids import TopicPartition
 
 FIRST_PAUSE_S = 0.005  # the markers of the transaction before are mostly written by then; Java's clients wait 20 ms
 FENCING = (NamedError.INVALID_PRODUCER_EPOCH, 90)  # PRODUCER_FENCED, which confluent-kafka has no name for

@@ -34,26 +34,26 @@ class KafkaTransactionalProducer(KafkaBatchProducer):
         super().__init__(config)
 
     def claim(self, timeout_ms: int) -> None:
-        """See ``ports.executor_clients.TransactionalProducer.claim``."""
+        """See ``kafka.executor_clients.TransactionalProducer.claim``."""
         self._patiently(self._producer.init_transactions, timeout_ms, "claiming")
 
     def begin(self) -> None:
-        """See ``ports.executor_clients.TransactionalProducer.begin``."""
+        """See ``kafka.executor_clients.TransactionalProducer.begin``."""
         with self._explained("beginning a transaction of"):
             self._producer.begin_transaction()
         self._committed = len(self._metadata)
 
     def produce(self, batch: pa.RecordBatch) -> None:
-        """See ``ports.executor_clients.BatchProducer.produce``."""
+        """See ``kafka.executor_clients.BatchProducer.produce``."""
         with self._explained("producing as"):
             super().produce(batch)
 
     def commit(self, timeout_ms: int) -> None:
-        """See ``ports.executor_clients.TransactionalProducer.commit``."""
+        """See ``kafka.executor_clients.TransactionalProducer.commit``."""
         self._patiently(self._producer.commit_transaction, timeout_ms, "committing a transaction of")
 
     def abort(self, timeout_ms: int) -> None:
-        """See ``ports.executor_clients.TransactionalProducer.abort``."""
+        """See ``kafka.executor_clients.TransactionalProducer.abort``."""
         # What is queued goes out first. Thrown away before, it leaves a gap in the sequence numbers: the broker refuses
         # the next transaction, if one was committed before. Ended while its partition is being added, the transaction
         # has none at the broker, which refuses its end (INVALID_TXN_STATE): fatal to librdkafka.

@@ -12,14 +12,14 @@ from typing import Any
 
 from aiokafka.errors import KafkaError, LeaderNotAvailableError
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.kafka.error_mapping import is_retriable
 from spark_connect_rt.kafka.records.record_batch_columns import LaidOutRecords, laid_out_records, next_sequence
-from spark_connect_rt.kafka.writing.column_rows import Rows, Written
 from spark_connect_rt.kafka.writing.column_sender import ColumnSender, OnDelivered
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
+from spark_connect_rt.kafka.writing.column_values import Rows, Written
 from spark_connect_rt.kafka.writing.produce_requests import ProduceRequests
 from spark_connect_rt.kafka.writing.transaction_coordinator import FENCING, TransactionCoordinator
-from spark_connect_rt.protocol.ids import TopicPartition
 
 
 class NumberedBatch:

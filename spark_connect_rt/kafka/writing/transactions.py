@@ -1,4 +1,4 @@
-"""Transactions of the driver's side on Kafka (ports.transactions): initTransactions is what shuts a producer out."""
+"""Transactions of the driver's side on Kafka (kafka.transactions): initTransactions is what shuts a producer out."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from spark_connect_rt.kafka.transactions import ProducerProperties
 from spark_connect_rt.kafka.writing.fenced_writer import KafkaFencedWriter
-from spark_connect_rt.ports.transactions import ProducerProperties
 
 AT_ONCE = 8  # producers that are being shut out at the same time; each is a client with its own connections
 
@@ -16,7 +16,7 @@ class KafkaTransactions:
     """Transactions on confluent-kafka."""
 
     def fence(self, producers: Sequence[ProducerProperties], timeout_ms: int) -> None:
-        """See ``ports.transactions.Transactions.fence``."""
+        """See ``kafka.transactions.Transactions.fence``."""
         end_s = time.monotonic() + timeout_ms / 1000
 
         def fence_one(producer: ProducerProperties) -> None:
@@ -35,7 +35,7 @@ class KafkaTransactions:
         records: Sequence[tuple[bytes, bytes | None]],
         timeout_ms: int,
     ) -> None:
-        """See ``ports.transactions.Transactions.write``."""
+        """See ``kafka.transactions.Transactions.write``."""
         writer = KafkaFencedWriter(topic, producer)
         writer.claim(timeout_ms)
         try:

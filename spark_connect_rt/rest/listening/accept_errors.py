@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from spark_connect_rt.ports.process.descriptor_limit import NOWHERE, descriptor_limit
+from spark_connect_rt.base.descriptor_limit import NOWHERE, descriptor_limit
 
 log = logging.getLogger(__name__)
 

@@ -7,26 +7,26 @@ from dataclasses import dataclass, field
 
 from spark_connect_rt.api.config_provider import ConfigData, Resolve
 from spark_connect_rt.api.override_policy import ConnectorClientConfigOverridePolicy
+from spark_connect_rt.base.clock import Clock
+from spark_connect_rt.base.concurrency import MACHINE_THREADS, Threads
+from spark_connect_rt.base.loggers import Loggers
+from spark_connect_rt.base.supervision import Supervisor
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.config.stored_config import StoredConfig
-from spark_connect_rt.ports.clock import Clock
-from spark_connect_rt.ports.group_member import GroupMember
-from spark_connect_rt.ports.group_offsets import GroupOffsets, TableMemory
-from spark_connect_rt.ports.loggers import Loggers
-from spark_connect_rt.ports.management.events import RecordEvent, no_event
-from spark_connect_rt.ports.management.offset_notes import OffsetNotes
-from spark_connect_rt.ports.peer_client import PeerClient
-from spark_connect_rt.ports.plugin_catalog import PluginCatalog
-from spark_connect_rt.ports.sink_group import SinkGroupFactory
-from spark_connect_rt.ports.supervision import Supervisor
-from spark_connect_rt.ports.task_runner import TaskRunner
-from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads
-from spark_connect_rt.ports.transactions import Transactions
+from spark_connect_rt.engine.task_runner import TaskRunner
+from spark_connect_rt.group.member import GroupMember
+from spark_connect_rt.group.peers import PeerClient
+from spark_connect_rt.kafka.interfaces import SinkGroupFactory
+from spark_connect_rt.kafka.ports_group_offsets import GroupOffsets, TableMemory
+from spark_connect_rt.kafka.transactions import Transactions
+from spark_connect_rt.plugins.interfaces import PluginCatalog
+from spark_connect_rt.runtime.group_events import RecordEvent, no_event
 from spark_connect_rt.runtime.herder.settings import HerderSettings
 from spark_connect_rt.runtime.worker.source_offset_stores import OpenStore, SourceOffsetStores
-from spark_connect_rt.stores.config_store import ConfigStore
-from spark_connect_rt.stores.offset_store import OffsetStore
-from spark_connect_rt.stores.status_store import StatusStore
+from spark_connect_rt.topics.config_store import ConfigStore
+from spark_connect_rt.topics.offset_notes import OffsetNotes
+from spark_connect_rt.topics.offset_store import OffsetStore
+from spark_connect_rt.topics.status_store import StatusStore
 
 
 def resolve_nothing(config: Mapping[str, str]) -> ConfigData:

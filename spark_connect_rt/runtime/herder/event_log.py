@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from spark_connect_rt.ports.clock import Clock
-from spark_connect_rt.ports.herder_values import HerderEvent
+from spark_connect_rt.base.clock import Clock
+from spark_connect_rt.runtime.values import HerderEvent
 
 log = logging.getLogger(__name__)
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from spark_connect_rt.assignors.incremental import AssignorMemory
-from spark_connect_rt.assignors.model import ConnectorsAndTasks
-from spark_connect_rt.planning.placement.claims import ClaimRules, Known
-from spark_connect_rt.planning.placement.load import Swap
-from spark_connect_rt.planning.rebalance_plan import Restarts
-from spark_connect_rt.planning.request_routing import GroupStanding
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.subprotocol import Assignment, ConnectProtocol
-from spark_connect_rt.state.cluster_config import EMPTY, ClusterConfigState
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.group.assignments import ConnectorsAndTasks
+from spark_connect_rt.group.assignor import AssignorMemory
+from spark_connect_rt.group.compact.claims import ClaimRules, Known
+from spark_connect_rt.group.load import Swap
+from spark_connect_rt.group.rebalance_plan import Restarts
+from spark_connect_rt.group.request_routing import GroupStanding
+from spark_connect_rt.group.subprotocol import Assignment, ConnectProtocol
+from spark_connect_rt.topics.config_state import EMPTY, ClusterConfigState
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class GroupState:
     """What the steps share of the group; only the tick thread writes it."""
 
     protocol: ConnectProtocol
-    own_group: bool = False  # every member is a worker of this product (protocol.subprotocol.is_own_group)
+    own_group: bool = False  # every member is a worker of this product (group.subprotocol.is_own_group)
     generation: int = -1
     member_id: str = ""
     assignment: Assignment | None = None

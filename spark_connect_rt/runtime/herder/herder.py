@@ -12,10 +12,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
 
+from spark_connect_rt.base.answers import answered, copy_outcome
+from spark_connect_rt.base.brief_threads import BriefThreads
+from spark_connect_rt.base.concurrency import Event
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import ConnectError, ForbiddenError
-from spark_connect_rt.planning.config_patch import patched_config
-from spark_connect_rt.ports.herder_requests import (
+from spark_connect_rt.runtime.herder.config_patch import patched_config
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, source_offset_stores
+from spark_connect_rt.runtime.herder.fresh_reads import FreshReads
+from spark_connect_rt.runtime.herder.loop import HerderLoop
+from spark_connect_rt.runtime.herder.plugin_settings import plugin_settings
+from spark_connect_rt.runtime.herder.requests_api import (
     CatchUp,
     ConfigRequest,
     CreateConnector,
@@ -32,19 +39,12 @@ from spark_connect_rt.ports.herder_requests import (
     SetTargetState,
     ValidateConfig,
 )
-from spark_connect_rt.ports.herder_values import ConfigWritten
-from spark_connect_rt.ports.threads import Event
-from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, source_offset_stores
-from spark_connect_rt.runtime.herder.loop import HerderLoop
-from spark_connect_rt.runtime.herder.requests.fresh_reads import FreshReads
-from spark_connect_rt.runtime.herder.validation.config_validation import checked_config, validated
-from spark_connect_rt.runtime.herder.validation.plugin_settings import plugin_settings
+from spark_connect_rt.runtime.herder.validation import checked_config, validated
 from spark_connect_rt.runtime.herder.views import ConnectorViews
 from spark_connect_rt.runtime.herder.worker_views import WorkerViews
-from spark_connect_rt.runtime.worker.answers import answered, copy_outcome
-from spark_connect_rt.runtime.worker.brief_threads import BriefThreads
+from spark_connect_rt.runtime.values import ConfigWritten
 from spark_connect_rt.runtime.worker.expected_tasks import expected
-from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.topics.target_state import TargetState
 
 REQUESTS_AT_ONCE = 64  # of plug-ins' code: one that never returns holds up others only when all are kept like that
 _REQUEST = "herder-request"
@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 
 class DistributedHerder:
-    """Implements ports.herder.HerderApi over one HerderLoop, for a worker of a group."""
+    """Implements runtime.herder.api.HerderApi over one HerderLoop, for a worker of a group."""
 
     def __init__(self, dependencies: HerderDependencies) -> None:
         self._deps = dependencies

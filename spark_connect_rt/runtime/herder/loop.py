@@ -10,41 +10,41 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from spark_connect_rt.base.concurrency import RunningThread
+from spark_connect_rt.base.supervision import Part, PartFailure
 from spark_connect_rt.errors import RetriableError
-from spark_connect_rt.ports.herder_requests import FenceZombies, SetGroupLoggerLevel, SetTargetState, TickRequest
-from spark_connect_rt.ports.herder_values import Health
-from spark_connect_rt.ports.supervision import Part, PartFailure
-from spark_connect_rt.ports.threads import RunningThread
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.event_log import EventLog
 from spark_connect_rt.runtime.herder.group_state import GroupState, GroupView
 from spark_connect_rt.runtime.herder.requests.connector_requests import ConnectorRequests
+from spark_connect_rt.runtime.herder.requests.creating import InitialOffsets
 from spark_connect_rt.runtime.herder.requests.creations import TOGETHER, queued_as
-from spark_connect_rt.runtime.herder.requests.initial_offsets import InitialOffsets
 from spark_connect_rt.runtime.herder.requests.offset_requests import OffsetRequests
 from spark_connect_rt.runtime.herder.requests.pending_changes import PendingChanges
 from spark_connect_rt.runtime.herder.requests.request_queue import RequestQueue
 from spark_connect_rt.runtime.herder.requests.zombie_fencing import ZombieFencing
+from spark_connect_rt.runtime.herder.requests_api import FenceZombies, SetGroupLoggerLevel, SetTargetState, TickRequest
 from spark_connect_rt.runtime.herder.steps.adopting import Adopting
 from spark_connect_rt.runtime.herder.steps.event_inbox import EventInbox
 from spark_connect_rt.runtime.herder.steps.forwarding import Forwarding
+from spark_connect_rt.runtime.herder.steps.health import Restarting
 from spark_connect_rt.runtime.herder.steps.leading import Leading
 from spark_connect_rt.runtime.herder.steps.membership import STOP_MARGIN_MS, Membership
 from spark_connect_rt.runtime.herder.steps.metrics import HerderMetrics
 from spark_connect_rt.runtime.herder.steps.publishing import Publishing
 from spark_connect_rt.runtime.herder.steps.rebalance_story import RebalanceStory
 from spark_connect_rt.runtime.herder.steps.reconciling import Reconciling
-from spark_connect_rt.runtime.herder.steps.restarting import Restarting
 from spark_connect_rt.runtime.herder.steps.task_preparation import TaskPreparation
 from spark_connect_rt.runtime.herder.steps.watching import Watching
 from spark_connect_rt.runtime.herder.store_lifecycle import FLUSH_LIMIT_MS, start_stores, stop_each, stop_stores
 from spark_connect_rt.runtime.herder.tick import Step, Verdict, blocking_limit_ms, tick
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.herder.views import ConnectorViews
+from spark_connect_rt.runtime.values import Health
 from spark_connect_rt.runtime.worker.prepared_runner import PreparedRunner
 from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
 from spark_connect_rt.runtime.worker.worker import Worker, WorkerDependencies
-from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.topics.target_state import TargetState
 
 log = logging.getLogger(__name__)
 

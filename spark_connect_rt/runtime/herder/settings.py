@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from spark_connect_rt.config.worker.worker_settings import WorkerConfig
-from spark_connect_rt.protocol.subprotocol import ConnectProtocol
+from spark_connect_rt.config.worker_settings import WorkerConfig
+from spark_connect_rt.group.subprotocol import ConnectProtocol
 
 _OWN_KEY_BITS = {"hmacmd5": 512, "hmacsha1": 512, "hmacsha224": 224, "hmacsha384": 384, "hmacsha512": 512}
 """Java's key generators' own sizes where they are not 256."""

@@ -6,13 +6,13 @@ import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from spark_connect_rt.ports.group_member import Assigned, AssignmentRequired, JoinRequired, MembershipEvent
+from spark_connect_rt.group.member import Assigned, AssignmentRequired, JoinRequired, MembershipEvent
 
 MEMBER_ID = "standalone"
 
 
 class SoloMember:
-    """Implements ports.group_member.GroupMember for a group of one."""
+    """Implements group.member.GroupMember for a group of one."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -23,11 +23,11 @@ class SoloMember:
         self._stable = False
 
     def start(self) -> None:
-        """See ``ports.group_member.GroupMember.start``."""
+        """See ``group.member.GroupMember.start``."""
         self.request_rejoin("started")
 
     def poll(self, timeout_ms: int) -> Sequence[MembershipEvent]:
-        """See ``ports.group_member.GroupMember.poll``."""
+        """See ``group.member.GroupMember.poll``."""
         with self._changed:
             self._changed.wait_for(lambda: self._events or self._woken, timeout_ms / 1000)
             self._woken = False
@@ -36,33 +36,33 @@ class SoloMember:
         return events
 
     def wakeup(self) -> None:
-        """See ``ports.group_member.GroupMember.wakeup``."""
+        """See ``group.member.GroupMember.wakeup``."""
         with self._changed:
             self._woken = True
             self._changed.notify_all()
 
     def request_rejoin(self, reason: str) -> None:
-        """See ``ports.group_member.GroupMember.request_rejoin``."""
+        """See ``group.member.GroupMember.request_rejoin``."""
         self._stable = False
         self._emit(JoinRequired(reason))
 
     def join(self, protocols: Sequence[tuple[str, bytes]]) -> None:
-        """See ``ports.group_member.GroupMember.join``."""
+        """See ``group.member.GroupMember.join``."""
         self._protocol, metadata = protocols[0]
         self._generation += 1
         self._emit(AssignmentRequired(self._generation, self._protocol, MEMBER_ID, {MEMBER_ID: metadata}))
 
     def sync(self, assignments: Mapping[str, bytes]) -> None:
-        """See ``ports.group_member.GroupMember.sync``."""
+        """See ``group.member.GroupMember.sync``."""
         self._stable = True
         self._emit(Assigned(self._generation, self._protocol, MEMBER_ID, MEMBER_ID, assignments[MEMBER_ID]))
 
     def member_id(self) -> str:
-        """See ``ports.group_member.GroupMember.member_id``."""
+        """See ``group.member.GroupMember.member_id``."""
         return MEMBER_ID if self._stable else ""
 
     def trouble(self) -> str:
-        """See ``ports.group_member.GroupMember.trouble``."""
+        """See ``group.member.GroupMember.trouble``."""
         return ""
 
     def in_contact(self) -> bool:
@@ -74,14 +74,14 @@ class SoloMember:
         return True
 
     def fenced(self) -> None:
-        """See ``ports.group_member.GroupMember.fenced``."""
+        """See ``group.member.GroupMember.fenced``."""
 
     def leave(self, reason: str) -> None:
-        """See ``ports.group_member.GroupMember.leave``."""
+        """See ``group.member.GroupMember.leave``."""
         self._stable = False
 
     def stop(self) -> None:
-        """See ``ports.group_member.GroupMember.stop``."""
+        """See ``group.member.GroupMember.stop``."""
         self._stable = False
 
     def _emit(self, event: MembershipEvent) -> None:

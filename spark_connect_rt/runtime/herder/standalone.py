@@ -12,9 +12,11 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
+from spark_connect_rt.base.answers import copy_outcome
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import ConnectError, NotFoundError, TimedOutError
-from spark_connect_rt.planning.restart_plan import RestartRequest, plan_restart
-from spark_connect_rt.ports.herder_requests import (
+from spark_connect_rt.runtime.herder.herder import DistributedHerder
+from spark_connect_rt.runtime.herder.requests_api import (
     CreateConnector,
     FenceZombies,
     HerderRequest,
@@ -23,12 +25,10 @@ from spark_connect_rt.ports.herder_requests import (
     RestartConnector,
     RestartTask,
 )
-from spark_connect_rt.ports.herder_values import ConfigWritten, ConnectorStateInfo
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.runtime.herder.herder import DistributedHerder
-from spark_connect_rt.runtime.worker.answers import copy_outcome
-from spark_connect_rt.state.connector_status import ConnectorStatus, State
-from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.runtime.restart_plan import RestartRequest, plan_restart
+from spark_connect_rt.runtime.values import ConfigWritten, ConnectorStateInfo
+from spark_connect_rt.topics.connector_status import ConnectorStatus, State
+from spark_connect_rt.topics.target_state import TargetState
 
 NO_TASK_CONFIGS = "Kafka Connect in standalone mode does not support externally setting task configurations."
 NO_FENCING = "Kafka Connect in standalone mode does not support exactly-once source connectors."
@@ -36,7 +36,7 @@ LOOK_EVERY_S = 0.01
 
 
 class StandaloneHerder(DistributedHerder):
-    """Implements ports.herder.HerderApi.
+    """Implements runtime.herder.api.HerderApi.
 
     A created connector is answered when it has split its work or failed, a restart when everything of it runs again;
     requests between workers are refused in Java's words.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
-from spark_connect_rt.state.config_fold import ConfigEvent
+from spark_connect_rt.topics.config_fold import ConfigEvent
 
 log = logging.getLogger(__name__)
 

@@ -10,12 +10,12 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from spark_connect_rt.base.concurrency import Threads
+from spark_connect_rt.base.serial_thread import SerialThread
+from spark_connect_rt.base.supervision import Report
 from spark_connect_rt.errors import ConnectError, ShuttingDownError
-from spark_connect_rt.ports.supervision import Report
-from spark_connect_rt.ports.threads import Threads
 from spark_connect_rt.runtime.herder.event_log import EventLog
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
-from spark_connect_rt.runtime.worker.serial_thread import SerialThread
 
 WORTH_SAYING_MS = 250  # thousands of writes a minute are not news
 

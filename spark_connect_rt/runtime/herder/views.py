@@ -7,12 +7,14 @@ from collections.abc import Container, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.client_properties import GROUP_OVERRIDE, connector_admin_properties, sink_group_id
 from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
+from spark_connect_rt.engine.task_runner import TaskKind
 from spark_connect_rt.errors import ConnectError, ForbiddenError, NotFoundError, RetriableError
-from spark_connect_rt.planning.offset_changes import OffsetPair
-from spark_connect_rt.planning.restart_plan import RestartPlan
-from spark_connect_rt.ports.herder_values import (
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.restart_plan import RestartPlan
+from spark_connect_rt.runtime.values import (
     ConnectorInfo,
     ConnectorOffset,
     ConnectorStateInfo,
@@ -24,14 +26,12 @@ from spark_connect_rt.ports.herder_values import (
     TaskState,
     note_of,
 )
-from spark_connect_rt.ports.task_runner import TaskKind
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.offset_records import OffsetMap
-from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.worker.launches import kind_of, plugin_of
 from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
-from spark_connect_rt.state.connector_status import ConnectorStatus, State
-from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.topics.connector_status import ConnectorStatus, State
+from spark_connect_rt.topics.offset_changes import OffsetPair
+from spark_connect_rt.topics.offset_records import OffsetMap
+from spark_connect_rt.topics.target_state import TargetState
 
 Instance = TypeVar("Instance", bound=InstanceState)
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from spark_connect_rt.base.loggers import LoggerLevel
 from spark_connect_rt.errors import NotFoundError
-from spark_connect_rt.ports.herder_values import (
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.loop import HerderLoop
+from spark_connect_rt.runtime.herder.views import ConnectorViews
+from spark_connect_rt.runtime.metric_names import Measured
+from spark_connect_rt.runtime.values import (
     Health,
     HerderEvent,
     InternalKey,
@@ -14,16 +19,11 @@ from spark_connect_rt.ports.herder_values import (
     WorkerProgress,
     WorkerStanding,
 )
-from spark_connect_rt.ports.loggers import LoggerLevel
-from spark_connect_rt.ports.metric_names import Measured
-from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
-from spark_connect_rt.runtime.herder.loop import HerderLoop
-from spark_connect_rt.runtime.herder.views import ConnectorViews
 from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
 
 
 class WorkerViews(ConnectorViews):
-    """Implements ports.herder.HerderViews from the stores and the loop. Any thread."""
+    """Implements runtime.herder.api.HerderViews from the stores and the loop. Any thread."""
 
     def __init__(self, deps: HerderDependencies, offsets: SourceOffsetStores, loop: HerderLoop) -> None:
         super().__init__(deps, offsets)

@@ -11,10 +11,10 @@ import threading
 from collections.abc import Mapping
 
 from spark_connect_rt.api.config_provider import ConfigData, Resolve
+from spark_connect_rt.base.concurrency import Threads, Timer
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.indirection import references
 from spark_connect_rt.config.stored_config import StoredConfig
-from spark_connect_rt.ports.threads import Threads, Timer
-from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.worker.events import Notify, ReloadDue
 
 log = logging.getLogger(__name__)

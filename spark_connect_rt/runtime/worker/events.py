@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.stored_config import StoredConfig
-from spark_connect_rt.protocol.ids import ConnectorTaskId
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ import logging
 from collections.abc import Mapping
 
 from spark_connect_rt.api.config_provider import Resolve
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.stored_config import StoredConfig
-from spark_connect_rt.config.worker.worker_settings import WorkerConfig
-from spark_connect_rt.ports.plugin_catalog import PluginCatalog
-from spark_connect_rt.ports.task_runner import Expect
-from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.config.worker_settings import WorkerConfig
+from spark_connect_rt.engine.task_runner import Expect
+from spark_connect_rt.plugins.interfaces import PluginCatalog
 from spark_connect_rt.runtime.worker.java_launches import java_code
 from spark_connect_rt.runtime.worker.launches import executor_worker_config, new_connector
 

@@ -12,12 +12,12 @@ from spark_connect_rt.api.config_provider import Resolve
 from spark_connect_rt.api.connector import Connector
 from spark_connect_rt.api.plugin_modules import of_runtime, versioned
 from spark_connect_rt.config.config_def import Type, parse_value
+from spark_connect_rt.config.connectrt_config import JAVA_HEAP, JAVA_OPTIONS
 from spark_connect_rt.config.stored_config import StoredConfig
-from spark_connect_rt.config.worker.own_settings import JAVA_HEAP, JAVA_OPTIONS
-from spark_connect_rt.config.worker.worker_settings import WorkerConfig
+from spark_connect_rt.config.worker_settings import WorkerConfig
+from spark_connect_rt.engine.java_code import JavaCode, JavaConnector
 from spark_connect_rt.errors import BadConfigError, NotFoundError
-from spark_connect_rt.ports.java_code import JavaCode, JavaConnector
-from spark_connect_rt.ports.plugin_catalog import PluginCatalog
+from spark_connect_rt.plugins.interfaces import PluginCatalog
 from spark_connect_rt.runtime.worker.launches import ConnectorFacts, connector_facts, new_connector
 
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")

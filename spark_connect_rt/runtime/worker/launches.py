@@ -10,6 +10,7 @@ from typing import Any
 from spark_connect_rt.api.config_provider import Resolve
 from spark_connect_rt.api.connector import Connector, SinkConnector, SparkSinkConnector
 from spark_connect_rt.api.plugin_modules import PLUGIN_SETTINGS, connector_plugin, public_module
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.client_properties import (
     connector_admin_properties,
     dead_letter_admin_properties,
@@ -20,19 +21,18 @@ from spark_connect_rt.config.client_properties import (
     sink_consumer_properties,
     source_producer_properties,
 )
-from spark_connect_rt.config.connectors.dead_letter_config import TOPIC_NAME
-from spark_connect_rt.config.connectors.topic_creation import asks_for_topics
-from spark_connect_rt.config.secret_settings import secret_names
+from spark_connect_rt.config.dead_letter_config import TOPIC_NAME
+from spark_connect_rt.config.exactly_once import offsets_topic
+from spark_connect_rt.config.oauth_endpoints import endpoints_in
+from spark_connect_rt.config.programs import PROGRAMS
+from spark_connect_rt.config.secrets import secret_names
 from spark_connect_rt.config.stored_config import StoredConfig
-from spark_connect_rt.config.worker.exactly_once import offsets_topic
-from spark_connect_rt.config.worker.oauth_endpoints import endpoints_in
-from spark_connect_rt.config.worker.programs import PROGRAMS
-from spark_connect_rt.config.worker.worker_settings import WorkerConfig
+from spark_connect_rt.config.topic_creation import asks_for_topics
+from spark_connect_rt.config.worker_settings import WorkerConfig
+from spark_connect_rt.engine.java_code import JavaCode, JavaConnector
+from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.ports.java_code import JavaCode, JavaConnector
-from spark_connect_rt.ports.plugin_catalog import PluginCatalog
-from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
-from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.plugins.interfaces import PluginCatalog
 from spark_connect_rt.runtime.worker.worker_sink_task import SUBSCRIPTION, SinkSettings
 
 log = logging.getLogger(__name__)

@@ -9,8 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from spark_connect_rt.api.task import PLUGINS
-from spark_connect_rt.ports.metric_names import METRICS, Measured, Metric
-from spark_connect_rt.ports.plugin_metric_keys import (
+from spark_connect_rt.engine.plugin_metric_keys import (
     COUNT,
     LEAST,
     MOST,
@@ -22,6 +21,7 @@ from spark_connect_rt.ports.plugin_metric_keys import (
     part_of,
     parted,
 )
+from spark_connect_rt.runtime.metric_names import METRICS, Measured, Metric
 from spark_connect_rt.runtime.worker.task_measures import TaskMeasures
 
 _OWN = "Metric of a plug-in."

@@ -11,7 +11,9 @@ import traceback
 from collections.abc import Callable
 from dataclasses import replace
 
-from spark_connect_rt.ports.task_runner import (
+from spark_connect_rt.base.concurrency import Threads
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.engine.task_runner import (
     OnTaskEvent,
     Pause,
     ReadOffsets,
@@ -24,8 +26,6 @@ from spark_connect_rt.ports.task_runner import (
     TaskLaunch,
     TaskRunner,
 )
-from spark_connect_rt.ports.threads import Threads
-from spark_connect_rt.protocol.ids import ConnectorTaskId
 
 Prepare = Callable[[TaskLaunch], None]
 """Blocks until the launch may start; raises why it may not."""
@@ -46,12 +46,12 @@ class PreparedRunner:
         self._preparing: dict[ConnectorTaskId, TaskLaunch] = {}
 
     def open(self, on_event: OnTaskEvent, read_offsets: ReadOffsets) -> None:
-        """See ``ports.task_runner.TaskRunner.open``."""
+        """See ``engine.task_runner.TaskRunner.open``."""
         self._on_event = on_event
         self._runner.open(on_event, read_offsets)
 
     def live_while(self, holds_lease: Callable[[], bool]) -> None:
-        """See ``ports.task_runner.TaskRunner.live_while``."""
+        """See ``engine.task_runner.TaskRunner.live_while``."""
         self._runner.live_while(holds_lease)
 
     def do(self, command: TaskCommand) -> None:
@@ -62,7 +62,7 @@ class PreparedRunner:
             self._runner.do(command)
 
     def close(self, timeout_ms: int) -> None:
-        """See ``ports.task_runner.TaskRunner.close``."""
+        """See ``engine.task_runner.TaskRunner.close``."""
         with self._lock:
             waiting = list(self._preparing)
         for task in waiting:

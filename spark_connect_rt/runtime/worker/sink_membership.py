@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.base.ids import TopicPartition
 
 
 class SinkMembership(Protocol):

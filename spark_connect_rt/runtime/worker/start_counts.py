@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from spark_connect_rt.ports.metric_names import Measured, measured
+from spark_connect_rt.runtime.metric_names import Measured, measured
 from spark_connect_rt.runtime.worker.worker_connector import NO_NOTES, ReportStatus
-from spark_connect_rt.state.connector_status import State
+from spark_connect_rt.topics.connector_status import State
 
 _ENDED_BEFORE = (None, State.UNASSIGNED, State.RESTARTING, State.DESTROYED)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from spark_connect_rt.ports.metric_names import Measured, measured
-from spark_connect_rt.ports.task_runner import TaskKind
-from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.engine.task_runner import TaskKind
+from spark_connect_rt.runtime.metric_names import Measured, measured
 from spark_connect_rt.runtime.worker.plugin_metrics import plugin_metrics
 from spark_connect_rt.runtime.worker.task_counters import TaskCounters
 from spark_connect_rt.runtime.worker.task_measures import TaskMeasures

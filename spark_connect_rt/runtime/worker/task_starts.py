@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from spark_connect_rt.base.concurrency import Threads
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.stored_config import StoredConfig
-from spark_connect_rt.planning.work_plan import Actual, Life
-from spark_connect_rt.ports.threads import Threads
-from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.group.work_plan import Actual, Life
 from spark_connect_rt.runtime.worker.launches import ConnectorFacts, TaskSpec
 
 log = logging.getLogger(__name__)

@@ -16,22 +16,21 @@ from functools import partial
 from typing import Any
 
 from spark_connect_rt.api.config_provider import Resolve
-from spark_connect_rt.assignors.model import ConnectorsAndTasks
+from spark_connect_rt.base.brief_threads import BriefThreads
+from spark_connect_rt.base.clock import Clock
+from spark_connect_rt.base.concurrency import MACHINE_THREADS, Threads
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.stored_config import StoredConfig
-from spark_connect_rt.config.worker.worker_settings import WorkerConfig
-from spark_connect_rt.planning.progress import Movement, patience_ms
-from spark_connect_rt.planning.work_plan import Actual, Life
-from spark_connect_rt.ports.clock import Clock
-from spark_connect_rt.ports.herder_values import TaskProgress
-from spark_connect_rt.ports.management.events import RecordEvent, no_event
-from spark_connect_rt.ports.metric_names import Measured, measured
-from spark_connect_rt.ports.plugin_catalog import PluginCatalog
-from spark_connect_rt.ports.sink_group import SinkGroupFactory
-from spark_connect_rt.ports.task_runner import TaskEvent, TaskKind, TaskLaunch, TaskRunner
-from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.offset_records import encode_value
-from spark_connect_rt.runtime.worker.brief_threads import BriefThreads
+from spark_connect_rt.config.worker_settings import WorkerConfig
+from spark_connect_rt.engine.task_runner import TaskEvent, TaskKind, TaskLaunch, TaskRunner
+from spark_connect_rt.group.assignments import ConnectorsAndTasks
+from spark_connect_rt.group.work_plan import Actual, Life
+from spark_connect_rt.kafka.interfaces import SinkGroupFactory
+from spark_connect_rt.plugins.interfaces import PluginCatalog
+from spark_connect_rt.runtime.group_events import RecordEvent, no_event
+from spark_connect_rt.runtime.metric_names import Measured, measured
+from spark_connect_rt.runtime.progress import Movement, patience_ms
+from spark_connect_rt.runtime.values import TaskProgress
 from spark_connect_rt.runtime.worker.config_reloads import ConfigReloads
 from spark_connect_rt.runtime.worker.events import LifeChanged, Notify
 from spark_connect_rt.runtime.worker.java_launches import facts_of
@@ -53,8 +52,9 @@ from spark_connect_rt.runtime.worker.task_starts import Known, TaskStarts
 from spark_connect_rt.runtime.worker.worker_connector import ConnectorPlan, WorkerConnector
 from spark_connect_rt.runtime.worker.worker_sink_task import SinkTaskMembership
 from spark_connect_rt.runtime.worker.worker_task import Offsets, OnWritten, TaskServices, WorkerTask
-from spark_connect_rt.state.connector_status import State
-from spark_connect_rt.stores.status_store import StatusStore
+from spark_connect_rt.topics.connector_status import State
+from spark_connect_rt.topics.offset_records import encode_value
+from spark_connect_rt.topics.status_store import StatusStore
 
 log = logging.getLogger(__name__)
 

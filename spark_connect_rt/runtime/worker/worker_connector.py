@@ -17,20 +17,21 @@ from typing import Any, Protocol
 
 from spark_connect_rt.api.config_provider import ConfigData, Resolve
 from spark_connect_rt.api.connector import Connector, ConnectorContext, SinkConnector
-from spark_connect_rt.config.secret_settings import secrets_in
+from spark_connect_rt.base.concurrency import Threads
+from spark_connect_rt.base.hidden_values import remember, without_secrets
+from spark_connect_rt.base.log_subjects import working_for
+from spark_connect_rt.base.serial_thread import SerialThread
+from spark_connect_rt.config.secrets import secrets_in
 from spark_connect_rt.config.stored_config import StoredConfig
-from spark_connect_rt.planning.task_configs import (
+from spark_connect_rt.group.work_plan import Actual, Life
+from spark_connect_rt.runtime.metric_names import Measured
+from spark_connect_rt.runtime.task_configs import (
     checked_configs,
     checked_count,
     completed_task_config,
     enforces,
     raw_task_config,
 )
-from spark_connect_rt.planning.work_plan import Actual, Life
-from spark_connect_rt.ports.hidden_values import remember, without_secrets
-from spark_connect_rt.ports.management.log_subjects import working_for
-from spark_connect_rt.ports.metric_names import Measured
-from spark_connect_rt.ports.threads import Threads
 from spark_connect_rt.runtime.worker.config_reloads import ConfigReloads
 from spark_connect_rt.runtime.worker.events import (
     LifeChanged,
@@ -41,8 +42,7 @@ from spark_connect_rt.runtime.worker.events import (
 )
 from spark_connect_rt.runtime.worker.launches import secret_settings, version_of
 from spark_connect_rt.runtime.worker.plugin_metrics import ConnectorMetrics, own_values
-from spark_connect_rt.runtime.worker.serial_thread import SerialThread
-from spark_connect_rt.state.connector_status import State
+from spark_connect_rt.topics.connector_status import State
 
 log = logging.getLogger(__name__)
 

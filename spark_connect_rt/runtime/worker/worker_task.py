@@ -14,13 +14,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.planning.progress import Movement
-from spark_connect_rt.planning.work_plan import Actual, Life
-from spark_connect_rt.ports.clock import Clock
-from spark_connect_rt.ports.herder_values import ProgressNote, TaskPace, TaskProgress, note_of
-from spark_connect_rt.ports.metric_names import Measured
-from spark_connect_rt.ports.task_runner import (
+from spark_connect_rt.base.clock import Clock
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.engine.task_runner import (
     BatchDurable,
     PartitionsReleased,
     Pause,
@@ -38,13 +34,17 @@ from spark_connect_rt.ports.task_runner import (
     TaskRunning,
     TaskWaiting,
 )
-from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.group.work_plan import Actual, Life
+from spark_connect_rt.runtime.metric_names import Measured
+from spark_connect_rt.runtime.progress import Movement
+from spark_connect_rt.runtime.values import ProgressNote, TaskPace, TaskProgress, note_of
 from spark_connect_rt.runtime.worker.sink_membership import SinkMembership
 from spark_connect_rt.runtime.worker.task_counters import TaskCounters
 from spark_connect_rt.runtime.worker.task_measures import WINDOW_MS, StateTimes, TaskMeasures
 from spark_connect_rt.runtime.worker.task_metrics import TaskFacts, task_metrics
 from spark_connect_rt.runtime.worker.worker_connector import ReportStatus
-from spark_connect_rt.state.connector_status import State
+from spark_connect_rt.topics.connector_status import State
 
 log = logging.getLogger(__name__)
 

@@ -18,20 +18,20 @@ from unittest.mock import patch
 import httpx
 import pytest
 
-from spark_connect_rt.app.cluster.session import Surroundings
-from spark_connect_rt.app.plugin_report import plugin_report
+from spark_connect_rt.app.rest.rest_app import create_app
+from spark_connect_rt.cli.session import Surroundings
+from spark_connect_rt.engine.java_host import plugin_answers, slot_hosts
+from spark_connect_rt.engine.java_host.driver_host import Limits
+from spark_connect_rt.engine.java_host.driver_jvm import JvmSettings, driver_host
+from spark_connect_rt.engine.java_host.plugin_answers import DriverAnswers
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.java_host import plugin_answers, slot_hosts
-from spark_connect_rt.java_host.driver_host import Limits
-from spark_connect_rt.java_host.driver_jvm import JvmSettings, driver_host
-from spark_connect_rt.java_host.plugin_answers import DriverAnswers
+from spark_connect_rt.operations.plugin_install.report import plugin_report
 from spark_connect_rt.plugins.bundled_plugins import BUNDLED
 from spark_connect_rt.plugins.discovery import discover
 from spark_connect_rt.plugins.registry import Plugins
-from spark_connect_rt.protocol.config_records import commit_key
-from spark_connect_rt.rest.app import create_app
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_compacted_log import MemoryLogTopic
+from spark_connect_rt.topics.config_records import commit_key
 from tests.support.app_transport import AppTransport
 from tests.support.command_line import Ended, run_command
 from tests.support.java_test_plugins import (

@@ -12,22 +12,22 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.app.commands import class_archive as class_archive_command
-from spark_connect_rt.app.commands.class_archive import make_host_archive
-from spark_connect_rt.embedded.java import Java, find_java
-from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.java_host import class_archive
-from spark_connect_rt.java_host.class_archive import (
+from spark_connect_rt.engine import build_archives as class_archive_command
+from spark_connect_rt.engine.build_archives import make_host_archive
+from spark_connect_rt.engine.java_host import class_archive
+from spark_connect_rt.engine.java_host.class_archive import (
     HostProgram,
     archive_options,
     archive_path,
     make_archive,
     make_in_background,
 )
-from spark_connect_rt.java_host.compiler import compile_jar, compiler_command, connect_jars
-from spark_connect_rt.java_host.jar import program_jars
-from spark_connect_rt.java_host.plugin_folders import with_plugins
-from spark_connect_rt.java_host.process import JavaProcess, command_line
+from spark_connect_rt.engine.java_host.compiler import compile_jar, compiler_command, connect_jars
+from spark_connect_rt.engine.java_host.jar import program_jars
+from spark_connect_rt.engine.java_host.plugin_folders import with_plugins
+from spark_connect_rt.engine.java_host.process import JavaProcess, command_line
+from spark_connect_rt.engine.startup.java_home import Java, find_java
+from spark_connect_rt.errors import ConnectError
 from tests.support.java_plugins import FILES, plugin_folder
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -74,7 +74,7 @@ def test_the_build_of_a_wheel_compiles_it_or_says_that_it_does_not(
     build: dict[str, Any] = {"force_include": {}}
     hook.initialize("standard", build)
     jar = next(path for path, place in build["force_include"].items() if place == IN_WHEEL)
-    assert IN_WHEEL == "spark_connect_rt/java_host/java-host.jar"
+    assert IN_WHEEL == "spark_connect_rt/engine/java_host/java-host.jar"
     with zipfile.ZipFile(jar) as content:
         major = content.read("org/sparkconnectrt/host/Host.class")[7]
     assert (major, Path(said[0].rpartition(" ")[2]).name) in ((61, "javac"), (61, "compiler"))

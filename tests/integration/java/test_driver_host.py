@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.api.connector import ConnectorTransactionBoundaries, ExactlyOnceSupport
+from spark_connect_rt.engine.java_host.connectors import JavaSourceConnector
+from spark_connect_rt.engine.java_host.driver_host import DriverHost, JavaError, Limits
+from spark_connect_rt.engine.java_host.driver_jvm import JvmSettings, driver_host
+from spark_connect_rt.engine.java_host.plugin_answers import DriverAnswers
+from spark_connect_rt.engine.java_host.process import JavaHostGoneError
+from spark_connect_rt.engine.plugin_metric_keys import VALUE, PluginMetricKey, part_of
 from spark_connect_rt.errors import BadConfigError, BadRequestError, NotFoundError
-from spark_connect_rt.java_host.connectors import JavaSourceConnector
-from spark_connect_rt.java_host.driver_host import DriverHost, JavaError, Limits
-from spark_connect_rt.java_host.driver_jvm import JvmSettings, driver_host
-from spark_connect_rt.java_host.plugin_answers import DriverAnswers
-from spark_connect_rt.java_host.process import JavaHostGoneError
 from spark_connect_rt.plugins.discovery import discover
 from spark_connect_rt.plugins.registry import Plugins
-from spark_connect_rt.ports.plugin_metric_keys import VALUE, PluginMetricKey, part_of
 from tests.support.java_test_plugins import (
     OBEDIENT_SOURCE,
     SINK,

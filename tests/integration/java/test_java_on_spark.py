@@ -16,19 +16,19 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_connect_rt.app.executor_clients import FACTORY
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from spark_connect_rt.config.client_properties import exactly_once_producer_properties
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.engine.driver.model import EngineSettings
+from spark_connect_rt.engine.executor_clients import FACTORY
+from spark_connect_rt.engine.spark_runner import SparkTaskRunner
+from spark_connect_rt.engine.task_runner import BatchDurable, Start, TaskFailed, TaskLaunch
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.ports.task_runner import BatchDurable, Start, TaskFailed, TaskLaunch
-from spark_connect_rt.spark.driver.model import EngineSettings
-from spark_connect_rt.spark.driver.task_runner import SparkTaskRunner
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.integration.java.test_source_task import FILE_TASK, STRING, Offsets, java_code
 from tests.support.java_test_plugins import OBEDIENT_SOURCE, OBEDIENT_SOURCE_TASK, java_plugin_path
 from tests.topics import CommittedReader, count_records, read_values
 
-TASK = "spark_connect_rt.java_host.source_task:JavaSourceTask"
+TASK = "spark_connect_rt.engine.java_host.source_task:JavaSourceTask"
 LIMIT_S = 240.0
 MOST_IN_A_BATCH = 10_000  # lines: what the task may have polled while the batch before was on its way
 

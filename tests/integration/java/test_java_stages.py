@@ -17,18 +17,18 @@ from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import Schema, Type, struct_of
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import Header, SinkRecord, SourceRecord
-from spark_connect_rt.config_providers.providers import ConfigProviders
+from spark_connect_rt.engine.java_code import JavaCode
+from spark_connect_rt.engine.java_host.stages.config_providers import JavaConfigProvider
+from spark_connect_rt.engine.java_host.stages.converters import JavaConverter, JavaHeaderConverter
+from spark_connect_rt.engine.java_host.stages.transformations import JavaPredicate, JavaTransformation
+from spark_connect_rt.engine.previews.stage_walk import StageWalk
 from spark_connect_rt.errors import BadConfigError, DataError
-from spark_connect_rt.java_host.stages.config_providers import JavaConfigProvider
-from spark_connect_rt.java_host.stages.converters import JavaConverter, JavaHeaderConverter
-from spark_connect_rt.java_host.stages.transformations import JavaPredicate, JavaTransformation
-from spark_connect_rt.pipeline.columns import TOPIC
-from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline
-from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
-from spark_connect_rt.pipeline.transformation_chain import TransformationChain
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
-from spark_connect_rt.ports.java_code import JavaCode
-from spark_connect_rt.spark.executor.previews.stage_walk import StageWalk
+from spark_connect_rt.plugins.config_providers import ConfigProviders
+from spark_connect_rt.records.pipeline.columns import TOPIC
+from spark_connect_rt.records.pipeline.sink_pipeline import SinkPipeline
+from spark_connect_rt.records.pipeline.source_pipeline import SourcePipeline
+from spark_connect_rt.records.pipeline.transformation_chain import TransformationChain
 from tests.support.java_test_plugins import LABEL, MARKED, TABLE, TOPIC_IS
 
 FAST = ("-XX:TieredStopAtLevel=1",)

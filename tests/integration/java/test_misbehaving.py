@@ -13,13 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from spark_connect_rt.base.java_log_levels import JAVA_LOG_LEVELS
+from spark_connect_rt.engine.java_host.class_archive import HostProgram
+from spark_connect_rt.engine.java_host.columns import consumed
+from spark_connect_rt.engine.java_host.process import JavaHostGoneError, command_line
+from spark_connect_rt.engine.java_host.wire import FromJava, ToJava
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.java_host.class_archive import HostProgram
-from spark_connect_rt.java_host.columns import consumed
-from spark_connect_rt.java_host.process import JavaHostGoneError, command_line
-from spark_connect_rt.java_host.wire import FromJava, ToJava
-from spark_connect_rt.pipeline.columns import TOPIC
-from spark_connect_rt.ports.java_log_levels import JAVA_LOG_LEVELS
+from spark_connect_rt.records.pipeline.columns import TOPIC
 from tests.support.hosted_java import LIMIT_S, HostedJava
 from tests.support.java_test_plugins import LABEL, MARKED, SOURCE
 

@@ -15,14 +15,14 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from spark_connect_rt.app.executor_clients import FACTORY
-from spark_connect_rt.config.worker.worker_config import FlushSettings
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.ports.java_code import JavaCode
-from spark_connect_rt.ports.task_runner import Assign, BatchDurable, Start, TaskFailed, TaskKind
-from spark_connect_rt.protocol.ids import TopicPartition
-from spark_connect_rt.spark.driver.model import EngineSettings
-from spark_connect_rt.spark.driver.task_runner import SparkTaskRunner
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.config.worker_config import FlushSettings
+from spark_connect_rt.engine.driver.model import EngineSettings
+from spark_connect_rt.engine.executor_clients import FACTORY
+from spark_connect_rt.engine.java_code import JavaCode
+from spark_connect_rt.engine.spark_runner import SparkTaskRunner
+from spark_connect_rt.engine.task_runner import Assign, BatchDurable, Start, TaskFailed, TaskKind
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.task_runner_contract import Worker
 from tests.support.numbered_lines import create_topics
@@ -77,7 +77,7 @@ def test_every_line_of_a_sink_whose_jvm_is_killed_is_there(
     code = JavaCode((str(file_plugin),), heap="96m", options=("-XX:TieredStopAtLevel=1",))
     launch = replace(
         launch,
-        task_class="spark_connect_rt.java_host.sink_task:JavaSinkTask",
+        task_class="spark_connect_rt.engine.java_host.sink_task:JavaSinkTask",
         config={**connector, "task.class": "org.apache.kafka.connect.file.FileStreamSinkTask"},
         connector_config=connector,
         worker_config={"key.converter": STRING, "value.converter": STRING, "header.converter": HEADERS},

@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.api.transformation import Transformation
-from spark_connect_rt.config.worker.worker_config import FlushSettings
-from spark_connect_rt.errors import DataError
-from spark_connect_rt.java_host.sink_calls import SinkCalls
-from spark_connect_rt.java_host.slot_hosts import slot_hosts
-from spark_connect_rt.java_host.wire import ToJava
-from spark_connect_rt.planning.slot_losses import LossLimits
-from spark_connect_rt.plugins.bundled_plugins import BUNDLED
-from spark_connect_rt.ports.java_code import JavaCode
-from spark_connect_rt.ports.sink_group import GroupGeneration
-from spark_connect_rt.ports.task_runner import (
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.config.worker_config import FlushSettings
+from spark_connect_rt.engine.driver.model import EngineSettings
+from spark_connect_rt.engine.executor.hosting import load_class
+from spark_connect_rt.engine.java_code import JavaCode
+from spark_connect_rt.engine.java_host.sink_calls import SinkCalls
+from spark_connect_rt.engine.java_host.slot_hosts import slot_hosts
+from spark_connect_rt.engine.java_host.wire import ToJava
+from spark_connect_rt.engine.slot_losses import LossLimits
+from spark_connect_rt.engine.task_runner import (
     Assign,
     BatchDurable,
     NoteGeneration,
@@ -33,9 +33,9 @@ from spark_connect_rt.ports.task_runner import (
     TaskKind,
     TaskLaunch,
 )
-from spark_connect_rt.protocol.ids import TopicPartition
-from spark_connect_rt.spark.driver.model import EngineSettings
-from spark_connect_rt.spark.executor.hosting import load_class
+from spark_connect_rt.errors import DataError
+from spark_connect_rt.kafka.interfaces import GroupGeneration
+from spark_connect_rt.plugins.bundled_plugins import BUNDLED
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from tests.contract.task_runner_contract import Worker
@@ -86,7 +86,7 @@ class Sinks:
         plugin = str(java_plugin_path() / "misbehaving")
         launch = replace(
             launch,
-            task_class="spark_connect_rt.java_host.sink_task:JavaSinkTask",
+            task_class="spark_connect_rt.engine.java_host.sink_task:JavaSinkTask",
             config={**connector, "task.class": OBEDIENT_TASK},
             connector_config=connector,
             worker_config={"key.converter": STRING, "value.converter": STRING, "header.converter": HEADERS},
@@ -412,7 +412,7 @@ def test_a_killed_jvm_is_a_loss_and_its_task_goes_on_from_what_is_committed(sink
 def test_a_hung_put_is_shown_and_its_jvm_is_killed_at_the_deadline(
     sinks: Sinks, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spark_connect_rt.java_host.sink_calls.SHOW_AFTER_HURRIED_S", 0.3)
+    monkeypatch.setattr("spark_connect_rt.engine.java_host.sink_calls.SHOW_AFTER_HURRIED_S", 0.3)
     launch = sinks.start()
     sinks.write("a", "!hang")
     sinks.write("c", partition=1)

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from tests.e2e.commands import until
 from tests.integration.kafka.mixed_worker import OurWorkerProcess
 from tests.support.java_test_plugins import OBEDIENT_SINK

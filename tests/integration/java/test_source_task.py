@@ -15,13 +15,16 @@ import orjson
 import psutil
 import pytest
 
-from spark_connect_rt.app.worker_plugins import plugins_in
-from spark_connect_rt.config.worker.worker_config import FlushSettings
-from spark_connect_rt.java_host import slot_hosts as jvms
-from spark_connect_rt.java_host.sources import held_offsets
-from spark_connect_rt.planning.slot_losses import LossLimits
-from spark_connect_rt.ports.java_code import JavaCode
-from spark_connect_rt.ports.task_runner import (
+from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.config.worker_config import FlushSettings
+from spark_connect_rt.engine.driver.model import EngineSettings
+from spark_connect_rt.engine.executor.hosting import load_class
+from spark_connect_rt.engine.java_code import JavaCode
+from spark_connect_rt.engine.java_host import held_offsets
+from spark_connect_rt.engine.java_host import slot_hosts as jvms
+from spark_connect_rt.engine.process_plugins import plugins_in
+from spark_connect_rt.engine.slot_losses import LossLimits
+from spark_connect_rt.engine.task_runner import (
     BatchDurable,
     Pause,
     Resume,
@@ -34,9 +37,6 @@ from spark_connect_rt.ports.task_runner import (
     TaskPaused,
     TaskRunning,
 )
-from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.spark.driver.model import EngineSettings
-from spark_connect_rt.spark.executor.hosting import load_class
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from tests.contract.task_runner_contract import Worker
@@ -98,7 +98,7 @@ class Sources:
         config = {"name": name, **launch.connector_config.written(), **connector}
         return replace(
             launch,
-            task_class="spark_connect_rt.java_host.source_task:JavaSourceTask",
+            task_class="spark_connect_rt.engine.java_host.source_task:JavaSourceTask",
             config={**config, "task.class": task_class},
             connector_config=config,
             worker_config={"key.converter": STRING, "value.converter": STRING},
@@ -372,14 +372,14 @@ def test_a_chain_with_a_part_in_python_crosses_once(sources: Sources) -> None:
         transforms="hoist,python,route",
         transforms_hoist_type="org.apache.kafka.connect.transforms.HoistField$Value",
         transforms_hoist_field="f",
-        transforms_python_type="spark_connect_rt.transforms.value_to_key:ValueToKey",
+        transforms_python_type="spark_connect_rt.records.transforms.value_to_key:ValueToKey",
         transforms_python_fields="f",
-        transforms_route_type="spark_connect_rt.transforms.routers:RegexRouter",
+        transforms_route_type="spark_connect_rt.records.transforms.routers:RegexRouter",
         transforms_route_regex="t",
         transforms_route_replacement="w",
         key_converter=JSON,
         key_converter_schemas_enable="false",
-        value_converter="spark_connect_rt.converters.json:JsonConverter",
+        value_converter="spark_connect_rt.records.converters.json:JsonConverter",
     )
     sources.has(*[SCHEMA % letter for letter in "ac"], topic="w")
     assert sources.worker.end(launch).drained

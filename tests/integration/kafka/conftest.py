@@ -12,7 +12,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from spark_connect_rt.embedded.java import Java
+from spark_connect_rt.engine.startup.java_home import Java
 from tests.integration.kafka.secure_kafka import SecureKafka
 
 

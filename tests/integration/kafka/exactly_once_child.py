@@ -17,20 +17,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_connect_rt.app.executor_clients import KafkaExecutorClients
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.client_properties import exactly_once_producer_properties, log_client_properties
+from spark_connect_rt.engine.executor_clients import KafkaExecutorClients
+from spark_connect_rt.engine.task_runner import BatchDurable, Start, TaskEvent, TaskFailed, TaskKind, TaskLaunch
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.kafka.executor_clients import TransactionalProducer
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.logs.log_load import LatestLoad
 from spark_connect_rt.kafka.writing.column_transactions import ColumnTransactionalProducer
 from spark_connect_rt.kafka.writing.transactional_producer import KafkaTransactionalProducer
-from spark_connect_rt.pipeline.columns import TOPIC
-from spark_connect_rt.ports.executor_clients import TransactionalProducer
-from spark_connect_rt.ports.task_runner import BatchDurable, Start, TaskEvent, TaskFailed, TaskKind, TaskLaunch
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.stores.offset_store import OffsetStore
+from spark_connect_rt.records.pipeline.columns import TOPIC
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from spark_connect_rt.testing.worker_settings import worker_settings
+from spark_connect_rt.topics.offset_store import OffsetStore
 
 FENCED_EXIT = 3
 

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from typer.testing import CliRunner
 
 from spark_connect_rt.app.cli import cli
-from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka, free_ports
 from tests.support.mirror_maker_process import JavaMirrorMaker, SparkMirrorMaker
 from tests.topics import CommittedReader
 

@@ -14,8 +14,8 @@ from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.records import SinkRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.management.placement import task_scaling
-from spark_connect_rt.planning.placement.autoscale import ScaleRules
+from spark_connect_rt.operations.placement import task_scaling
+from spark_connect_rt.operations.placement.autoscale import ScaleRules
 from tests.integration.kafka import threads_worker
 from tests.support.worker_process import SparkWorkerProcess
 

@@ -13,8 +13,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
-from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.engine.startup.java_home import Java
 from spark_connect_rt.errors import BadConfigError
 from tests.contract.group_member_contract import Herder, settled, until
 from tests.integration.kafka.token_issuer import TokenIssuer

@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import Producer
 
 from spark_connect_rt.app.cli import main
-from spark_connect_rt.app.stores.internal_topics import InternalTopics
+from spark_connect_rt.app.offline.internal_topics import InternalTopics
+from spark_connect_rt.base.checked_lines import RawRecord
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.protocol.checked_lines import RawRecord
 from tests.contract.compacted_log_contract import fresh_name
 from tests.support.worker_process import worker_properties
 

@@ -8,17 +8,17 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.client_properties import sink_consumer_properties, source_producer_properties
-from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.kafka.executor_clients import RECORD_REPORTS, SkipsRefused
 from spark_connect_rt.kafka.reading.batch_consumer import KafkaBatchConsumer
 from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
 from spark_connect_rt.kafka.reading.log_moves import LogMove, LogWatch
 from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
-from spark_connect_rt.pipeline.columns import produce_batch
-from spark_connect_rt.ports.executor_clients import RECORD_REPORTS, SkipsRefused
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.records.pipeline.columns import produce_batch
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.batch_clients_contract import BEGINNING, LIMIT_MS, BatchClientsContract, rows_batch
 from tests.contract.compacted_log_contract import fresh_name, until

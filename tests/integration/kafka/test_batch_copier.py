@@ -10,12 +10,12 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.client_properties import source_producer_properties
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.kafka.copying.batch_copier import BatchCopier, obstacles
 from spark_connect_rt.kafka.records.record_batches import whole_batches
-from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.compacted_log_contract import fresh_name, until
 from tests.integration.kafka.secure_kafka import SecureKafka

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from tests.support.live_group import LiveGroup
 
 TIMES = {"session.timeout.ms": "30000", "heartbeat.interval.ms": "300"}

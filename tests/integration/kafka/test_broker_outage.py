@@ -7,20 +7,20 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.client_properties import sink_consumer_properties, source_producer_properties
-from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.engine.startup.java_home import Java
 from spark_connect_rt.errors import FencedError, RetriableError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.kafka.executor_clients import OFFSET_REPORTS
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.reading.batch_consumer import KafkaBatchConsumer
 from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
 from spark_connect_rt.kafka.sink_group import KafkaSinkGroup
 from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
-from spark_connect_rt.pipeline.columns import produce_batch
-from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.records.pipeline.columns import produce_batch
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.batch_clients_contract import rows_of
 from tests.contract.compacted_log_contract import LIMIT_MS, Seen, until

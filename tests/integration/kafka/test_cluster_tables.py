@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from spark_connect_rt.app.tables.cluster_tables import TABLES, read_table
-from spark_connect_rt.app.tables.table_columns import TABLE_COLUMNS
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.offline.tables import TABLES, read_table
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.engine.datasource.table_columns import TABLE_COLUMNS
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.logs.topic_records import TopicPart, read_with_headers

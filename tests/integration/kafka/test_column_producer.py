@@ -8,18 +8,18 @@ import time
 import pyarrow as pa
 import pytest
 
+from spark_connect_rt.app.quickstart.embedded_kafka import free_ports
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.client_properties import source_producer_properties
-from spark_connect_rt.embedded.kafka import free_ports
 from spark_connect_rt.errors import DataError, NotFoundError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.kafka.executor_clients import OFFSET_REPORTS, RECORD_REPORTS, BatchProducer, SkipsRefused
 from spark_connect_rt.kafka.records.partitioning import TopicPartitioning, rows_by_partition
 from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
 from spark_connect_rt.kafka.writing.column_producer import ColumnProducer
 from spark_connect_rt.kafka.writing.column_settings import column_settings
 from spark_connect_rt.kafka.writing.producers import batch_producer
-from spark_connect_rt.pipeline.columns import PARTITION, TOPIC, produce_batch
-from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS, RECORD_REPORTS, BatchProducer, SkipsRefused
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.records.pipeline.columns import PARTITION, TOPIC, produce_batch
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.batch_clients_contract import LIMIT_MS, rows_batch
 from tests.contract.compacted_log_contract import fresh_name, until

@@ -10,16 +10,16 @@ import pyarrow as pa
 import pytest
 from aiokafka.errors import KafkaConnectionError
 
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.client_properties import exactly_once_producer_properties
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import ConnectError, FencedError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
 from spark_connect_rt.kafka.records.record_batch_columns import MOST_SEQUENCE
 from spark_connect_rt.kafka.writing.column_settings import column_settings
 from spark_connect_rt.kafka.writing.column_transactions import ColumnTransactionalProducer
-from spark_connect_rt.pipeline.columns import produce_batch
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.records.pipeline.columns import produce_batch
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.batch_clients_contract import rows_of
 from tests.contract.compacted_log_contract import fresh_name, until

@@ -13,21 +13,21 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
 
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.client_properties import (
     LogClientProperties,
     leader_producer_properties,
     log_client_properties,
 )
-from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.errors import BadConfigError, RetriableError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.logs import compacted_log, log_clients
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.logs.topic_records import read_topic
 from spark_connect_rt.kafka.writing.fenced_writer import KafkaFencedWriter
-from spark_connect_rt.ports.compacted_log import LogRecord
-from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.testing.worker_settings import worker_settings
+from spark_connect_rt.topics.compacted_log import LogRecord
 from tests.contract.compacted_log_contract import LIMIT_MS, CompactedLogContract, Seen, fresh_name, until
 from tests.contract.fenced_writer_contract import FencedWriterContract
 

@@ -9,15 +9,15 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from spark_connect_rt.app.management.log_sources import SHORT_HEAD
-from spark_connect_rt.app.stores.internal_topics import InternalTopics
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.offline.internal_topics import InternalTopics
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.planning.store_check import live_records
-from spark_connect_rt.planning.store_findings import Change, Finding
-from spark_connect_rt.protocol import config_records as records
-from spark_connect_rt.protocol.config_records import SessionKey
-from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.kafka.internal_topics import SHORT_HEAD
+from spark_connect_rt.topics import config_records as records
+from spark_connect_rt.topics.config_records import SessionKey
+from spark_connect_rt.topics.store_check import live_records
+from spark_connect_rt.topics.store_findings import Change, Finding
 from tests.contract.compacted_log_contract import fresh_name, until
 from tests.support.worker_process import worker_properties
 

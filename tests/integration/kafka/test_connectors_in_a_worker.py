@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from starlette.responses import Response
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from tests.e2e.commands import until
 from tests.integration.http_service import HttpService
 from tests.integration.kafka.http_and_kafka import NO_JSON, REFUSED, FourConnectors, Inbox, Items

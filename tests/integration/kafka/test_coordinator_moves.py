@@ -19,15 +19,15 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from spark_connect_rt.embedded.cluster import EmbeddedKafkaCluster
-from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.embedded.kafka import free_ports
+from spark_connect_rt.app.quickstart.embedded_cluster import EmbeddedKafkaCluster
+from spark_connect_rt.app.quickstart.embedded_kafka import free_ports
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.engine.startup.java_home import Java
+from spark_connect_rt.group.member import ContactLost
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
 from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
-from spark_connect_rt.pipeline.columns import produce_batch
-from spark_connect_rt.ports.group_member import ContactLost
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.records.pipeline.columns import produce_batch
 from tests.contract.batch_clients_contract import rows_of
 from tests.contract.group_member_contract import Herder, settled, until
 from tests.integration.kafka.test_column_transactions import new_transactional_producer

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.base.hidden_values import forget, remember
 from spark_connect_rt.errors import BadRequestError, ForbiddenError, NotFoundError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.management.letters.desk import LetterDesk
-from spark_connect_rt.management.letters.letter_forms import LetterForms
-from spark_connect_rt.management.letters.letter_topics import LetterTopics
-from spark_connect_rt.management.letters.queues import QUEUE, Queues
+from spark_connect_rt.operations.dead_letters.browser import LetterDesk
+from spark_connect_rt.operations.dead_letters.letter_forms import LetterForms
+from spark_connect_rt.operations.dead_letters.letter_topics import LetterTopics
+from spark_connect_rt.operations.dead_letters.model import LetterPage, LetterQuery
+from spark_connect_rt.operations.dead_letters.queues import QUEUE, Queues
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
-from spark_connect_rt.ports.hidden_values import forget, remember
-from spark_connect_rt.ports.management.dead_letters import LetterPage, LetterQuery
 from tests.integration.kafka.dead_letter_worker import Views
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e\u0000"

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from spark_connect_rt.errors import BadConfigError, BadRequestError, NotFoundError
 from spark_connect_rt.kafka.admin import TopicSpec
-from spark_connect_rt.ports.management.dead_letters import LetterQuery, ReplayInfo, WantedReplay
+from spark_connect_rt.operations.dead_letters.model import LetterQuery, ReplayInfo, WantedReplay
 from tests.integration.kafka.dead_letter_worker import DeadLetterWorker, Nursery
 from tests.support.consumed import consumed
 

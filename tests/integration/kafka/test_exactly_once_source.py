@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from tests.integration.kafka.exactly_once_child import FENCED_EXIT
 from tests.topics import CommittedReader, count_records

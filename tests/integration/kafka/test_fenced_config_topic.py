@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.engine.startup.java_home import Java
 from spark_connect_rt.errors import FencedError
 from spark_connect_rt.kafka.writing.fenced_writer import KafkaFencedWriter
 from tests.integration.kafka import test_mixed_herders as mixed

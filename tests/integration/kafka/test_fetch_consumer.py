@@ -10,15 +10,15 @@ from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import ConnectError, NotFoundError, RetriableError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.kafka.executor_clients import BatchConsumer
 from spark_connect_rt.kafka.reading import fetch_consumer, fetcher
 from spark_connect_rt.kafka.reading.batch_consumer import KafkaBatchConsumer
 from spark_connect_rt.kafka.reading.consumers import batch_consumer, polled_apart
 from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
-from spark_connect_rt.ports.executor_clients import BatchConsumer
-from spark_connect_rt.protocol.ids import TopicPartition
 from tests.contract.batch_clients_contract import rows_of
 from tests.contract.compacted_log_contract import fresh_name, until
 from tests.integration.kafka.secure_kafka import PLAIN, SecureKafka

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.group.member import ContactLost, GroupMember
 from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
-from spark_connect_rt.ports.group_member import ContactLost, GroupMember
 from tests.contract.group_member_contract import (
     REBALANCE_MS,
     SESSION_MS,

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.engine.startup.java_home import Java
 from spark_connect_rt.errors import ConnectError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
+from spark_connect_rt.kafka.ports_group_offsets import GroupInUseError
 from spark_connect_rt.kafka.sink_group import KafkaSinkGroup
-from spark_connect_rt.ports.group_offsets import GroupInUseError
-from spark_connect_rt.protocol.ids import TopicPartition
 
 TOPIC = "group-offsets"
 P0, P1 = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import trustme
 
+from spark_connect_rt.base.security.carried_stores import carry_stores
 from spark_connect_rt.errors import BadConfigError, RetriableError
 from spark_connect_rt.kafka.admin import KafkaAdmin
-from spark_connect_rt.security.carried_stores import carry_stores
 from tests.contract.group_member_contract import Herder, settled, until
 from tests.integration.kafka.secure_kafka import (
     KEY_PASSWORD,

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.app.stores.internal_topics import InternalTopics
-from spark_connect_rt.app.tables.cluster_tables import read_table
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.offline.internal_topics import InternalTopics
+from spark_connect_rt.app.offline.tables import read_table
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from tests.integration.kafka.threads_worker import ThreadsWorkerProcess
 from tests.topics import count_records
 

@@ -7,29 +7,29 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.base.clock import SystemClock
 from spark_connect_rt.config.client_properties import log_client_properties, shared_admin_properties
-from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
-from spark_connect_rt.converters.string import StringConverter
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.group.peers import PeerClient
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.logs.log_load import LatestLoad
-from spark_connect_rt.ports.clock import SystemClock
-from spark_connect_rt.ports.herder_requests import CreateConnector, DeleteConnector, ReadOffsets
-from spark_connect_rt.ports.herder_values import ConnectorOffset
-from spark_connect_rt.ports.peer_client import PeerClient
+from spark_connect_rt.records.converters.simple_header import SimpleHeaderConverter
+from spark_connect_rt.records.converters.string import StringConverter
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
+from spark_connect_rt.runtime.herder.requests_api import CreateConnector, DeleteConnector, ReadOffsets
 from spark_connect_rt.runtime.herder.settings import HerderSettings
-from spark_connect_rt.stores.config_store import ConfigStore
-from spark_connect_rt.stores.offset_store import OffsetStore
-from spark_connect_rt.stores.status_store import StatusStore
+from spark_connect_rt.runtime.values import ConnectorOffset
 from spark_connect_rt.testing.in_process_cluster import InProcessPeers, MemoryPlugins
 from spark_connect_rt.testing.memory_connectors import MemorySource, faults
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
 from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, MemoryGroupOffsets
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from spark_connect_rt.testing.worker_settings import worker_settings
+from spark_connect_rt.topics.config_store import ConfigStore
+from spark_connect_rt.topics.offset_store import OffsetStore
+from spark_connect_rt.topics.status_store import StatusStore
 from tests.support.group_members import new_member
 
 PLUGINS = MemoryPlugins(

@@ -10,16 +10,16 @@ from typing import Any
 import httpx
 import pytest
 
-from spark_connect_rt.app.executor_clients import executor_clients
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.app.standalone import StandaloneWorker
 from spark_connect_rt.config.client_properties import log_client_properties
-from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.engine.executor_clients import executor_clients
+from spark_connect_rt.engine.task_runner import TaskRunner
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
-from spark_connect_rt.ports.task_runner import TaskRunner
-from spark_connect_rt.stores.lazy_log import LogSource
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from spark_connect_rt.testing.worker_settings import worker_settings
+from spark_connect_rt.topics.lazy_log import LogSource
 from tests.contract.history_store_contract import HistoryStoreContract
 from tests.integration.kafka.threads_worker import ThreadsWorkerProcess
 from tests.topics import read_values

@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 
 from spark_connect_rt.app.cli import cli
 from spark_connect_rt.app.development.new_project import create_project
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.connectors.topics.kafka_settings import BYTES
 from spark_connect_rt.connectors.topics.kafka_sink import KafkaSinkConnector
 from spark_connect_rt.connectors.topics.kafka_source import KafkaSourceConnector
-from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, RetriableError
 from spark_connect_rt.testing.connector_harness import ProducedRecord, SourceHarness
 from spark_connect_rt.testing.sink_harness import SinkHarness

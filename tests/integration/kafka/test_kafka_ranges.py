@@ -12,14 +12,14 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from pyspark_connectrt import DefaultSource
 from spark_connect_rt.api.records import SourceBatch
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from spark_connect_rt.connectors.topics.kafka_settings import BYTES
 from spark_connect_rt.connectors.topics.kafka_source import KafkaSourceConnector
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.engine.datasource.open_task import open_task
+from spark_connect_rt.engine.datasource.pushed_filters import Comparison
+from spark_connect_rt.engine.datasource.range_stream import RangeStreamReader
+from spark_connect_rt.engine.executor.hosting import load_class
 from spark_connect_rt.errors import ConnectError, DataError
-from spark_connect_rt.spark.datasource.open_task import open_task
-from spark_connect_rt.spark.datasource.pushed_filters import Comparison
-from spark_connect_rt.spark.datasource.range_stream import RangeStreamReader
-from spark_connect_rt.spark.executor.hosting import load_class
 from tests.topics import delete_topic
 from tests.unit.datasource.test_range_stream import ALL, values
 from tests.unit.datasource.test_ranges import at, filtered, schema

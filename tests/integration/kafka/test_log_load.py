@@ -12,19 +12,19 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from spark_connect_rt.config.client_properties import log_client_properties
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import BadConfigError, ConnectError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.logs import bulk_read, bulk_read_process
 from spark_connect_rt.kafka.logs.bulk_read_process import SHARE_FROM_COUNT
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.logs.log_load import LatestLoad
-from spark_connect_rt.ports.compacted_log import LogRecord
-from spark_connect_rt.protocol.log_snapshot import decode_snapshot, encode_snapshot
-from spark_connect_rt.stores.log_cache import LogCache
-from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.testing.worker_settings import worker_settings
+from spark_connect_rt.topics.compacted_log import LogRecord
+from spark_connect_rt.topics.log_cache import LogCache
+from spark_connect_rt.topics.log_snapshot import decode_snapshot, encode_snapshot
+from spark_connect_rt.topics.offset_store import OffsetStore
 from tests.contract.compacted_log_contract import LIMIT_MS, CompactedLogContract, Seen, fresh_name, until
 
 PARTITIONS = 3

@@ -18,24 +18,25 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaException
 
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.client_properties import sink_consumer_properties
-from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.connectors.mirror import mirror_admin
+from spark_connect_rt.connectors.mirror.mirror_admin import MirrorAdmin
+from spark_connect_rt.engine.startup.java_home import Java
 from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.kafka import admin as admin_module
-from spark_connect_rt.kafka import lost_brokers, mirror_admin, sink_group
+from spark_connect_rt.kafka import lost_brokers, sink_group
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.kafka.executor_clients import ClientLostError
 from spark_connect_rt.kafka.logs import log_clients
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
-from spark_connect_rt.kafka.mirror_admin import MirrorAdmin
 from spark_connect_rt.kafka.reading import batch_consumer
 from spark_connect_rt.kafka.reading.batch_consumer import KafkaBatchConsumer
 from spark_connect_rt.kafka.sink_group import KafkaSinkGroup
 from spark_connect_rt.kafka.writing import batch_producer
 from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
-from spark_connect_rt.pipeline.columns import produce_batch
-from spark_connect_rt.ports.executor_clients import ClientLostError
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.records.pipeline.columns import produce_batch
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.compacted_log_contract import LIMIT_MS, Seen, fresh_name, until
 from tests.contract.sink_group_contract import POLL_MS, Member

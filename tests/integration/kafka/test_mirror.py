@@ -16,10 +16,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.mirror.records import Checkpoint, Heartbeat, OffsetSync
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.mirror.records import Checkpoint, Heartbeat, OffsetSync
+from spark_connect_rt.engine.startup.java_home import Java
 from tests.integration.kafka.mirrored import LIMIT_S, Cluster, Flow, unique, until
 from tests.integration.kafka.mixed_worker import OurWorkerProcess
 from tests.support.worker_process import WorkerProcess

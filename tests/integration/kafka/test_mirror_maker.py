@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.engine.startup.java_home import Java
 from tests.integration.kafka.mirrored_clusters import BACK, CHECKED, FAILOVER, FEED, GROUP, ORDERS, MirroredClusters
 from tests.topics import CommittedReader, count_records, read_records
 

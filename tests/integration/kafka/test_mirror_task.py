@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from spark_connect_rt.app.executor_clients import KafkaExecutorClients
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.client_properties import sharing, source_producer_properties
 from spark_connect_rt.connectors.topics.kafka_source_task import CLUSTER
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.engine.driver.model import EngineSettings
+from spark_connect_rt.engine.executor_clients import KafkaExecutorClients
+from spark_connect_rt.engine.task_runner import BatchDurable, Start, Stop, TaskKind, TaskLaunch
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.ports.task_runner import BatchDurable, Start, Stop, TaskKind, TaskLaunch
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.spark.driver.model import EngineSettings
 from spark_connect_rt.testing.memory_executor_clients import MemoryTopics
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from spark_connect_rt.testing.worker_settings import worker_settings

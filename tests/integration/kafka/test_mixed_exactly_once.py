@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.engine.startup.java_home import Java
 from tests.e2e.commands import until
 from tests.e2e.java_stories import ON_JAVA, java_plugin_path, task_jvms
 from tests.integration.kafka.mixed_worker import OurWorkerProcess

@@ -7,18 +7,13 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
-from spark_connect_rt.assignors import incremental
-from spark_connect_rt.assignors.model import (
-    NOTHING,
-    AssignmentRound,
-    ConnectorsAndTasks,
-    agree_on_offset,
-)
-from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.ports.group_member import Assigned, AssignmentRequired, JoinRequired
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.subprotocol import (
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.engine.startup.java_home import Java
+from spark_connect_rt.group import assignor as incremental
+from spark_connect_rt.group.assignments import NOTHING, AssignmentRound, ConnectorsAndTasks, agree_on_offset
+from spark_connect_rt.group.member import Assigned, AssignmentRequired, JoinRequired
+from spark_connect_rt.group.subprotocol import (
     Assignment,
     ConnectProtocol,
     WorkerMetadata,

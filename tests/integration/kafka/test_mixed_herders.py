@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.app.management.overview import OverviewParts
-from spark_connect_rt.app.rest_tls import server_tls
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.app.rest.rest_app import create_app
+from spark_connect_rt.app.rest.routes import Management
 from spark_connect_rt.app.wiring import ClusterId, admin_of, herder_dependencies
-from spark_connect_rt.config.worker.distributed_config import parse_distributed
-from spark_connect_rt.config.worker.listeners import advertised, parse_listeners
-from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
-from spark_connect_rt.management.group_reads import HttpGroupReads
+from spark_connect_rt.config.distributed_config import parse_distributed
+from spark_connect_rt.config.listeners import advertised, parse_listeners
+from spark_connect_rt.engine.startup.java_home import Java
+from spark_connect_rt.operations.overview.wiring import OverviewParts
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
-from spark_connect_rt.rest.app import create_app
-from spark_connect_rt.rest.management.routes import Management
+from spark_connect_rt.rest.peers import HttpGroupReads
 from spark_connect_rt.rest.server import RestServer
+from spark_connect_rt.rest.tls import server_tls
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner

@@ -16,8 +16,8 @@ from typing import Any
 import orjson
 import pytest
 
-from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.engine.startup.java_home import Java
 from tests.integration.kafka.mixed_worker import OurWorkerProcess
 from tests.support.java_connect import JavaConnect
 from tests.support.numbered_lines import create_topics, read_all, runs_at_once

@@ -16,12 +16,12 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from spark_connect_rt.app.cluster.session import Surroundings
-from spark_connect_rt.app.exit_codes import EXIT_PROBLEM, EXIT_UNREACHABLE
-from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.base.exit_codes import EXIT_PROBLEM, EXIT_UNREACHABLE
+from spark_connect_rt.cli.session import Surroundings
 from spark_connect_rt.errors import BadConfigError, RetriableError
-from spark_connect_rt.kafka.cluster_look import KafkaClusterLook
-from spark_connect_rt.ports.management.checks import NewTopicPlan
+from spark_connect_rt.kafka.permission_checks import KafkaClusterLook
+from spark_connect_rt.operations.checks.model import NewTopicPlan
 from tests.e2e.commands import until
 from tests.integration.kafka.secure_kafka import SCRAM, SecureKafka
 from tests.integration.kafka.threads_worker import ThreadsWorkerProcess

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from tests.contract.group_member_contract import Herder, until
 from tests.support.group_members import new_member

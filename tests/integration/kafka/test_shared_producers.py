@@ -10,16 +10,16 @@ import time
 import pyarrow as pa
 import pytest
 
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.client_properties import source_producer_properties
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import ConnectError, DataError, NotFoundError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.kafka.executor_clients import OFFSET_REPORTS
 from spark_connect_rt.kafka.writing.column_producer import SharedColumnProducer
 from spark_connect_rt.kafka.writing.column_settings import not_honoured
 from spark_connect_rt.kafka.writing.shared_clients import SharedClients
-from spark_connect_rt.pipeline.columns import TOPIC
-from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.records.pipeline.columns import TOPIC
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.batch_clients_contract import LIMIT_MS
 from tests.contract.compacted_log_contract import fresh_name, until

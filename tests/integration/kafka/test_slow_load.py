@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.app.rest.rest_app import create_app
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.logs.log_load import LatestLoad
-from spark_connect_rt.rest.app import create_app
 from spark_connect_rt.rest.server import RestServer
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
 from spark_connect_rt.testing.memory_connectors import faults

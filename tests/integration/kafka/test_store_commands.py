@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.base.checked_lines import RawRecord
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.protocol.checked_lines import RawRecord
 from tests.integration.kafka.stored_group import Group
 from tests.support.java_connect import JavaConnect
 from tests.topics import read_values

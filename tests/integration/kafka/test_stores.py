@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.client_properties import log_client_properties
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
-from spark_connect_rt.protocol.config_records import SessionKey
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.state.config_fold import ConfigEvent, RestartRequested
-from spark_connect_rt.state.connector_status import ConnectorStatus, State
-from spark_connect_rt.state.target_state import TargetState
-from spark_connect_rt.stores.config_store import ConfigStore
-from spark_connect_rt.stores.offset_store import OffsetStore
-from spark_connect_rt.stores.status_store import StatusStore
 from spark_connect_rt.testing.worker_settings import worker_settings
+from spark_connect_rt.topics.config_fold import ConfigEvent, RestartRequested
+from spark_connect_rt.topics.config_records import SessionKey
+from spark_connect_rt.topics.config_store import ConfigStore
+from spark_connect_rt.topics.connector_status import ConnectorStatus, State
+from spark_connect_rt.topics.offset_store import OffsetStore
+from spark_connect_rt.topics.status_store import StatusStore
+from spark_connect_rt.topics.target_state import TargetState
 from tests.contract.compacted_log_contract import fresh_name, until
 
 NewLog = Callable[[str, int], KafkaCompactedLog]

@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_connect_rt.app.executor_clients import KafkaExecutorClients
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, encode_records
+from spark_connect_rt.engine.executor.source_lane import SourceLane
+from spark_connect_rt.engine.executor_clients import KafkaExecutorClients
+from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.pipeline.columns import produce_batch
-from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, encode_records
-from spark_connect_rt.spark.executor.sources.source_lane import SourceLane
+from spark_connect_rt.records.pipeline.columns import produce_batch
 from tests.topics import read_values
 
 LANE_LIMIT_S = 120.0

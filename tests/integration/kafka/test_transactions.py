@@ -7,18 +7,18 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 import pytest
 
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from spark_connect_rt.config.client_properties import exactly_once_producer_properties, sink_consumer_properties
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import DataError, FencedError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.kafka.executor_clients import TransactionalProducer
 from spark_connect_rt.kafka.reading.batch_consumer import KafkaBatchConsumer
 from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
 from spark_connect_rt.kafka.writing.column_transactions import ColumnTransactionalProducer
 from spark_connect_rt.kafka.writing.producers import transactional_producer
 from spark_connect_rt.kafka.writing.transactional_producer import KafkaTransactionalProducer
 from spark_connect_rt.kafka.writing.transactions import KafkaTransactions
-from spark_connect_rt.pipeline.columns import produce_batch
-from spark_connect_rt.ports.executor_clients import TransactionalProducer
+from spark_connect_rt.records.pipeline.columns import produce_batch
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.transactions_contract import LIMIT_MS, TransactionsContract
 

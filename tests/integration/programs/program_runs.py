@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spark_connect_rt.connectors.programs.airbyte_source import AirbyteSourceConnector
-from spark_connect_rt.connectors.programs.program_source import ProgramSourceConnector
-from spark_connect_rt.connectors.programs.singer_source import SingerSourceConnector
+from spark_connect_rt.connectors.external_process.airbyte_source import AirbyteSourceConnector
+from spark_connect_rt.connectors.external_process.program_source import ProgramSourceConnector
+from spark_connect_rt.connectors.external_process.singer_source import SingerSourceConnector
 from spark_connect_rt.testing.connector_harness import ProducedRecord, SourceHarness
 
 LIMIT_S = 60.0

@@ -20,11 +20,11 @@ import pytest
 
 from spark_connect_rt.api.connector import ExactlyOnceSupport
 from spark_connect_rt.api.records import SourceBatch
-from spark_connect_rt.config.worker.exactly_once import Boundary
-from spark_connect_rt.connectors.programs import child
-from spark_connect_rt.connectors.programs.environments import program_path
+from spark_connect_rt.config.exactly_once import Boundary
+from spark_connect_rt.connectors.external_process import child
+from spark_connect_rt.connectors.external_process.environments import program_path
 from spark_connect_rt.errors import ConnectError, DataError, ExternalError
-from spark_connect_rt.pipeline.transaction_boundaries import End, TransactionBoundaries
+from spark_connect_rt.records.pipeline.transaction_boundaries import End, TransactionBoundaries
 from spark_connect_rt.testing.connector_harness import SourceHarness
 from tests.integration.programs.program_runs import KINDS, harness, ids, poll_to_end, poll_until, sample_program
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from spark_connect_rt.app.rest_api import RestApi
-from spark_connect_rt.embedded.kafka import free_ports
+from spark_connect_rt.app.quickstart.embedded_kafka import free_ports
+from spark_connect_rt.app.rest.rest_api import RestApi
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.support.logins import login_settings

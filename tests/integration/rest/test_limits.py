@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.ports.herder_values import InternalKey
-from spark_connect_rt.rest.app import create_app
-from spark_connect_rt.rest.listening import bounded_http, calm_server
+from spark_connect_rt.app.rest.rest_app import create_app
+from spark_connect_rt.rest.listening import bounded_http
+from spark_connect_rt.rest.listening import event_driven_server as calm_server
 from spark_connect_rt.rest.server import RestServer
+from spark_connect_rt.runtime.values import InternalKey
 from tests.unit.rest.fake_herder import FakeHerder
 
 LIMIT_S = 1.0
@@ -244,7 +245,7 @@ FEW_FILES = """
 import logging, resource, sys, threading
 resource.setrlimit(resource.RLIMIT_NOFILE, (80, 80))
 logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
-from spark_connect_rt.rest.app import create_app
+from spark_connect_rt.app.rest.rest_app import create_app
 from spark_connect_rt.rest.server import RestServer
 from tests.unit.rest.fake_herder import FakeHerder
 server = RestServer(create_app(FakeHerder()), "127.0.0.1", 0)  # with the limit of a worker that has more files

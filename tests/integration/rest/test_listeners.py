@@ -9,14 +9,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from spark_connect_rt.app.cluster.session import Surroundings
-from spark_connect_rt.app.rest_api import RestApi
-from spark_connect_rt.app.rest_tls import client_tls
-from spark_connect_rt.embedded.kafka import free_ports
+from spark_connect_rt.app.quickstart.embedded_kafka import free_ports
+from spark_connect_rt.app.rest.rest_api import RestApi
+from spark_connect_rt.cli.session import Surroundings
 from spark_connect_rt.errors import BadConfigError, NotLeaderError, RetriableError, StartupError
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
-from spark_connect_rt.ports.herder_requests import DeleteConnector
 from spark_connect_rt.rest.peer_client import HttpPeerClient
+from spark_connect_rt.rest.tls import client_tls
+from spark_connect_rt.runtime.herder.requests_api import DeleteConnector
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.support.certificates import Certificates
 from tests.support.command_line import Ended, run_command

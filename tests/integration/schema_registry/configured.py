@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from spark_connect_rt.schema_registry.registry_converter import RegistryConverter
+from spark_connect_rt.records.registry.registry_converter import RegistryConverter
 from tests.support.schema_registry import SchemaRegistry
 
 C = TypeVar("C", bound=RegistryConverter)  # type: ignore[type-arg]

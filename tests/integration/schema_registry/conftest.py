@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_connect_rt.schema_registry.registry_client import registry_client
+from spark_connect_rt.records.registry.registry_client import registry_client
 from tests.support.schema_registry import SchemaRegistry
 
 

@@ -17,8 +17,8 @@ from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, RetriableError
-from spark_connect_rt.schema_registry.avro_converter import AvroConverter
-from spark_connect_rt.schema_registry.registry_client import library
+from spark_connect_rt.records.registry.avro_converter import AvroConverter
+from spark_connect_rt.records.registry.registry_client import library
 from tests.integration.schema_registry.configured import configured
 from tests.support.schema_registry import SchemaRegistry
 

@@ -11,12 +11,12 @@ from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import SourceTask
-from spark_connect_rt.app.executor_clients import FACTORY
-from spark_connect_rt.spark.datasource.open_task import open_task
-from spark_connect_rt.spark.datasource.read_options import Decode, ReadLimits
-from spark_connect_rt.spark.datasource.sampling import sampled_kinds
-from spark_connect_rt.spark.datasource.task_partition import TaskPartition
-from spark_connect_rt.spark.datasource.value_readers import CONVERTERS
+from spark_connect_rt.engine.datasource.open_task import open_task
+from spark_connect_rt.engine.datasource.read_options import Decode, ReadLimits
+from spark_connect_rt.engine.datasource.sampling import sampled_kinds
+from spark_connect_rt.engine.datasource.task_partition import TaskPartition
+from spark_connect_rt.engine.datasource.value_readers import CONVERTERS
+from spark_connect_rt.engine.executor_clients import FACTORY
 from tests.support.schema_registry import SchemaRegistry
 
 ORDER = SchemaBuilder.struct().name("Order").field("id", schemas.INT64).field("by", schemas.OPTIONAL_STRING).build()

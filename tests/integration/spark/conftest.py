@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.spark.driver.session import build_session
+from spark_connect_rt.engine.driver.session import build_session
+from spark_connect_rt.engine.startup.java_home import Java
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from spark_connect_rt.engine.driver.control_channel import Connection, ControlChannel, listen_tcp, listen_unix
+from spark_connect_rt.engine.executor.control_client import ControlClient, Line, ask_totals
+from spark_connect_rt.engine.executor.control_wire import encode_message
+from spark_connect_rt.engine.executor.ticket import SliceTicket
 from spark_connect_rt.errors import FencedError
-from spark_connect_rt.spark.driver.control_channel import Connection, ControlChannel, listen_tcp, listen_unix
-from spark_connect_rt.spark.executor.control_client import ControlClient, Line, ask_totals
-from spark_connect_rt.spark.executor.control_wire import encode_message
-from spark_connect_rt.spark.executor.ticket import SliceTicket
 from spark_connect_rt.testing.memory_executor_clients import wait_until
 
 SESSION_MS = 600

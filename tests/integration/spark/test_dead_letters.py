@@ -14,14 +14,14 @@ from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from spark_connect_rt.app.executor_clients import FACTORY
-from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.ports.task_runner import Assign, BatchDurable, Start, TaskFailed
-from spark_connect_rt.protocol.ids import TopicPartition
-from spark_connect_rt.spark.driver.model import EngineSettings
-from spark_connect_rt.spark.driver.session import build_session
-from spark_connect_rt.spark.driver.task_runner import SparkTaskRunner
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.engine.driver.model import EngineSettings
+from spark_connect_rt.engine.driver.session import build_session
+from spark_connect_rt.engine.executor_clients import FACTORY
+from spark_connect_rt.engine.spark_runner import SparkTaskRunner
+from spark_connect_rt.engine.startup.java_home import Java
+from spark_connect_rt.engine.task_runner import Assign, BatchDurable, Start, TaskFailed
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.task_runner_contract import Worker
 from tests.integration.spark.test_spark_sink import Sink, produce

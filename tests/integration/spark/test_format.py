@@ -16,8 +16,8 @@ from chispa import assert_df_equality
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.spark.spark_version import PUSHED_FILTERS, has
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.engine.startup.spark_version import PUSHED_FILTERS, has
 from tests.contract.compacted_log_contract import fresh_name
 from tests.integration.kafka.stored_group import Group
 from tests.support.code_blocks import blocks_of

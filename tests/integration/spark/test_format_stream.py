@@ -9,8 +9,8 @@ import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.spark.spark_version import STREAM_LIMITS, has
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.engine.startup.spark_version import STREAM_LIMITS, has
 from tests.contract.compacted_log_contract import fresh_name
 from tests.integration.kafka.stored_group import Group
 from tests.support.worker_process import worker_properties

@@ -9,9 +9,9 @@ from typing import Any
 import psutil
 import pytest
 
-from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.spark.jvm import gateway as jvm_gateway
-from spark_connect_rt.spark.jvm.session_conf import session_conf
+from spark_connect_rt.engine.startup import gateway as jvm_gateway
+from spark_connect_rt.engine.startup.java_home import Java
+from spark_connect_rt.engine.startup.session_conf import session_conf
 
 MAIN = "org.apache.spark.api.python.PythonGatewayServer"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.spark.driver.session import build_session
-from spark_connect_rt.spark.executor.hosting import load_class, load_clients
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.engine.driver.session import build_session
+from spark_connect_rt.engine.executor.hosting import load_class, load_clients
 from tests.support.orders_wheel import orders_wheel
 from tests.support.worker_process import SparkWorkerProcess
 from tests.topics import count_records
@@ -143,7 +143,7 @@ def test_folders_are_sent_to_executors_of_a_cluster(tmp_path: Path) -> None:
     session: SparkSession = build_session(
         {"spark.master": "local-cluster[1,1,1024]"}, shipped=[str(tmp_path / "plugins")]
     )
-    clients = f"spark_connect_rt.app.executor_clients:executor_clients?{tmp_path / 'plugins'}"
+    clients = f"spark_connect_rt.engine.executor_clients:executor_clients?{tmp_path / 'plugins'}"
 
     def on_executor(_: int) -> tuple[str, str]:
         stamp = load_clients(clients).plugin("sent_along.Stamp")

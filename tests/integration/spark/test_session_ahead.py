@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.spark.driver import session
-from spark_connect_rt.spark.jvm.session_conf import session_conf
+from spark_connect_rt.engine.driver import session
+from spark_connect_rt.engine.startup.java_home import Java
+from spark_connect_rt.engine.startup.session_conf import session_conf
 
 PROPERTIES = {"spark.sql.shuffle.partitions": "3"}
 GROUP = "ahead"

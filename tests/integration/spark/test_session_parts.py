@@ -11,13 +11,13 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.spark.driver import slice_session as slice_session_module
-from spark_connect_rt.spark.driver.class_archive import end_jvm
-from spark_connect_rt.spark.driver.session import build_session
-from spark_connect_rt.spark.driver.slice_session import make_active, register_source, slice_session
-from spark_connect_rt.spark.executor.datasource import FORMAT, ConnectTasks
-from spark_connect_rt.spark.jvm import ml_functions
+from spark_connect_rt.engine.class_archive import end_jvm
+from spark_connect_rt.engine.driver import slot_session as slice_session_module
+from spark_connect_rt.engine.driver.session import build_session
+from spark_connect_rt.engine.driver.slot_session import make_active, register_source, slice_session
+from spark_connect_rt.engine.executor.datasource import FORMAT, ConnectTasks
+from spark_connect_rt.engine.startup import ml_functions
+from spark_connect_rt.engine.startup.java_home import Java
 
 PROVIDERS = "META-INF/services/org.apache.spark.sql.SparkSessionExtensionsProvider"
 SOURCES = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyspark
 
-from spark_connect_rt.embedded.java import Java
+from spark_connect_rt.engine.startup.java_home import Java
 
 ROOT = Path(__file__).resolve().parents[3]
 JOB = """

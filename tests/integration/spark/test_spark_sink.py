@@ -17,9 +17,12 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from spark_connect_rt.app.executor_clients import FACTORY
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.ports.task_runner import (
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.engine.executor_clients import FACTORY
+from spark_connect_rt.engine.formats.spark_sink import SparkSinkRunner
+from spark_connect_rt.engine.formats.table_files import Declared, TableFiles
+from spark_connect_rt.engine.task_runner import (
     Assign,
     BatchDurable,
     PartitionsReleased,
@@ -36,9 +39,6 @@ from spark_connect_rt.ports.task_runner import (
     TaskPaused,
     TaskRunning,
 )
-from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.spark.driver.formats.spark_sink import SparkSinkRunner
-from spark_connect_rt.spark.driver.formats.table_files import Declared, TableFiles
 
 LIMIT_S = 90.0
 JSON = {

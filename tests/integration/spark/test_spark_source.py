@@ -19,10 +19,12 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from spark_connect_rt.app.executor_clients import FACTORY
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.connectors.spark.spark_format_source import SparkFormatSourceConnector
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.ports.task_runner import (
+from spark_connect_rt.engine.executor_clients import FACTORY
+from spark_connect_rt.engine.formats.spark_source import TASK_CLASS, SparkSourceRunner
+from spark_connect_rt.engine.task_runner import (
     BatchDurable,
     Pause,
     Resume,
@@ -36,8 +38,6 @@ from spark_connect_rt.ports.task_runner import (
     TaskPaused,
     TaskRunning,
 )
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.spark.driver.formats.spark_source import TASK_CLASS, SparkSourceRunner
 from tests.e2e.commands import until
 from tests.topics import count_records, read_records
 

@@ -14,13 +14,13 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_connect_rt.planning.slot_losses import LossLimits
-from spark_connect_rt.ports.task_runner import BatchDurable, TaskFailed
-from spark_connect_rt.spark.driver.control_channel import Connection
-from spark_connect_rt.spark.driver.model import EngineSettings
-from spark_connect_rt.spark.driver.session import build_session
-from spark_connect_rt.spark.driver.task_runner import SparkTaskRunner
-from spark_connect_rt.spark.executor.reader_side import CALM_BEATS
+from spark_connect_rt.engine.driver.control_channel import Connection
+from spark_connect_rt.engine.driver.model import EngineSettings
+from spark_connect_rt.engine.driver.session import build_session
+from spark_connect_rt.engine.executor.reader_side import CALM_BEATS
+from spark_connect_rt.engine.slot_losses import LossLimits
+from spark_connect_rt.engine.spark_runner import SparkTaskRunner
+from spark_connect_rt.engine.task_runner import BatchDurable, TaskFailed
 from spark_connect_rt.testing.file_executor_clients import FileTopics
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.task_runner_contract import TaskRunnerContract, Worker

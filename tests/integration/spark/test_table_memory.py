@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_connect_rt.app.spark_tables import SparkTables
-from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.spark.driver.formats.table_files import Declared, TableFiles
-from spark_connect_rt.spark.driver.formats.table_writer import writer_for
+from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.engine.formats.spark_tables import SparkTables
+from spark_connect_rt.engine.formats.table_files import Declared, TableFiles
+from spark_connect_rt.engine.formats.table_writer import writer_for
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

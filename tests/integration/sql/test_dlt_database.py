@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.api.records import SourceBatch
-from spark_connect_rt.connectors.python_world.dlt_source import DltSourceConnector
+from spark_connect_rt.connectors.python_sources.dlt_source import DltSourceConnector
 from spark_connect_rt.testing.connector_harness import SourceHarness
 from tests.integration.sql.conftest import Database, stopped
 from tests.support.postgres_server import PostgresServer

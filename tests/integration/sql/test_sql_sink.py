@@ -32,11 +32,11 @@ from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.outside_checks import Finding
 from spark_connect_rt.api.records import SinkRecord
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
 from spark_connect_rt.connectors.sql.sql_sink import SqlSinkConnector, SqlSinkTask
 from spark_connect_rt.connectors.sql.sql_sink_config import CONFIG
 from spark_connect_rt.errors import BadConfigError, DataError, ExternalError
-from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.testing.connector_harness import PLAIN_JSON
 from spark_connect_rt.testing.sink_harness import SinkHarness
 from tests.e2e.commands import until

@@ -11,9 +11,9 @@ from urllib.parse import quote
 import orjson
 from starlette.types import ASGIApp
 
+from spark_connect_rt.app.rest.rest_app import create_app
 from spark_connect_rt.plugins.bundled_plugins import BUNDLED
 from spark_connect_rt.plugins.registry import Plugins
-from spark_connect_rt.rest.app import create_app
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
 from spark_connect_rt.runtime.herder.settings import HerderSettings
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.protocol import config_records, offset_records, status_records
-from spark_connect_rt.protocol.config_records import RecordKey, RecordKind
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.status_records import TopicStatusKey
-from spark_connect_rt.state.config_fold import ConfigFold, LoggerLevelUpdated, RestartRequested
-from spark_connect_rt.state.offset_fold import OffsetFold
-from spark_connect_rt.state.status_fold import StatusFold
-from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.topics import config_records, offset_records, status_records
+from spark_connect_rt.topics.config_fold import ConfigFold, LoggerLevelUpdated, RestartRequested
+from spark_connect_rt.topics.config_records import RecordKey, RecordKind
+from spark_connect_rt.topics.offset_fold import OffsetFold
+from spark_connect_rt.topics.status_fold import StatusFold
+from spark_connect_rt.topics.status_records import TopicStatusKey
+from spark_connect_rt.topics.target_state import TargetState
 from tests.parity.golden.recordings import recording, records
 
 

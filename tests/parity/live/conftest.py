@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.engine.startup.java_home import Java
 from tests.parity.conversation import Heard, listen
 from tests.parity.scripts import LONG
 from tests.parity.worker_settings import SETTINGS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.engine.startup.java_home import Java
 from tests.support.command_line import commands_at, lead_through_its_life
 from tests.support.java_connect import JavaConnect
 

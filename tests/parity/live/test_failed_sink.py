@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.engine.startup.java_home import Java
 from tests.support.java_connect import JavaConnect
 from tests.support.worker_process import SparkWorkerProcess, WorkerProcess
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.engine.startup.java_home import Java
 from tests.e2e.java_stories import ON_JAVA, java_plugin_path
 from tests.parity.conversation import AwaitBody, AwaitStates, AwaitText, converse
 from tests.parity.topic_dump import dump

@@ -8,10 +8,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.embedded.maven import resolve_jars
-from spark_connect_rt.mirror.records import OffsetSync
+from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.base.maven import resolve_jars
+from spark_connect_rt.connectors.mirror.records import OffsetSync
+from spark_connect_rt.engine.startup.java_home import Java
 from tests.integration.kafka.mirrored import LIMIT_S, Cluster, Flow, unique, until
 from tests.integration.kafka.mixed_worker import OurWorkerProcess
 from tests.support.java_connect import JavaConnect

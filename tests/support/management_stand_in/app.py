@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from spark_connect_rt.planning.overview.aggregate import aggregate_rank, aggregate_state
+from spark_connect_rt.topics.aggregate_state import aggregate_rank, aggregate_state
 from tests.support.management_stand_in import content
 
 Handler = Callable[[Request], Awaitable[Response]]

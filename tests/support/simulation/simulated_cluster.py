@@ -13,28 +13,28 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
+from spark_connect_rt.base.supervision import Part, Report
 from spark_connect_rt.config.stored_config import NO_SETTINGS
-from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
-from spark_connect_rt.converters.string import StringConverter
+from spark_connect_rt.engine.driver.engine import Engine
+from spark_connect_rt.engine.driver.model import EngineSettings
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
-from spark_connect_rt.ports.herder_requests import PutTaskConfigs
-from spark_connect_rt.ports.peer_client import PeerAnswer
-from spark_connect_rt.ports.supervision import Part, Report
-from spark_connect_rt.protocol.internal_request import SignatureVerdict, verify
+from spark_connect_rt.group.internal_request import SignatureVerdict, verify
+from spark_connect_rt.group.membership import Timing
+from spark_connect_rt.group.peers import PeerAnswer
+from spark_connect_rt.records.converters.simple_header import SimpleHeaderConverter
+from spark_connect_rt.records.converters.string import StringConverter
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
+from spark_connect_rt.runtime.herder.requests_api import PutTaskConfigs
 from spark_connect_rt.runtime.herder.settings import HerderSettings
-from spark_connect_rt.spark.driver.engine import Engine
-from spark_connect_rt.spark.driver.model import EngineSettings
-from spark_connect_rt.state.membership import Timing
-from spark_connect_rt.state.target_state import TargetState
-from spark_connect_rt.stores.config_store import ConfigStore
-from spark_connect_rt.stores.offset_store import OffsetStore
-from spark_connect_rt.stores.status_store import StatusStore
 from spark_connect_rt.testing.in_process_cluster import MemoryPlugins
 from spark_connect_rt.testing.memory_connectors import MemorySource
 from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, MemoryGroupOffsets
 from spark_connect_rt.testing.worker_settings import worker_settings
+from spark_connect_rt.topics.config_store import ConfigStore
+from spark_connect_rt.topics.offset_store import OffsetStore
+from spark_connect_rt.topics.status_store import StatusStore
+from spark_connect_rt.topics.target_state import TargetState
 from tests.support.simulation.simulated_group import SimulatedGroup, SimulatedMember
 from tests.support.simulation.simulated_invariants import GroundTruth
 from tests.support.simulation.simulated_log import Link, SimulatedLog, SimulatedTopic

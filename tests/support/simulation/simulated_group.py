@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from spark_connect_rt.kafka.membership.membership_inbox import MembershipInbox
-from spark_connect_rt.ports.group_member import MembershipEvent
-from spark_connect_rt.state import membership_events as happened
-from spark_connect_rt.state.membership import (
+from spark_connect_rt.group import membership_events as happened
+from spark_connect_rt.group.member import MembershipEvent
+from spark_connect_rt.group.membership import (
     IN_GROUP,
     Effect,
     Member,
@@ -20,6 +19,7 @@ from spark_connect_rt.state.membership import (
     must_heartbeat,
     next_deadline_ms,
 )
+from spark_connect_rt.group.membership_inbox import MembershipInbox
 from spark_connect_rt.testing.memory_group import MemoryGroup, MemoryGroupMember, _Seat
 from tests.support.simulation.simulated_log import Link
 from tests.support.simulation.simulated_threads import Alarm, Scheduler, SimulatedProcess
@@ -111,7 +111,7 @@ class SimulatedGroup(MemoryGroup):
 
 
 class SimulatedMember(MemoryGroupMember):
-    """``ports.group_member.GroupMember`` on a link."""
+    """``group.member.GroupMember`` on a link."""
 
     def __init__(
         self, group: SimulatedGroup, client_id: str, process: SimulatedProcess, link: Link, timing: Timing

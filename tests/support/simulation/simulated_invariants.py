@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.offset_records import decode_key, decode_value
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.topics.offset_records import decode_key, decode_value
 
 
 class InvariantViolation(AssertionError):

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
-from spark_connect_rt.ports.compacted_log import OnAppended, OnRecords
 from spark_connect_rt.testing.memory_compacted_log import MemoryLogTopic
+from spark_connect_rt.topics.compacted_log import OnAppended, OnRecords
 from tests.support.simulation.simulated_threads import Scheduler, SimulatedProcess
 
 Records = Sequence[tuple[bytes, bytes | None]]

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from spark_connect_rt.engine.driver.model import EngineSettings
+from spark_connect_rt.engine.driver.slot_packing import PackingLimits
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.planning.slot_packing import PackingLimits
-from spark_connect_rt.spark.driver.model import EngineSettings
 from tests.support.simulation.simulated_cluster import SimulatedCluster
 from tests.support.simulation.simulated_faults import FAULTS, Faults
 from tests.support.simulation.simulated_invariants import InvariantViolation

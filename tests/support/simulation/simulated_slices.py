@@ -11,9 +11,9 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spark_connect_rt.ports.task_runner import TaskLaunch
-from spark_connect_rt.spark.driver.slices import OnSliceEvent, SliceConnected, SliceEvent, SliceGone, SliceMessage
-from spark_connect_rt.spark.executor.control_wire import Message, decode_launch
+from spark_connect_rt.engine.driver.slices import OnSliceEvent, SliceConnected, SliceEvent, SliceGone, SliceMessage
+from spark_connect_rt.engine.executor.control_wire import Message, decode_launch
+from spark_connect_rt.engine.task_runner import TaskLaunch
 from tests.support.simulation.simulated_invariants import GroundTruth, LiveTask
 from tests.support.simulation.simulated_threads import Scheduler, SimulatedProcess
 

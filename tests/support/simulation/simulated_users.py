@@ -13,8 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spark_connect_rt.errors import ConnectError, NotLeaderError, RetriableError
-from spark_connect_rt.ports.herder_requests import DeleteConnector, PutConfig, Request, RestartConnector, SetTargetState
-from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.runtime.herder.requests_api import (
+    DeleteConnector,
+    PutConfig,
+    Request,
+    RestartConnector,
+    SetTargetState,
+)
+from spark_connect_rt.topics.target_state import TargetState
 from tests.support.simulation.simulated_cluster import SimulatedCluster, SimulatedWorker, memory_source
 
 WATCH_MS = 2_000

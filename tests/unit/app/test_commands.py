@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from spark_connect_rt.app import spark_prestart as jvm_ahead
 from spark_connect_rt.app import standalone
 from spark_connect_rt.app.cli import cli
-from spark_connect_rt.app.commands import jvm_ahead
 from spark_connect_rt.app.wiring import override_policy
-from spark_connect_rt.app.worker_plugins import plugins_of
+from spark_connect_rt.engine.process_plugins import plugins_of
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.unit.plugin_install.archives import SOURCE, class_file, jar_bytes

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from spark_connect_rt.app.deferred_member import DeferredMember
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.ports.group_member import MembershipEvent
+from spark_connect_rt.group.member import MembershipEvent
 
 
 class Recorder:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from spark_connect_rt.app.deferred_runner import DeferredRunner, with_stores
-from spark_connect_rt.ports.supervision import Part
-from spark_connect_rt.ports.task_runner import Pause, Start, TaskCommand, TaskKind, TaskLaunch, TaskRunner
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.security.tls_config import tls_settings
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.base.security.tls import tls_settings
+from spark_connect_rt.base.supervision import Part
+from spark_connect_rt.engine.task_runner import Pause, Start, TaskCommand, TaskKind, TaskLaunch, TaskRunner
 
 
 class Recorder:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.app.executor_clients import FACTORY, KafkaExecutorClients, executor_clients
 from spark_connect_rt.config.client_properties import source_producer_properties
+from spark_connect_rt.engine.executor_clients import FACTORY, KafkaExecutorClients, executor_clients
+from spark_connect_rt.kafka.executor_clients import OFFSET_REPORTS, RECORD_REPORTS
 from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
 from spark_connect_rt.kafka.writing.column_producer import ColumnProducer
-from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS, RECORD_REPORTS
 from spark_connect_rt.testing.worker_settings import worker_settings
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.app.worker_plugins import install_directory
+from spark_connect_rt.engine.process_plugins import install_directory
 
 
 @pytest.fixture(autouse=True)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.app.commands import jvm_ahead
-from spark_connect_rt.app.worker_plugins import distributed_config
+from spark_connect_rt.app import spark_prestart as jvm_ahead
 from spark_connect_rt.config.java_properties import load_properties
-from spark_connect_rt.spark.jvm.session_conf import session_conf
+from spark_connect_rt.engine.process_plugins import distributed_config
+from spark_connect_rt.engine.startup.session_conf import session_conf
 
 CONF = Path(__file__).parents[3] / "conf"
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from spark_connect_rt.app.logger_levels import PythonLoggers
-from spark_connect_rt.ports.java_log_levels import JavaLogLevels
-from spark_connect_rt.ports.loggers import LoggerLevel
+from spark_connect_rt.base.java_log_levels import JavaLogLevels
+from spark_connect_rt.base.loggers import LoggerLevel
 
 
 @pytest.fixture(autouse=True)

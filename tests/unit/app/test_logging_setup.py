@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import pytest
 
 from spark_connect_rt.app.logging_setup import set_up_logging
-from spark_connect_rt.ports import hidden_values
-from spark_connect_rt.ports.management.task_logs import TASK_LOGS
-from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.base import hidden_values
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.engine.task_logs import TASK_LOGS
 
 
 @pytest.fixture

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from spark_connect_rt.app.mirror.mirror_verify import FlowCheck, Found, positions_in, syncs_in
-from spark_connect_rt.mirror.flow import Flow
-from spark_connect_rt.mirror.records import OffsetSync
-from spark_connect_rt.mirror.verify import Compared
-from spark_connect_rt.ports.compacted_log import LogRecord
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.app.mirror.verify import FlowCheck, Found, positions_in, syncs_in
+from spark_connect_rt.app.mirror.verify_rules import Compared
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.mirror.flow import Flow
+from spark_connect_rt.connectors.mirror.records import OffsetSync
+from spark_connect_rt.topics.compacted_log import LogRecord
 
 HERE, NEXT = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.app.stores.offset_actions import AskedWorker, ChangeOptions, NoTables, alter
-from spark_connect_rt.app.stores.store_words import change_rows
+from spark_connect_rt.app.offline.offset_actions import AskedWorker, ChangeOptions, NoTables, alter
+from spark_connect_rt.app.offline.store_words import change_rows
 from spark_connect_rt.errors import BadRequestError, ConnectError
-from spark_connect_rt.planning.offset_changes import OffsetPair
-from spark_connect_rt.ports.peer_client import PeerAnswer
+from spark_connect_rt.group.peers import PeerAnswer
+from spark_connect_rt.topics.offset_changes import OffsetPair
 
 NOW: list[OffsetPair] = [({"f": "x", "g": 1}, {"p": 1}), ({"f": "y"}, {"p": 2}), (None, {"p": 3})]
 

@@ -10,11 +10,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from spark_connect_rt.app.cli import cli
-from spark_connect_rt.app.commands import class_archive
-from spark_connect_rt.app.commands.plugin_tables import settings_page
+from spark_connect_rt.engine import build_archives as class_archive
 from spark_connect_rt.errors import StartupError
-from spark_connect_rt.plugin_install import search
-from spark_connect_rt.plugin_install.search import FoundPlugin
+from spark_connect_rt.operations.plugin_install import search
+from spark_connect_rt.operations.plugin_install.plugin_tables import settings_page
+from spark_connect_rt.operations.plugin_install.search import FoundPlugin
 from tests.unit.plugin_install.archives import plugin_zip
 
 LONG = "org.example.of.a.group:kafka-connect-of-a-name-that-is-longer-than-a-terminal-is-wide:12.34.56"

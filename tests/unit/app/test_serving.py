@@ -8,9 +8,9 @@ import threading
 
 import pytest
 
-from spark_connect_rt.app.exit_codes import EXIT_CODES, exit_code_of
 from spark_connect_rt.app.serving import await_end
-from spark_connect_rt.ports.supervision import Part, Supervisor
+from spark_connect_rt.base.exit_codes import EXIT_CODES, exit_code_of
+from spark_connect_rt.base.supervision import Part, Supervisor
 
 CODES = [
     (Part.HERDER, 3),
@@ -25,7 +25,7 @@ CODES = [
 PROGRAM = """
 import threading
 from spark_connect_rt.app import serving
-from spark_connect_rt.ports.supervision import Part, Supervisor
+from spark_connect_rt.base.supervision import Part, Supervisor
 serving.END_LIMIT_S = 0.2
 threading.Thread(target=threading.Event().wait).start()  # no daemon: an interpreter's end would wait for it
 supervisor = Supervisor()

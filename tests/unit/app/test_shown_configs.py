@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from spark_connect_rt.app.management import overview
-from spark_connect_rt.app.management.overview import ShownConfigs
-from spark_connect_rt.planning.history.hidden_settings import DeclaredSettings
-from spark_connect_rt.ports import hidden_values
+from spark_connect_rt.base import hidden_values
+from spark_connect_rt.operations.overview import wiring as overview
+from spark_connect_rt.operations.overview.wiring import ShownConfigs
+from spark_connect_rt.topics.hidden_settings import DeclaredSettings
 
 CONFIG = {
     "connector.class": "C",

@@ -9,15 +9,15 @@ from typing import Any, Self
 
 import pytest
 
-from spark_connect_rt.app.exit_codes import EXIT_DAMAGE
-from spark_connect_rt.app.stores import store_actions
+from spark_connect_rt.app.offline import store_actions
+from spark_connect_rt.app.offline.store_backup import KINDS, BackedUpTopic, StoreBackup
+from spark_connect_rt.base.checked_lines import RawRecord
+from spark_connect_rt.base.exit_codes import EXIT_DAMAGE
 from spark_connect_rt.errors import BadRequestError, StartupError
 from spark_connect_rt.kafka.admin import TopicSpec
-from spark_connect_rt.planning.store_check import Stored, record_findings
-from spark_connect_rt.planning.store_findings import Change, Finding
-from spark_connect_rt.ports.management.offset_notes import OffsetsChanged
-from spark_connect_rt.protocol.checked_lines import RawRecord
-from spark_connect_rt.protocol.store_backup import KINDS, BackedUpTopic, StoreBackup
+from spark_connect_rt.topics.offset_notes import OffsetsChanged
+from spark_connect_rt.topics.store_check import Stored, record_findings
+from spark_connect_rt.topics.store_findings import Change, Finding
 
 
 class MemoryTopics:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.app.stores.stream_offsets import compared, done_batch
+from spark_connect_rt.app.offline.stream_offsets import compared, done_batch
 from spark_connect_rt.errors import BadRequestError
 
 

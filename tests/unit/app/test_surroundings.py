@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from spark_connect_rt.app import entry
-from spark_connect_rt.app.rest_api import settled_listeners
+from spark_connect_rt.app.rest.rest_api import settled_listeners
+from spark_connect_rt.app.rest.rest_app import create_app
 from spark_connect_rt.app.standalone import StandaloneWorker
-from spark_connect_rt.config.worker.worker_config import RestSettings
+from spark_connect_rt.config.worker_config import RestSettings
+from spark_connect_rt.engine.startup.surroundings import require_own_spark
 from spark_connect_rt.errors import EXIT_LISTENER_TAKEN, BadConfigError, StartupError
-from spark_connect_rt.rest.app import create_app
 from spark_connect_rt.rest.listening.free_ports import FreePorts
 from spark_connect_rt.rest.server import RestServer
-from spark_connect_rt.spark.jvm.surroundings import require_own_spark
 from tests.unit.rest.fake_herder import FakeHerder
 
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spark_connect_rt.app.wiring import admin_of
-from spark_connect_rt.app.worker_plugins import providers_of
+from spark_connect_rt.engine.process_plugins import providers_of
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.testing.worker_settings import worker_settings
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from spark_connect_rt.assignors.incremental import AssignorMemory
-from spark_connect_rt.assignors.model import AssignmentResult, ConnectorsAndTasks
-from spark_connect_rt.protocol.subprotocol import Assignment
+from spark_connect_rt.group.assignments import AssignmentResult, ConnectorsAndTasks
+from spark_connect_rt.group.assignor import AssignorMemory
+from spark_connect_rt.group.subprotocol import Assignment
 
 Held = Mapping[str, ConnectorsAndTasks]
 

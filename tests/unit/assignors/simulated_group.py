@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
-from spark_connect_rt.assignors import incremental
-from spark_connect_rt.assignors.incremental import AssignorMemory
-from spark_connect_rt.assignors.model import NOTHING, AssignmentResult, AssignmentRound, ConnectorsAndTasks
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.subprotocol import Assignment, WorkerMetadata
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.group import assignor as incremental
+from spark_connect_rt.group.assignments import NOTHING, AssignmentResult, AssignmentRound, ConnectorsAndTasks
+from spark_connect_rt.group.assignor import AssignorMemory
+from spark_connect_rt.group.subprotocol import Assignment, WorkerMetadata
 from tests.unit.assignors.assignment_rules import Round, broken_rules
 
 

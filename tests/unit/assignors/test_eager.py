@@ -1,9 +1,9 @@
 """Round-robin over everything, and the offset every assignor agrees on first."""
 
-from spark_connect_rt.assignors import eager
-from spark_connect_rt.assignors.model import AssignmentRound, agree_on_offset, mismatch
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.subprotocol import CONFIG_MISMATCH, WorkerMetadata
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.group import eager
+from spark_connect_rt.group.assignments import AssignmentRound, agree_on_offset, mismatch
+from spark_connect_rt.group.subprotocol import CONFIG_MISMATCH, WorkerMetadata
 from tests.unit.assignors.simulated_group import configured
 
 MEMBERS = {"m2": WorkerMetadata("http://two/", 4), "m1": WorkerMetadata("http://one/", 9)}

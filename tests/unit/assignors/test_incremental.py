@@ -2,10 +2,10 @@
 
 import pytest
 
-from spark_connect_rt.assignors.incremental import fill
-from spark_connect_rt.assignors.model import NOTHING, ConnectorsAndTasks
-from spark_connect_rt.assignors.revocations import revoking_backoff_ms
-from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.group.assignments import NOTHING, ConnectorsAndTasks
+from spark_connect_rt.group.assignor import fill
+from spark_connect_rt.group.revocations import revoking_backoff_ms
 from tests.unit.assignors.simulated_group import SimulatedGroup, configured
 
 DELAY_MS = 300_000

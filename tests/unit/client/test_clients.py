@@ -10,15 +10,15 @@ from typing import Any
 import httpx
 import pytest
 
-from spark_connect_rt.client import calls, management_calls
-from spark_connect_rt.client.async_client import in_process
-from spark_connect_rt.client.calls import Call
-from spark_connect_rt.client.connection import Connection, connection_to
-from spark_connect_rt.client.refusals import NotServedError, UnknownNameError
-from spark_connect_rt.client.server_events import EventReader, ServerEvent
-from spark_connect_rt.client.sync_client import Client
+from spark_connect_rt.app.rest.rest_app import create_app
 from spark_connect_rt.errors import BadConfigError, UnreachableError
-from spark_connect_rt.rest.app import create_app
+from spark_connect_rt.rest.client import calls, management_calls
+from spark_connect_rt.rest.client.async_client import in_process
+from spark_connect_rt.rest.client.calls import Call
+from spark_connect_rt.rest.client.connection import Connection, connection_to
+from spark_connect_rt.rest.client.refusals import NotServedError, UnknownNameError
+from spark_connect_rt.rest.client.server_events import EventReader, ServerEvent
+from spark_connect_rt.rest.client.sync_client import Client
 from tests.support.app_transport import AppTransport
 from tests.unit.rest.fake_herder import CONFIG, FakeHerder
 

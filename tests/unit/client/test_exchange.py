@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.client import calls, management_calls
-from spark_connect_rt.client.calls import Call
-from spark_connect_rt.client.exchange import Answer, Attempt, Broken, Failure, Outcome, Pause, exchange
-from spark_connect_rt.client.refusals import (
+from spark_connect_rt.errors import TimedOutError, UnreachableError
+from spark_connect_rt.rest.client import calls, management_calls
+from spark_connect_rt.rest.client.calls import Call
+from spark_connect_rt.rest.client.exchange import Answer, Attempt, Broken, Failure, Outcome, Pause, exchange
+from spark_connect_rt.rest.client.refusals import (
     ConflictError,
     NoAnswerError,
     NotAllowedError,
@@ -17,7 +18,6 @@ from spark_connect_rt.client.refusals import (
     RefusedError,
     UnknownNameError,
 )
-from spark_connect_rt.errors import TimedOutError, UnreachableError
 
 A, B = "http://a:8083", "http://b:8083"
 DOWN = Failure(Broken.NO_CONNECTION, "connection refused")

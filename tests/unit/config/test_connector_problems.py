@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.config.connectors.connector_config import connector_problems
-from spark_connect_rt.config.connectors.source_config import source_problems
-from spark_connect_rt.config.worker.override_policy import (
+from spark_connect_rt.config.connector_config import connector_problems
+from spark_connect_rt.config.override_policy import (
     is_plugin,
     known_policy,
     override_problems,
     policy_name,
     used_prefixes,
 )
+from spark_connect_rt.config.source_config import source_problems
 
 OVERRIDES = {
     "producer.override.acks": "1",

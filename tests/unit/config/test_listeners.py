@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.config.worker.listeners import Advertised, Listener, advertised, parse_listeners
-from spark_connect_rt.config.worker.worker_config import RestSettings
+from spark_connect_rt.config.listeners import Advertised, Listener, advertised, parse_listeners
+from spark_connect_rt.config.worker_config import RestSettings
 from spark_connect_rt.errors import BadConfigError
 
 

@@ -7,18 +7,13 @@ from pathlib import Path
 import pytest
 
 from spark_connect_rt.api.config_provider import ConfigData
-from spark_connect_rt.app.executor_clients import KafkaExecutorClients
 from spark_connect_rt.app.wiring import guarded
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.config.oauth_endpoints import ALLOWED_FILES, ALLOWED_URLS, ENDPOINT, refuse_foreign_endpoints
 from spark_connect_rt.config.stored_config import NO_SETTINGS
-from spark_connect_rt.config.worker.oauth_endpoints import (
-    ALLOWED_FILES,
-    ALLOWED_URLS,
-    ENDPOINT,
-    refuse_foreign_endpoints,
-)
+from spark_connect_rt.connectors.mirror.maker_config import MirrorMakerConfig, SourceAndTarget
+from spark_connect_rt.engine.executor_clients import KafkaExecutorClients
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.mirror.maker_config import MirrorMakerConfig, SourceAndTarget
-from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.worker.launches import TaskSpec, connector_facts, make_launch
 from spark_connect_rt.testing.memory_connectors import MemorySource
 from spark_connect_rt.testing.worker_settings import worker_settings

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.api.config_provider import ConfigData
-from spark_connect_rt.app.executor_clients import KafkaExecutorClients
 from spark_connect_rt.app.wiring import guarded
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.config.programs import PROGRAMS, allowed_programs, names_programs, refuse_programs
 from spark_connect_rt.config.stored_config import StoredConfig
-from spark_connect_rt.config.worker.programs import PROGRAMS, allowed_programs, names_programs, refuse_programs
-from spark_connect_rt.connectors.programs.environments import EnvironmentFailedError, environment, program_path
+from spark_connect_rt.connectors.external_process.environments import EnvironmentFailedError, environment, program_path
+from spark_connect_rt.engine.executor_clients import KafkaExecutorClients
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.worker.launches import TaskSpec, connector_facts, make_launch
 from spark_connect_rt.testing.memory_connectors import MemorySource
 from spark_connect_rt.testing.worker_settings import worker_settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
-from spark_connect_rt.config.secret_settings import secret_names, secrets_in
+from spark_connect_rt.config.secrets import secret_names, secrets_in
 
 JAAS = 'org.example.Login required username="me" password="pass-1" clientSecret="pass-2";'
 

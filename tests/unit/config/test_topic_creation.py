@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spark_connect_rt.config.connectors.topic_creation import TopicCreation
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
-from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.config.topic_creation import TopicCreation
 from spark_connect_rt.runtime.worker.launches import TaskSpec, connector_facts, make_launch
 from spark_connect_rt.testing.memory_connectors import MemorySource
 from spark_connect_rt.testing.worker_settings import worker_settings

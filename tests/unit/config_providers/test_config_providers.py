@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.config_providers.directory import DirectoryConfigProvider
-from spark_connect_rt.config_providers.env_var import EnvVarConfigProvider
-from spark_connect_rt.config_providers.file import FileConfigProvider
-from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
+from spark_connect_rt.plugins.config_providers import ConfigProviders
+from spark_connect_rt.plugins.directory import DirectoryConfigProvider
+from spark_connect_rt.plugins.env_var import EnvVarConfigProvider
+from spark_connect_rt.plugins.file import FileConfigProvider
 
 
 def test_file(tmp_path: Path) -> None:

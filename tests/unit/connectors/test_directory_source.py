@@ -18,7 +18,7 @@ from spark_connect_rt.api.records import SourceBatch
 from spark_connect_rt.connectors.files import delimited_rows
 from spark_connect_rt.connectors.files.directory_source import DirectorySourceConnector, DirectorySourceTask
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError
-from spark_connect_rt.pipeline.source_pipeline import rows_of_piece
+from spark_connect_rt.records.pipeline.source_pipeline import rows_of_piece
 from tests.unit.connectors.task_context import Context
 
 

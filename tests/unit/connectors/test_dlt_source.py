@@ -12,10 +12,10 @@ import pytest
 
 from spark_connect_rt.api.connector import ExactlyOnceSupport
 from spark_connect_rt.api.records import SourceBatch
-from spark_connect_rt.app.worker_plugins import import_plugins_when_named, plugins_of
-from spark_connect_rt.connectors.python_world.dlt_source import DltSourceConnector, settings_tree
+from spark_connect_rt.connectors.mirror import named_class
+from spark_connect_rt.connectors.python_sources.dlt_source import DltSourceConnector, settings_tree
+from spark_connect_rt.engine.process_plugins import import_plugins_when_named, plugins_of
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError
-from spark_connect_rt.mirror import named_class
 from spark_connect_rt.testing.connector_harness import ProducedRecord, SourceHarness
 from tests.unit.connectors import dlt_samples as samples
 

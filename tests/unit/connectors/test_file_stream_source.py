@@ -12,10 +12,7 @@ import pytest
 
 from spark_connect_rt.api.data.schema import STRING
 from spark_connect_rt.connectors.files import file_stream_source, look_pace
-from spark_connect_rt.connectors.files.file_stream_source import (
-    FileStreamSourceConnector,
-    FileStreamSourceTask,
-)
+from spark_connect_rt.connectors.files.file_stream_source import FileStreamSourceConnector, FileStreamSourceTask
 from spark_connect_rt.errors import BadConfigError, ConnectError
 from tests.unit.connectors.task_context import Context, poll_all, values_of
 

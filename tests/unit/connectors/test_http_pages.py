@@ -6,13 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.connectors.http.http_connection import (
-    PassingFailure,
-    Patience,
-    page_address,
-    same_origin,
-    shown,
-)
+from spark_connect_rt.connectors.http.http_connection import PassingFailure, Patience, page_address, same_origin, shown
 from spark_connect_rt.connectors.http.http_headers import retry_after_ms
 from spark_connect_rt.connectors.http.http_pages import (
     PagePosition,

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from spark_connect_rt.api.records import Delivered
-from spark_connect_rt.connectors.mirror.mirror_rounds import Rounds
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.mirror.connector_parts import Rounds
 from spark_connect_rt.connectors.mirror.mirror_source_task import UpstreamOffsets
 from spark_connect_rt.connectors.mirror.mirror_validation import base_problems, checkpoint_problems, source_problems
+from spark_connect_rt.connectors.mirror.offset_syncs import OffsetRun
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.mirror.offset_sync_rule import OffsetRun
-from spark_connect_rt.protocol.ids import TopicPartition
 
 HERE, THERE = TopicPartition("t", 0), TopicPartition("A.t", 0)
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.stored_config import StoredConfig
+from spark_connect_rt.connectors.mirror.config import MIRROR_SOURCE, TARGET
 from spark_connect_rt.connectors.mirror.mirror_checkpoint_task import MirrorCheckpointTask
 from spark_connect_rt.connectors.mirror.mirror_source import FlowTopics
-from spark_connect_rt.management.checks.checking import ConnectorChecks
-from spark_connect_rt.mirror.config import MIRROR_SOURCE, TARGET
-from spark_connect_rt.mirror.records import Checkpoint
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.connectors.mirror.records import Checkpoint
+from spark_connect_rt.operations.checks.service import ConnectorChecks
 
 CONFIG = {
     "source.cluster.alias": "A",

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.api.connector import SourceConnector
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.mirror import mirror_checkpoint, mirror_heartbeat, mirror_source
 from spark_connect_rt.connectors.mirror.mirror_checkpoint import MirrorCheckpointConnector
 from spark_connect_rt.connectors.mirror.mirror_heartbeat import MirrorHeartbeatConnector
 from spark_connect_rt.connectors.mirror.mirror_source import MirrorSourceConnector
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.protocol.ids import TopicPartition
 
 CONFIG = {
     "name": "m",

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.mirror.config import MIRROR_SOURCE
 from spark_connect_rt.connectors.mirror.target_logs import TargetLogs
 from spark_connect_rt.connectors.topics import kafka_settings
 from spark_connect_rt.connectors.topics.log_policy import LogPolicy, is_of_another, offset_of
 from spark_connect_rt.errors import BadConfigError, ConnectError
 from spark_connect_rt.kafka.reading.log_moves import LogMove
-from spark_connect_rt.mirror.config import MIRROR_SOURCE
-from spark_connect_rt.protocol.ids import TopicPartition
 
 P0 = TopicPartition("t", 0)
 GAP, RECREATED = LogMove(P0, 5, 9, recreated=False), LogMove(P0, 5, 0, recreated=True)

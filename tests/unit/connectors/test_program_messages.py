@@ -11,14 +11,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_connect_rt.connectors.programs import airbyte_messages as airbyte
-from spark_connect_rt.connectors.programs import singer_messages as singer
-from spark_connect_rt.connectors.programs.intake import SHARED, STATE, Intake
-from spark_connect_rt.connectors.programs.private_folder import PrivateFolder, masking, texts_in
-from spark_connect_rt.connectors.programs.program_settings import chosen, merged, named_program, plain_names, shares
-from spark_connect_rt.connectors.programs.singer_source import CONFIG as SINGER
-from spark_connect_rt.connectors.programs.singer_source import SingerTap
-from spark_connect_rt.connectors.programs.stream_rows import RowSettings
+from spark_connect_rt.connectors.external_process import airbyte_messages as airbyte
+from spark_connect_rt.connectors.external_process import singer_messages as singer
+from spark_connect_rt.connectors.external_process.intake import SHARED, STATE, Intake
+from spark_connect_rt.connectors.external_process.private_folder import PrivateFolder, masking, texts_in
+from spark_connect_rt.connectors.external_process.program_settings import (
+    chosen,
+    merged,
+    named_program,
+    plain_names,
+    shares,
+)
+from spark_connect_rt.connectors.external_process.singer_source import CONFIG as SINGER
+from spark_connect_rt.connectors.external_process.singer_source import SingerTap
+from spark_connect_rt.connectors.external_process.stream_rows import RowSettings
 from spark_connect_rt.errors import ConnectError, DataError
 
 

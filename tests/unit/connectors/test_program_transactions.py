@@ -12,12 +12,12 @@ import pytest
 
 from spark_connect_rt.api.records import SourceRecord
 from spark_connect_rt.api.task import NoPluginMetrics
-from spark_connect_rt.config.worker.exactly_once import Boundary
-from spark_connect_rt.connectors.programs import program_task
-from spark_connect_rt.connectors.programs.airbyte_source import AirbyteProgram, AirbyteSourceTask
-from spark_connect_rt.connectors.programs.child import ChildFailedError
+from spark_connect_rt.config.exactly_once import Boundary
+from spark_connect_rt.connectors.external_process import program_task
+from spark_connect_rt.connectors.external_process.airbyte_source import AirbyteProgram, AirbyteSourceTask
+from spark_connect_rt.connectors.external_process.child import ChildFailedError
 from spark_connect_rt.errors import ExternalError
-from spark_connect_rt.pipeline.transaction_boundaries import End, TransactionBoundaries
+from spark_connect_rt.records.pipeline.transaction_boundaries import End, TransactionBoundaries
 
 MORE, ENDS, FAILS = "more", "ends", "fails"
 Poll = tuple[Sequence[dict[str, Any]], str]

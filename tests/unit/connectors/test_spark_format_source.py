@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_connect_rt.api.connector import ExactlyOnceSupport
-from spark_connect_rt.config.connectors.spark_source_config import SparkSourceConfig
+from spark_connect_rt.config.spark_connectors import SparkSourceConfig
 from spark_connect_rt.connectors.spark.spark_format_source import SparkFormatSourceConnector
 from spark_connect_rt.errors import BadConfigError, ConnectError
 

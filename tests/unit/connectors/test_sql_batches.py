@@ -20,8 +20,8 @@ from spark_connect_rt.connectors.sql.sql_batches import last_of_each_key, runs_o
 from spark_connect_rt.connectors.sql.sql_rows import RowReader, Shape, runs_of
 from spark_connect_rt.connectors.sql.sql_texts import text_column
 from spark_connect_rt.connectors.sql.sql_values import CsvRows, conversion, converted_arrays, converted_columns
-from spark_connect_rt.converters.json import JsonConverter
-from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline
+from spark_connect_rt.records.converters.json import JsonConverter
+from spark_connect_rt.records.pipeline.sink_pipeline import SinkPipeline
 from tests.unit.pipeline.test_sink_columns import consumed
 from tests.unit.pipeline.test_sink_json_columns import FIELD_KINDS, FRACTIONS, NUMBERS, TEXT, exactly, pipeline, text_of
 

@@ -11,6 +11,7 @@ import pytest
 from spark_connect_rt.api.connector import ConnectorContext
 from spark_connect_rt.api.records import RecordMetadata, SinkRecord, SourceRecord
 from spark_connect_rt.api.task import SourceTaskContext
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.samples.mock import MockSinkTask, MockSourceConnector, MockSourceTask, MockTask
 from spark_connect_rt.connectors.samples.numbered_source import RECORDS_PER_POLL, NumberedSourceTask
 from spark_connect_rt.connectors.samples.pacing import records_allowed, wait_for_next_ms
@@ -21,10 +22,9 @@ from spark_connect_rt.connectors.samples.verifiable import (
     VerifiableSourceConnector,
     VerifiableSourceTask,
 )
-from spark_connect_rt.converters.json import JsonConverter
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.records.converters.json import JsonConverter
 from tests.unit.connectors.task_context import Context
 
 JAVA = "org.apache.kafka.connect.tools"

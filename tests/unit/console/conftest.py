@@ -9,7 +9,7 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from spark_connect_rt.console.app import Console
+from spark_connect_rt.app.rest.console_app import Console
 from tests.support.management_stand_in.app import StandIn
 
 ADDRESS = "http://one:8083"

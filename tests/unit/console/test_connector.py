@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.console.pages.connector import Snapshot, changes, columns, minutes
-from spark_connect_rt.console.pages.connector_logs import _lines
-from spark_connect_rt.console.pages.connector_offsets import moved
+from spark_connect_rt.operations.connectors.page import Snapshot, changes, columns, minutes
+from spark_connect_rt.operations.history.offsets_page import moved
+from spark_connect_rt.operations.logs.page import _lines
 from tests.support.management_stand_in.app import StandIn
 from tests.unit.console.conftest import Browser
 

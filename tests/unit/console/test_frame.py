@@ -11,9 +11,9 @@ from importlib import resources
 import pytest
 from starlette.requests import Request
 
+from spark_connect_rt.app.rest.console_app import Console
 from spark_connect_rt.console import assets
 from spark_connect_rt.console.api import Api, ApiError, at
-from spark_connect_rt.console.app import Console
 from spark_connect_rt.console.frame import Frame, neighbours
 from spark_connect_rt.console.protection import Protection, content_policy, origin_of
 from spark_connect_rt.console.shared_reads import SharedReads, who_asks

@@ -7,8 +7,8 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-from spark_connect_rt.console.pages.overview import Snapshot, changes, view
 from spark_connect_rt.console.shared_reads import Rendered
+from spark_connect_rt.operations.overview.page import Snapshot, changes, view
 from tests.support.management_stand_in import content
 from tests.support.management_stand_in.app import StandIn
 from tests.unit.console.conftest import Browser

@@ -12,10 +12,10 @@ from spark_connect_rt.api.data import schema as s
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.converters.avro_connect_schema import connect_schema
-from spark_connect_rt.converters.avro_names import ANYTHING, AvroSettings, scrubbed
-from spark_connect_rt.converters.avro_schema import avro_schema
 from spark_connect_rt.errors import DataError
+from spark_connect_rt.records.registry.avro_connect_schema import connect_schema
+from spark_connect_rt.records.registry.avro_names import ANYTHING, AvroSettings, scrubbed
+from spark_connect_rt.records.registry.avro_schema import avro_schema
 
 PLAIN = AvroSettings()
 POINT = SchemaBuilder.struct().name("geo.Point").field("x", s.INT32).build()

@@ -15,8 +15,8 @@ from spark_connect_rt.api.data.java_numbers import to_single
 from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.converters.json import JsonConverter
 from spark_connect_rt.errors import BadConfigError, DataError
+from spark_connect_rt.records.converters.json import JsonConverter
 
 
 def converter(**settings: str) -> JsonConverter:

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_connect_rt.converters import json_flat_objects
-from spark_connect_rt.converters.json import JsonConverter
-from spark_connect_rt.converters.json_cut_objects import Cut
-from spark_connect_rt.converters.json_flat_objects import FlatObjects
-from spark_connect_rt.converters.json_value_columns import value_column
-from spark_connect_rt.converters.json_values import JsonSettings
+from spark_connect_rt.records.converters import json_read_columns as json_flat_objects
+from spark_connect_rt.records.converters.json import JsonConverter
+from spark_connect_rt.records.converters.json_cut_objects import Cut
+from spark_connect_rt.records.converters.json_read_columns import FlatObjects
+from spark_connect_rt.records.converters.json_value_columns import value_column
+from spark_connect_rt.records.converters.json_values import JsonSettings
 
 ROW = b'{"id":1,"word":"a","amount":0.5,"yes":true}'
 

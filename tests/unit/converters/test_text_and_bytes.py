@@ -13,8 +13,8 @@ from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data import schema as s
 from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.converters.byte_array import ByteArrayConverter
-from spark_connect_rt.converters.numbers import (
+from spark_connect_rt.errors import BadConfigError, DataError
+from spark_connect_rt.records.converters.numbers import (
     BooleanConverter,
     DoubleConverter,
     FloatConverter,
@@ -23,9 +23,9 @@ from spark_connect_rt.converters.numbers import (
     NumberConverter,
     ShortConverter,
 )
-from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
-from spark_connect_rt.converters.string import StringConverter
-from spark_connect_rt.errors import BadConfigError, DataError
+from spark_connect_rt.records.converters.plain import ByteArrayConverter
+from spark_connect_rt.records.converters.simple_header import SimpleHeaderConverter
+from spark_connect_rt.records.converters.string import StringConverter
 
 STRINGS_TO_INT8 = SchemaBuilder.map(s.STRING, s.INT8).build()
 POINT = s.struct_of({"x": s.INT32, "y": s.OPTIONAL_STRING})

@@ -20,9 +20,9 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from spark_connect_rt.app.tables.dead_letter_table import part_of
+from spark_connect_rt.engine.datasource.pushed_filters import PUSHED, bounds_of, kept_rows, taken
 from spark_connect_rt.kafka.logs.topic_records import TopicPart
-from spark_connect_rt.spark.datasource.pushed_filters import PUSHED, bounds_of, kept_rows, taken
+from spark_connect_rt.operations.dead_letters.table import part_of
 
 NOON = dt.datetime(2024, 2, 29, 12, tzinfo=dt.UTC)
 HOUR = dt.timedelta(hours=1)

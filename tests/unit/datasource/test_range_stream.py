@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from pyspark_connectrt import DefaultSource
+from spark_connect_rt.engine.datasource.range_stream import RangeStreamReader
+from spark_connect_rt.engine.datasource.stream_limits import OlderStreamReader, ReadAllAvailable, ReadMaxRows
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.spark.datasource.range_stream import RangeStreamReader
-from spark_connect_rt.spark.datasource.stream_limits import OlderStreamReader, ReadAllAvailable, ReadMaxRows
 from tests.unit.datasource.memory_logs import MemoryLogs, MemoryLogTask
 from tests.unit.datasource.test_ranges import schema
 

@@ -12,10 +12,10 @@ from pyspark.sql.types import StructType
 
 from pyspark_connectrt import DefaultSource
 from spark_connect_rt.api.ranges import SourceRange
+from spark_connect_rt.engine.datasource.pushed_filters import Comparison
+from spark_connect_rt.engine.datasource.range_plan import shared
+from spark_connect_rt.engine.datasource.read_options import COLUMNS
 from spark_connect_rt.errors import BadConfigError, NotFoundError
-from spark_connect_rt.spark.datasource.pushed_filters import Comparison
-from spark_connect_rt.spark.datasource.range_plan import shared
-from spark_connect_rt.spark.datasource.read_options import COLUMNS
 from tests.unit.datasource.memory_logs import MemoryLogs, MemoryLogTask
 
 pytestmark = pytest.mark.usefixtures("logs")

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from spark_connect_rt.app.executor_clients import KafkaExecutorClients
 from spark_connect_rt.connectors.files.file_stream_source import FileStreamSourceConnector
 from spark_connect_rt.connectors.topics.kafka_source import KafkaSourceConnector
+from spark_connect_rt.engine.datasource.read_options import COLUMNS, ReadLimits, connector_config, parse_options
+from spark_connect_rt.engine.executor_clients import KafkaExecutorClients
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.spark.datasource.read_options import COLUMNS, ReadLimits, connector_config, parse_options
 
 FILE = {"connector.class": "FileStreamSource", "file": "/x", "topic": "t"}
 

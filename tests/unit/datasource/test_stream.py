@@ -19,25 +19,25 @@ from pyspark.sql.types import StructType
 from pyspark_connectrt import DefaultSource
 from spark_connect_rt.api.records import SourceRecord
 from spark_connect_rt.api.task import SourceTask
-from spark_connect_rt.app.tables.format_source import FormatSource
-from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
-from spark_connect_rt.converters.string import StringConverter
-from spark_connect_rt.errors import BadConfigError, DataError
-from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
-from spark_connect_rt.spark.datasource import stream_reader
-from spark_connect_rt.spark.datasource.named_connector import NamedConnector
-from spark_connect_rt.spark.datasource.open_task import OpenTask
-from spark_connect_rt.spark.datasource.read_options import SourceOffset
-from spark_connect_rt.spark.datasource.stream_limits import ReadAllAvailable, ReadMaxRows
-from spark_connect_rt.spark.datasource.stream_position import (
+from spark_connect_rt.engine.datasource import stream_reader
+from spark_connect_rt.engine.datasource.format_source import FormatSource
+from spark_connect_rt.engine.datasource.named_connector import NamedConnector
+from spark_connect_rt.engine.datasource.open_task import OpenTask
+from spark_connect_rt.engine.datasource.read_options import SourceOffset
+from spark_connect_rt.engine.datasource.stream_limits import ReadAllAvailable, ReadMaxRows
+from spark_connect_rt.engine.datasource.stream_position import (
     advanced,
     first_rows,
     offsets_of,
     position_at,
     rows_between,
 )
-from spark_connect_rt.spark.datasource.stream_reader import StreamPlan, StreamReader
-from spark_connect_rt.spark.datasource.task_read import ReadContext
+from spark_connect_rt.engine.datasource.stream_reader import StreamPlan, StreamReader
+from spark_connect_rt.engine.datasource.task_read import ReadContext
+from spark_connect_rt.errors import BadConfigError, DataError
+from spark_connect_rt.records.converters.simple_header import SimpleHeaderConverter
+from spark_connect_rt.records.converters.string import StringConverter
+from spark_connect_rt.records.pipeline.source_pipeline import SourcePipeline
 
 STRINGS = {"key.converter": "String", "value.converter": "String", "header.converter": "Header"}
 PLUGINS = {"String": StringConverter, "Header": SimpleHeaderConverter}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spark_connect_rt.embedded.cluster import node_properties
-from spark_connect_rt.embedded.kafka import log_config, new_cluster_id
+from spark_connect_rt.app.quickstart.embedded_cluster import node_properties
+from spark_connect_rt.app.quickstart.embedded_kafka import log_config, new_cluster_id
 
 PORTS = {1: 9001, 2: 9002}
 

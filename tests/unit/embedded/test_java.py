@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.embedded.java import _packaged_runtime, find_java, java_major
+from spark_connect_rt.engine.startup.java_home import _packaged_runtime, find_java, java_major
 from spark_connect_rt.errors import StartupError
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.embedded.kafka import broker_properties, free_ports, kept_port, why_it_failed
+from spark_connect_rt.app.quickstart.embedded_kafka import broker_properties, free_ports, kept_port, why_it_failed
 
 
 def properties_file(folder: Path, port: int) -> Path:

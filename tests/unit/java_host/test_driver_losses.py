@@ -6,11 +6,11 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from spark_connect_rt.engine.java_host.driver_host import DriverHost, Limits
+from spark_connect_rt.engine.java_host.process import JavaHostGoneError
+from spark_connect_rt.engine.java_host.wire import Frame, FromJava, ToJava
+from spark_connect_rt.engine.slot_losses import LossLimits
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.java_host.driver_host import DriverHost, Limits
-from spark_connect_rt.java_host.process import JavaHostGoneError
-from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava
-from spark_connect_rt.planning.slot_losses import LossLimits
 from spark_connect_rt.testing.memory_executor_clients import wait_until
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from spark_connect_rt.java_host.heartbeats import OnMeter, bean_key, resident_bytes, take_heartbeat
-from spark_connect_rt.ports.task_runner import TaskMeasured
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.rest.management.metrics import metrics_text
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.engine.executor.task_meter import TaskMeter
+from spark_connect_rt.engine.java_host.heartbeats import OnMeter, bean_key, resident_bytes, take_heartbeat
+from spark_connect_rt.engine.task_runner import TaskMeasured
+from spark_connect_rt.rest.metrics import metrics_text
 from spark_connect_rt.runtime.worker.plugin_metrics import own_values, plugin_metrics
 from spark_connect_rt.runtime.worker.task_measures import TaskMeasures
-from spark_connect_rt.spark.executor.task_meter import TaskMeter
 
 JVM = {
     "heap_bytes": 10,

@@ -9,10 +9,10 @@ from typing import Any
 import psutil
 import pytest
 
-from spark_connect_rt.java_host import process
-from spark_connect_rt.java_host.process import JavaHostGoneError, JavaProcess
-from spark_connect_rt.java_host.wire import ToJava
-from spark_connect_rt.ports.java_log_levels import JavaLogLevels
+from spark_connect_rt.base.java_log_levels import JavaLogLevels
+from spark_connect_rt.engine.java_host import process
+from spark_connect_rt.engine.java_host.process import JavaHostGoneError, JavaProcess
+from spark_connect_rt.engine.java_host.wire import ToJava
 
 HANGS = "import socket, sys, time; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); time.sleep(60)"
 

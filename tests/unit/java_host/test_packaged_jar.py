@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.java_host import jar as jars
-from spark_connect_rt.java_host.jar import packaged_jar
+from spark_connect_rt.engine.java_host import jar as jars
+from spark_connect_rt.engine.java_host.jar import packaged_jar
 
 
 def test_an_installed_one_is_taken_where_it_is(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from spark_connect_rt.engine.java_host import plugin_answers
+from spark_connect_rt.engine.java_host.plugin_answers import DriverAnswers
+from spark_connect_rt.engine.java_host.process import JavaHostGoneError
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.java_host import plugin_answers
-from spark_connect_rt.java_host.plugin_answers import DriverAnswers
-from spark_connect_rt.java_host.process import JavaHostGoneError
 from spark_connect_rt.plugins.java_plugins import JavaPluginDesc, described
 
 LOST = JavaHostGoneError("out of memory: raise connectrt.java.heap", code="CRT-1132")

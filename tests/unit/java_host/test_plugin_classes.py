@@ -10,13 +10,13 @@ import pytest
 from spark_connect_rt.api.connector import SinkConnector, SourceConnector
 from spark_connect_rt.config.config_def import Password, Type
 from spark_connect_rt.config.validators import Sentence
-from spark_connect_rt.java_host import plugin_answers
-from spark_connect_rt.java_host.declarations import declared
-from spark_connect_rt.java_host.plugin_answers import ExecutorAnswers
-from spark_connect_rt.java_host.plugin_classes import connector_class, stage_class
+from spark_connect_rt.engine.java_code import JavaCode
+from spark_connect_rt.engine.java_host import plugin_answers
+from spark_connect_rt.engine.java_host.declarations import declared
+from spark_connect_rt.engine.java_host.plugin_answers import ExecutorAnswers
+from spark_connect_rt.engine.java_host.plugin_classes import connector_class, stage_class
 from spark_connect_rt.plugins.java_plugins import JavaPluginDesc
 from spark_connect_rt.plugins.plugin_desc import TYPES
-from spark_connect_rt.ports.java_code import JavaCode
 
 RUNTIME: Any = object()
 KEY = {
@@ -53,7 +53,7 @@ def test_a_connector_answers_from_what_its_jvm_said_of_it(kind: str, base: type[
     made = connector_class(plugin(kind), described, RUNTIME)()
     assert isinstance(made, base)
     assert (made.version(), made.java_task_class, made.location) == ("2.1", "com.example.Task", "/plugins/one")
-    assert made.executor_task_class.startswith(f"spark_connect_rt.java_host.{kind}_task:Java")
+    assert made.executor_task_class.startswith(f"spark_connect_rt.engine.java_host.{kind}_task:Java")
     assert made.config_def()["size"].type is Type.INT
 
 
@@ -75,7 +75,9 @@ def test_javas_own_check_is_asked_with_text_and_answers_with_its_sentence() -> N
 def test_an_executor_takes_the_version_that_was_kept_or_asks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(plugin_answers, "cache_directory", lambda: tmp_path)
     monkeypatch.setattr(ExecutorAnswers, "java_major", lambda self: 17)
-    monkeypatch.setattr("spark_connect_rt.java_host.stages.stage.describe", lambda code, name: {"version": "asked"})
+    monkeypatch.setattr(
+        "spark_connect_rt.engine.java_host.stages.stage.describe", lambda code, name: {"version": "asked"}
+    )
     answers = ExecutorAnswers()
     assert plugin("transformation", answers).version == "asked"
     plugin_answers.KeptAnswers(lambda: 17).put("digest", "load ", [{"class": "com.example.Outer$One", "version": "1"}])

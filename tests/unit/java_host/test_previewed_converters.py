@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.java_host.stages.converters import JavaConverter
+from spark_connect_rt.engine.java_host.stages.converters import JavaConverter
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.engine.java_host import sink_calls
+from spark_connect_rt.engine.java_host.process import JavaHostGoneError
+from spark_connect_rt.engine.java_host.sink_calls import SinkCalls, Waiting
+from spark_connect_rt.engine.java_host.sink_errants import JavaErrants
+from spark_connect_rt.engine.java_host.wire import Frame, FromJava, ToJava
 from spark_connect_rt.errors import ConnectError, JavaPluginError
-from spark_connect_rt.java_host import sink_calls
-from spark_connect_rt.java_host.process import JavaHostGoneError
-from spark_connect_rt.java_host.sink_calls import SinkCalls, Waiting
-from spark_connect_rt.java_host.sink_errants import JavaErrants
-from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava
-from spark_connect_rt.pipeline.errant_records import Errant, Stage
-from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.records.pipeline.errant_records import Errant, Stage
 
 ERROR = {"class": "a.B", "message": "no", "trace": "a.B: no\n\tat c.D\n"}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_connect_rt.java_host.sink_chain import JSON, cut_chain
+from spark_connect_rt.engine.java_host.chains import JSON, cut_chain
 
 CONNECTOR = {
     "name": "s",

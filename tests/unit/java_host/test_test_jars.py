@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.app.plugin_report import refuse_test_jars
-from spark_connect_rt.config.worker.worker_config import RestSettings
+from spark_connect_rt.config.worker_config import RestSettings
+from spark_connect_rt.engine.java_host.jar import TEST_JARS, jars_of_tests
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.java_host.jar import TEST_JARS, jars_of_tests
+from spark_connect_rt.operations.plugin_install.report import refuse_test_jars
 
 
 def listening(listeners: str) -> RestSettings:

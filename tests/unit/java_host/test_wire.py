@@ -9,11 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.java_host import wire
-from spark_connect_rt.java_host.class_archive import HostProgram
-from spark_connect_rt.java_host.compiler import artifact_of
-from spark_connect_rt.java_host.process import command_line
-from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava, WireError, encode_frame, read_frame, send_frame
+from spark_connect_rt.engine.java_host import wire
+from spark_connect_rt.engine.java_host.class_archive import HostProgram
+from spark_connect_rt.engine.java_host.compiler import artifact_of
+from spark_connect_rt.engine.java_host.process import command_line
+from spark_connect_rt.engine.java_host.wire import (
+    Frame,
+    FromJava,
+    ToJava,
+    WireError,
+    encode_frame,
+    read_frame,
+    send_frame,
+)
 
 
 def read(content: bytes) -> Frame | None:

@@ -8,9 +8,9 @@ from typing import Any
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
 from spark_connect_rt.kafka.reading.log_moves import LogWatch
-from spark_connect_rt.protocol.ids import TopicPartition
 
 PLACE = TopicPartition("t", 0)
 METADATA, FETCH, LIST_OFFSETS, EPOCH_ENDS = 3, 1, 2, 23

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import ConnectError, NotFoundError
 from spark_connect_rt.kafka.reading import batch_consumer
 from spark_connect_rt.kafka.reading.batch_consumer import KafkaBatchConsumer
-from spark_connect_rt.protocol.ids import TopicPartition
 
 
 class Event:

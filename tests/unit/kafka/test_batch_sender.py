@@ -12,13 +12,13 @@ from aiokafka.protocol import produce
 from confluent_kafka import KafkaError
 from crc32c import crc32c
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import ConnectError, DataError, ExternalError, RetriableError
 from spark_connect_rt.kafka.copying import batch_sender
 from spark_connect_rt.kafka.copying.batch_sender import BatchSender
 from spark_connect_rt.kafka.copying.pieces import CopyRules, Piece, pieces_of
 from spark_connect_rt.kafka.copying.produce_batches import Outcome, ProduceBatches
 from spark_connect_rt.kafka.records.record_batches import whole_batches
-from spark_connect_rt.protocol.ids import TopicPartition
 from tests.unit.kafka.test_record_batches import batch
 
 HERE, THERE = TopicPartition("t", 0), TopicPartition("A.t", 0)

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from aiokafka.errors import KafkaConnectionError
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import NotFoundError
-from spark_connect_rt.kafka.connections.buffer_pool import BufferPool
-from spark_connect_rt.kafka.connections.buffered_connection import BufferedConnection
+from spark_connect_rt.kafka.buffer_pool import BufferPool
+from spark_connect_rt.kafka.buffered_connection import BufferedConnection
 from spark_connect_rt.kafka.reading import fetcher
 from spark_connect_rt.kafka.reading.broker_links import BrokerLinks
 from spark_connect_rt.kafka.reading.fetch_settings import fetch_settings
 from spark_connect_rt.kafka.reading.fetcher import Fetcher, PartitionReading
 from spark_connect_rt.kafka.reading.leaders_request import LeadersRequest, MetadataResponse_v8
-from spark_connect_rt.protocol.ids import TopicPartition
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 SETTINGS = fetch_settings({"bootstrap.servers": "broker:9092"})

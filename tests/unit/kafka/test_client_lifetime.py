@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 import spark_connect_rt
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.mirror.mirror_admin import MirrorAdmin
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.kafka.client_lifetime import SharedClient
-from spark_connect_rt.kafka.mirror_admin import MirrorAdmin
 from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
-from spark_connect_rt.protocol.ids import TopicPartition
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 PACKAGE = Path(spark_connect_rt.__file__).parent

@@ -10,19 +10,19 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.engine.executor.task_meter import TaskMeter
+from spark_connect_rt.engine.task_runner import TaskMeasured
 from spark_connect_rt.errors import RetriableError
+from spark_connect_rt.kafka import cluster_contact
 from spark_connect_rt.kafka.reading.broker_links import BrokerLinks
 from spark_connect_rt.kafka.reading.fetch_settings import fetch_settings
 from spark_connect_rt.kafka.writing import column_producer
 from spark_connect_rt.kafka.writing.column_producer import ColumnProducer
 from spark_connect_rt.kafka.writing.column_settings import settings_of
-from spark_connect_rt.pipeline.columns import TOPIC
-from spark_connect_rt.planning.progress import AWAY_MS, Movement, Stall, stall_of
-from spark_connect_rt.ports.process import cluster_contact
-from spark_connect_rt.ports.task_runner import TaskMeasured
-from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.records.pipeline.columns import TOPIC
+from spark_connect_rt.runtime.progress import AWAY_MS, Movement, Stall, stall_of
 from spark_connect_rt.runtime.worker.task_measures import TaskMeasures
-from spark_connect_rt.spark.executor.task_meter import TaskMeter
 
 NOWHERE = "127.0.0.1:1"
 

@@ -7,7 +7,7 @@ import asyncio
 import pyarrow as pa
 
 from spark_connect_rt.kafka.writing.column_inbox import JOINED_BYTES, Inbox, Produced
-from spark_connect_rt.pipeline.columns import TOPIC, produce_batch
+from spark_connect_rt.records.pipeline.columns import TOPIC, produce_batch
 
 
 def produced(topic: str, *values: str, keys: bool = False, at: int = 0) -> Produced:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from spark_connect_rt.config.client_properties import exactly_once_producer_properties, source_producer_properties
+from spark_connect_rt.kafka.executor_clients import OFFSET_REPORTS, RECORD_REPORTS
 from spark_connect_rt.kafka.records.record_batch_columns import Compression
 from spark_connect_rt.kafka.writing.column_settings import Transactional, column_settings, not_honoured
-from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS, RECORD_REPORTS
 from spark_connect_rt.testing.worker_settings import worker_settings
 
 USUAL = {**source_producer_properties(worker_settings({"bootstrap.servers": "a:1"}), {}, "c", 0), **OFFSET_REPORTS}

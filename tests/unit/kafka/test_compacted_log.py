@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.client_properties import LogClientProperties
 from spark_connect_rt.errors import RetriableError, TimedOutError
 from spark_connect_rt.kafka.admin import TopicSpec
 from spark_connect_rt.kafka.logs import compacted_log, log_clients
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
-from spark_connect_rt.protocol.ids import TopicPartition
 
 
 class Admin:

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from spark_connect_rt.group import membership_events as ev
+from spark_connect_rt.group.membership import Member, Timing
 from spark_connect_rt.kafka.membership import group_requests as requests
 from spark_connect_rt.kafka.membership.group_wire import JoinGroupResponse_v9, LeaveGroupResponse_v5
-from spark_connect_rt.state import membership_events as ev
-from spark_connect_rt.state.membership import Member, Timing
 
 MEMBER = Member(member_id="m", generation=4, offer=(("sessioned", b"meta"),), plan={"m": b"work"})
 VERSIONS = {10: (0, 6), 11: (0, 9), 12: (0, 4), 13: (0, 5), 14: (0, 5)}  # what a 4.1 broker offers

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.config.worker.connection_config import ConnectionSettings
-from spark_connect_rt.config.worker.group_config import GroupSettings
+from spark_connect_rt.config.connection_config import ConnectionSettings
+from spark_connect_rt.config.group_config import GroupSettings
 from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.group.membership import Timing
 from spark_connect_rt.kafka.group_security import connection_arguments
 from spark_connect_rt.kafka.membership.group_settings import member_settings
-from spark_connect_rt.state.membership import Timing
 from tests.support.group_members import settings_of
 
 LEAST = {"group.id": "g", "bootstrap.servers": "one:9092,two:9092"}

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 from aiokafka.errors import InvalidMessageError, KafkaError, NotLeaderForPartitionError, ProducerClosed
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.client_properties import source_producer_properties
 from spark_connect_rt.kafka.aiokafka_parts import MemoryRecords, ReadyBatch
 from spark_connect_rt.kafka.records.record_batch_columns import record_bytes
-from spark_connect_rt.kafka.writing.column_rows import Rows, Written
 from spark_connect_rt.kafka.writing.column_settings import settings_of
+from spark_connect_rt.kafka.writing.column_values import Rows, Written
 from spark_connect_rt.kafka.writing.joint_batches import JointBatches
-from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.testing.worker_settings import worker_settings
 
 PLACE = TopicPartition("t", 0)

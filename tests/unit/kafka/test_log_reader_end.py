@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from spark_connect_rt.base.supervision import Part
 from spark_connect_rt.config.client_properties import LogClientProperties
 from spark_connect_rt.kafka.admin import TopicSpec
 from spark_connect_rt.kafka.client_lifetime import SharedClient
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
-from spark_connect_rt.ports.supervision import Part
 
 
 def test_a_reader_that_fails_is_told() -> None:

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.kafka.client_config import ClientRole, client_config
-from spark_connect_rt.security.oauth_config import TokenSettings, native_settings, token_settings
-from spark_connect_rt.security.oauth_tokens import (
+from spark_connect_rt.base.security.oauth import TokenSettings, native_settings, token_settings
+from spark_connect_rt.base.security.oauth_tokens import (
     TokenSource,
     TokenUnavailableError,
     token_callback,
     token_of_text,
     unsecured_token,
 )
+from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.kafka.client_config import ClientRole, client_config
 
 MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 URL = {"sasl.oauthbearer.token.endpoint.url": "https://issuer/token"}

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import ConnectError, RetriableError, UnknownTopicError
 from spark_connect_rt.kafka.reading.offset_lookup import NEXT, look_up_offsets
-from spark_connect_rt.protocol.ids import TopicPartition
 
 PLACE = TopicPartition("offsets", 0)
 

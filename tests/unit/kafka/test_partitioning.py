@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.kafka.records.partitioning import TopicPartitioning, rows_by_partition, topics_without_partition
-from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.records.pipeline.columns import PARTITION, TOPIC
 from tests.contract.batch_clients_contract import rows_batch
 
 HASHED = 3321034988 & 0x7FFFFFFF  # Java's UtilsTest: murmur2("21") is -973932308

@@ -11,11 +11,11 @@ import pytest
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.kafka.copying.pieces import CopyRules, Piece, behind, halves, laid_out, pieces_of, taken_apart
 from spark_connect_rt.kafka.records.passed_batches import ready_to_send
 from spark_connect_rt.kafka.records.record_batch_columns import Compression
-from spark_connect_rt.protocol.ids import TopicPartition
 from tests.unit.kafka.test_record_batches import ABORT, COMMIT, _crc32c, batch, marker
 
 HERE = TopicPartition("t", 3)

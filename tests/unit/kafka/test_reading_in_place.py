@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spark_connect_rt.kafka.connections.buffer_pool import RESTS, BufferPool
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.kafka.buffer_pool import RESTS, BufferPool
 from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
 from spark_connect_rt.kafka.reading.fetched_rows import fetched_rows
 from spark_connect_rt.kafka.records import record_batches, record_columns
-from spark_connect_rt.protocol.ids import TopicPartition
 from tests.unit.kafka.test_record_batches import batch
 
 PLACE = TopicPartition("t", 0)

@@ -11,7 +11,7 @@ from spark_connect_rt.errors import DataError
 from spark_connect_rt.kafka.logs.compaction import latest_of
 from spark_connect_rt.kafka.records import record_batches
 from spark_connect_rt.kafka.records.record_batches import offset_behind
-from spark_connect_rt.ports.compacted_log import LogRecord
+from spark_connect_rt.topics.compacted_log import LogRecord
 
 COMMIT, ABORT = 1, 0
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from spark_connect_rt.api.records import RecordMetadata
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.kafka.writing.record_places import NUMBER, RecordPlaces
-from spark_connect_rt.protocol.ids import TopicPartition
 
 HERE = TopicPartition("t", 1)
 

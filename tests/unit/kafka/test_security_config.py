@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from spark_connect_rt.base.security.sasl import parse_jaas
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.kafka.client_config import ClientRole, client_config
-from spark_connect_rt.security.sasl_config import parse_jaas
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 

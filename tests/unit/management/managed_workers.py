@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from fastapi import FastAPI
 
-from spark_connect_rt.management.group_reads import HttpGroupReads
-from spark_connect_rt.rest.app import create_app
-from spark_connect_rt.rest.management.routes import Management
+from spark_connect_rt.app.rest.rest_app import create_app
+from spark_connect_rt.app.rest.routes import Management
+from spark_connect_rt.rest.peers import HttpGroupReads
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
 from tests.unit.rest.test_over_herders import AppPeers, Workers
 

@@ -11,17 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 import pytest
 
 from spark_connect_rt.api.outside_checks import Finding, Level, OutsideCheck
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.engine.executor.reach import ReachPart
 from spark_connect_rt.errors import BadConfigError, ConnectError, NotFoundError, RetriableError, TimedOutError
-from spark_connect_rt.management.checks.addresses import Address, addresses_in, reached
-from spark_connect_rt.management.checks.checking import EXECUTOR_LIMIT_S, ConnectorChecks
-from spark_connect_rt.management.checks.in_parallel import ParallelChecks, Planned
-from spark_connect_rt.management.checks.offset_lines import offset_line
-from spark_connect_rt.ports.management.checks import CheckLine, CheckRequest, NewTopicPlan, Obstacles, TopicRights
-from spark_connect_rt.protocol.ids import TopicPartition
-from spark_connect_rt.spark.executor.reach import ReachPart
+from spark_connect_rt.operations.checks.addresses import Address, addresses_in, reached
+from spark_connect_rt.operations.checks.in_parallel import ParallelChecks, Planned
+from spark_connect_rt.operations.checks.model import CheckLine, CheckRequest, NewTopicPlan, Obstacles, TopicRights
+from spark_connect_rt.operations.checks.offset_lines import offset_line
+from spark_connect_rt.operations.checks.service import EXECUTOR_LIMIT_S, ConnectorChecks
+from spark_connect_rt.records.transforms.timestamp_converter import TimestampConverterValue
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
 from spark_connect_rt.testing.memory_connectors import MemorySource
-from spark_connect_rt.transforms.timestamp_converter import TimestampConverterValue
 from tests.unit.runtime.cluster_stories import Said, create, emitted, expected, source
 
 STRINGS = {"key.converter": "StringConverter", "value.converter": "StringConverter"}

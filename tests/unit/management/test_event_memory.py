@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from spark_connect_rt.management.event_memory import BYTES_PER_KIND, EVENTS_PER_KIND, EventMemory
-from spark_connect_rt.ports import hidden_values
-from spark_connect_rt.ports.clock import SystemClock
+from spark_connect_rt.base import hidden_values
+from spark_connect_rt.base.clock import SystemClock
+from spark_connect_rt.operations.events.memory import BYTES_PER_KIND, EVENTS_PER_KIND, EventMemory
 
 
 def test_one_kind_does_not_push_out_another() -> None:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.management import group_events
-from spark_connect_rt.management.group_events import GroupEvents
-from spark_connect_rt.management.group_reads import HttpGroupReads
-from spark_connect_rt.ports.clock import SystemClock
-from spark_connect_rt.rest.management import events as rest_events
-from spark_connect_rt.rest.management.routes import Management
+from spark_connect_rt.app.rest.routes import Management
+from spark_connect_rt.base.clock import SystemClock
+from spark_connect_rt.operations.events import routes as rest_events
+from spark_connect_rt.operations.events import service as group_events
+from spark_connect_rt.operations.events.service import GroupEvents
+from spark_connect_rt.rest.peers import HttpGroupReads
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
 from spark_connect_rt.testing.memory_connectors import faults
 from tests.unit.management.event_stream_client import followed

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from spark_connect_rt.management.group_reads import HttpGroupReads
-from spark_connect_rt.ports.herder_values import InternalKey, WorkerStanding
-from spark_connect_rt.ports.peer_client import PeerAnswer
-from spark_connect_rt.protocol.internal_request import sign
-from spark_connect_rt.rest.app import create_app
+from spark_connect_rt.app.rest.rest_app import create_app
+from spark_connect_rt.app.rest.routes import Management
+from spark_connect_rt.group.internal_request import sign
+from spark_connect_rt.group.peers import PeerAnswer
 from spark_connect_rt.rest.basic_auth import ENTRY, LOGIN_FILE, MODULE, BasicAuthSecurityRestExtension
-from spark_connect_rt.rest.management.routes import Management
+from spark_connect_rt.rest.peers import HttpGroupReads
+from spark_connect_rt.runtime.values import InternalKey, WorkerStanding
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from tests.unit.management.managed_workers import ManagedWorkers
 from tests.unit.rest.conftest import ask

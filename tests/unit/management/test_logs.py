@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.management.group_logs import GroupLogs
-from spark_connect_rt.management.group_reads import HttpGroupReads
-from spark_connect_rt.ports.management.log_lines import RawLine
-from spark_connect_rt.ports.management.task_logs import TaskLogs
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.rest.management import logs as rest_logs
-from spark_connect_rt.rest.management.routes import Management
+from spark_connect_rt.app.rest.routes import Management
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.engine.log_lines import RawLine
+from spark_connect_rt.engine.task_logs import TaskLogs
+from spark_connect_rt.operations.logs import routes as rest_logs
+from spark_connect_rt.operations.logs.service import GroupLogs
+from spark_connect_rt.rest.peers import HttpGroupReads
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
 from tests.unit.management.event_stream_client import followed
 from tests.unit.management.managed_workers import ManagedWorkers

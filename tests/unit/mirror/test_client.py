@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from spark_connect_rt.mirror.client import MirroredTopics, checkpoints
-from spark_connect_rt.mirror.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
-from spark_connect_rt.mirror.records import Checkpoint
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.app.mirror.mirror_client import MirroredTopics, checkpoints
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.mirror.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
+from spark_connect_rt.connectors.mirror.records import Checkpoint
 
 HEARTBEATS = {"heartbeats", "B.heartbeats", "B.A.heartbeats", "C.heartbeats"}
 CHECKPOINTS = {"A.checkpoints.internal", "B.checkpoints.internal"}

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.errors import BadConfigError, DataError
-from spark_connect_rt.mirror.checkpoints import GroupOffset, Translation, offsets_to_set
-from spark_connect_rt.mirror.filters import (
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.mirror.checkpoints import GroupOffset, Translation, offsets_to_set
+from spark_connect_rt.connectors.mirror.filters import (
     DefaultTopicFilter,
     TopicSelection,
     group_filter,
     property_filter,
     topic_filter,
 )
-from spark_connect_rt.mirror.flow import Flow, reads_committed
-from spark_connect_rt.mirror.offset_sync_store import TOO_OLD, OffsetSyncStore
-from spark_connect_rt.mirror.policy import DefaultReplicationPolicy
-from spark_connect_rt.mirror.records import Checkpoint, Heartbeat, OffsetSync
-from spark_connect_rt.mirror.task_shares import checkpoint_tasks, groups_of, partitions_of, source_tasks
-from spark_connect_rt.mirror.topic_sync import (
+from spark_connect_rt.connectors.mirror.flow import Flow, reads_committed
+from spark_connect_rt.connectors.mirror.offset_sync_store import TOO_OLD, OffsetSyncStore
+from spark_connect_rt.connectors.mirror.policy import DefaultReplicationPolicy
+from spark_connect_rt.connectors.mirror.records import Checkpoint, Heartbeat, OffsetSync
+from spark_connect_rt.connectors.mirror.task_shares import checkpoint_tasks, groups_of, partitions_of, source_tasks
+from spark_connect_rt.connectors.mirror.topic_sync import (
     TopicAcl,
     TopicSetting,
     acls_to_sync,
@@ -26,7 +26,7 @@ from spark_connect_rt.mirror.topic_sync import (
     settings_of_new,
     settings_to_sync,
 )
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.errors import BadConfigError, DataError
 
 POLICY = DefaultReplicationPolicy()
 P0 = TopicPartition("t", 0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from bench import lag_slot, lag_stages
+from spark_connect_rt.engine.executor.source_lane import SourceLane
 from spark_connect_rt.kafka.copying.batch_sender import BatchSender
 from spark_connect_rt.kafka.reading.fetcher import Fetcher
-from spark_connect_rt.spark.executor.sources.source_lane import SourceLane
 
 MS = 1_000_000
 

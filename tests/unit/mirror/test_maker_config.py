@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.config.worker.distributed_config import unknown_settings
+from spark_connect_rt.config.distributed_config import unknown_settings
+from spark_connect_rt.connectors.mirror.config import MIRROR_CHECKPOINT, MIRROR_SOURCE
+from spark_connect_rt.connectors.mirror.maker_config import MirrorMakerConfig, SourceAndTarget
+from spark_connect_rt.connectors.mirror.old_names import NEW_NAMES
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.mirror.config import MIRROR_CHECKPOINT, MIRROR_SOURCE
-from spark_connect_rt.mirror.maker_config import MirrorMakerConfig, SourceAndTarget
-from spark_connect_rt.mirror.old_names import NEW_NAMES
 
 A_TO_B, B_TO_A = SourceAndTarget("A", "B"), SourceAndTarget("B", "A")
 FILE = {"clusters": "A,B", "A.bootstrap.servers": "a:1", "B.bootstrap.servers": "b:1", "A->B.enabled": "true"}

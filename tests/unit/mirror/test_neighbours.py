@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_connect_rt.mirror.neighbours import other_names
+from spark_connect_rt.connectors.mirror.neighbours import other_names
 
 PACKAGE = "org.apache.kafka.connect.mirror"
 IDENTITY = f"{PACKAGE}.IdentityReplicationPolicy"

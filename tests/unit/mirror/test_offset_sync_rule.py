@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_connect_rt.mirror.offset_sync_rule import OffsetRun, OffsetSyncQueue
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.mirror.offset_syncs import OffsetRun, OffsetSyncQueue
 
 P = TopicPartition("t", 0)
 

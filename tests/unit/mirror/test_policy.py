@@ -6,10 +6,8 @@ import sys
 
 import pytest
 
-from spark_connect_rt.app.worker_plugins import plugins_of
-from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.mirror import named_class
-from spark_connect_rt.mirror.filters import (
+from spark_connect_rt.connectors.mirror import named_class
+from spark_connect_rt.connectors.mirror.filters import (
     FILTERS,
     GROUP_FILTER,
     TOPIC_FILTER,
@@ -19,7 +17,7 @@ from spark_connect_rt.mirror.filters import (
     property_filter,
     topic_filter,
 )
-from spark_connect_rt.mirror.policy import (
+from spark_connect_rt.connectors.mirror.policy import (
     POLICY_CLASS,
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,
@@ -28,6 +26,8 @@ from spark_connect_rt.mirror.policy import (
     is_own_copy,
     replication_policy,
 )
+from spark_connect_rt.engine.process_plugins import plugins_of
+from spark_connect_rt.errors import BadConfigError
 
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 

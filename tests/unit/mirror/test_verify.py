@@ -6,7 +6,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from spark_connect_rt.mirror.verify import Compared, FailOver, Seen, Sides, compare, contains, digest, fail_over, total
+from spark_connect_rt.app.mirror.verify_rules import (
+    Compared,
+    FailOver,
+    Seen,
+    Sides,
+    compare,
+    contains,
+    digest,
+    fail_over,
+    total,
+)
 
 
 def log(text: str, begins: int = 0, *, keyed: bool = False) -> Sequence[Seen]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from spark_connect_rt.mirror.records import OffsetSync
-from spark_connect_rt.mirror.verify import Compared, FailOver
-from spark_connect_rt.mirror.verify_report import (
+from spark_connect_rt.app.mirror.verify_report import (
     FlowReport,
     GroupPartition,
     GroupReport,
@@ -13,8 +11,10 @@ from spark_connect_rt.mirror.verify_report import (
     group_rows,
     partition_rows,
 )
-from spark_connect_rt.mirror.verify_sample import Window, windows
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.app.mirror.verify_rules import Compared, FailOver
+from spark_connect_rt.app.mirror.verify_sample import Window, windows
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.mirror.records import OffsetSync
 
 HERE, THERE = TopicPartition("t", 0), TopicPartition("A.t", 0)
 

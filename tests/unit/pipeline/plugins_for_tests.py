@@ -9,11 +9,11 @@ from typing import Any
 from spark_connect_rt.api.predicate import Predicate
 from spark_connect_rt.api.records import Header
 from spark_connect_rt.api.transformation import Transformation
-from spark_connect_rt.converters.byte_array import ByteArrayConverter
-from spark_connect_rt.converters.json import JsonConverter
-from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
-from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import BadConfigError, DataError, NotFoundError, RetriableError
+from spark_connect_rt.records.converters.json import JsonConverter
+from spark_connect_rt.records.converters.plain import ByteArrayConverter
+from spark_connect_rt.records.converters.simple_header import SimpleHeaderConverter
+from spark_connect_rt.records.converters.string import StringConverter
 
 
 class Upper(Transformation):

@@ -13,8 +13,8 @@ from spark_connect_rt.api.data import schema as s
 from spark_connect_rt.api.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
 from spark_connect_rt.api.data.struct import Struct, check_value
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.pipeline.arrow_schema import RowColumns
-from spark_connect_rt.pipeline.connect_values import connect_values
+from spark_connect_rt.records.pipeline.arrow_values import RowColumns
+from spark_connect_rt.records.pipeline.connect_values import connect_values
 
 AT = dt.datetime(2026, 11, 21, 20, 0, 0, 123_456, dt.UTC)
 AT_MS = AT.replace(microsecond=123_000)

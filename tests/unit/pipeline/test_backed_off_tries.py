@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_connect_rt.pipeline.backed_off_tries import BackedOffTries
+from spark_connect_rt.base.adaptive_fallback import BackedOffTries
 
 
 def tried(tries: BackedOffTries, times: int) -> list[int]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from spark_connect_rt.config.config_def import REQUIRED
-from spark_connect_rt.pipeline.chain_config import chain_config_def, chain_problems
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
+from spark_connect_rt.records.pipeline.chain_config import chain_config_def, chain_problems
 
 FIND = bundled_plugins().class_of
 JAVA = "org.apache.kafka.connect.transforms"

@@ -13,10 +13,10 @@ from spark_connect_rt.api.data.schema import INT64, OPTIONAL_STRING, struct_of
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SourceBatch
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.pipeline.arrow_schema import RowColumns
-from spark_connect_rt.pipeline.connect_values import connect_values, row_values
-from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
+from spark_connect_rt.records.pipeline.arrow_values import RowColumns
+from spark_connect_rt.records.pipeline.connect_values import connect_values, row_values
+from spark_connect_rt.records.pipeline.source_pipeline import SourcePipeline
 
 PAIR = pa.struct([("n", pa.int64()), ("t", pa.string())])
 FAR_MS = 400_000_000_000_000  # in the year 14645

@@ -10,11 +10,12 @@ import pytest
 from spark_connect_rt.api.data import schema as s
 from spark_connect_rt.api.plugin_modules import public_name
 from spark_connect_rt.api.records import ConsumeRow, Header, SourceRecord
-from spark_connect_rt.converters.json import JsonConverter
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import BadConfigError, DataError, RetriableError
-from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
-from spark_connect_rt.pipeline.dead_letters import DeadLetters, ReportSettings
-from spark_connect_rt.pipeline.errant_records import (
+from spark_connect_rt.records.converters.json import JsonConverter
+from spark_connect_rt.records.pipeline.connector_converters import ConnectorConverters
+from spark_connect_rt.records.pipeline.dead_letters import DeadLetters, ReportSettings
+from spark_connect_rt.records.pipeline.errant_records import (
     JAVA_SINK_TASK,
     Errant,
     Stage,
@@ -23,7 +24,6 @@ from spark_connect_rt.pipeline.errant_records import (
     java_trace,
     log_sentence,
 )
-from spark_connect_rt.protocol.ids import ConnectorTaskId
 from tests.unit.pipeline.plugins_for_tests import WORKER, Upper, find
 
 TASK = ConnectorTaskId("sink", 3)

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
-from spark_connect_rt.pipeline import source_pipeline
-from spark_connect_rt.pipeline.columns import TOPIC
-from spark_connect_rt.pipeline.source_pipeline import ConvertedBatch, SourcePipeline
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
+from spark_connect_rt.records.pipeline import source_pipeline
+from spark_connect_rt.records.pipeline.columns import TOPIC
+from spark_connect_rt.records.pipeline.source_pipeline import ConvertedBatch, SourcePipeline
 
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 WORKER = {f"{part}.converter": BYTES for part in ("key", "value", "header")}

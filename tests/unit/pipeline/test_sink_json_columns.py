@@ -16,9 +16,9 @@ from spark_connect_rt.api.data.schema import Schema, Type, struct_of
 from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SinkBatch
-from spark_connect_rt.converters.json import JsonConverter
-from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
+from spark_connect_rt.records.converters.json import JsonConverter
+from spark_connect_rt.records.pipeline.sink_pipeline import SinkPipeline
 from tests.unit.pipeline.test_sink_columns import consumed
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"

@@ -13,12 +13,12 @@ from spark_connect_rt.api.data import schema as s
 from spark_connect_rt.api.data.schema import OPTIONAL_STRING, STRING
 from spark_connect_rt.api.records import SinkRecord, altered
 from spark_connect_rt.api.transformation import Transformation
-from spark_connect_rt.converters.string import StringConverter
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
-from spark_connect_rt.pipeline.record_builder import build_sink_records
-from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.records.converters.string import StringConverter
+from spark_connect_rt.records.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
+from spark_connect_rt.records.pipeline.record_builder import build_sink_records
+from spark_connect_rt.records.pipeline.sink_pipeline import SinkPipeline
 from tests.unit.pipeline.plugins_for_tests import WORKER, find
 
 

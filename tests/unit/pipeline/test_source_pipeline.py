@@ -10,10 +10,10 @@ import pytest
 from spark_connect_rt.api.data import schema as s
 from spark_connect_rt.api.records import SourceBatch, SourceRecord, Written
 from spark_connect_rt.errors import BadConfigError, DataError
-from spark_connect_rt.pipeline import source_pipeline
-from spark_connect_rt.pipeline.columns import TOPIC
-from spark_connect_rt.pipeline.retry_tolerance import RetryInterrupted, Stage, Waiting
-from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
+from spark_connect_rt.records.pipeline import source_pipeline
+from spark_connect_rt.records.pipeline.columns import TOPIC
+from spark_connect_rt.records.pipeline.retry_tolerance import RetryInterrupted, Stage, Waiting
+from spark_connect_rt.records.pipeline.source_pipeline import SourcePipeline
 from tests.unit.pipeline.plugins_for_tests import WORKER, Upper, find
 
 FILE = {"filename": "f"}

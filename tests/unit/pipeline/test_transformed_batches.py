@@ -12,9 +12,9 @@ from spark_connect_rt.api.data.schema import FLOAT64, INT64, OPTIONAL_STRING, Sc
 from spark_connect_rt.api.records import B, R, SourceBatch, SourceRecord, altered
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.pipeline.columns import HEADERS_TYPE
-from spark_connect_rt.pipeline.source_pipeline import SourcePipeline, rows_of_piece
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
+from spark_connect_rt.records.pipeline.columns import HEADERS_TYPE
+from spark_connect_rt.records.pipeline.source_pipeline import SourcePipeline, rows_of_piece
 
 ROW = struct_of({"id": INT64, "name": OPTIONAL_STRING, "price": FLOAT64})
 VALUES = pa.array(

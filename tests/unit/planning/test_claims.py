@@ -7,9 +7,9 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_connect_rt.planning.placement.claims import sampled
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.subprotocol import Assignment, WorkerMetadata
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.group.compact.claims import sampled
+from spark_connect_rt.group.subprotocol import Assignment, WorkerMetadata
 
 
 def holding(tasks: list[ConnectorTaskId]) -> WorkerMetadata:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.planning.counterparts import _COUNTERPARTS, counterpart_of
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
+from spark_connect_rt.plugins.counterparts import _COUNTERPARTS, counterpart_of
 
 
 @pytest.mark.parametrize(

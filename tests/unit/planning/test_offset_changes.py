@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import BadRequestError, DataError
-from spark_connect_rt.planning.offset_changes import caught_up, check_source_offsets, one_per_partition, sink_offsets
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.topics.offset_changes import caught_up, check_source_offsets, one_per_partition, sink_offsets
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

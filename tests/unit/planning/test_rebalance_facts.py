@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from spark_connect_rt.assignors.model import ConnectorsAndTasks
-from spark_connect_rt.planning.rebalance_facts import (
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.group.assignments import ConnectorsAndTasks
+from spark_connect_rt.group.rebalance_facts import (
     LISTED,
     Members,
     OwnView,
@@ -16,7 +17,6 @@ from spark_connect_rt.planning.rebalance_facts import (
     merged,
     sentence,
 )
-from spark_connect_rt.protocol.ids import ConnectorTaskId
 
 A0, A1 = ConnectorTaskId("a", 0), ConnectorTaskId("a", 1)
 NOTHING, ALL = ConnectorsAndTasks(), ConnectorsAndTasks(("a",), (A0, A1))

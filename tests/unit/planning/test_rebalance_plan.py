@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from spark_connect_rt.assignors.model import ConnectorsAndTasks
-from spark_connect_rt.planning.rebalance_plan import (
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.group.assignments import ConnectorsAndTasks
+from spark_connect_rt.group.rebalance_plan import (
     Adoption,
     Restarts,
     adoption,
@@ -18,11 +19,10 @@ from spark_connect_rt.planning.rebalance_plan import (
     wanted_connectors,
     wanted_tasks,
 )
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.subprotocol import CONFIG_MISMATCH, Assignment
-from spark_connect_rt.state.cluster_config import ClusterConfigState
-from spark_connect_rt.state.connector_status import State
-from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.group.subprotocol import CONFIG_MISMATCH, Assignment
+from spark_connect_rt.topics.config_state import ClusterConfigState
+from spark_connect_rt.topics.connector_status import State
+from spark_connect_rt.topics.target_state import TargetState
 
 A0, A1, B0 = ConnectorTaskId("a", 0), ConnectorTaskId("a", 1), ConnectorTaskId("b", 0)
 TOLD = Assignment("m", "u", 5)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.config.worker.health_config import HealthSettings
+from spark_connect_rt.config.health_config import HealthSettings
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.planning import restart_policy
-from spark_connect_rt.planning.restart_policy import Failure, RestartVerdict, error_of
+from spark_connect_rt.runtime import health_rules as restart_policy
+from spark_connect_rt.runtime.health_rules import Failure, RestartVerdict, error_of
 
 POLICY = HealthSettings.of(
     {

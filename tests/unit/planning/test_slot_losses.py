@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_connect_rt.planning.slot_losses import (
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.engine.slot_losses import (
     Judgement,
     LossLimits,
     LossRecord,
@@ -15,7 +16,6 @@ from spark_connect_rt.planning.slot_losses import (
     opening_delay_ms,
     verdict_text,
 )
-from spark_connect_rt.protocol.ids import ConnectorTaskId
 
 LIMITS = LossLimits()
 A, B = ConnectorTaskId("a", 0), ConnectorTaskId("b", 0)

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_connect_rt.planning.slot_packing import (
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.engine.driver.slot_packing import (
     Isolation,
     PackingLimits,
     SlotFacts,
@@ -18,7 +19,6 @@ from spark_connect_rt.planning.slot_packing import (
     is_calm,
     tasks_to_move,
 )
-from spark_connect_rt.protocol.ids import ConnectorTaskId
 
 LIMITS = PackingLimits(tasks_per_slot=3, slots_max=4, busy_bytes_per_s=1000, busy_records_per_s=100)
 

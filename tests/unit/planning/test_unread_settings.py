@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.planning.unread_settings import unread_settings
+from spark_connect_rt.config.unread_settings import unread_settings
 
 DECLARED = {
     "connector.class",

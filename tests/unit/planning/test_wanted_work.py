@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 
-from spark_connect_rt.assignors.model import ConnectorsAndTasks
-from spark_connect_rt.planning.rebalance_plan import Restarts, wanted_connectors, wanted_tasks
-from spark_connect_rt.planning.wanted_work import WantedWork
-from spark_connect_rt.protocol import config_records as records
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.state.cluster_config import ClusterConfigState
-from spark_connect_rt.state.config_fold import LAST_CHANGES, ConfigFold
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.group.assignments import ConnectorsAndTasks
+from spark_connect_rt.group.rebalance_plan import Restarts, wanted_connectors, wanted_tasks
+from spark_connect_rt.group.wanted_work import WantedWork
+from spark_connect_rt.topics import config_records as records
+from spark_connect_rt.topics.config_fold import LAST_CHANGES, ConfigFold
+from spark_connect_rt.topics.config_state import ClusterConfigState
 
 NAMES = ("a", "b", "c", "d")
 STATES = ("STARTED", "PAUSED", "STOPPED")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_connect_rt.planning.work_plan import Actual, Life, Wanted, WorkActions, plan_work
+from spark_connect_rt.group.work_plan import Actual, Life, Wanted, WorkActions, plan_work
 
 A, B = Wanted("key", False), Wanted("other", False)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.planning.zombie_fencing import Need, fencing_plan
-from spark_connect_rt.state.cluster_config import ClusterConfigState
+from spark_connect_rt.runtime.herder.requests.planning_zombie_fencing import Need, fencing_plan
+from spark_connect_rt.topics.config_state import ClusterConfigState
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from spark_connect_rt.plugin_install import downloads
-from spark_connect_rt.plugin_install.downloads import NotFetchedError, fetch
+from spark_connect_rt.operations.plugin_install import downloads
+from spark_connect_rt.operations.plugin_install.downloads import NotFetchedError, fetch
 
 URL = "http://plugins.example.com/one-1.0.zip"
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from spark_connect_rt.errors import AlreadyExistsError, BadRequestError, ConnectError, ForbiddenError
-from spark_connect_rt.plugin_install.downloads import NotFetchedError
-from spark_connect_rt.plugin_install.folders import PluginFolder
-from spark_connect_rt.plugin_install.installer import Installer
-from spark_connect_rt.ports.plugin_installs import WantedPlugin
+from spark_connect_rt.operations.plugin_install.downloads import NotFetchedError
+from spark_connect_rt.operations.plugin_install.folders import PluginFolder
+from spark_connect_rt.operations.plugin_install.installer import Installer
+from spark_connect_rt.plugins.plugin_installs import WantedPlugin
 from tests.unit.plugin_install.archives import jar_bytes, plugin_zip
 
 SOURCE = "org.example.OneSource"

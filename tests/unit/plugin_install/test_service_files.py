@@ -5,8 +5,8 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-from spark_connect_rt.plugin_install.class_files import read_class
-from spark_connect_rt.plugin_install.service_files import (
+from spark_connect_rt.operations.plugin_install.class_files import read_class
+from spark_connect_rt.operations.plugin_install.service_files import (
     SHIM,
     complete_service_files,
     declared,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.app.plugin_report import plugin_report
-from spark_connect_rt.app.worker_plugins import plugins_in
+from spark_connect_rt.engine.process_plugins import plugins_in
+from spark_connect_rt.operations.plugin_install.report import plugin_report
 from spark_connect_rt.plugins.descriptions import LENGTH_MAX, description_of, docstrings_of, first_sentence
 from spark_connect_rt.plugins.registry import Plugins, bundled
 

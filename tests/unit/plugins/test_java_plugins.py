@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.app.plugin_report import refuse_unlisted
-from spark_connect_rt.config.worker.own_settings import PluginSettings
+from spark_connect_rt.config.connectrt_config import PluginSettings
 from spark_connect_rt.errors import BadConfigError, ConnectError, NotFoundError
+from spark_connect_rt.operations.plugin_install.report import refuse_unlisted
 from spark_connect_rt.plugins.bundled_plugins import BUNDLED
 from spark_connect_rt.plugins.discovery import discover
 from spark_connect_rt.plugins.java_plugins import JavaPluginDesc, Scanned

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from spark_connect_rt._moved import MODULES, MovedModules, former_names, stored_module
-from spark_connect_rt.app.executor_clients import KafkaExecutorClients
+from spark_connect_rt.engine.executor_clients import KafkaExecutorClients
 from spark_connect_rt.plugins.bundled_plugins import BUNDLED, bundled_plugins
 from spark_connect_rt.plugins.plugin_desc import GROUPS, load_class
 from spark_connect_rt.runtime.herder.steps import publishing
@@ -31,7 +31,7 @@ for _line in (HERE / "names_of_0_1.tsv").read_text(encoding="utf-8").splitlines(
     _kind, _name, _answer = _line.split("\t")
     NAMES[_kind].append((_name, _answer))
 PLUGINS = [(kind.removeprefix("plug-in "), *row) for kind, rows in NAMES.items() if "plug-in" in kind for row in rows]
-NEEDS_DLT = ("spark_connect_rt.dlt",)
+NEEDS_DLT = ("spark_connect_rt.connectors.python_sources",)
 
 
 def test_plugin_answers_to_each_of_its_names() -> None:

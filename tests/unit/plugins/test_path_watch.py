@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.app.worker_plugins import plugins_in
+from spark_connect_rt.engine.process_plugins import plugins_in
 from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.plugins.discovery import Discovered, discover
 from spark_connect_rt.plugins.path_watch import PathWatch

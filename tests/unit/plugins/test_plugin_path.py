@@ -186,7 +186,7 @@ def test_a_hundred_plugins_are_found_without_an_import(tmp_path: Path) -> None:
         make_folder(tmp_path / f"p{number}", stamp_plugin(f"hundred_{number}", "1.0"))
     code = """
 import sys, time
-from spark_connect_rt.app.worker_plugins import plugins_in
+from spark_connect_rt.engine.process_plugins import plugins_in
 began = time.perf_counter()
 plugins = plugins_in((sys.argv[1],))
 found = [one for one in plugins.everything() if one.java_class.startswith("hundred_")]

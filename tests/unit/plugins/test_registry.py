@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from spark_connect_rt.api.predicate import Predicate
-from spark_connect_rt.app.worker_plugins import plugins_in, plugins_of
+from spark_connect_rt.engine.process_plugins import plugins_in, plugins_of
 from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.plugins.bundled_plugins import BUNDLED, bundled_plugins
 from spark_connect_rt.plugins.discovery import Discovered

@@ -9,17 +9,11 @@ import sys
 
 import pytest
 
-from spark_connect_rt.app.exit_codes import EXIT_CODES
+from spark_connect_rt.base import descriptor_limit
+from spark_connect_rt.base.descriptor_limit import MINIMUM, MOST, RECOMMENDED, open_descriptors, raise_descriptor_limit
+from spark_connect_rt.base.exit_codes import EXIT_CODES
+from spark_connect_rt.engine.startup.surroundings import require_descriptors
 from spark_connect_rt.errors import EXIT_TOO_FEW_FILES, StartupError
-from spark_connect_rt.ports.process import descriptor_limit
-from spark_connect_rt.ports.process.descriptor_limit import (
-    MINIMUM,
-    MOST,
-    RECOMMENDED,
-    open_descriptors,
-    raise_descriptor_limit,
-)
-from spark_connect_rt.spark.jvm.surroundings import require_descriptors
 
 
 @pytest.fixture
@@ -81,7 +75,7 @@ def test_a_process_really_raises_its_limit_and_its_children_inherit_it() -> None
     code = (
         "import os, resource, sys\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (300, 600))\n"
-        "from spark_connect_rt.ports.process.descriptor_limit import raise_descriptor_limit\n"
+        "from spark_connect_rt.base.descriptor_limit import raise_descriptor_limit\n"
         "print(raise_descriptor_limit().soft, os.popen('ulimit -Sn').read().strip())\n"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout

@@ -6,7 +6,7 @@ import gc
 import threading
 import weakref
 
-from spark_connect_rt.ports.threads import MachineThreads
+from spark_connect_rt.base.concurrency import MachineThreads
 
 DAY_MS = 86_400_000
 

@@ -1,7 +1,7 @@
 import pytest
 
+from spark_connect_rt.base.checked_lines import decode_lines, decode_record, encode_lines, encode_record
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.protocol.checked_lines import decode_lines, decode_record, encode_lines, encode_record
 
 HEADER = {"kind": "k", "version": 1, "name": "ü"}
 RECORD = (3, 17, b'["c",{}]', b"\x00\xff", 1_000)

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.protocol import packed_work
-from spark_connect_rt.protocol.compact_form import (
+from spark_connect_rt.group.compact import packed_work
+from spark_connect_rt.group.compact.form import (
     Claim,
     CompactAssignment,
     compact_name,
@@ -25,9 +26,8 @@ from spark_connect_rt.protocol.compact_form import (
     leader_hint,
     metadata_of,
 )
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.packed_work import ByteReader, pack_work, varint
-from spark_connect_rt.protocol.subprotocol import (
+from spark_connect_rt.group.compact.packed_work import ByteReader, pack_work, varint
+from spark_connect_rt.group.subprotocol import (
     CONFIG_MISMATCH,
     Assignment,
     ConnectProtocol,

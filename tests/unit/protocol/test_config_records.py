@@ -1,9 +1,9 @@
 import pytest
 
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.protocol import config_records as records
-from spark_connect_rt.protocol.config_records import RecordKey, RecordKind, SessionKey
-from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.topics import config_records as records
+from spark_connect_rt.topics.config_records import RecordKey, RecordKind, SessionKey
 
 
 def test_keys_are_javas() -> None:

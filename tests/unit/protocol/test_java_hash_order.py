@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_connect_rt.protocol.java_hash_order import (
+from spark_connect_rt.base.java_hash_order import (
     NamesInHashOrder,
     hash_order_of_copy,
     in_java_hash_order,

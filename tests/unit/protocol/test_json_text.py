@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_connect_rt.base.json_text import decode_json, encode_finite_json, encode_json
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.protocol.json_text import decode_json, encode_finite_json, encode_json
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import pytest
 
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.protocol import offset_records as records
+from spark_connect_rt.topics import offset_records as records
 
 
 def test_keys_and_values_are_javas() -> None:

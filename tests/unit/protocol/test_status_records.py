@@ -1,9 +1,9 @@
 import pytest
 
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.protocol import status_records as records
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.status_records import (
+from spark_connect_rt.topics import status_records as records
+from spark_connect_rt.topics.status_records import (
     ConnectorStatusKey,
     StatusFields,
     StatusKey,

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
+from spark_connect_rt.app.offline.store_backup import BackedUpTopic, StoreBackup, decode_backup, encode_backup
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.protocol.store_backup import BackedUpTopic, StoreBackup, decode_backup, encode_backup
 
 BACKUP = StoreBackup(
     "cluster",

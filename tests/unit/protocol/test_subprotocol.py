@@ -2,9 +2,9 @@
 
 import pytest
 
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.subprotocol import (
+from spark_connect_rt.group.subprotocol import (
     CONFIG_MISMATCH,
     Assignment,
     ConnectProtocol,

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from starlette.types import ASGIApp
 
-from spark_connect_rt.rest.app import create_app
+from spark_connect_rt.app.rest.rest_app import create_app
 from tests.unit.rest.fake_herder import FakeHerder
 from tests.unit.rest.fake_management import EVERY_PART
 

@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.base.loggers import LoggerLevel
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import ForbiddenError, NotFoundError
-from spark_connect_rt.ports.herder import HerderApi
-from spark_connect_rt.ports.herder_requests import Request, SetLoggerLevel
-from spark_connect_rt.ports.herder_values import (
+from spark_connect_rt.runtime.herder.api import HerderApi
+from spark_connect_rt.runtime.herder.requests_api import Request, SetLoggerLevel
+from spark_connect_rt.runtime.metric_names import Measured, measured
+from spark_connect_rt.runtime.values import (
     ConnectorInfo,
     ConnectorStateInfo,
     Health,
@@ -25,10 +28,7 @@ from spark_connect_rt.ports.herder_values import (
     WorkerProgress,
     WorkerStanding,
 )
-from spark_connect_rt.ports.loggers import LoggerLevel
-from spark_connect_rt.ports.metric_names import Measured, measured
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.topics.target_state import TargetState
 
 T = TypeVar("T")
 CONFIG = {

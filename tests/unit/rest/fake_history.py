@@ -6,18 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spark_connect_rt.errors import NotFoundError
-from spark_connect_rt.planning.offset_changes import OffsetPair
-from spark_connect_rt.ports.herder_requests import Request
-from spark_connect_rt.ports.herder_values import ConnectorOffset
-from spark_connect_rt.ports.management.history import (
-    CONFIG,
-    OFFSETS,
-    Change,
-    ChangePage,
-    ChangeQuery,
-    Course,
-    CoursePoint,
-)
+from spark_connect_rt.rest.change_history import CONFIG, OFFSETS, Change, ChangePage, ChangeQuery, Course, CoursePoint
+from spark_connect_rt.runtime.herder.requests_api import Request
+from spark_connect_rt.runtime.values import ConnectorOffset
+from spark_connect_rt.topics.offset_changes import OffsetPair
 from tests.unit.runtime.cluster_stories import source
 
 KNOWN_MS = 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from spark_connect_rt.ports.management.dead_letters import (
+from spark_connect_rt.operations.dead_letters.model import (
     DeletedLetters,
     DryRun,
     EditedLetter,

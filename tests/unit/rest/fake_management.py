@@ -5,11 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 
-from spark_connect_rt.ports.management.checks import CheckLine, CheckReport, CheckRequest
-from spark_connect_rt.ports.management.events import GroupEvent
-from spark_connect_rt.ports.management.group_reads import Unanswered
-from spark_connect_rt.ports.management.log_lines import LogLine, PlacedLine, WantedLines
-from spark_connect_rt.ports.management.previews import (
+from spark_connect_rt.app.rest.routes import Management
+from spark_connect_rt.engine.log_lines import LogLine, PlacedLine, WantedLines
+from spark_connect_rt.engine.previews.model import (
     Preview,
     PreviewedRecord,
     PreviewRequest,
@@ -18,7 +16,9 @@ from spark_connect_rt.ports.management.previews import (
     ShownHeader,
     ShownRecord,
 )
-from spark_connect_rt.rest.management.routes import Management
+from spark_connect_rt.operations.checks.model import CheckLine, CheckReport, CheckRequest
+from spark_connect_rt.rest.group_reads import Unanswered
+from spark_connect_rt.runtime.group_events import GroupEvent
 from tests.unit.rest.fake_history import FakeHistory
 from tests.unit.rest.fake_letters import FakeLetters
 from tests.unit.rest.fake_overview import FakeOverview

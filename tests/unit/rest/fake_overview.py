@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from spark_connect_rt.errors import NotFoundError
-from spark_connect_rt.planning.overview.selection import Wanted
-from spark_connect_rt.ports.herder_values import RestartNote
-from spark_connect_rt.ports.management.group_reads import OURS, Unanswered
-from spark_connect_rt.ports.management.overview import (
+from spark_connect_rt.operations.overview.model import (
     ConnectorDetail,
     ConnectorRow,
     CoursePoint,
@@ -18,6 +15,9 @@ from spark_connect_rt.ports.management.overview import (
     OverviewPage,
     TaskRow,
 )
+from spark_connect_rt.operations.overview.selection import Wanted
+from spark_connect_rt.rest.group_reads import OURS, Unanswered
+from spark_connect_rt.runtime.values import RestartNote
 
 ROW = ConnectorRow("src", "source", "FileStreamSource", "RUNNING", "RUNNING", "h:8083", {"RUNNING": 1}, 1.5, None, 0)
 

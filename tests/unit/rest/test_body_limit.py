@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from spark_connect_rt.ports.herder_requests import PatchConfig
-from spark_connect_rt.ports.herder_values import ConfigWritten, InternalKey
-from spark_connect_rt.protocol.internal_request import sign
-from spark_connect_rt.rest.app import create_app
-from spark_connect_rt.rest.middleware.body_limit import LIMIT_BYTES, TASKS_LIMIT_BYTES
+from spark_connect_rt.app.rest.rest_app import create_app
+from spark_connect_rt.group.internal_request import sign
+from spark_connect_rt.rest.middleware import LIMIT_BYTES, TASKS_LIMIT_BYTES
+from spark_connect_rt.runtime.herder.requests_api import PatchConfig
+from spark_connect_rt.runtime.values import ConfigWritten, InternalKey
 from tests.unit.rest.conftest import Asked
 from tests.unit.rest.fake_herder import INFO, FakeHerder
 

@@ -5,8 +5,11 @@ from collections.abc import Mapping
 import httpx
 import pytest
 
+from spark_connect_rt.app.rest.rest_app import create_app
 from spark_connect_rt.errors import NotAssignedError, NotLeaderError, RetriableError, UnreachableError
-from spark_connect_rt.ports.herder_requests import (
+from spark_connect_rt.group.peers import PeerAnswer
+from spark_connect_rt.rest.error_mapping import CONFLICT, NO_LEADER, STALE
+from spark_connect_rt.runtime.herder.requests_api import (
     CreateConnector,
     DeleteConnector,
     PutTaskConfigs,
@@ -14,9 +17,6 @@ from spark_connect_rt.ports.herder_requests import (
     RestartTask,
     SetTargetState,
 )
-from spark_connect_rt.ports.peer_client import PeerAnswer
-from spark_connect_rt.rest.app import create_app
-from spark_connect_rt.rest.error_mapping import CONFLICT, NO_LEADER, STALE
 from tests.unit.rest.conftest import ask
 from tests.unit.rest.fake_herder import FakeHerder
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from starlette.testclient import TestClient
 
-from spark_connect_rt.ports.herder_values import Health
-from spark_connect_rt.rest.app import create_app
+from spark_connect_rt.app.rest.rest_app import create_app
+from spark_connect_rt.runtime.values import Health
 from tests.unit.rest.fake_herder import FakeHerder
 
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 from starlette.requests import Request
 
-from spark_connect_rt.ports.herder_values import InternalKey
 from spark_connect_rt.rest.identity import CLIENT_HEADER, handed_on, who
+from spark_connect_rt.runtime.values import InternalKey
 
 OPEN, SIGNED = InternalKey(required=False, key=None), InternalKey(required=True, key=b"k" * 32)
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.ports.herder_requests import CreateConnector, RestartConnector
-from spark_connect_rt.ports.herder_values import ConfigWritten
-from spark_connect_rt.rest.app import create_app
+from spark_connect_rt.app.rest.rest_app import create_app
+from spark_connect_rt.runtime.herder.requests_api import CreateConnector, RestartConnector
+from spark_connect_rt.runtime.values import ConfigWritten
 from tests.unit.rest.conftest import Asked
 from tests.unit.rest.fake_herder import INFO, STATUS, FakeHerder
 

@@ -12,10 +12,12 @@ import httpx
 import pytest
 from jsonschema import Draft202012Validator
 
-from spark_connect_rt.config.connectors.connector_config import SOURCE
+from spark_connect_rt.app.rest.openapi_operations import OPERATIONS
+from spark_connect_rt.app.rest.rest_app import create_admin_app, create_app
+from spark_connect_rt.config.connector_config import SOURCE
 from spark_connect_rt.errors import BadConfigError, NotFoundError
-from spark_connect_rt.planning.config_infos import Findings, plugin_infos
-from spark_connect_rt.ports.herder_requests import (
+from spark_connect_rt.runtime.herder.config_infos import Findings, plugin_infos
+from spark_connect_rt.runtime.herder.requests_api import (
     CreateConnector,
     DescribePlugin,
     ModifyOffsets,
@@ -25,9 +27,7 @@ from spark_connect_rt.ports.herder_requests import (
     RestartConnector,
     ValidateConfig,
 )
-from spark_connect_rt.ports.herder_values import ConfigWritten, ConnectorOffset, Health
-from spark_connect_rt.rest.app import create_admin_app, create_app
-from spark_connect_rt.rest.description.openapi_operations import OPERATIONS
+from spark_connect_rt.runtime.values import ConfigWritten, ConnectorOffset, Health
 from tests.unit.rest.conftest import Asked, ask
 from tests.unit.rest.fake_herder import INFO, STATUS, FakeHerder
 from tests.unit.rest.fake_management import EVERY_PART

@@ -13,10 +13,10 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from spark_connect_rt.app.rest.rest_app import create_app
 from spark_connect_rt.errors import UnreachableError
-from spark_connect_rt.ports.peer_client import PeerAnswer
-from spark_connect_rt.rest.app import create_app
-from spark_connect_rt.state.membership import Timing
+from spark_connect_rt.group.membership import Timing
+from spark_connect_rt.group.peers import PeerAnswer
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog
 from spark_connect_rt.testing.memory_connectors import faults

@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from spark_connect_rt.rest.app import create_app
-from spark_connect_rt.rest.management.event_streams import EventStreams
-from spark_connect_rt.rest.management.overview import OVERLAP_MS
-from spark_connect_rt.rest.management.routes import Management
+from spark_connect_rt.app.rest.rest_app import create_app
+from spark_connect_rt.app.rest.routes import Management
+from spark_connect_rt.operations.overview.routes import OVERLAP_MS
+from spark_connect_rt.rest.event_streams import EventStreams
 from tests.unit.rest.conftest import Asked, ask
 from tests.unit.rest.fake_herder import FakeHerder
 from tests.unit.rest.fake_overview import FakeOverview

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
+from spark_connect_rt.app.rest.rest_app import create_app
+from spark_connect_rt.base.supervision import Part
 from spark_connect_rt.errors import EXIT_PART_FAILED, StartupError
-from spark_connect_rt.ports.supervision import Part
-from spark_connect_rt.rest.app import create_app
 from spark_connect_rt.rest.server import RestServer
 from tests.unit.rest.fake_herder import FakeHerder
 

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from spark_connect_rt.rest.app import create_app
+from spark_connect_rt.app.rest.rest_app import create_app
 from spark_connect_rt.rest.server import RestServer
 from tests.unit.rest.fake_herder import FakeHerder
 

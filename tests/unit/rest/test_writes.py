@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import (
     AlreadyExistsError,
     BadConfigError,
@@ -17,7 +18,8 @@ from spark_connect_rt.errors import (
     ShuttingDownError,
     TimedOutError,
 )
-from spark_connect_rt.ports.herder_requests import (
+from spark_connect_rt.group.internal_request import sign
+from spark_connect_rt.runtime.herder.requests_api import (
     CreateConnector,
     DeleteConnector,
     FenceZombies,
@@ -29,7 +31,7 @@ from spark_connect_rt.ports.herder_requests import (
     RestartTask,
     SetTargetState,
 )
-from spark_connect_rt.ports.herder_values import (
+from spark_connect_rt.runtime.values import (
     ConfigWritten,
     ConnectorInfo,
     ConnectorStateInfo,
@@ -38,9 +40,7 @@ from spark_connect_rt.ports.herder_values import (
     InternalKey,
     TaskState,
 )
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.internal_request import sign
-from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.topics.target_state import TargetState
 from tests.unit.rest.conftest import Asked
 from tests.unit.rest.fake_herder import CONFIG, INFO, FakeHerder
 

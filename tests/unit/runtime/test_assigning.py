@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from spark_connect_rt.assignors.incremental import AssignorMemory
-from spark_connect_rt.ports.group_member import AssignmentRequired
-from spark_connect_rt.protocol import config_records as records
-from spark_connect_rt.protocol.subprotocol import (
+from spark_connect_rt.group.assignor import AssignorMemory
+from spark_connect_rt.group.member import AssignmentRequired
+from spark_connect_rt.group.subprotocol import (
     CONFIG_MISMATCH,
     ConnectProtocol,
     WorkerMetadata,
@@ -13,8 +12,9 @@ from spark_connect_rt.protocol.subprotocol import (
     encode_metadata,
 )
 from spark_connect_rt.runtime.herder.steps.assigning import Answer, assign_work
-from spark_connect_rt.state.cluster_config import ClusterConfigState
-from spark_connect_rt.state.config_fold import ConfigFold
+from spark_connect_rt.topics import config_records as records
+from spark_connect_rt.topics.config_fold import ConfigFold
+from spark_connect_rt.topics.config_state import ClusterConfigState
 
 SESSIONED = ConnectProtocol.SESSIONED
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import (
     AlreadyExistsError,
     BadConfigError,
@@ -11,7 +12,7 @@ from spark_connect_rt.errors import (
     RetriableError,
     ShuttingDownError,
 )
-from spark_connect_rt.ports.herder_requests import (
+from spark_connect_rt.runtime.herder.requests_api import (
     DeleteConnector,
     PatchConfig,
     PutConfig,
@@ -22,10 +23,9 @@ from spark_connect_rt.ports.herder_requests import (
     RestartTask,
     SetTargetState,
 )
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.state.target_state import TargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import faults
+from spark_connect_rt.topics.target_state import TargetState
 from tests.unit.runtime.cluster_stories import create, emitted, expected, source
 
 RUNNING_1 = {"a": "RUNNING", "a-0": "RUNNING"}

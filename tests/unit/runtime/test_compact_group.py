@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spark_connect_rt.protocol.compact_form import is_compact
-from spark_connect_rt.state.membership import Timing
+from spark_connect_rt.group.compact.form import is_compact
+from spark_connect_rt.group.membership import Timing
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import faults
 from tests.unit.runtime.cluster_stories import create, offers_javas_names_only, source

@@ -9,15 +9,21 @@ import pytest
 from spark_connect_rt.api.connector import ConnectorTransactionBoundaries
 from spark_connect_rt.api.records import SourceRecord
 from spark_connect_rt.api.task import SourceTask
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import BadConfigError, ConnectError
-from spark_connect_rt.ports.herder_requests import ModifyOffsets, PutConfig, ReadOffsets, RestartTask, SetTargetState
-from spark_connect_rt.ports.transactions import ProducerProperties
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.offset_records import decode_key, decode_value
-from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.kafka.transactions import ProducerProperties
+from spark_connect_rt.runtime.herder.requests_api import (
+    ModifyOffsets,
+    PutConfig,
+    ReadOffsets,
+    RestartTask,
+    SetTargetState,
+)
 from spark_connect_rt.testing.in_process_cluster import LEADER_ID, InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySource, MemorySourceTask, faults
 from spark_connect_rt.testing.memory_fenced_writer import MemoryFencedWriter
+from spark_connect_rt.topics.offset_records import decode_key, decode_value
+from spark_connect_rt.topics.target_state import TargetState
 from tests.unit.runtime.cluster_stories import create, emitted, expected, source
 
 

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from spark_connect_rt.errors import NotLeaderError, RetriableError
-from spark_connect_rt.ports.herder_requests import CreateConnector, SetTargetState
-from spark_connect_rt.state.membership import Timing
-from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.group.membership import Timing
+from spark_connect_rt.runtime.herder.requests_api import CreateConnector, SetTargetState
 from spark_connect_rt.testing.in_process_cluster import LEADER_ID, InProcessCluster
 from spark_connect_rt.testing.memory_connectors import faults
 from spark_connect_rt.testing.memory_fenced_writer import MemoryFencedWriter
+from spark_connect_rt.topics.target_state import TargetState
 from tests.unit.runtime.cluster_stories import create, source
 
 SLOW_TO_NOTICE = Timing(session_ms=8_000, heartbeat_ms=20, rebalance_ms=10_000)

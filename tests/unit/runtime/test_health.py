@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 from starlette.testclient import TestClient
 
-from spark_connect_rt.ports.task_runner import TaskWaiting
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.rest.app import create_app
-from spark_connect_rt.state.membership import Timing
+from spark_connect_rt.app.rest.rest_app import create_app
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.engine.task_runner import TaskWaiting
+from spark_connect_rt.group.membership import Timing
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
 from tests.unit.runtime.cluster_stories import create, source
 

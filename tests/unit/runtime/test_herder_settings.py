@@ -1,6 +1,6 @@
 """A properties file keeps blanks behind a value; a setting does not."""
 
-from spark_connect_rt.protocol.subprotocol import ConnectProtocol
+from spark_connect_rt.group.subprotocol import ConnectProtocol
 from spark_connect_rt.runtime.herder.settings import HerderSettings
 from spark_connect_rt.testing.worker_settings import worker_settings
 

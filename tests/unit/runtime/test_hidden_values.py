@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.api.config_provider import ConfigProvider
+from spark_connect_rt.base import hidden_values
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
-from spark_connect_rt.config_providers.providers import ConfigProviders
+from spark_connect_rt.engine.executor.hosting import trace_of
 from spark_connect_rt.errors import BadRequestError, ConnectError
 from spark_connect_rt.plugins.bundled_plugins import BUNDLED
+from spark_connect_rt.plugins.config_providers import ConfigProviders
 from spark_connect_rt.plugins.registry import Plugins
-from spark_connect_rt.ports import hidden_values
-from spark_connect_rt.ports.herder_requests import CreateConnector
-from spark_connect_rt.runtime.herder.validation.config_validation import validated
-from spark_connect_rt.spark.executor.hosting import trace_of
+from spark_connect_rt.runtime.herder.requests_api import CreateConnector
+from spark_connect_rt.runtime.herder.validation import validated
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySource
 

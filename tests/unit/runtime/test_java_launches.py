@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.api.connector import SinkConnector
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.config_def import ConfigDef, ConfigValue
 from spark_connect_rt.config.stored_config import StoredConfig
+from spark_connect_rt.engine.executor.control_wire import decode_launch, encode_launch
+from spark_connect_rt.engine.java_code import JavaCode, JavaConnector
+from spark_connect_rt.engine.task_runner import TaskKind
 from spark_connect_rt.errors import BadConfigError, NotFoundError
-from spark_connect_rt.ports.java_code import JavaCode, JavaConnector
-from spark_connect_rt.ports.task_runner import TaskKind
-from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder.dependencies import resolve_nothing
 from spark_connect_rt.runtime.worker.java_launches import facts_of
 from spark_connect_rt.runtime.worker.launches import TaskSpec, make_launch, task_class_namer
-from spark_connect_rt.spark.executor.control_wire import decode_launch, encode_launch
 from spark_connect_rt.testing.memory_connectors import MemorySource
 from spark_connect_rt.testing.worker_settings import worker_settings
 

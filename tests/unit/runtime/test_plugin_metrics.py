@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spark_connect_rt.ports.task_runner import TaskMeasured
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.rest.management.metrics import prometheus_name
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.engine.executor.plugin_metrics import MeteredPluginMetrics
+from spark_connect_rt.engine.executor.task_meter import TaskMeter
+from spark_connect_rt.engine.task_runner import TaskMeasured
+from spark_connect_rt.rest.metrics import prometheus_name
 from spark_connect_rt.runtime.worker.plugin_metrics import plugin_metrics
 from spark_connect_rt.runtime.worker.task_measures import TaskMeasures
-from spark_connect_rt.spark.executor.plugin_metrics import MeteredPluginMetrics
-from spark_connect_rt.spark.executor.task_meter import TaskMeter
 
 TASK = ConnectorTaskId("c", 0)
 TAGS = {"connector": "c", "task": "0"}

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.ports.task_runner import (
+from spark_connect_rt.base.concurrency import MACHINE_THREADS
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.engine.task_runner import (
     Pause,
     Start,
     Stop,
@@ -21,8 +22,7 @@ from spark_connect_rt.ports.task_runner import (
     TaskKind,
     TaskLaunch,
 )
-from spark_connect_rt.ports.threads import MACHINE_THREADS
-from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.runtime.worker.prepared_runner import PreparedRunner
 from spark_connect_rt.testing.memory_executor_clients import wait_until
 

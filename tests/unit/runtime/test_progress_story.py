@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.errors import RetriableError
-from spark_connect_rt.ports.herder_values import TaskProgress
 from spark_connect_rt.rest.json_values import as_json
+from spark_connect_rt.runtime.values import TaskProgress
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import delivered, faults
 from tests.unit.runtime.cluster_stories import create, emitted, expected, source

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.config.connectors.connector_config import SINK, SOURCE
-from spark_connect_rt.ports.herder_requests import ReadOffsets
-from spark_connect_rt.ports.task_runner import Start, TaskLaunch
+from spark_connect_rt.config.connector_config import SINK, SOURCE
+from spark_connect_rt.engine.task_runner import Start, TaskLaunch
+from spark_connect_rt.records.transforms.predicates import RecordIsTombstone
+from spark_connect_rt.records.transforms.routers import RegexRouter
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
-from spark_connect_rt.runtime.herder.steps.health import health_of
+from spark_connect_rt.runtime.herder.requests_api import ReadOffsets
+from spark_connect_rt.runtime.herder.steps.runtime_herder_steps_health import health_of
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySink, MemorySource, delivered
-from spark_connect_rt.transforms.predicates import RecordIsTombstone
-from spark_connect_rt.transforms.routers import RegexRouter
 from tests.unit.runtime.cluster_stories import Said, create
 from tests.unit.runtime.test_sink_story import numbers
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from spark_connect_rt.ports import supervision
-from spark_connect_rt.ports.supervision import Repeated, Supervisor
+from spark_connect_rt.base import supervision
+from spark_connect_rt.base.supervision import Repeated, Supervisor
 from tests.contract.compacted_log_contract import until
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from spark_connect_rt.base.answers import answer_by, answered, copy_outcome
+from spark_connect_rt.base.brief_threads import BriefThreads
+from spark_connect_rt.base.concurrency import MACHINE_THREADS
 from spark_connect_rt.errors import ConnectError, NotFoundError, as_error
-from spark_connect_rt.ports.threads import MACHINE_THREADS
 from spark_connect_rt.runtime.herder.requests.request_queue import Request, RequestQueue
-from spark_connect_rt.runtime.worker.answers import answer_by, answered, copy_outcome
-from spark_connect_rt.runtime.worker.brief_threads import BriefThreads
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySource
 from tests.unit.rest.test_over_herders import Workers

@@ -9,14 +9,14 @@ from typing import Any
 import orjson
 import pytest
 
-from spark_connect_rt.config_providers.file import FileConfigProvider
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.ports.herder_requests import PutConfig, RestartTask, SetTargetState
-from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.plugins.file import FileConfigProvider
 from spark_connect_rt.rest.json_values import as_json
-from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.runtime.herder.requests_api import PutConfig, RestartTask, SetTargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import faults
+from spark_connect_rt.topics.target_state import TargetState
 from tests.unit.runtime.cluster_stories import create, emitted, expected, source
 
 BACKOFF = {

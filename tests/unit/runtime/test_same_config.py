@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.ports.herder_requests import PatchConfig, PutConfig, SetTargetState
+from spark_connect_rt.runtime.herder.requests_api import PatchConfig, PutConfig, SetTargetState
 from spark_connect_rt.runtime.herder.steps import publishing
 from spark_connect_rt.runtime.herder.steps.publishing import MIXED_REPAIR_PAUSE_MS
-from spark_connect_rt.state.connector_status import State
-from spark_connect_rt.state.target_state import TargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_compacted_log import MemoryLogTopic
 from spark_connect_rt.testing.memory_connectors import faults
+from spark_connect_rt.topics.connector_status import State
+from spark_connect_rt.topics.target_state import TargetState
 from tests.unit.runtime import test_publishing
 from tests.unit.runtime.cluster_stories import create, source
 from tests.unit.runtime.test_publishing import STATE, Story

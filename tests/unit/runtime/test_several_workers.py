@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.assignors.model import NOTHING
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import NotAssignedError, NotFoundError, NotLeaderError
-from spark_connect_rt.ports.herder_requests import (
+from spark_connect_rt.group.assignments import NOTHING
+from spark_connect_rt.group.membership import Timing
+from spark_connect_rt.runtime.herder.requests_api import (
     CreateConnector,
     DeleteConnector,
     RestartConnector,
@@ -16,12 +18,10 @@ from spark_connect_rt.ports.herder_requests import (
     SetLoggerLevel,
     SetTargetState,
 )
-from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder.steps import membership
-from spark_connect_rt.state.membership import Timing
-from spark_connect_rt.state.target_state import TargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
 from spark_connect_rt.testing.memory_connectors import MemorySource, faults
+from spark_connect_rt.topics.target_state import TargetState
 from tests.unit.runtime.cluster_stories import create, emitted, expected, offers_javas_names_only, source
 
 QUICK = Timing(session_ms=400, heartbeat_ms=20, rebalance_ms=10_000)

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Set
 from typing import ClassVar
 
 from spark_connect_rt.api.config_provider import ConfigData, ConfigProvider
-from spark_connect_rt.ports.herder_requests import ReadOffsets, RestartTask, SetTargetState
-from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.state.membership import Timing
-from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.group.membership import Timing
+from spark_connect_rt.runtime.herder.requests_api import ReadOffsets, RestartTask, SetTargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import delivered, faults
+from spark_connect_rt.topics.target_state import TargetState
 from tests.unit.runtime.cluster_stories import create
 
 P0, P1 = TopicPartition("in", 0), TopicPartition("in", 1)

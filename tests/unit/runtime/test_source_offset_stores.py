@@ -9,9 +9,9 @@ from typing import Any
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
-from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
 from spark_connect_rt.testing.worker_settings import worker_settings
+from spark_connect_rt.topics.offset_store import OffsetStore
 from tests.contract.compacted_log_contract import until
 
 FILE = {"filename": "data.txt"}

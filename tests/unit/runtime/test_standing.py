@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spark_connect_rt.planning.work_plan import Actual, Life
-from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.group.work_plan import Actual, Life
 from spark_connect_rt.runtime.worker.standing import NOTHING_HERE
 
 ALIVE, STOPPING, STOPPED = (Actual("key", False, life) for life in (Life.ALIVE, Life.STOPPING, Life.STOPPED))

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from spark_connect_rt.base.supervision import Part, PartFailure, Supervisor, watched
 from spark_connect_rt.errors import BadConfigError, ConnectError
-from spark_connect_rt.ports.supervision import Part, PartFailure, Supervisor, watched
+from spark_connect_rt.group.membership import Timing
 from spark_connect_rt.runtime.herder import loop
 from spark_connect_rt.runtime.herder.tick import Verdict
-from spark_connect_rt.state.membership import Timing
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
 from spark_connect_rt.testing.memory_connectors import faults
 from tests.unit.runtime.cluster_stories import create, source

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import NotLeaderError
-from spark_connect_rt.management.placement.load_watch import samples_of
-from spark_connect_rt.planning.placement.load import Sample, Swap
-from spark_connect_rt.ports.herder_requests import SwapTasks
-from spark_connect_rt.ports.management.group_reads import GroupWorker, WorkerAnswer
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.state.membership import Timing
+from spark_connect_rt.group.load import Sample, Swap
+from spark_connect_rt.group.membership import Timing
+from spark_connect_rt.operations.placement.load_watch import samples_of
+from spark_connect_rt.rest.group_reads import GroupWorker, WorkerAnswer
+from spark_connect_rt.runtime.herder.requests_api import SwapTasks
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import faults
 from tests.unit.runtime.cluster_stories import create, offers_javas_names_only, source

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from spark_connect_rt.api.task import SourceTask
-from spark_connect_rt.ports.herder_requests import DeleteConnector, RestartTask, SetTargetState
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.runtime.herder.requests_api import DeleteConnector, RestartTask, SetTargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySource, faults
+from spark_connect_rt.topics.target_state import TargetState
 from tests.unit.runtime.cluster_stories import create, emitted, expected, source
 
 

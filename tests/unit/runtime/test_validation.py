@@ -12,16 +12,16 @@ import pytest
 from spark_connect_rt.api.override_policy import ConnectorClientConfigOverridePolicy
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import BadConfigError, BadRequestError
-from spark_connect_rt.planning.config_infos import ConfigInfos
 from spark_connect_rt.plugins.bundled_plugins import BUNDLED
 from spark_connect_rt.plugins.plugin_desc import SOURCE, bundled
 from spark_connect_rt.plugins.registry import Plugins
+from spark_connect_rt.runtime.herder.config_infos import ConfigInfos
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
-from spark_connect_rt.runtime.herder.validation.config_validation import NULL_VALUE, checked_config, validated
-from spark_connect_rt.state.cluster_config import ClusterConfigState
+from spark_connect_rt.runtime.herder.validation import NULL_VALUE, checked_config, validated
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySource
 from spark_connect_rt.testing.worker_settings import worker_settings
+from spark_connect_rt.topics.config_state import ClusterConfigState
 
 CONFIG = {"name": "a", "connector.class": "FileStreamSource", "file": "in.txt", "topic": "lines"}
 SECRETS = {"${vault:count}": "not-a-number", "${vault:topic}": "hidden-topic", "${vault:empty}": ""}

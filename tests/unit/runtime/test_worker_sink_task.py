@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from spark_connect_rt.base.clock import SystemClock
+from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.engine.task_runner import Assign, NoteGeneration, Revoke, TaskCommand, TaskKind, TaskLaunch
 from spark_connect_rt.errors import ConnectError, FencedError, RetriableError
-from spark_connect_rt.ports.clock import SystemClock
-from spark_connect_rt.ports.sink_group import GroupGeneration, OnAssigned, OnLost, OnRevoked
-from spark_connect_rt.ports.task_runner import Assign, NoteGeneration, Revoke, TaskCommand, TaskKind, TaskLaunch
-from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.kafka.interfaces import GroupGeneration, OnAssigned, OnLost, OnRevoked
 from spark_connect_rt.runtime.worker.launches import sink_settings
 from spark_connect_rt.runtime.worker.worker_sink_task import SinkSettings, SinkTaskMembership
 from spark_connect_rt.testing.memory_executor_clients import wait_until

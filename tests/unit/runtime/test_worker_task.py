@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.errors import DataError
-from spark_connect_rt.planning.work_plan import Life
-from spark_connect_rt.ports.task_runner import (
+from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.engine.task_runner import (
     BatchDurable,
     Pause,
     Start,
@@ -21,9 +20,10 @@ from spark_connect_rt.ports.task_runner import (
     TaskPaused,
     TaskRunning,
 )
-from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.errors import DataError
+from spark_connect_rt.group.work_plan import Life
 from spark_connect_rt.runtime.worker.worker_task import TaskServices, WorkerTask
-from spark_connect_rt.state.connector_status import State
+from spark_connect_rt.topics.connector_status import State
 
 TASK = ConnectorTaskId("a", 0)
 

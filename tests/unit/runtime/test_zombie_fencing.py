@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from spark_connect_rt.base.answers import answer_by
 from spark_connect_rt.errors import NotLeaderError
-from spark_connect_rt.protocol.subprotocol import Assignment, ConnectProtocol
+from spark_connect_rt.group.subprotocol import Assignment, ConnectProtocol
 from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.herder.requests.zombie_fencing import ZombieFencing
-from spark_connect_rt.runtime.worker.answers import answer_by
-from spark_connect_rt.state.cluster_config import ClusterConfigState
+from spark_connect_rt.topics.config_state import ClusterConfigState
 
 SNAPSHOT = ClusterConfigState(
     offset=1, connector_configs={"a": {}}, task_counts={"a": 1}, pending_fencing=frozenset({"a"})

@@ -15,10 +15,16 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from spark_connect_rt.base.security.carried_stores import carry_stores
+from spark_connect_rt.base.security.jks_store import (
+    JksStore,
+    StoreDamagedError,
+    StorePasswordError,
+    read_jks,
+    unprotect_key,
+)
+from spark_connect_rt.base.security.tls import tls_settings
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.security.carried_stores import carry_stores
-from spark_connect_rt.security.jks_store import JksStore, StoreDamagedError, StorePasswordError, read_jks, unprotect_key
-from spark_connect_rt.security.tls_config import tls_settings
 
 STORES = Path(__file__).parent / "stores"
 PASSWORD = "storepass1"

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from spark_connect_rt.spark.executor.process.closed_pipes import end_quietly
+from spark_connect_rt.engine.executor.closed_pipes import end_quietly
 
 
 @pytest.fixture

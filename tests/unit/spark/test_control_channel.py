@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.spark.driver import control_channel
-from spark_connect_rt.spark.driver.control_channel import Connection, ControlChannel, listen_tcp, listen_unix
-from spark_connect_rt.spark.driver.slice_runner import SparkSlice, SparkSliceLauncher
-from spark_connect_rt.spark.driver.slices import SliceGone
-from spark_connect_rt.spark.executor.control_client import ControlClient, Line, connect
-from spark_connect_rt.spark.executor.control_wire import Message, encode_message
-from spark_connect_rt.spark.executor.ticket import SliceTicket
+from spark_connect_rt.engine.driver import control_channel
+from spark_connect_rt.engine.driver.control_channel import Connection, ControlChannel, listen_tcp, listen_unix
+from spark_connect_rt.engine.driver.slice_runner import SparkSlice, SparkSliceLauncher
+from spark_connect_rt.engine.driver.slices import SliceGone
+from spark_connect_rt.engine.executor.control_client import ControlClient, Line, connect
+from spark_connect_rt.engine.executor.control_wire import Message, encode_message
+from spark_connect_rt.engine.executor.ticket import SliceTicket
 from spark_connect_rt.testing.memory_executor_clients import wait_until
 
 SESSION_MS = 2_000  # the machine may be busy with other tests: nobody is silent for that long

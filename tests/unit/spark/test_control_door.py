@@ -15,16 +15,16 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.spark.driver import control_door
-from spark_connect_rt.spark.driver.control_channel import ControlChannel, listen_tcp, listen_unix
-from spark_connect_rt.spark.driver.control_door import Door, Guest
-from spark_connect_rt.spark.driver.control_identity import new_identity
-from spark_connect_rt.spark.driver.slice_runner import SparkSlice
-from spark_connect_rt.spark.driver.slices import SliceConnected, SliceGone
-from spark_connect_rt.spark.executor.control_cipher import Plain, driver_known_by
-from spark_connect_rt.spark.executor.control_client import ControlClient, Line, connect
-from spark_connect_rt.spark.executor.control_wire import Message, encode_message
-from spark_connect_rt.spark.executor.ticket import SliceTicket
+from spark_connect_rt.engine.driver import control_handshake as control_door
+from spark_connect_rt.engine.driver.control_channel import ControlChannel, listen_tcp, listen_unix
+from spark_connect_rt.engine.driver.control_handshake import Door, Guest
+from spark_connect_rt.engine.driver.control_identity import new_identity
+from spark_connect_rt.engine.driver.slice_runner import SparkSlice
+from spark_connect_rt.engine.driver.slices import SliceConnected, SliceGone
+from spark_connect_rt.engine.executor.control_cipher import Plain, driver_known_by
+from spark_connect_rt.engine.executor.control_client import ControlClient, Line, connect
+from spark_connect_rt.engine.executor.control_wire import Message, encode_message
+from spark_connect_rt.engine.executor.ticket import SliceTicket
 from spark_connect_rt.testing.memory_executor_clients import wait_until
 
 SESSION_MS = 4_000

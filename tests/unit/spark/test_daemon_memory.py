@@ -10,7 +10,7 @@ import pytest
 
 PROGRAM = """
 import ctypes, sys, threading
-from spark_connect_rt.spark.executor import daemon
+from spark_connect_rt.engine.executor import daemon
 if sys.argv[1] == "shared":
     daemon.share_memory()
 import pyarrow as pa

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_connect_rt.protocol.ids import TopicPartition
-from spark_connect_rt.spark.driver.formats.table_writer import DeltaTableWriter
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.engine.formats.table_writer import DeltaTableWriter
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

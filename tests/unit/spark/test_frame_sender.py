@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.engine.executor.frame_sender import FrameJob, send_rows
+from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import ConnectError, DataError
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
-from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
-from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.spark.executor.frame_sender import FrameJob, send_rows
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
 
 TOPICS = MemoryTopics()

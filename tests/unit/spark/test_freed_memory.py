@@ -8,12 +8,7 @@ import sys
 
 import pytest
 
-from spark_connect_rt.spark.executor.process.freed_memory import (
-    AT_REST_BYTES,
-    AT_WORK_APART_S,
-    AT_WORK_BYTES,
-    FreedMemory,
-)
+from spark_connect_rt.engine.executor.freed_memory import AT_REST_BYTES, AT_WORK_APART_S, AT_WORK_BYTES, FreedMemory
 
 START = 100 << 20
 
@@ -79,9 +74,9 @@ def test_under_load_what_is_in_use_is_asked_for_ever_more_rarely() -> None:
 
 PROGRAM = """
 import ctypes
-from spark_connect_rt.spark.executor.daemon import share_memory
+from spark_connect_rt.engine.executor.daemon import share_memory
 share_memory()
-from spark_connect_rt.spark.executor.process.freed_memory import FreedMemory, resident
+from spark_connect_rt.engine.executor.freed_memory import FreedMemory, resident
 memory, before = FreedMemory(), resident()
 kept, freed = [], []
 for _ in range(600):

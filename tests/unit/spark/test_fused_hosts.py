@@ -10,28 +10,28 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.errors import ShuttingDownError
-from spark_connect_rt.java_host.process import JavaHostGoneError
-from spark_connect_rt.ports.java_code import JavaCode
-from spark_connect_rt.ports.task_runner import Expect, TaskKind, TaskLaunch
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.spark.executor import lane, reader_side
-from spark_connect_rt.spark.executor.control_wire import (
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.engine.executor import lane, reader_side
+from spark_connect_rt.engine.executor.control_wire import (
     MessageSplitter,
     decode_launch,
     encode_expected,
     encode_launch,
     encode_message,
 )
-from spark_connect_rt.spark.executor.frames import Row, RowKind
-from spark_connect_rt.spark.executor.hosting import load_class
-from spark_connect_rt.spark.executor.reader_side import ReaderSide
-from spark_connect_rt.spark.executor.row_queue import RowQueue
-from spark_connect_rt.spark.executor.sources.source_host import SourceHost
-from spark_connect_rt.spark.executor.writer_side import LaneTable, WriterSide
+from spark_connect_rt.engine.executor.frames import Row, RowKind
+from spark_connect_rt.engine.executor.hosting import load_class
+from spark_connect_rt.engine.executor.reader_side import ReaderSide
+from spark_connect_rt.engine.executor.row_queue import RowQueue
+from spark_connect_rt.engine.executor.source_host import SourceHost
+from spark_connect_rt.engine.executor.writer_side import LaneTable, WriterSide
+from spark_connect_rt.engine.java_code import JavaCode
+from spark_connect_rt.engine.java_host.process import JavaHostGoneError
+from spark_connect_rt.engine.task_runner import Expect, TaskKind, TaskLaunch
+from spark_connect_rt.errors import ShuttingDownError
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, wait_until
 
-STRING = "spark_connect_rt.converters.string:StringConverter"
+STRING = "spark_connect_rt.records.converters.string:StringConverter"
 CONVERTERS = {f"{part}.converter": STRING for part in ("key", "value", "header")}
 
 
@@ -203,7 +203,7 @@ def test_a_slot_gets_ready_for_a_task_and_what_goes_wrong_there_is_no_ones_failu
         asked.put((code, worker_config))
         raise JavaHostGoneError("no such option")
 
-    monkeypatch.setattr("spark_connect_rt.java_host.slot_hosts.warm_up", warm_up)
+    monkeypatch.setattr("spark_connect_rt.engine.java_host.slot_hosts.warm_up", warm_up)
     code = JavaCode(("/p/a",), connector_class="a.B", contents=("d",))
     side = ReaderSide(MemoryExecutorClients(), lambda _: None)
     expected = Expect(ConnectorTaskId("j", 0), code, {"key.converter": "K"})

@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_connect_rt.planning.slot_losses import LossLimits
-from spark_connect_rt.ports.task_runner import Assign, BatchDurable, Start, TaskFailed, TaskKind, TaskLaunch
-from spark_connect_rt.protocol.ids import TopicPartition
-from spark_connect_rt.spark.driver.model import EngineSettings
-from spark_connect_rt.spark.executor.errant_reports import ErrantReports
-from spark_connect_rt.spark.executor.hosting import HostLostError, load_class
-from spark_connect_rt.spark.executor.sinks.hosted_sink import HostedSink, Outcome
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.engine.driver.model import EngineSettings
+from spark_connect_rt.engine.executor.errant_reports import ErrantReports
+from spark_connect_rt.engine.executor.hosted_sink import HostedSink, Outcome
+from spark_connect_rt.engine.executor.hosting import HostLostError, load_class
+from spark_connect_rt.engine.slot_losses import LossLimits
+from spark_connect_rt.engine.task_runner import Assign, BatchDurable, Start, TaskFailed, TaskKind, TaskLaunch
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from tests.contract.task_runner_contract import Worker

@@ -10,8 +10,8 @@ import psutil
 import pytest
 from pyspark import SparkConf
 
-from spark_connect_rt.spark.jvm import gateway
-from spark_connect_rt.spark.jvm.gateway import StartingJvm
+from spark_connect_rt.engine.startup import gateway
+from spark_connect_rt.engine.startup.gateway import StartingJvm
 
 SLEEPS = "import time; time.sleep(60)"
 

@@ -8,9 +8,9 @@ import time
 import pytest
 
 from spark_connect_rt.api.task import IdleLook
-from spark_connect_rt.spark.executor.hosting import Switches
-from spark_connect_rt.spark.executor.process import idle_looks
-from spark_connect_rt.spark.executor.process.idle_looks import HANGS_S, OFTEN_S, RARELY_S, IdleLooks
+from spark_connect_rt.engine.executor import idle_looks
+from spark_connect_rt.engine.executor.hosting import Switches
+from spark_connect_rt.engine.executor.idle_looks import HANGS_S, OFTEN_S, RARELY_S, IdleLooks
 from spark_connect_rt.testing.memory_executor_clients import wait_until
 
 

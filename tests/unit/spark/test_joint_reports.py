@@ -9,16 +9,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.engine.executor import joint_reports, source_lane
+from spark_connect_rt.engine.executor.control_wire import MessageSplitter
+from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, encode_records
+from spark_connect_rt.engine.executor.joint_reports import JointReports
+from spark_connect_rt.engine.executor.source_lane import AT_ONCE_BYTES, SourceLane
+from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.pipeline.columns import produce_batch
-from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.spark.executor.control_wire import MessageSplitter
-from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, encode_records
-from spark_connect_rt.spark.executor.process import joint_reports
-from spark_connect_rt.spark.executor.process.joint_reports import JointReports
-from spark_connect_rt.spark.executor.sources import source_lane
-from spark_connect_rt.spark.executor.sources.source_lane import AT_ONCE_BYTES, SourceLane
+from spark_connect_rt.records.pipeline.columns import produce_batch
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, wait_until
 from tests.unit.spark.test_lane_flushes import SlowProducer
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.spark.jvm.archive_place import JAVA_OPTIONS
-from spark_connect_rt.spark.jvm.command import (
+from spark_connect_rt.engine.startup.archive_place import JAVA_OPTIONS
+from spark_connect_rt.engine.startup.command import (
     HOME,
     RECORD,
     STARTER,

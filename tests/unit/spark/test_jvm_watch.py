@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.ports.supervision import Part
-from spark_connect_rt.spark.driver.control_channel import listen_unix
-from spark_connect_rt.spark.driver.session import BackgroundSession
-from spark_connect_rt.spark.jvm import watch
-from spark_connect_rt.spark.jvm.watch import CONTEXT_STOPPED, JVM_ENDED
+from spark_connect_rt.base.supervision import Part
+from spark_connect_rt.engine.driver import watch
+from spark_connect_rt.engine.driver.control_channel import listen_unix
+from spark_connect_rt.engine.driver.session import BackgroundSession
+from spark_connect_rt.engine.driver.watch import CONTEXT_STOPPED, JVM_ENDED
 
 LIMIT_S = 10.0
 

@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.engine.executor import source_lane
+from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, encode_records
+from spark_connect_rt.engine.executor.source_lane import SourceLane
+from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import ConnectError, TimedOutError
-from spark_connect_rt.pipeline.columns import produce_batch
-from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, encode_records
-from spark_connect_rt.spark.executor.sources import source_lane
-from spark_connect_rt.spark.executor.sources.source_lane import SourceLane
+from spark_connect_rt.records.pipeline.columns import produce_batch
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, wait_until
 
 LAUNCH = TaskLaunch(ConnectorTaskId("a", 0), 1, 1, TaskKind.SOURCE, "m:C", {}, {}, {})

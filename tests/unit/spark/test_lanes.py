@@ -10,19 +10,19 @@ import orjson
 import pyarrow as pa
 import pytest
 
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.engine.driver.loop import Loop
+from spark_connect_rt.engine.driver.planning_gate import FairGate
+from spark_connect_rt.engine.executor import lane
+from spark_connect_rt.engine.executor.control_wire import encode_launch
+from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, encode_records
+from spark_connect_rt.engine.executor.hosting import Switches
+from spark_connect_rt.engine.executor.row_queue import RowQueue
+from spark_connect_rt.engine.executor.source_lane import SourceLane
+from spark_connect_rt.engine.executor.writer_side import WriterSide
+from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import FencedError, ShuttingDownError
-from spark_connect_rt.pipeline.columns import produce_batch
-from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.spark.driver.loop import Loop
-from spark_connect_rt.spark.driver.planning_gate import FairGate
-from spark_connect_rt.spark.executor import lane
-from spark_connect_rt.spark.executor.control_wire import encode_launch
-from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, encode_records
-from spark_connect_rt.spark.executor.hosting import Switches
-from spark_connect_rt.spark.executor.row_queue import RowQueue
-from spark_connect_rt.spark.executor.sources.source_lane import SourceLane
-from spark_connect_rt.spark.executor.writer_side import WriterSide
+from spark_connect_rt.records.pipeline.columns import produce_batch
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, wait_until
 
 LAUNCH = TaskLaunch(ConnectorTaskId("a", 0), 1, 1, TaskKind.SOURCE, "m:C", {}, {}, {})

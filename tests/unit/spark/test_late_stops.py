@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from spark_connect_rt.engine.driver.model import EngineSettings
+from spark_connect_rt.engine.executor import transactional_lane
+from spark_connect_rt.engine.executor.frames import Row, RowKind
+from spark_connect_rt.engine.executor.hosting import Switches, load_class, monotonic_ms
+from spark_connect_rt.engine.executor.source_lane import SourceLane
+from spark_connect_rt.engine.task_runner import Stop
 from spark_connect_rt.errors import TimedOutError
-from spark_connect_rt.ports.task_runner import Stop
-from spark_connect_rt.spark.driver.model import EngineSettings
-from spark_connect_rt.spark.executor.frames import Row, RowKind
-from spark_connect_rt.spark.executor.hosting import Switches, load_class, monotonic_ms
-from spark_connect_rt.spark.executor.sources import transactional_lane
-from spark_connect_rt.spark.executor.sources.source_lane import SourceLane
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from tests.contract.task_runner_contract import Worker

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 import time
 
-from spark_connect_rt.spark.driver.control_channel import Connection, ControlChannel
-from spark_connect_rt.spark.executor.control_client import ControlClient
-from spark_connect_rt.spark.executor.control_wire import Message, encode_message
-from spark_connect_rt.spark.executor.task_logs import MESSAGE_BYTES
+from spark_connect_rt.engine.driver.control_channel import Connection, ControlChannel
+from spark_connect_rt.engine.executor.control_client import ControlClient
+from spark_connect_rt.engine.executor.control_wire import Message, encode_message
+from spark_connect_rt.engine.executor.task_logs import MESSAGE_BYTES
 from spark_connect_rt.testing.memory_executor_clients import wait_until
 from tests.unit.spark.test_control_channel import Owner, channel, owner, ticket
 

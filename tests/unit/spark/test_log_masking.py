@@ -11,15 +11,15 @@ import pytest
 # A process of its own: what hides and what writes is global to one.
 PROCESS = """
 import threading
-from spark_connect_rt.app.worker_plugins import plugins_in
+from spark_connect_rt.engine.process_plugins import plugins_in
 from spark_connect_rt.api.task import SinkTask, SourceTask
-from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.spark.executor.control_wire import encode_launch
-from spark_connect_rt.spark.executor.frames import RowKind
-from spark_connect_rt.spark.executor.log_masking import mask_logs
-from spark_connect_rt.spark.executor.reader_side import ReaderSide
-from spark_connect_rt.spark.executor.writer_side import WriterSide
+from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.engine.executor.control_wire import encode_launch
+from spark_connect_rt.engine.executor.frames import RowKind
+from spark_connect_rt.engine.executor.log_masking import mask_logs
+from spark_connect_rt.engine.executor.reader_side import ReaderSide
+from spark_connect_rt.engine.executor.writer_side import WriterSide
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients
 
 

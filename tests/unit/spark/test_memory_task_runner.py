@@ -12,11 +12,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spark_connect_rt.errors import ConnectError, DataError, RetriableError, ShuttingDownError
-from spark_connect_rt.planning.slot_losses import LossLimits
-from spark_connect_rt.planning.slot_packing import Isolation, PackingLimits
-from spark_connect_rt.ports.java_code import JavaCode
-from spark_connect_rt.ports.task_runner import (
+from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.engine.driver.model import EngineSettings, Run
+from spark_connect_rt.engine.driver.reports import calm_tasks, remember_moved
+from spark_connect_rt.engine.driver.slices import SliceConnected, SliceGone, SliceMessage
+from spark_connect_rt.engine.driver.slot_packing import Isolation, PackingLimits
+from spark_connect_rt.engine.executor.control_wire import MessageSplitter, encode_message
+from spark_connect_rt.engine.executor.hosting import load_class
+from spark_connect_rt.engine.executor.plugin_metrics import MeteredPluginMetrics
+from spark_connect_rt.engine.executor.source_host import SourceHost
+from spark_connect_rt.engine.executor.task_meter import TaskMeter
+from spark_connect_rt.engine.executor.writer_side import WriterSide
+from spark_connect_rt.engine.java_code import JavaCode
+from spark_connect_rt.engine.slot_losses import LossLimits
+from spark_connect_rt.engine.task_runner import (
     Assign,
     BatchDurable,
     Start,
@@ -26,16 +35,7 @@ from spark_connect_rt.ports.task_runner import (
     TaskKind,
     TaskLaunch,
 )
-from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.spark.driver.model import EngineSettings, Run
-from spark_connect_rt.spark.driver.reports import calm_tasks, remember_moved
-from spark_connect_rt.spark.driver.slices import SliceConnected, SliceGone, SliceMessage
-from spark_connect_rt.spark.executor.control_wire import MessageSplitter, encode_message
-from spark_connect_rt.spark.executor.hosting import load_class
-from spark_connect_rt.spark.executor.plugin_metrics import MeteredPluginMetrics
-from spark_connect_rt.spark.executor.sources.source_host import SourceHost
-from spark_connect_rt.spark.executor.task_meter import TaskMeter
-from spark_connect_rt.spark.executor.writer_side import WriterSide
+from spark_connect_rt.errors import ConnectError, DataError, RetriableError, ShuttingDownError
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics, wait_until
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner, ThreadSlice
 from tests.contract.task_runner_contract import TaskRunnerContract, Worker
@@ -124,7 +124,7 @@ def test_a_slice_that_is_old_hands_its_tasks_to_a_new_one(tmp_path: Path) -> Non
 
 
 def test_a_busy_task_leaves_a_shared_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_connect_rt.spark.driver.reports.WINDOW_MS", 200.0)
+    monkeypatch.setattr("spark_connect_rt.engine.driver.reports.WINDOW_MS", 200.0)
     limits = PackingLimits(busy_bytes_per_s=1e12, busy_records_per_s=500)
     worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20, limits=limits))
     quiet = worker.start("quiet", count="1")
@@ -143,7 +143,7 @@ def test_a_busy_task_leaves_a_shared_slot(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_task_that_is_not_busy_any_more_shares_a_slot_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_connect_rt.spark.driver.reports.WINDOW_MS", 200.0)
+    monkeypatch.setattr("spark_connect_rt.engine.driver.reports.WINDOW_MS", 200.0)
     limits = PackingLimits(busy_bytes_per_s=1e12, busy_records_per_s=500)
     settings = EngineSettings(housekeeping_ms=20, limits=limits, calm_ms=100, idle_linger_ms=20)
     worker = new_worker(tmp_path, settings)
@@ -327,7 +327,7 @@ def test_a_stop_waits_for_acknowledgements_only_for_a_part_of_its_time(
     worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
     launch = worker.start("a", "CommittedSource", count="3", per_poll="3")
     worker.wait_sent("a", 3)
-    monkeypatch.setattr("spark_connect_rt.spark.executor.sources.source_host.SourceHost.take_durable", lambda _: ())
+    monkeypatch.setattr("spark_connect_rt.engine.executor.source_host.SourceHost.take_durable", lambda _: ())
     began_s = time.monotonic()
     worker.runner.do(Stop(launch.task, 1_000))
     assert worker.ended(launch).drained
@@ -378,15 +378,15 @@ def test_a_delivery_that_fails_otherwise_fails_the_task(tmp_path: Path, toleranc
     worker.runner.close(2_000)
 
 
-HOSTED = "spark_connect_rt.spark.executor"
+HOSTED = "spark_connect_rt.engine.executor"
 BUILT = {
     "a launch that cannot be read": ("reader_side.decode_launch", TaskKind.SOURCE),
     "its secrets": ("reader_side.hide_secrets", TaskKind.SOURCE),
-    "a source's host": ("sources.source_host.SourceHost.__init__", TaskKind.SOURCE),
-    "a source's lane": ("sources.source_lane.SourceLane.__init__", TaskKind.SOURCE),
-    "a source's new topics": ("sources.source_lane.NewTopics.__init__", TaskKind.SOURCE),
-    "a sink's feed": ("sinks.sink_feed.SinkFeed.__init__", TaskKind.SINK),
-    "a sink's lane": ("sinks.sink_lane.SinkLane.__init__", TaskKind.SINK),
+    "a source's host": ("source_host.SourceHost.__init__", TaskKind.SOURCE),
+    "a source's lane": ("source_lane.SourceLane.__init__", TaskKind.SOURCE),
+    "a source's new topics": ("source_lane.NewTopics.__init__", TaskKind.SOURCE),
+    "a sink's feed": ("sink_feed.SinkFeed.__init__", TaskKind.SINK),
+    "a sink's lane": ("sink_lane.SinkLane.__init__", TaskKind.SINK),
     "the writer's launch": ("writer_side.decode_launch", TaskKind.SOURCE),
 }
 
@@ -462,7 +462,7 @@ def test_a_metric_that_cannot_be_sent_costs_that_report_alone(tmp_path: Path, mo
 
     polled = CountingSource.poll
     monkeypatch.setattr(CountingSource, "poll", poll)
-    monkeypatch.setattr("spark_connect_rt.spark.executor.reader_side.TELL_EACH_S", 0.0)
+    monkeypatch.setattr("spark_connect_rt.engine.executor.reader_side.TELL_EACH_S", 0.0)
     worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
     launch = worker.start("a", count="3")
     worker.wait_sent("a", 3)

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
+from spark_connect_rt.base.clock import Clock, SystemClock
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.engine.driver.model import EngineSettings
+from spark_connect_rt.engine.executor.control_wire import Message, encode_launch
+from spark_connect_rt.engine.executor.hosted_source import LookUpEndedError
+from spark_connect_rt.engine.executor.hosting import load_class
+from spark_connect_rt.engine.executor.reader_side import ReaderSide
+from spark_connect_rt.engine.task_runner import Stop, TaskEnded, TaskFailed, TaskKind, TaskLaunch
 from spark_connect_rt.errors import RetriableError, TimedOutError
-from spark_connect_rt.ports.clock import Clock, SystemClock
-from spark_connect_rt.ports.task_runner import Stop, TaskEnded, TaskFailed, TaskKind, TaskLaunch
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.spark.driver.model import EngineSettings
-from spark_connect_rt.spark.executor.control_wire import Message, encode_launch
-from spark_connect_rt.spark.executor.hosting import load_class
-from spark_connect_rt.spark.executor.reader_side import ReaderSide
-from spark_connect_rt.spark.executor.sources.hosted_source import LookUpEndedError
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from tests.contract.task_runner_contract import Worker

@@ -12,14 +12,14 @@ import pytest
 from spark_connect_rt.api.records import Polled, Written
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.client_properties import SHARED_CLIENT
-from spark_connect_rt.ports.task_runner import BatchDurable, Pause, Resume, Start, Stop, TaskLaunch, TaskPaused
-from spark_connect_rt.spark.driver.model import EngineSettings
-from spark_connect_rt.spark.executor.hosting import load_class
+from spark_connect_rt.engine.driver.model import EngineSettings
+from spark_connect_rt.engine.executor.hosting import load_class
+from spark_connect_rt.engine.task_runner import BatchDurable, Pause, Resume, Start, Stop, TaskLaunch, TaskPaused
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from tests.contract.task_runner_contract import Worker
 
-BYTES = "spark_connect_rt.converters.byte_array:ByteArrayConverter"
+BYTES = "spark_connect_rt.records.converters.plain:ByteArrayConverter"
 CONVERTERS = {f"{part}.converter": BYTES for part in ("key", "value", "header")}
 PLACE = {"name": "numbers"}
 
@@ -120,7 +120,8 @@ def test_a_task_learns_that_it_may(worker: Worker) -> None:
 
 def test_a_task_whose_records_are_looked_at_may_not(worker: Worker) -> None:
     started(
-        worker, worker_config={**CONVERTERS, "value.converter": "spark_connect_rt.converters.string:StringConverter"}
+        worker,
+        worker_config={**CONVERTERS, "value.converter": "spark_connect_rt.records.converters.string:StringConverter"},
     )
     worker.until(lambda: committed(worker) > 0)
     assert (WritingTask.seen, WritingTask.obstacles) == (None, ["value.converter"])

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.ports.management.previews import Ended, PreviewOrder
-from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.spark.driver import preview_jobs
-from spark_connect_rt.spark.driver.preview_jobs import PreviewJob, SparkPreviews
-from spark_connect_rt.spark.executor.previews.preview_job import PreviewPart
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.engine.previews import preview_jobs
+from spark_connect_rt.engine.previews.model import Ended, PreviewOrder
+from spark_connect_rt.engine.previews.preview_job import PreviewPart
+from spark_connect_rt.engine.previews.preview_jobs import PreviewJob, SparkPreviews
+from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 
 ORDER = PreviewOrder(TaskLaunch(ConnectorTaskId("c", 0), 0, 0, TaskKind.SOURCE, "m:C", {}, {}, {}), 5, 0.2)
 

@@ -15,17 +15,17 @@ import pytest
 from spark_connect_rt.api.connector import SourceConnector
 from spark_connect_rt.api.records import Header, SinkRecord, SourceRecord
 from spark_connect_rt.api.task import SinkTask, SourceTask
-from spark_connect_rt.app.executor_clients import KafkaExecutorClients
+from spark_connect_rt.base import hidden_values
+from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.engine.executor_clients import KafkaExecutorClients
+from spark_connect_rt.engine.previews.collected import Collected
+from spark_connect_rt.engine.previews.model import Ended, PreviewOrder
+from spark_connect_rt.engine.previews.preview_job import carry_out, decode_order, encode_order
+from spark_connect_rt.engine.previews.sink_preview import consumer_config
+from spark_connect_rt.engine.previews.source_preview import bare
+from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.ports import hidden_values
-from spark_connect_rt.ports.management.previews import Ended, PreviewOrder
-from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
-from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.spark.executor.previews.collected import Collected
-from spark_connect_rt.spark.executor.previews.preview_job import carry_out, decode_order, encode_order
-from spark_connect_rt.spark.executor.previews.sink_preview import consumer_config
-from spark_connect_rt.spark.executor.previews.source_preview import bare
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
@@ -111,7 +111,7 @@ def test_it_begins_where_the_offsets_say_that_came_with_the_order(tmp_path: Path
 
 
 def test_a_source_that_has_no_more_ends_before_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_connect_rt.spark.executor.previews.source_preview.IDLE_S", 0.3)
+    monkeypatch.setattr("spark_connect_rt.engine.previews.source_preview.IDLE_S", 0.3)
     (tmp_path / "in").write_text("one\n")
     begun = time.monotonic()
     records, outcome = shown(lines(tmp_path / "in"))

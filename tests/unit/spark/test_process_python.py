@@ -11,7 +11,7 @@ import pyspark
 import pytest
 
 import pyspark_connectrt
-from spark_connect_rt.spark.jvm.process_python import STARTER, imported_from_folders, use_this_python
+from spark_connect_rt.engine.startup.process_python import STARTER, imported_from_folders, use_this_python
 
 HOME = Path(pyspark.__file__).parent
 
@@ -81,10 +81,10 @@ def test_the_starter_drops_spark_s_zips_alone_and_hands_everything_on(tmp_path: 
 
 def test_planning_a_slice_imports_nothing_that_runs_in_one() -> None:
     code = (
-        "import sys, spark_connect_rt.spark.executor.datasource, pyspark_connectrt;"
+        "import sys, spark_connect_rt.engine.executor.datasource, pyspark_connectrt;"
         "assert pyspark_connectrt.DefaultSource.name() == 'connectrt';"
         "print([one for one in ('pyarrow', 'numpy', 'confluent_kafka', 'spark_connect_rt.pipeline',"
-        " 'spark_connect_rt.spark.executor.reader_side') if one in sys.modules])"
+        " 'spark_connect_rt.engine.executor.reader_side') if one in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
     assert found.strip() == "[]"
@@ -98,9 +98,9 @@ def test_planning_a_stream_of_a_topic_imports_nothing_that_reads_or_writes() -> 
         " for one in ('key', 'value', 'header')};"
         "source = pyspark_connectrt.DefaultSource(options); assert source.schema() == 'value binary';"
         "assert source.streamReader(StructType().add('value', BinaryType()));"
-        "print([one for one in ('aiokafka', 'pandas', 'pyarrow.compute', 'spark_connect_rt.pipeline.source_pipeline',"
-        " 'spark_connect_rt.transforms.columns', 'spark_connect_rt.spark.datasource.open_task',"
-        " 'spark_connect_rt.spark.datasource.row_writer') if one in sys.modules])"
+        "print([one for one in ('aiokafka', 'pandas', 'pyarrow.compute', 'spark_connect_rt.records.pipeline.source_pipeline',"
+        " 'spark_connect_rt.records.transforms', 'spark_connect_rt.engine.datasource.open_task',"
+        " 'spark_connect_rt.engine.datasource.row_writer') if one in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
     assert found.strip() == "[]"

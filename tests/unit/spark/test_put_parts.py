@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
-from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
-from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.spark.executor.control_wire import decode_offsets
-from spark_connect_rt.spark.executor.errant_reports import ErrantReports
-from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, encode_partitions, encode_records
-from spark_connect_rt.spark.executor.hosting import load_class
-from spark_connect_rt.spark.executor.sinks import sink_lane
-from spark_connect_rt.spark.executor.sinks.hosted_sink import HostedSink, Outcome
-from spark_connect_rt.spark.executor.sinks.sink_lane import SinkLane
+from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.engine.executor import sink_lane
+from spark_connect_rt.engine.executor.control_wire import decode_offsets
+from spark_connect_rt.engine.executor.errant_reports import ErrantReports
+from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, encode_partitions, encode_records
+from spark_connect_rt.engine.executor.hosted_sink import HostedSink, Outcome
+from spark_connect_rt.engine.executor.hosting import load_class
+from spark_connect_rt.engine.executor.sink_lane import SinkLane
+from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
+from spark_connect_rt.records.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics, wait_until
 
 ZERO = TopicPartition("t", 0)

@@ -11,8 +11,8 @@ import py4j
 import pyspark
 import pytest
 
-from spark_connect_rt.spark import pyspark_folder
-from spark_connect_rt.spark.pyspark_folder import prefer_folders
+from spark_connect_rt.engine.startup import pyspark_folder
+from spark_connect_rt.engine.startup.pyspark_folder import prefer_folders
 
 HOME = Path(pyspark.__file__).parent
 ZIPS = sorted(map(str, (HOME / "python" / "lib").glob("*.zip")), reverse=True)  # pyspark's first, as Spark has them

@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.ports.task_runner import (
+from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.engine.driver.engine import Engine
+from spark_connect_rt.engine.driver.model import EngineSettings
+from spark_connect_rt.engine.driver.slices import OnSliceEvent, SliceConnected, SliceGone, SliceMessage
+from spark_connect_rt.engine.formats.spark_sink import SparkSinkTaskHost
+from spark_connect_rt.engine.task_runner import (
     Assign,
     PartitionsReleased,
     Revoke,
@@ -21,11 +25,7 @@ from spark_connect_rt.ports.task_runner import (
     TaskKind,
     TaskLaunch,
 )
-from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.spark.driver.engine import Engine
-from spark_connect_rt.spark.driver.formats.spark_sink import SparkSinkTaskHost
-from spark_connect_rt.spark.driver.model import EngineSettings
-from spark_connect_rt.spark.driver.slices import OnSliceEvent, SliceConnected, SliceGone, SliceMessage
+from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.testing.memory_executor_clients import wait_until
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError
 
-from spark_connect_rt.spark.driver import session
+from spark_connect_rt.engine.driver import session
 
 
 def test_sqls_classes_load_beside_the_context_and_are_done_before_a_session_is_made(

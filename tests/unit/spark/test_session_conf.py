@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.spark.jvm.session_conf import engine_conf, executor_python_path, session_conf
+from spark_connect_rt.engine.startup.session_conf import engine_conf, executor_python_path, session_conf
 
 CLUSTER = "spark://master:7077"
 

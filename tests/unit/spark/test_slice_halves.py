@@ -9,9 +9,9 @@ from typing import cast
 
 import pytest
 
-from spark_connect_rt.spark.driver.control_channel import Connection
-from spark_connect_rt.spark.driver.slice_runner import SparkSlice, SparkSliceLauncher
-from spark_connect_rt.spark.driver.slices import SliceConnected, SliceEvent, SliceGone
+from spark_connect_rt.engine.driver.control_channel import Connection
+from spark_connect_rt.engine.driver.slice_runner import SparkSlice, SparkSliceLauncher
+from spark_connect_rt.engine.driver.slices import SliceConnected, SliceEvent, SliceGone
 
 
 class Launcher:

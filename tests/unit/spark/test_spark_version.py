@@ -9,7 +9,7 @@ import pyspark
 import pytest
 from pyspark.sql import datasource
 
-from spark_connect_rt.spark.spark_version import (
+from spark_connect_rt.engine.startup.spark_version import (
     FEATURES,
     JAVA_23,
     OLDEST,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from spark_connect_rt.engine.formats.stream_checkpoint import METADATA, StreamCheckpoint
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.spark.driver.formats.stream_checkpoint import METADATA, StreamCheckpoint
 from tests.unit.spark.local_hadoop import local_session
 
 STORED = {"batch": 3, "offset": {"t": {"0": 7}}}

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.spark.driver.formats.table_writer import FileTableWriter
+from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.engine.formats.table_writer import FileTableWriter
 from tests.unit.spark.local_hadoop import local_session
 
 P0 = TopicPartition("t", 0)

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.ports.task_runner import (
+from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.engine.formats.spark_sink import SparkSinkRunner
+from spark_connect_rt.engine.task_runner import (
     Assign,
     BatchDurable,
     Start,
@@ -20,8 +22,6 @@ from spark_connect_rt.ports.task_runner import (
     TaskKind,
     TaskLaunch,
 )
-from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.spark.driver.formats.spark_sink import SparkSinkRunner
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, wait_until
 from tests.unit.spark.local_hadoop import LocalFiles, local_session
 

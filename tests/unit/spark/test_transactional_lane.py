@@ -9,17 +9,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.engine.executor import transactional_lane
+from spark_connect_rt.engine.executor.frames import EXACT, BatchHead, Row, RowKind, encode_records
+from spark_connect_rt.engine.executor.transactional_lane import TransactionalLane
+from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.pipeline.columns import produce_batch
-from spark_connect_rt.pipeline.delivery_runs import metadata_of
-from spark_connect_rt.ports.executor_clients import DeliveryReports
-from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.offset_records import decode_value
-from spark_connect_rt.spark.executor.frames import EXACT, BatchHead, Row, RowKind, encode_records
-from spark_connect_rt.spark.executor.sources import transactional_lane
-from spark_connect_rt.spark.executor.sources.transactional_lane import TransactionalLane
+from spark_connect_rt.kafka.executor_clients import DeliveryReports
+from spark_connect_rt.records.pipeline.columns import produce_batch
+from spark_connect_rt.records.pipeline.delivery_runs import metadata_of
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, wait_until
+from spark_connect_rt.topics.offset_records import decode_value
 
 LAUNCH = TaskLaunch(ConnectorTaskId("a", 0), 1, 1, TaskKind.SOURCE, "m:C", {}, {}, {}, {"transactional.id": "g-a-0"})
 LAUNCH = replace(LAUNCH, offsets_topic="offsets")

@@ -14,16 +14,9 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.spark.zygote.ask import request
-from spark_connect_rt.spark.zygote.door import SOCKET
-from spark_connect_rt.spark.zygote.serving import (
-    Home,
-    Request,
-    receive_request,
-    request_of,
-    run_daemon,
-    start_zygote,
-)
+from spark_connect_rt.engine.startup.zygote import Home, Request, receive_request, request_of, run_daemon, start_zygote
+from spark_connect_rt.engine.startup.zygote_client import request
+from spark_connect_rt.engine.startup.zygote_socket import SOCKET
 
 STORY = Path(__file__).with_name("zygote_story.py")
 HOME = Home("/work", ("/p/a",), None)
@@ -98,8 +91,8 @@ def test_none_where_there_are_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_ends_with_the_process_that_forked_it() -> None:
     code = (
         "import os, sys;"
-        "from spark_connect_rt.spark.zygote.door import SOCKET;"
-        "from spark_connect_rt.spark.zygote.serving import run_daemon, start_zygote;"
+        "from spark_connect_rt.engine.startup.zygote_socket import SOCKET;"
+        "from spark_connect_rt.engine.startup.zygote import run_daemon, start_zygote;"
         "start_zygote(lambda: None, run_daemon, []);"
         "print(os.environ[SOCKET], flush=True);"
         "os.read(0, 1)"

@@ -10,9 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from spark_connect_rt.spark.jvm.process_python import STARTER
-from spark_connect_rt.spark.zygote.door import SOCKET
-from spark_connect_rt.spark.zygote.serving import start_zygote
+from spark_connect_rt.engine.startup.process_python import STARTER
+from spark_connect_rt.engine.startup.zygote import start_zygote
+from spark_connect_rt.engine.startup.zygote_socket import SOCKET
 
 
 def say_what_is(module: str) -> None:

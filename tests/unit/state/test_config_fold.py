@@ -3,11 +3,9 @@ from typing import Any
 
 import pytest
 
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.protocol.config_records import SessionKey
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.state.cluster_config import ClusterConfigState
-from spark_connect_rt.state.config_fold import (
+from spark_connect_rt.topics.config_fold import (
     ConfigEvents,
     ConfigFold,
     ConnectorConfigRemoved,
@@ -18,7 +16,9 @@ from spark_connect_rt.state.config_fold import (
     TargetStateChanged,
     TaskConfigsUpdated,
 )
-from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.topics.config_records import SessionKey
+from spark_connect_rt.topics.config_state import ClusterConfigState
+from spark_connect_rt.topics.target_state import TargetState
 
 
 class Topic:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.state import membership_events as ev
-from spark_connect_rt.state.membership import (
+from spark_connect_rt.group import membership_events as ev
+from spark_connect_rt.group.membership import (
     IN_GROUP,
     NEXT,
     Effect,

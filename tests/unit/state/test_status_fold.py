@@ -1,11 +1,11 @@
 import pytest
 
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.protocol import status_records as records
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.status_records import TopicStatus
-from spark_connect_rt.state.connector_status import ConnectorStatus, State, may_replace
-from spark_connect_rt.state.status_fold import StatusFold, from_fields, to_fields
+from spark_connect_rt.topics import status_records as records
+from spark_connect_rt.topics.connector_status import ConnectorStatus, State, may_replace
+from spark_connect_rt.topics.status_fold import StatusFold, from_fields, to_fields
+from spark_connect_rt.topics.status_records import TopicStatus
 
 TASK = ConnectorTaskId("c", 0)
 

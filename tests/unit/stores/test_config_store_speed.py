@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from spark_connect_rt.protocol import config_records
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.stores.config_store import ConfigStore
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
+from spark_connect_rt.topics import config_records
+from spark_connect_rt.topics.config_store import ConfigStore
 
 CONNECTORS, TASKS = 1_000, 10
 CONFIG = {f"setting.{number}": f"value {number}" for number in range(10)}

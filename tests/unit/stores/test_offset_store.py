@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from spark_connect_rt.base.concurrency import MachineThreads, Timer
 from spark_connect_rt.errors import ConnectError, DataError, RetriableError, TimedOutError
-from spark_connect_rt.ports.compacted_log import LogRecord, OnAppended, OnRecords
-from spark_connect_rt.ports.threads import MachineThreads, Timer
-from spark_connect_rt.state.offset_fold import OffsetFold
-from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
+from spark_connect_rt.topics.compacted_log import LogRecord, OnAppended, OnRecords
+from spark_connect_rt.topics.offset_fold import OffsetFold
+from spark_connect_rt.topics.offset_store import OffsetStore
 
 FILE = {"filename": "data.txt"}
 KEY = b'["c",{"filename":"data.txt"}]'

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from spark_connect_rt.errors import FencedError, RetriableError
-from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
+from spark_connect_rt.topics.offset_store import OffsetStore
 
 PARTITION = {"task": "a-0"}
 

@@ -12,10 +12,10 @@ import pytest
 from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.records import SinkRecord
 from spark_connect_rt.api.task import SinkTask
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.connectors.samples.datagen_source import DatagenSourceConnector
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError
-from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.testing.connector_harness import MemoryOffsets, SourceHarness
 from spark_connect_rt.testing.memory_connectors import MemorySource, faults
 from spark_connect_rt.testing.sink_harness import SinkHarness

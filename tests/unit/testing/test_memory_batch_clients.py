@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_connect_rt.ports.executor_clients import BatchConsumer, BatchProducer
+from spark_connect_rt.kafka.executor_clients import BatchConsumer, BatchProducer
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
 from tests.contract.batch_clients_contract import BatchClientsContract
 

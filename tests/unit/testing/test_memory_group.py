@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.ports.group_member import ContactLost, GroupMember, JoinRequired
-from spark_connect_rt.state.membership import Timing
+from spark_connect_rt.group.member import ContactLost, GroupMember, JoinRequired
+from spark_connect_rt.group.membership import Timing
 from spark_connect_rt.testing.memory_group import MemoryGroup
 from tests.contract.group_member_contract import (
     REBALANCE_MS,

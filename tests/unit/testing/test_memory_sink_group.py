@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import FencedError
-from spark_connect_rt.ports.sink_group import SinkGroup
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.kafka.interfaces import SinkGroup
 from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups
 from tests.contract.sink_group_contract import Member, SinkGroupContract
 

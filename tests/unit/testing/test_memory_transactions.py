@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.ports.executor_clients import BatchConsumer, TransactionalProducer
+from spark_connect_rt.kafka.executor_clients import BatchConsumer, TransactionalProducer
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients
 from tests.contract.transactions_contract import TransactionsContract
 

@@ -11,10 +11,10 @@ import pytest
 from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.records import SinkBatch, SinkRecord
 from spark_connect_rt.api.task import SinkTask
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.connectors.files.file_stream_sink import FileStreamSinkConnector
 from spark_connect_rt.errors import DataError, RetriableError
-from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.testing.sink_harness import SinkHarness
 
 TEXT = dict.fromkeys(("key.converter", "value.converter"), "org.apache.kafka.connect.storage.StringConverter")

@@ -10,9 +10,9 @@ import pytest
 from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.records import SinkRecord
 from spark_connect_rt.api.task import SinkTask
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.errors import ConnectError, RetriableError
-from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.testing.sink_harness import SinkHarness
 
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)

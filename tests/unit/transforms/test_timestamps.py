@@ -8,7 +8,7 @@ import pytest
 
 from spark_connect_rt.api.records import SourceRecord
 from spark_connect_rt.errors import BadConfigError, DataError
-from spark_connect_rt.transforms.timestamp_converter import TimestampConverterValue
+from spark_connect_rt.records.transforms.timestamp_converter import TimestampConverterValue
 
 
 def converted(value: object, today: dt.date = dt.date(2026, 6, 1), **config: str) -> object:

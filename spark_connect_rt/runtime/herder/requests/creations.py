@@ -11,11 +11,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from spark_connect_rt.errors import AlreadyExistsError
-from spark_connect_rt.ports.herder_requests import CreateConnector, TickRequest
-from spark_connect_rt.ports.herder_values import ConfigWritten, ConnectorInfo
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.requests_api import CreateConnector, TickRequest
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
-from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.runtime.values import ConfigWritten, ConnectorInfo
+from spark_connect_rt.topics.target_state import TargetState
 
 TOGETHER = CreateConnector.__name__
 MOST = 100  # connectors of one write

@@ -10,16 +10,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from spark_connect_rt.api.connector import SinkConnector, SourceConnector
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.client_properties import (
     connector_admin_properties,
     exactly_once_producer_properties,
     sink_group_id,
 )
+from spark_connect_rt.config.exactly_once import offsets_topic
 from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
-from spark_connect_rt.config.worker.exactly_once import offsets_topic
+from spark_connect_rt.engine.task_runner import TaskKind
 from spark_connect_rt.errors import ConnectError, NotFoundError, TimedOutError
-from spark_connect_rt.planning.history.offset_moves import changed_pairs
-from spark_connect_rt.planning.offset_changes import (
+from spark_connect_rt.kafka.ports_group_offsets import GroupInUseError
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.worker.launches import kind_of, new_connector
+from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
+from spark_connect_rt.topics.offset_changes import (
     OffsetPair,
     answer_words,
     as_pairs,
@@ -28,13 +33,8 @@ from spark_connect_rt.planning.offset_changes import (
     one_per_partition,
     sink_offsets,
 )
-from spark_connect_rt.ports.group_offsets import GroupInUseError
-from spark_connect_rt.ports.management.offset_notes import ALTER, RESET, OffsetsChanged
-from spark_connect_rt.ports.task_runner import TaskKind
-from spark_connect_rt.protocol.ids import TopicPartition
-from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
-from spark_connect_rt.runtime.worker.launches import kind_of, new_connector
-from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
+from spark_connect_rt.topics.offset_moves import changed_pairs
+from spark_connect_rt.topics.offset_notes import ALTER, RESET, OffsetsChanged
 
 CHANGE_LIMIT_MS = 90_000
 

@@ -13,14 +13,14 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.planning.offset_changes import OffsetPair
-from spark_connect_rt.protocol.config_records import PendingChange
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
-from spark_connect_rt.runtime.herder.requests.initial_offsets import Beginning
+from spark_connect_rt.runtime.herder.requests.creating import Beginning
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
-from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.topics.config_records import PendingChange
+from spark_connect_rt.topics.offset_changes import OffsetPair
+from spark_connect_rt.topics.target_state import TargetState
 
 LONGEST_MS = 300_000  # a change that takes longer is not under way any more, though its worker lives
 RETRY_MS = 10_000

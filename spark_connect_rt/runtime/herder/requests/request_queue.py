@@ -10,9 +10,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from spark_connect_rt.base.answers import answered, copy_outcome
+from spark_connect_rt.base.clock import Clock
 from spark_connect_rt.errors import FencedError, ShuttingDownError, TimedOutError
-from spark_connect_rt.ports.clock import Clock
-from spark_connect_rt.runtime.worker.answers import answered, copy_outcome
 
 T = TypeVar("T")
 

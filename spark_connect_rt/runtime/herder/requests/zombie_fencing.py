@@ -10,15 +10,15 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 
+from spark_connect_rt.base.answers import copy_outcome
 from spark_connect_rt.config.client_properties import exactly_once_producer_properties
 from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.errors import ConnectError, FencedError, NotLeaderError, RebalanceInProgressError
-from spark_connect_rt.planning.request_routing import require_leader
-from spark_connect_rt.planning.zombie_fencing import FencingPlan, Need, fencing_plan
+from spark_connect_rt.group.request_routing import require_leader
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
+from spark_connect_rt.runtime.herder.requests.planning_zombie_fencing import FencingPlan, Need, fencing_plan
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
-from spark_connect_rt.runtime.worker.answers import copy_outcome
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from spark_connect_rt.planning.rebalance_plan import Adoption, adoption, sync_backoff_ms
+from spark_connect_rt.group.rebalance_plan import Adoption, adoption, sync_backoff_ms
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.herder.steps.rebalance_story import RebalanceStory

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from spark_connect_rt.assignors import eager, incremental
-from spark_connect_rt.assignors.incremental import AssignorMemory
-from spark_connect_rt.assignors.model import (
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.errors import DataError
+from spark_connect_rt.group import assignor as incremental
+from spark_connect_rt.group import eager
+from spark_connect_rt.group.assignments import (
     AssignmentResult,
     AssignmentRound,
     ConnectorsAndTasks,
@@ -16,15 +18,14 @@ from spark_connect_rt.assignors.model import (
     mismatch,
     union,
 )
-from spark_connect_rt.errors import DataError
-from spark_connect_rt.planning.placement.claims import Claims, Known, known_after, read_claims, sampled
-from spark_connect_rt.planning.placement.load import Swap
-from spark_connect_rt.planning.placement.record_room import Fitted, Room, fit, room_for
-from spark_connect_rt.planning.rebalance_plan import configured_work
-from spark_connect_rt.ports.group_member import AssignmentRequired
-from spark_connect_rt.protocol.compact_form import CompactAssignment, encode_compact, is_compact, leader_hint
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.subprotocol import (
+from spark_connect_rt.group.assignor import AssignorMemory
+from spark_connect_rt.group.compact.claims import Claims, Known, known_after, read_claims, sampled
+from spark_connect_rt.group.compact.form import CompactAssignment, encode_compact, is_compact, leader_hint
+from spark_connect_rt.group.compact.record_room import Fitted, Room, fit, room_for
+from spark_connect_rt.group.load import Swap
+from spark_connect_rt.group.member import AssignmentRequired
+from spark_connect_rt.group.rebalance_plan import configured_work
+from spark_connect_rt.group.subprotocol import (
     Assignment,
     ConnectProtocol,
     WorkerMetadata,
@@ -32,7 +33,7 @@ from spark_connect_rt.protocol.subprotocol import (
     encode_assignment,
     is_own_group,
 )
-from spark_connect_rt.state.cluster_config import ClusterConfigState
+from spark_connect_rt.topics.config_state import ClusterConfigState
 
 DEFAULT_RECORD_LIMIT_BYTES = 1_048_588  # message.max.bytes a broker's default
 CRAMPED = (

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_connect_rt.ports.management.events import RecordEvent, config_event_key
-from spark_connect_rt.state.cluster_config import ClusterConfigState
-from spark_connect_rt.state.config_fold import (
+from spark_connect_rt.runtime.group_events import RecordEvent, config_event_key
+from spark_connect_rt.topics.config_fold import (
     ConnectorConfigRemoved,
     ConnectorConfigUpdated,
     LoggerLevelUpdated,
     RestartRequested,
     TargetStateChanged,
 )
-from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.topics.config_state import ClusterConfigState
+from spark_connect_rt.topics.target_state import TargetState
 
 _REQUESTS = {TargetState.STARTED: "start", TargetState.PAUSED: "pause", TargetState.STOPPED: "stop"}
 

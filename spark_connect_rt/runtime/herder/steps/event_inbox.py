@@ -10,14 +10,14 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from spark_connect_rt.planning.restart_plan import RestartRequest, most_impactful, plan_restart
-from spark_connect_rt.ports.loggers import LEVELS
-from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.base.loggers import LEVELS
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.herder.steps.config_story import record_config_event
 from spark_connect_rt.runtime.herder.steps.publishing import Publishing
 from spark_connect_rt.runtime.herder.tick import Verdict
+from spark_connect_rt.runtime.restart_plan import RestartRequest, most_impactful, plan_restart
 from spark_connect_rt.runtime.worker.events import (
     LifeChanged,
     ReconfigurationRequested,
@@ -27,8 +27,8 @@ from spark_connect_rt.runtime.worker.events import (
     WorkerEvent,
 )
 from spark_connect_rt.runtime.worker.worker import Worker
-from spark_connect_rt.state.config_fold import ConfigEvent, LoggerLevelUpdated, RestartRequested, TaskConfigsUpdated
-from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.topics.config_fold import ConfigEvent, LoggerLevelUpdated, RestartRequested, TaskConfigsUpdated
+from spark_connect_rt.topics.target_state import TargetState
 
 SAID_MOST = 20  # in one line of the event log: a thousand connectors may start in one tick
 

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from spark_connect_rt.base.concurrency import Threads
+from spark_connect_rt.base.serial_thread import SerialThread
+from spark_connect_rt.base.supervision import Report
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.ports.peer_client import PeerClient
-from spark_connect_rt.ports.supervision import Report
-from spark_connect_rt.ports.threads import Threads
-from spark_connect_rt.protocol.internal_request import sign
-from spark_connect_rt.runtime.worker.serial_thread import SerialThread
+from spark_connect_rt.group.internal_request import sign
+from spark_connect_rt.group.peers import PeerClient
 
 log = logging.getLogger(__name__)
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import logging
 
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import FencedError
-from spark_connect_rt.protocol.config_records import SessionKey
-from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.subprotocol import ConnectProtocol
+from spark_connect_rt.group.subprotocol import ConnectProtocol
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
+from spark_connect_rt.topics.config_records import SessionKey
 
 log = logging.getLogger(__name__)
 

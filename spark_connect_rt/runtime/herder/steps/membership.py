@@ -11,24 +11,14 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
+from spark_connect_rt.base.supervision import Part
 from spark_connect_rt.errors import BadConfigError, DataError
-from spark_connect_rt.planning.change_pace import ChangePace
-from spark_connect_rt.planning.placement.claims import ClaimRules, compact_offers
-from spark_connect_rt.planning.rebalance_plan import (
-    allocation_of,
-    held_after,
-    needs_rebalance,
-)
-from spark_connect_rt.ports.group_member import (
-    Assigned,
-    AssignmentRequired,
-    ContactLost,
-    JoinRequired,
-    MembershipEvent,
-)
-from spark_connect_rt.ports.supervision import Part
-from spark_connect_rt.protocol.compact_form import CompactAssignment, decode_compact, is_compact
-from spark_connect_rt.protocol.subprotocol import (
+from spark_connect_rt.group.change_pace import ChangePace
+from spark_connect_rt.group.compact.claims import ClaimRules, compact_offers
+from spark_connect_rt.group.compact.form import CompactAssignment, decode_compact, is_compact
+from spark_connect_rt.group.member import Assigned, AssignmentRequired, ContactLost, JoinRequired, MembershipEvent
+from spark_connect_rt.group.rebalance_plan import allocation_of, held_after, needs_rebalance
+from spark_connect_rt.group.subprotocol import (
     Assignment,
     ConnectProtocol,
     WorkerMetadata,

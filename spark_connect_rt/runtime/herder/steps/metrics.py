@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.ports.metric_names import Measured, measured
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
+from spark_connect_rt.runtime.metric_names import Measured, measured
 from spark_connect_rt.runtime.worker.launches import plugin_of
 from spark_connect_rt.runtime.worker.worker import Worker
 

@@ -10,18 +10,18 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from spark_connect_rt.base.chances import chance_of
 from spark_connect_rt.errors import FencedError
-from spark_connect_rt.planning.chances import chance_of
-from spark_connect_rt.planning.task_configs import retry_delay_ms, task_configs_changed
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.herder.steps.forwarding import Forwarding
 from spark_connect_rt.runtime.herder.tick import Verdict
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
+from spark_connect_rt.runtime.task_configs import retry_delay_ms, task_configs_changed
 from spark_connect_rt.runtime.worker.events import TaskConfigsGenerated
 from spark_connect_rt.runtime.worker.worker import Worker
-from spark_connect_rt.state.cluster_config import ClusterConfigState
-from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.topics.config_state import ClusterConfigState
+from spark_connect_rt.topics.target_state import TargetState
 
 SETS_MOST, TASKS_MOST = 200, 500  # in one write: what a broker takes in some milliseconds
 READ_PAUSE_MS = 1_000

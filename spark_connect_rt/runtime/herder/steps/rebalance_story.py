@@ -1,6 +1,6 @@
 """Takes down what each rebalance was, as this worker saw it, for the group's own story (``/admin/events``).
 
-Owns the times and what was held before. Decides nothing; the words are planning.rebalance_facts'. Tick thread only.
+Owns the times and what was held before. Decides nothing; the words are group.rebalance_facts'. Tick thread only.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from spark_connect_rt.assignors.model import ConnectorsAndTasks
-from spark_connect_rt.planning.rebalance_facts import (
+from spark_connect_rt.group.assignments import ConnectorsAndTasks
+from spark_connect_rt.group.rebalance_facts import (
     Item,
     Members,
     OwnView,
@@ -20,10 +20,10 @@ from spark_connect_rt.planning.rebalance_facts import (
     sentence,
     worker_of,
 )
-from spark_connect_rt.protocol.subprotocol import WorkerMetadata
+from spark_connect_rt.group.subprotocol import WorkerMetadata
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
-from spark_connect_rt.state.connector_status import ConnectorStatus, State
+from spark_connect_rt.topics.connector_status import ConnectorStatus, State
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """The step that makes what runs equal what ought to run. Level-triggered: it compares, it does not remember.
 
 Owns the hand-over rules: nothing new starts while a rebalance is under way or due, a run starts only after the
-previous one ended (planning.work_plan), stops never wait for anything.
+previous one ended (group.work_plan), stops never wait for anything.
 """
 
 from __future__ import annotations
@@ -9,25 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.planning.rebalance_plan import (
-    applied_config,
-    needs_rebalance,
-    status_after_stop,
-)
-from spark_connect_rt.planning.wanted_work import WantedWork
-from spark_connect_rt.planning.work_plan import Actual, LastPlan, Life, Wanted, WorkActions
-from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.group.rebalance_plan import applied_config, needs_rebalance, status_after_stop
+from spark_connect_rt.group.wanted_work import WantedWork
+from spark_connect_rt.group.work_plan import Actual, LastPlan, Life, Wanted, WorkActions
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.herder.tick import Verdict
 from spark_connect_rt.runtime.worker.launches import TaskSpec
 from spark_connect_rt.runtime.worker.worker import Worker
 from spark_connect_rt.runtime.worker.worker_connector import ConnectorPlan
-from spark_connect_rt.state.cluster_config import ClusterConfigState
-from spark_connect_rt.state.connector_status import State
-from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.topics.config_state import ClusterConfigState
+from spark_connect_rt.topics.connector_status import State
+from spark_connect_rt.topics.target_state import TargetState
 
 Item = str | ConnectorTaskId
 

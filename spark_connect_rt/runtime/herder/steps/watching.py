@@ -1,19 +1,19 @@
 """The step that says which tasks of this worker move nothing though there is work, or wait to be hosted (not in Java).
 
 Owns what was said last, so that each change is one status, one line of the event log. What counts as motionless is
-planning.progress's; no state is ever changed by it.
+runtime.progress's; no state is ever changed by it.
 """
 
 from __future__ import annotations
 
 import logging
 
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
-from spark_connect_rt.planning.progress import Stall, stall_of, unhosted_text
-from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
-from spark_connect_rt.runtime.herder.steps.health import health_of
+from spark_connect_rt.runtime.herder.steps.runtime_herder_steps_health import health_of
 from spark_connect_rt.runtime.herder.tick import Verdict
+from spark_connect_rt.runtime.progress import Stall, stall_of, unhosted_text
 from spark_connect_rt.runtime.worker.worker import Worker
 
 log = logging.getLogger(__name__)

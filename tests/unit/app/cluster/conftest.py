@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.app.cluster.session import Surroundings
+from spark_connect_rt.cli.session import Surroundings
 from tests.support.command_line import Ended, run_command
 from tests.support.stand_in_cluster import StandInCluster
 

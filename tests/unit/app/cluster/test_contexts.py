@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from spark_connect_rt.app.cluster.contexts import chosen, contexts_file, load_contexts
+from spark_connect_rt.cli.contexts import chosen, contexts_file, load_contexts
 from tests.support.stand_in_cluster import StandInCluster
 from tests.unit.app.cluster.conftest import Commands
 

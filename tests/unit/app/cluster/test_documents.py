@@ -5,15 +5,10 @@ import json
 import pytest
 import yaml
 
-from spark_connect_rt.app.cluster.connector_documents import documents_of, without_twins
-from spark_connect_rt.app.cluster.differences import (
-    config_differences,
-    difference_lines,
-    offset_differences,
-    shown_config,
-)
+from spark_connect_rt.base.hidden_values import HIDDEN
+from spark_connect_rt.cli.connector_documents import documents_of, without_twins
+from spark_connect_rt.cli.differences import config_differences, difference_lines, offset_differences, shown_config
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.ports.hidden_values import HIDDEN
 
 STRIMZI = """
 apiVersion: kafka.strimzi.io/v1beta2

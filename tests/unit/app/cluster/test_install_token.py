@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.app.rest_api import RestApi
+from spark_connect_rt.app.rest.rest_api import RestApi
 from spark_connect_rt.app.standalone import StandaloneWorker
-from spark_connect_rt.app.worker_plugins import plugins_of
-from spark_connect_rt.embedded.install_token import made_token, read_token, token_file
+from spark_connect_rt.engine.process_plugins import plugins_of
 from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.operations.plugin_install.install_token import made_token, read_token, token_file
 from tests.support.stand_in_cluster import StandInCluster
 from tests.unit.app.cluster.conftest import Commands
 from tests.unit.rest.fake_herder import FakeHerder
@@ -62,10 +62,10 @@ def _rights(**settings: str) -> list[tuple[str, bool]]:
         raise LookupError
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("spark_connect_rt.app.rest_api.create_app", lambda *_, **__: None)
-        patched.setattr("spark_connect_rt.app.rest_api.create_admin_app", note)
+        patched.setattr("spark_connect_rt.app.rest.rest_api.create_app", lambda *_, **__: None)
+        patched.setattr("spark_connect_rt.app.rest.rest_api.create_admin_app", note)
         if "admin.listeners" not in settings:
-            patched.setattr("spark_connect_rt.app.rest_api.create_app", note)
+            patched.setattr("spark_connect_rt.app.rest.rest_api.create_app", note)
         with pytest.raises(LookupError):
             RestApi(worker.config, FakeHerder(), plugins_of(worker.config.raw), lambda: 0, installs=FakeInstalls())
     return seen
@@ -86,7 +86,7 @@ def test_without_a_place_for_a_token_the_worker_starts_and_none_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nowhere = str(tmp_path / "gone" / "token")
-    monkeypatch.setattr("spark_connect_rt.app.rest_api.token_file", lambda configured: Path(nowhere))
+    monkeypatch.setattr("spark_connect_rt.app.rest.rest_api.token_file", lambda configured: Path(nowhere))
     assert _rights(**{"connectrt.console.enabled": "false"}) == [("", False)]
     with pytest.raises(BadConfigError, match="token"):
         _rights(**{"connectrt.plugins.install.token.file": nowhere})

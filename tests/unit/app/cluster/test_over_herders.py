@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.app.cluster.session import Surroundings
+from spark_connect_rt.cli.session import Surroundings
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import faults
 from tests.support.app_transport import AppTransport

@@ -10,8 +10,8 @@ import pytest
 import typer
 
 from spark_connect_rt.app.cli import cli
-from spark_connect_rt.app.commands.cluster.quick_words import QUICK_WORDS, read_line, run_quickly
 from spark_connect_rt.app.entry import QUICK
+from spark_connect_rt.app.quick_commands import QUICK_WORDS, read_line, run_quickly
 from tests.support.stand_in_cluster import StandInCluster
 from tests.unit.app.cluster.conftest import Commands
 

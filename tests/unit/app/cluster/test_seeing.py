@@ -6,9 +6,9 @@ from typing import Any
 import httpx
 import pytest
 
-from spark_connect_rt.app.cluster.describing.advice import next_steps
-from spark_connect_rt.app.cluster.rows import connector_row
-from spark_connect_rt.app.cluster.top import drawn
+from spark_connect_rt.cli.rows import connector_row
+from spark_connect_rt.operations.connectors.advice import next_steps
+from spark_connect_rt.operations.overview.commands import drawn
 from tests.support.stand_in_cluster import CLASS, StandInCluster
 from tests.unit.app.cluster.conftest import Commands
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.app.cluster.terminal import Terminal
 from spark_connect_rt.app.development.dev_loop import DevLoop, DevOptions
 from spark_connect_rt.app.development.new_project import create_project
 from spark_connect_rt.app.development.project import Project
+from spark_connect_rt.cli.terminal import Terminal
 
 Edit = Callable[[], object]
 

@@ -13,8 +13,8 @@ from spark_connect_rt.app.development.given_records import GivenRecord, RecordFi
 from spark_connect_rt.app.development.project import Project, declared_entries, project_root, target_of
 from spark_connect_rt.app.development.record_lines import content, sink_offset_line, source_offset_lines
 from spark_connect_rt.app.development.watching import changed_files, snapshot
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import BadConfigError, NotFoundError
-from spark_connect_rt.protocol.ids import TopicPartition
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from spark_connect_rt.app.cli import cli
-from spark_connect_rt.app.cluster.terminal import Terminal
 from spark_connect_rt.app.development.dev_loop import DevLoop, DevOptions
 from spark_connect_rt.app.development.project import Project
+from spark_connect_rt.cli.terminal import Terminal
 from tests.support.code_blocks import Block, blocks_of, commands_in
 
 PAGE = Path(__file__).parents[4] / "docs/tutorial/first_connector.md"

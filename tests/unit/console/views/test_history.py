@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.console.views.history import (
+from spark_connect_rt.operations.history.view import (
     HOUR_MS,
     course,
     diff_lines,
@@ -13,7 +13,7 @@ from spark_connect_rt.console.views.history import (
     suggested_ms,
     time_ms,
 )
-from spark_connect_rt.console.views.preview import check_lines, preview_page
+from spark_connect_rt.operations.preview.view import check_lines, preview_page
 from tests.support.management_stand_in import content
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pytest
 
-from spark_connect_rt.planning.history.config_diff import rolled_back
+from spark_connect_rt.topics.config_diff import rolled_back
 from tests.unit.management.history.history_workers import HistoryWorkers
 
 CONFIG = {"connector.class": "AlteredSource", "tasks.max": "1", "topic": "t", "records": "5", "db.password": "s3cret-1"}

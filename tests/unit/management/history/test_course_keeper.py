@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spark_connect_rt.errors import NotFoundError, RetriableError
-from spark_connect_rt.management.history.course_keeper import CourseKeeper
-from spark_connect_rt.planning.history.course import HOUR_MS, MINUTE_MS
-from spark_connect_rt.planning.offset_changes import OffsetPair
-from spark_connect_rt.stores.course_store import CourseStore
-from spark_connect_rt.stores.lazy_log import LogSource
+from spark_connect_rt.operations.history.course import HOUR_MS, MINUTE_MS
+from spark_connect_rt.operations.history.offset_timeline import CourseStore
+from spark_connect_rt.operations.history.timeline_keeper import CourseKeeper
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
+from spark_connect_rt.topics.lazy_log import LogSource
+from spark_connect_rt.topics.offset_changes import OffsetPair
 
 START_MS = 500_000 * HOUR_MS
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.protocol import config_records as records
-from spark_connect_rt.protocol.config_records import PendingChange
-from spark_connect_rt.rest.management.offset_restores import OffsetRestore
-from spark_connect_rt.state.cluster_config import ClusterConfigState
-from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.operations.history.offset_restores import OffsetRestore
+from spark_connect_rt.topics import config_records as records
+from spark_connect_rt.topics.config_records import PendingChange
+from spark_connect_rt.topics.config_state import ClusterConfigState
+from spark_connect_rt.topics.target_state import TargetState
 from tests.unit.management.history.history_workers import HistoryWorkers
 from tests.unit.management.history.test_initial_offsets import CONFIG, at, new
 

@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from spark_connect_rt.management.history.pending import Asked
-from spark_connect_rt.management.history.recorder import Recorder
-from spark_connect_rt.planning.history.hidden_settings import DeclaredSettings
-from spark_connect_rt.ports.herder_requests import CreateConnector
-from spark_connect_rt.state.config_changes import CONFIG, ConfigChange
-from spark_connect_rt.stores.history_store import Draft, HistoryStore
+from spark_connect_rt.operations.history.pending import Asked
+from spark_connect_rt.operations.history.recorder import Recorder
+from spark_connect_rt.operations.history.store import Draft, HistoryStore
+from spark_connect_rt.runtime.herder.requests_api import CreateConnector
+from spark_connect_rt.topics.config_changes import CONFIG, ConfigChange
+from spark_connect_rt.topics.hidden_settings import DeclaredSettings
 
 ASKED = Asked("ada@h", "", True)
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.management.overview.group_rows import GroupRows, row_json
-from spark_connect_rt.planning.overview.selection import Wanted
-from spark_connect_rt.ports.herder_values import ConnectorStateInfo, InstanceState, RestartNote, TaskState
-from spark_connect_rt.ports.management.group_reads import GroupWorker, Serve, WorkerAnswer
-from spark_connect_rt.ports.management.overview import ConnectorRow
+from spark_connect_rt.operations.overview.model import ConnectorRow
+from spark_connect_rt.operations.overview.rows import GroupRows, row_json
+from spark_connect_rt.operations.overview.selection import Wanted
+from spark_connect_rt.rest.group_reads import GroupWorker, Serve, WorkerAnswer
 from spark_connect_rt.rest.json_values import as_json
+from spark_connect_rt.runtime.values import ConnectorStateInfo, InstanceState, RestartNote, TaskState
 from tests.unit.rest.fake_herder import FakeHerder
 
 HERE, THERE = GroupWorker("h:8083", "http://h:8083/", this=True), GroupWorker("o:8083", "http://o:8083/")
@@ -204,7 +204,7 @@ def test_who_says_nothing_of_what_it_has_gets_what_comes_from_now_on(made: Made)
 def test_one_thread_looks_while_somebody_follows_and_ends_when_no_one_does(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from spark_connect_rt.management.overview import group_rows
+    from spark_connect_rt.operations.overview import rows as group_rows
 
     monkeypatch.setattr(group_rows, "LOOK_EACH_S", 0.01)
     rows, _, reads, clock = made

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from spark_connect_rt.app.management.overview import OverviewParts, shown_configs
-from spark_connect_rt.management.group_reads import HttpGroupReads
-from spark_connect_rt.ports.clock import SystemClock
-from spark_connect_rt.rest.management.routes import Management
+from spark_connect_rt.app.rest.routes import Management
+from spark_connect_rt.base.clock import SystemClock
+from spark_connect_rt.operations.overview.wiring import OverviewParts, shown_configs
+from spark_connect_rt.rest.peers import HttpGroupReads
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
 from spark_connect_rt.testing.memory_connectors import faults
 from tests.unit.management.managed_workers import ManagedWorkers

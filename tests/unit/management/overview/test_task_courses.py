@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from spark_connect_rt.management.overview import task_courses
-from spark_connect_rt.management.overview.task_courses import HOUR_MS, LEFT_MOST, TaskCourses
-from spark_connect_rt.planning.overview.course import EACH_MS, GROWS_FOR, POINTS
-from spark_connect_rt.ports.herder_values import TaskPace
-from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.operations.overview import task_courses
+from spark_connect_rt.operations.overview.task_courses import HOUR_MS, LEFT_MOST, TaskCourses
+from spark_connect_rt.operations.overview.task_timeline import EACH_MS, GROWS_FOR, POINTS
+from spark_connect_rt.runtime.values import TaskPace
 from tests.unit.management.overview.test_group_rows import Time
 
 

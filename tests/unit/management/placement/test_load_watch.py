@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.config.worker.placement import PlacementSettings
-from spark_connect_rt.management.placement.load_watch import LoadWatch
-from spark_connect_rt.ports.herder_requests import Request, SwapTasks
-from spark_connect_rt.ports.herder_values import WorkerStanding
-from spark_connect_rt.ports.management.events import no_event
-from spark_connect_rt.ports.management.group_reads import GroupWorker, WorkerAnswer
-from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.config.placement import PlacementSettings
+from spark_connect_rt.operations.placement.load_watch import LoadWatch
+from spark_connect_rt.rest.group_reads import GroupWorker, WorkerAnswer
+from spark_connect_rt.runtime.group_events import no_event
+from spark_connect_rt.runtime.herder.requests_api import Request, SwapTasks
+from spark_connect_rt.runtime.values import WorkerStanding
 from tests.unit.management.overview.test_group_rows import HERE, THERE, Reads, Time
 from tests.unit.rest.fake_herder import FakeHerder
 

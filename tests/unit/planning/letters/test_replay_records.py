@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_connect_rt.planning.letters.marks import CHUNK, Mark, Marks, NewMarks, joined, mark_key
-from spark_connect_rt.planning.letters.replay_records import (
+from spark_connect_rt.operations.dead_letters.marks import CHUNK, Mark, Marks, NewMarks, joined, mark_key
+from spark_connect_rt.operations.dead_letters.replay_ledger import (
     DONE,
     FAILED,
     FAILURES_KEPT,

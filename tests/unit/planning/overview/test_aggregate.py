@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.planning.overview.aggregate import AGGREGATES, aggregate_rank, aggregate_state
-from spark_connect_rt.ports.herder_values import STATES
+from spark_connect_rt.runtime.values import STATES
+from spark_connect_rt.topics.aggregate_state import AGGREGATES, aggregate_rank, aggregate_state
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,15 @@ import sys
 
 import pytest
 
-from spark_connect_rt.planning.overview.course import EACH_MS, GROWS_FOR, POINTS, Point, TaskCourse, added_up, grows
+from spark_connect_rt.operations.overview.task_timeline import (
+    EACH_MS,
+    GROWS_FOR,
+    POINTS,
+    Point,
+    TaskCourse,
+    added_up,
+    grows,
+)
 
 T = 1_700_000_000_000 // EACH_MS * EACH_MS
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from spark_connect_rt.errors import BadRequestError
-from spark_connect_rt.planning.overview.aggregate import aggregate_state
-from spark_connect_rt.planning.overview.selection import LIMIT_MOST, Wanted, counted, selected
-from spark_connect_rt.ports.management.overview import ConnectorRow
+from spark_connect_rt.operations.overview.model import ConnectorRow
+from spark_connect_rt.operations.overview.selection import LIMIT_MOST, Wanted, counted, selected
+from spark_connect_rt.topics.aggregate_state import aggregate_state
 
 
 def row(name: str, state: str = "RUNNING", **given: object) -> ConnectorRow:

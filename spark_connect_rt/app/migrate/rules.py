@@ -1,0 +1,146 @@
+"""Judges connectors: where each would run, with which chain, and what of its settings would not be honoured.
+
+The rule of where: the Python one where a name exists twice, unless the configuration says ``connectrt.runtime=java``
+or asks for a version that only the jar has. A chain in Java stays in the JVM; Apache's own classes count as Java.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from spark_connect_rt.app.migrate.findings import JAVA, PYTHON, Catalog, ConnectorVerdict, Element, Fate, Found, Line
+from spark_connect_rt.config.config_def import Type, parse_value
+from spark_connect_rt.plugins.counterparts import counterpart_of
+
+RUNTIME = "connectrt.runtime"
+_CONVERTERS = ("key.converter", "value.converter", "header.converter")
+_HEADER_DEFAULT = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+_APACHE = "org.apache.kafka."
+_REFERENCE = re.compile(r"\$\{([^:}]+):")
+_OVERRIDES = {"producer.override.": "producer", "consumer.override.": "consumer", "admin.override.": "admin"}
+_SECRET = re.compile(r"password|secret|token|jaas|key$|credential", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A connector as the topics hold it; ``worker``: the settings of the worker's file."""
+
+    name: str
+    config: Mapping[str, str]
+    state: str
+    tasks: int
+    failed: Sequence[str]  # what of it has FAILED: "connector", "task 0"
+    worker: Mapping[str, str]
+    mixed_group: bool = True  # whether Java workers are to run beside ours meanwhile
+
+
+def connector_verdict(
+    given: Given, catalog: Catalog, client_problem: Callable[[str, str], str | None]
+) -> ConnectorVerdict:
+    """Return what becomes of a connector."""
+    config = given.config
+    class_name = config.get("connector.class", "")
+    runtime = config.get(RUNTIME, "auto").strip().lower()
+    found = catalog.find(class_name, config.get("connector.plugin.version"), runtime) if class_name else None
+    elements = list(_elements(given, catalog, found.runtime if found else ""))
+    lines = [*_class_lines(given, class_name, found), *_element_lines(elements)]
+    lines += _setting_lines(given, catalog, found, client_problem)
+    lines += [Line(task, "FAILED", Fate.DIFFERS, "is FAILED now, and would also fail here") for task in given.failed]
+    where = found.runtime if found else ""
+    return ConnectorVerdict(
+        given.name, class_name, where, _kind(where, elements), given.state, given.tasks, elements, lines
+    )
+
+
+def _class_lines(given: Given, class_name: str, found: Found | None) -> Iterator[Line]:
+    name = "connector.class"
+    if found is None:
+        why = "found neither here nor on plugin.path. Put its jars there, or run `connectrt plugins install`"
+        if (counterpart := counterpart_of(class_name)) is not None:
+            why = f"{why}; {counterpart.sentence(given.config)}"
+        yield Line(name, class_name, Fate.CHANGE, why)
+    elif found.problem:
+        yield Line(name, class_name, Fate.CHANGE, found.problem)
+    elif found.runtime == JAVA:
+        yield Line(name, class_name, Fate.SAME, f"the jar of {found.location}, in the Java host")
+    elif not found.twin:
+        yield Line(name, class_name, Fate.SAME, "a Python connector, which Java workers of a mixed group cannot run")
+    elif found.name.startswith(_APACHE):  # a short name may mean another class in Java
+        yield Line(
+            name,
+            class_name,
+            Fate.SAME,
+            f"runs in Python, with the same topics and offsets; {RUNTIME}=java uses the jar's",
+        )
+    elif given.mixed_group:
+        why = (
+            "here another implementation in Python, whose task configurations are its own: while Java workers are in "
+            f"the group set {RUNTIME}=java with its jars on plugin.path, or stop the connector for the change"
+        )
+        yield Line(name, class_name, Fate.CHANGE, why)
+    else:
+        yield Line(
+            name, class_name, Fate.DIFFERS, f"runs with another implementation in Python; {RUNTIME}=java uses the jar's"
+        )
+
+
+def _elements(given: Given, catalog: Catalog, connector_runtime: str) -> Iterator[Element]:
+    """Yield the chain in the order in which records pass it: transformations with their predicates, then converters."""
+    config = given.config
+    for word in ("transforms", "predicates"):
+        for alias in parse_value(Type.LIST, config.get(word) or ""):
+            setting = f"{word}.{alias}.type"
+            yield _element(setting, config.get(setting, ""), catalog, config, connector_runtime)
+    for setting in _CONVERTERS:
+        name = config.get(setting) or given.worker.get(setting) or (_HEADER_DEFAULT if setting[0] == "h" else "")
+        yield _element(setting, name, catalog, config if config.get(setting) else given.worker, connector_runtime)
+
+
+def _element(setting: str, name: str, catalog: Catalog, config: Mapping[str, str], beside: str) -> Element:
+    found = catalog.find(name, config.get(f"{setting.removesuffix('.type')}.plugin.version")) if name else None
+    if found is None or found.problem:
+        return Element(setting, name, "")
+    in_java = found if found.runtime == JAVA else None
+    if beside == JAVA and in_java is None:  # beside a Java connector the Java one is taken, where there is one
+        in_java = found if found.name.startswith(_APACHE) else catalog.find(name, runtime=JAVA)
+    return Element(setting, found.name, JAVA if in_java else PYTHON)
+
+
+def _element_lines(elements: Sequence[Element]) -> Iterator[Line]:
+    for element in elements:
+        if not element.runtime:
+            why = "is not set" if not element.name else "found neither here nor on plugin.path"
+            yield Line(element.setting, element.name, Fate.CHANGE, why)
+
+
+def _kind(where: str, elements: Sequence[Element]) -> str:
+    if not where or not all(element.runtime for element in elements):
+        return where
+    return where if all(element.runtime == where for element in elements) else "mixed"
+
+
+def _setting_lines(
+    given: Given, catalog: Catalog, found: Found | None, client_problem: Callable[[str, str], str | None]
+) -> Iterator[Line]:
+    config = given.config
+    aliases = set(parse_value(Type.LIST, given.worker.get("config.providers") or ""))
+    for name, value in config.items():
+        lost = [reference for reference in _REFERENCE.findall(value or "") if reference not in aliases]
+        if lost:
+            why = f"refers to config provider {', '.join(lost)}, which the worker's file does not configure"
+            yield Line(name, shown(name, value), Fate.CHANGE, why)
+        prefix = next((override for override in _OVERRIDES if name.startswith(override)), None)
+        problem = client_problem(_OVERRIDES[prefix], name.removeprefix(prefix)) if prefix else None
+        if problem:
+            yield Line(name, shown(name, value), Fate.IGNORED, problem)
+    if found is not None and found.runtime == PYTHON and not found.problem:
+        for name in catalog.unread(found.name, list(config)):
+            yield Line(name, shown(name, config[name]), Fate.IGNORED, "the Python connector has no such setting")
+
+
+def shown(name: str, value: str) -> str:
+    """Return what a report may show of a setting: references as they are, nothing that looks secret."""
+    secret = _SECRET.search(name) and not (value or "").startswith("${")
+    return "[hidden]" if secret else value

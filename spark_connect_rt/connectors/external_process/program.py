@@ -1,0 +1,169 @@
+"""One kind of program: how it is called and what its lines mean. A subclass each for Singer and Airbyte.
+
+Also its installation: where it is on this machine, with which environment variables, and what masks its secrets.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from spark_connect_rt.connectors.external_process.child import Child, Mask, run_to_end
+from spark_connect_rt.connectors.external_process.environments import inherited, program_path
+from spark_connect_rt.connectors.external_process.intake import Intake, Offset
+from spark_connect_rt.connectors.external_process.private_folder import PrivateFolder, masking, texts_in
+from spark_connect_rt.connectors.external_process.program_settings import (
+    json_of,
+    merged,
+    named_program,
+    requirement_words,
+)
+from spark_connect_rt.connectors.external_process.stream_rows import RowSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """What a program offers: the names of its streams, and its own tree."""
+
+    streams: tuple[str, ...]
+    tree: Any
+
+
+class Program(ABC):
+    """One installed and configured program. Its files are in a private folder that ``close`` removes."""
+
+    prefix: ClassVar[str]
+    deleted_field: ClassVar[str]
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        """Take parsed settings; nothing is installed yet."""
+        self.values = values
+        self.config = merged(json_of(self.setting("config")), json_of(self.setting("secret.config")))
+        self.path: Path | None = None
+        self.previewed = False
+        """Whether it runs for a preview: then nothing outside its own folder is changed."""
+        self._folder = PrivateFolder(f"connectrt-{self.prefix}-")
+
+    def setting(self, name: str) -> Any:
+        """Return a setting below the prefix."""
+        return self.values[f"{self.prefix}.{name}"]
+
+    def installation(self) -> tuple[list[str], str]:
+        """Return what pip is to install, and what the program is called if no setting says it."""
+        requirement = requirement_words(self.setting("requirement"))
+        return requirement, named_program(requirement)
+
+    def install(self) -> None:
+        """Find the program, its environment made if this is the first time. Raises EnvironmentFailedError."""
+        requirement, name = self.installation()
+        self.path = program_path(self.setting("executable") or "", requirement, self.setting("python"), name)
+
+    def start(self, arguments: Sequence[str]) -> Child:
+        """Start it. Raises ChildFailedError."""
+        return Child(
+            self._command(arguments),
+            environment=self._environment(),
+            folder=self._folder.path,
+            mask=self.mask,
+            line_limit_bytes=self.setting("line.max.bytes"),
+        )
+
+    def discovered(self) -> Catalog:
+        """Run its discovery to the end. Raises ChildFailedError, ConnectError: it offers nothing that can be read."""
+        arguments = self.discover_arguments()
+        if arguments is None:
+            return self.catalog(b"")
+        limit_s = self.setting("discover.timeout.ms") / 1000
+        output = run_to_end(
+            self._command(arguments),
+            environment=self._environment(),
+            folder=self._folder.path,
+            mask=self.mask,
+            limit_s=limit_s,
+            explain=self.explain,
+        )
+        return self.catalog(output)
+
+    @property
+    def mask(self) -> Mask:
+        """Return what hides its secrets in text."""
+        return masking(
+            [
+                *texts_in(self.config, named_only=True),
+                *texts_in(json_of(self.setting("secret.config")), named_only=False),
+                *texts_in(json_of(self.setting("environment")), named_only=False),
+            ]
+        )
+
+    def row_settings(self) -> RowSettings:
+        """Return how its records become rows."""
+        return RowSettings(
+            structs=self.setting("value") == "struct",
+            times=self.setting("times") == "timestamp",
+            tombstones=self.setting("deletes") == "tombstone",
+            deleted_field=self.deleted_field,
+        )
+
+    def file(self, name: str, content: Any) -> str:
+        """Write a private file, text or a tree as JSON, and return its path."""
+        write = self._folder.write if isinstance(content, str) else self._folder.write_json
+        return str(write(name, content))
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder it runs in."""
+        return self._folder.path
+
+    def close(self) -> None:
+        """Remove its files."""
+        self._folder.remove()
+
+    def _command(self, arguments: Sequence[str]) -> list[str]:
+        if self.path is None:
+            self.install()
+        return [str(self.path), *arguments]
+
+    def _environment(self) -> dict[str, str]:
+        more = {name: str(value) for name, value in json_of(self.setting("environment")).items()}
+        made = inherited({**more, "TMPDIR": str(self._folder.path)})
+        beside = str(self.path.parent) if self.path is not None else ""
+        return {**made, "PATH": os.pathsep.join(filter(None, [beside, made.get("PATH", "")]))}
+
+    @abstractmethod
+    def discover_arguments(self) -> list[str] | None:
+        """Return the arguments that make it print its catalog, files written; None: the catalog is known."""
+
+    @abstractmethod
+    def catalog(self, output: bytes) -> Catalog:
+        """Return the catalog of its output. Raises ConnectError: there is none in it."""
+
+    @abstractmethod
+    def read_arguments(self, catalog: Catalog, intake: Intake, offsets: Mapping[str, Offset]) -> list[str]:
+        """Return the arguments of a run over the intake's streams from these offsets, files written.
+
+        Raises ConnectError: a stream is not in the catalog.
+        """
+
+    def explain(self, output: bytes) -> str:
+        """Return why it failed, as far as the output of its discovery says it."""
+        return ""
+
+    def judge(self) -> None:
+        """Return when the run that has ended reported no error.
+
+        Raises ChildFailedError; ExternalError: another run would not help.
+        """
+
+    def on_end(self, intake: Intake) -> None:
+        """Take note that a run ended well, before the next one."""
+
+    @abstractmethod
+    def on_message(self, message: Mapping[str, Any], intake: Intake) -> None:
+        """Take one line that is a JSON object.
+
+        Raises DataError: it cannot be used. ChildFailedError: the run is over. ConnectError: so is the task.
+        """

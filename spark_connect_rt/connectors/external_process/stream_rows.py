@@ -1,0 +1,242 @@
+"""Records of one stream as batches of columns: its schema and version, its key, deletions. Pure.
+
+Owns what a stream's JSON objects become. Objects that arrive together become one Arrow column; when one of them does
+not fit, they go one by one, leniently first, and what still does not fit is reported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from spark_connect_rt.api.data.schema import Schema, struct_of
+from spark_connect_rt.api.data.struct import Struct
+from spark_connect_rt.api.records import SourceBatch, SourceRecord
+from spark_connect_rt.connectors.external_process.json_shapes import Shape, shape_of
+from spark_connect_rt.errors import DataError
+
+Report = Callable[[str, Exception, bytes | None], None]
+"""Gives up one object: its place, why, its JSON. May raise."""
+Piece = SourceBatch | SourceRecord
+Placed = Callable[[Mapping[str, Any], Mapping[str, Any]], Piece]
+"""Makes a piece from its source partition and offset, which are known last."""
+VERSION, FINGERPRINT = "schema.version", "schema.fingerprint"
+"""Of a source offset: what a stream's schema was called last, so that a restart calls it the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowSettings:
+    """How rows are made. ``deleted_field``: set in an object that is gone; empty: none is."""
+
+    structs: bool = True
+    """False: objects stay JSON trees without a schema."""
+    times: bool = False
+    tombstones: bool = True
+    deleted_field: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSchema:
+    """A stream's schema: what its objects are, and which of their fields are the key."""
+
+    shape: Shape
+    keys: tuple[str, ...]
+    version: int
+    fingerprint: str
+    value_schema: Schema = field(init=False)
+    key_schema: Schema | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        members = {member.name: member.schema for member in self.shape.schema.fields}
+        object.__setattr__(self, "value_schema", self.shape.schema)
+        keys = struct_of({name: members[name] for name in self.keys}) if self.keys else None
+        object.__setattr__(self, "key_schema", keys)
+
+
+def stream_schema(
+    stream: str, tree: Mapping[str, Any], keys: Sequence[str], offset: Mapping[str, Any], settings: RowSettings
+) -> StreamSchema:
+    """Return the schema of a stream; its version is the one before, plus one if anything changed.
+
+    Keys that are no fields are left out. ``offset``: the stream's, with what its schema was before.
+    """
+    shape = shape_of({**tree, "type": "object"}, settings.times)
+    named = tuple(name for name in keys if name in shape.fields)
+    text = orjson.dumps([tree.get("properties"), named, settings.times], option=orjson.OPT_SORT_KEYS)
+    fingerprint = hashlib.sha256(text).hexdigest()[:16]
+    version = int(offset.get(VERSION) or 0)
+    if fingerprint != offset.get(FINGERPRINT):
+        version += 1
+    called = Schema(shape.schema.type, name=stream, version=version, fields=shape.schema.fields)
+    return StreamSchema(Shape(called, shape.arrow, shape.change, shape.lenient), named, version, fingerprint)
+
+
+class StreamRows:
+    """Objects of one stream that have not been returned yet, in their order."""
+
+    def __init__(self, stream: str, topic: str, settings: RowSettings, report: Report) -> None:
+        self.stream = stream
+        self.schema: StreamSchema | None = None
+        self.unknown: set[str] = set()
+        """Fields that came and are in no schema: they are left out."""
+        self._topic = topic
+        self._settings = settings
+        self._report = report
+        self._objects: list[dict[str, Any]] = []
+        self._pieces: list[Placed] = []
+        self._marked_objects = self._marked_pieces = 0  # how many of each are before the last mark
+
+    def begin(self, schema: StreamSchema) -> None:
+        """Take a schema: what came before has the one before."""
+        self._close()
+        self.schema = schema
+
+    def add(self, value: dict[str, Any]) -> None:
+        """Take one object. Raises what the report of one that does not fit raises."""
+        deleted = self._settings.deleted_field
+        if deleted and self._settings.tombstones and value.get(deleted) is not None and self._has_key():
+            self._close()
+            self._delete(value)
+            return
+        self._objects.append(value)
+
+    def add_column(self, values: pa.Table) -> None:
+        """Take a table of objects. Raises DataError: a column is missing in the schema or cannot be turned."""
+        self._close()
+        kind = self._known().shape.arrow
+        columns = []
+        for at in range(kind.num_fields):
+            wanted = kind.field(at)
+            if wanted.name in values.column_names:
+                columns.append(_as(values.column(wanted.name).combine_chunks(), wanted))
+            else:
+                columns.append(pa.nulls(len(values), wanted.type))
+        self.unknown |= set(values.column_names) - self._known().shape.fields
+        self._append_column(pa.StructArray.from_arrays(columns, fields=[kind.field(i) for i in range(kind.num_fields)]))
+
+    def mark(self) -> None:
+        """Divide what came from what will come; only the last mark counts."""
+        self._marked_objects, self._marked_pieces = len(self._objects), len(self._pieces)
+
+    def take(self, *, covered_only: bool = False) -> tuple[list[Placed], list[Placed]]:
+        """Return what was taken in before the last mark and after it; then there is nothing, and no mark.
+
+        ``covered_only``: what is after the mark stays here, in its order, and an empty list is returned for it.
+        """
+        self._close()
+        covered, rest = self._pieces[: self._marked_pieces], self._pieces[self._marked_pieces :]
+        self._pieces, self._marked_pieces = rest if covered_only else [], 0
+        return covered, [] if covered_only else rest
+
+    def _known(self) -> StreamSchema:
+        if self.schema is None:
+            raise DataError(f"records of stream {self.stream} arrived before its schema")
+        return self.schema
+
+    def _close(self) -> None:
+        """Turn the objects into pieces, those before the mark apart from those after it."""
+        objects, marked = self._objects, self._marked_objects
+        self._objects, self._marked_objects = [], 0
+        if marked:
+            self._turn(objects[:marked])
+            self._marked_pieces = len(self._pieces)
+        self._turn(objects[marked:])
+
+    def _turn(self, objects: Sequence[dict[str, Any]]) -> None:
+        if not objects:
+            return
+        if not self._settings.structs:
+            self._pieces += [self._tree(item) for item in objects]
+            return
+        try:
+            shape = self._known().shape
+        except DataError as error:
+            for item in objects:
+                self._report(f"stream {self.stream}", error, orjson.dumps(item))
+            return
+        self._note_unknown(objects, shape)
+        try:
+            changed = objects if shape.change is None else [shape.change(item) for item in objects]
+            column = pa.array(changed, shape.arrow)
+        except (pa.ArrowException, DataError, OverflowError, TypeError, ValueError):
+            column = self._one_by_one(objects, shape)
+        if len(column):
+            self._append_column(column)
+
+    def _note_unknown(self, objects: Sequence[dict[str, Any]], shape: Shape) -> None:
+        known = shape.fields | self.unknown
+        for item in objects:
+            if not known.issuperset(item):
+                self.unknown |= item.keys() - shape.fields
+
+    def _one_by_one(self, objects: Sequence[dict[str, Any]], shape: Shape) -> pa.Array:
+        fit = []
+        for item in objects:
+            try:
+                turned = shape.lenient(item)
+                pa.array([turned], shape.arrow)
+                fit.append(turned)
+            except (pa.ArrowException, DataError, OverflowError, TypeError, ValueError) as error:
+                self._report(f"stream {self.stream}", error, orjson.dumps(item))
+        return pa.array(fit, shape.arrow)
+
+    def _append_column(self, values: pa.StructArray) -> None:
+        schema, topic = self._known(), self._topic
+        keys = None
+        if schema.keys:
+            fields = [schema.shape.arrow.field(name) for name in schema.keys]
+            keys = pa.StructArray.from_arrays([values.field(name) for name in schema.keys], fields=fields)
+        self._pieces.append(
+            lambda partition, offset: SourceBatch(
+                partition, offset, topic, values, schema.value_schema, keys, schema.key_schema
+            )
+        )
+
+    def _tree(self, value: dict[str, Any]) -> Placed:
+        key = self._key(value)
+        return lambda partition, offset: SourceRecord(partition, offset, self._topic, value, None, key, None)
+
+    def _key(self, value: Mapping[str, Any]) -> dict[str, Any] | None:
+        keys = self.schema.keys if self.schema else ()
+        return {name: value.get(name) for name in keys} if keys else None
+
+    def _has_key(self) -> bool:
+        """Whether a tombstone can say of whom it is; else a deleted object is a record like others."""
+        return self.schema is not None and bool(self.schema.keys)
+
+    def _delete(self, value: dict[str, Any]) -> None:
+        schema, key = self._known(), self._key(value)
+        key_schema = schema.key_schema if self._settings.structs else None
+        if key_schema is not None and key is not None:
+            try:
+                key = Struct(key_schema, schema.shape.lenient(key))  # type: ignore[assignment]
+            except DataError as error:
+                self._report(f"stream {self.stream}", error, orjson.dumps(value))
+                return
+        self._pieces.append(
+            lambda partition, offset: SourceRecord(partition, offset, self._topic, None, None, key, key_schema)
+        )
+
+
+def empty_batch(partition: Mapping[str, Any], offset: Mapping[str, Any], topic: str) -> SourceBatch:
+    """Return a batch of nothing: all it does is to move the offset once everything before it is durable."""
+    return SourceBatch(partition, offset, topic, pa.array([], pa.string()))
+
+
+def _as(column: pa.Array, wanted: pa.Field) -> pa.Array:
+    """Return a column in the type of the schema. Raises DataError."""
+    if column.type == wanted.type:
+        return column
+    try:
+        if pa.types.is_string(wanted.type) and pa.types.is_nested(column.type):
+            return pa.array([None if value is None else orjson.dumps(value).decode() for value in column.to_pylist()])
+        return column.cast(wanted.type)
+    except (pa.ArrowException, TypeError) as error:
+        raise DataError(
+            f"column {wanted.name} of type {column.type} cannot be converted to {wanted.type}: {error}"
+        ) from error

@@ -1,0 +1,60 @@
+"""When a source that is read in passes is read next: its interval, and waits after failures."""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+from collections.abc import Callable
+
+from spark_connect_rt.base.backoff import Backoff
+from spark_connect_rt.errors import ConnectError
+
+log = logging.getLogger(__name__)
+ONCE = -1
+FAILED_TOO_OFTEN = "CRT-1143"
+_LONGEST_WAIT_MS = 60_000
+
+
+class PassTimes:
+    """The times of one unit of work. All in ms of ``now_ms``, the wall clock."""
+
+    def __init__(
+        self,
+        interval_ms: int,
+        retries: int,
+        backoff_ms: int,
+        now_ms: Callable[[], float],
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        """``interval_ms``: from the end of a pass to the next; ONCE: there is no next."""
+        self._chance = chance
+        self.now_ms = now_ms
+        self._interval_ms, self._retries, self._backoff = interval_ms, retries, Backoff(backoff_ms, _LONGEST_WAIT_MS)
+        self._failures = 0
+        self.due_ms = 0.0
+        """When to read."""
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time."""
+        return self.now_ms() >= self.due_ms
+
+    def ended(self, at_ms: float | None = None) -> None:
+        """A pass ended now, or at a time that an offset remembers."""
+        ended_ms = self.now_ms() if at_ms is None else at_ms
+        self.due_ms = math.inf if self._interval_ms == ONCE else ended_ms + self._interval_ms
+
+    def succeeded(self) -> None:
+        """What was read came."""
+        self._failures = 0
+
+    def failed(self, name: str, error: Exception, final: bool = False) -> None:
+        """Wait before the next try. Raises ConnectError: ``final``, or too often in a row."""
+        self._failures += 1
+        if final or self._failures > self._retries:
+            message = f"{name} failed {self._failures} times in a row: {error}"
+            raise ConnectError(message, code=FAILED_TOO_OFTEN) from error
+        wait_ms = self._backoff.wait(self._failures, self._chance())
+        log.warning("%s failed, retrying in %d ms: %s", name, wait_ms, error)
+        self.due_ms = self.now_ms() + wait_ms

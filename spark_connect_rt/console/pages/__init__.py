@@ -1,1 +1,0 @@
-"""The pages of the console, one module each, with its routes."""

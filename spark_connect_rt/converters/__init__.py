@@ -1,1 +1,0 @@
-"""Connect values to bytes and back. Pure."""

@@ -1,0 +1,83 @@
+"""``connectrt class-archive``: makes archives of classes that later starts of a JVM map, Spark's and Java hosts'."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from spark_connect_rt.base.cache import exclusive
+from spark_connect_rt.engine.class_archive import end_jvm, rehearse
+from spark_connect_rt.engine.driver.session import build_session
+from spark_connect_rt.engine.java_host.class_archive import HostProgram, make_archive
+from spark_connect_rt.engine.java_host.jar import program_jars
+from spark_connect_rt.engine.java_host.process import rehearsal
+from spark_connect_rt.engine.process_plugins import plugin_folders
+from spark_connect_rt.engine.startup.archive_place import JAVA_OPTIONS, archive_path, classes_of
+from spark_connect_rt.engine.startup.java_home import find_java, java_of_plugins
+from spark_connect_rt.engine.startup.session_conf import DEFAULT_CONF
+from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.plugins.locations import find_locations
+
+_QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"  # it names every class of a signed jar, which no archive takes
+
+
+def make_class_archive() -> Path:
+    """Make the archive, unless it is there. Returns its path; takes half a minute.
+
+    Raises StartupError: no Java; ConnectError: the environment cannot be written to, or this JVM makes no archive.
+    """
+    java = find_java()
+    os.environ["JAVA_HOME"] = str(java.home)  # as a worker's start does: Spark runs on this one
+    path = archive_path(java.home)
+    if path.is_file():
+        return path
+    try:
+        with exclusive(path.with_suffix(".lock")):  # first starts of two workers make it once
+            if not path.is_file():
+                _make(path)
+    except OSError as error:
+        raise ConnectError(f"the archive cannot be written to {path.parent}: {error}") from error
+    return path
+
+
+def _make(path: Path) -> None:
+    half = path.with_suffix(f".{time.time_ns()}")  # a JVM must never map half of one
+    options = f"{DEFAULT_CONF[JAVA_OPTIONS]} -XX:ArchiveClassesAtExit={half} {_QUIET}"
+    session = build_session({"spark.master": "local[2]", JAVA_OPTIONS: options}, "archive", "ERROR")
+    try:
+        rehearse(session, classes_of(path))
+    finally:
+        code = end_jvm(session)
+    if not half.is_file():
+        raise ConnectError(
+            f"the JVM ended with code {code} and wrote no archive. It must be HotSpot, version 13 or newer"
+        )
+    half.replace(path)
+
+
+def make_host_archive(plugins: Sequence[Path] = ()) -> Path:
+    """Make the archive of Java hosts, unless it is there. Returns its path; takes a few seconds.
+
+    Connect's jars are downloaded if they are not here.
+
+    Args:
+        plugins: folders or jars whose classes are to be in it, too.
+
+    Raises ConnectError: no Java, no jars, or this JVM makes no archive; OSError: the cache cannot be written to.
+    """
+    java = java_of_plugins()
+    program = HostProgram(java.executable, tuple(program_jars(java)), tuple(plugins))
+    return make_archive(program, rehearsal(program))
+
+
+def make_host_archives(plugin_path: str) -> Iterator[Path]:
+    """Make the archive of Java hosts and one for hosts of each Java plug-in of a ``plugin.path``; give their paths.
+
+    Raises as ``make_host_archive``.
+    """
+    yield make_host_archive()
+    for location in find_locations(plugin_folders({"plugin.path": plugin_path})):
+        if location.java:
+            yield make_host_archive([Path(location.path)])

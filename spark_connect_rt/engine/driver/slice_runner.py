@@ -1,0 +1,301 @@
+"""Runs slices as Spark jobs of one partition each, and knows when one is certainly dead.
+
+Owns the job's thread, its ticket, its connections. A slice is gone when its job ended AND every half that ever
+connected is dead: only then may its tasks run elsewhere (E3).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_connect_rt.base.supervision import Part, Report, report_nowhere
+from spark_connect_rt.engine.driver.control_channel import Connection, ControlChannel, listen_tcp, listen_unix
+from spark_connect_rt.engine.driver.planning_gate import FairGate
+from spark_connect_rt.engine.driver.plugin_door import PluginDoor
+from spark_connect_rt.engine.driver.received_lines import take_lines
+from spark_connect_rt.engine.driver.session import BackgroundSession
+from spark_connect_rt.engine.driver.slices import (
+    OnSliceEvent,
+    ReportedTotals,
+    SliceConnected,
+    SliceGone,
+    SliceHandle,
+    SliceMessage,
+)
+from spark_connect_rt.engine.driver.slot_session import make_active, slice_session
+from spark_connect_rt.engine.executor.control_wire import Message
+from spark_connect_rt.engine.executor.datasource import FORMAT, TICKET_OPTION
+from spark_connect_rt.engine.executor.late_plugins import ROLE as PLUGINS
+from spark_connect_rt.engine.executor.task_logs import OP as LINES
+from spark_connect_rt.engine.executor.ticket import SliceTicket
+from spark_connect_rt.engine.startup.session_conf import is_local
+from spark_connect_rt.engine.task_logs import TASK_LOGS
+
+PLANNING_THREADS = 3  # more would start a Python process per planning step and thread
+ERROR_LIMIT = 2_000
+log = logging.getLogger(__name__)
+
+
+class SparkSliceLauncher:
+    """Port SliceLauncher on Spark: each slice is a job of one shared SparkSession."""
+
+    def __init__(
+        self,
+        session: BackgroundSession,
+        clients: str,
+        session_timeout_ms: int,
+        report: Report = report_nowhere,
+        shipped: Sequence[str] = (),
+        java_jars: Callable[[], Sequence[Path]] = tuple,
+    ) -> None:
+        """``shipped``: folders of plug-ins that executors elsewhere get from here; ``java_jars``: what hosts Java's."""
+        self.session = session
+        self.plugins = PluginDoor(shipped, java_jars)
+        self.session_timeout_ms = session_timeout_ms
+        self.clients = clients
+        self.planning = FairGate(PLANNING_THREADS)
+        self.folder = Path(tempfile.mkdtemp(prefix="connectrt-"))  # 0700: tickets and the socket
+        self.cancelling = ThreadPoolExecutor(1, thread_name_prefix="slice-cancel")
+        self._holds_lease: Callable[[], bool] = lambda: True
+        self._report = report
+        self._channel: ControlChannel | None = None
+        self._beside: SparkSession | None = None
+        self._channel_lock = threading.Lock()
+
+    def open(self, on_event: OnSliceEvent) -> None:
+        """Take the listener of all slices' events; before the first ``launch``."""
+        self.on_event = on_event
+
+    def live_while(self, holds_lease: Callable[[], bool]) -> None:
+        """Ask this before executors are kept alive by a ping."""
+        self._holds_lease = holds_lease
+
+    def launch(self, slice_id: int) -> SliceHandle:
+        """Start a slice on a thread of its own; it waits there for Spark and for its turn to be planned."""
+        spark_slice = SparkSlice(self, slice_id)
+        try:
+            threading.Thread(target=spark_slice.run_job, name=f"slice-{slice_id}", daemon=True).start()
+        except RuntimeError as error:  # no thread is left: a slice that could not be opened, as for want of a file
+            spark_slice.never_began(str(error))
+        return spark_slice
+
+    def channel(self) -> ControlChannel:
+        """Return the control channel; its making needs the session, for the address depends on the master."""
+        if self._channel is not None and not self._channel.ended:
+            return self._channel  # without a call into the JVM, which may be dead: slices are still to be cut
+        spark = self.session.get()
+        with self._channel_lock:
+            if self._channel is None or self._channel.ended:
+                self._beside = slice_session(spark)
+                context = spark.sparkContext
+                self._channel = self._listen(context.master, str(context.getConf().get("spark.driver.host")))
+                self._channel.on_thread_end = lambda why: self._report(Part.CHANNEL, why)
+            return self._channel
+
+    def slices_session(self) -> SparkSession:
+        """Return the session of slices and make it the calling thread's; there is one once there is a channel."""
+        assert self._beside is not None
+        make_active(self._beside)
+        return self._beside
+
+    def _listen(self, master: str, driver_host: str) -> ControlChannel:
+        if is_local(master):
+            return listen_unix(str(self.folder / "control.sock"), self.session_timeout_ms, lambda: self._holds_lease())
+        return listen_tcp(driver_host, self.session_timeout_ms, lambda: self._holds_lease())
+
+    def close(self) -> None:
+        """Close the channel and remove the tickets; the session belongs to the caller."""
+        if self._channel is not None:
+            self._channel.close()
+        self.cancelling.shutdown(wait=False)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class SparkSlice:
+    """One slice: SliceHandle for the engine, ChannelOwner for the channel."""
+
+    def __init__(self, launcher: SparkSliceLauncher, slice_id: int) -> None:
+        self.slice_id = slice_id
+        self.token = secrets.token_hex(16)
+        self._launcher = launcher
+        self._group = f"connectrt-slice-{slice_id}-{self.token[:6]}"
+        self._lock = threading.RLock()
+        self._halves: dict[str, Connection] = {}  # reader and writer, while they live
+        self._totals = ReportedTotals()
+        self._books_closed = False
+        self._committer: tuple[Connection, Message] | None = None
+        self._ending = self._aborted = self._job_done = self._gone = False
+        self._error: str | None = None
+        self._twice = ""  # says that Spark made another attempt of it
+        self._planned: Callable[[], None] = lambda: None
+
+    # -- SliceHandle
+
+    def send(self, message: Message) -> None:
+        """Send a command to the reader half; dropped while there is none."""
+        with self._lock:
+            self._ending = self._ending or message["op"] == "end"
+            reader = self._halves.get("reader")
+        if reader is not None:
+            self._launcher.channel().send(reader, message)
+
+    def abort(self) -> None:
+        """Cut both halves (they exit by themselves at once) and cancel the job."""
+        with self._lock:
+            if self._aborted or self._gone:
+                return
+            self._aborted = True
+            halves = list(self._halves.values())
+        for half in halves:
+            self._launcher.channel().cut(half)
+        if self._launcher.session.ready():
+            self._launcher.cancelling.submit(self._cancel)
+        else:
+            self._on_job_done("killed before Spark was ready")
+
+    def _cancel(self) -> None:
+        with contextlib.suppress(Exception):  # nothing to cancel is as good
+            self._launcher.session.get().sparkContext.cancelJobGroup(self._group)
+
+    # -- the job's thread
+
+    def never_began(self, error: str) -> None:
+        """Say that the slice is over, as it has no thread to begin on."""
+        self._on_job_done(error)
+
+    def run_job(self) -> None:
+        """Plan and run the job; returns when the slice is over."""
+        ticket_path = self._launcher.folder / f"slice-{self.slice_id}.json"
+        error: str | None = None
+        try:
+            self._launcher.session.get()
+            if self._aborted:
+                return  # reported already, by abort
+            channel = self._launcher.channel()
+            channel.expect(self.slice_id, self)
+            address, timeout_ms = channel.address, self._launcher.session_timeout_ms
+            clients, certificate = self._launcher.clients, channel.certificate
+            ticket = SliceTicket(self.slice_id, self.token, address, timeout_ms, clients, certificate)
+            with self._launcher.planning.turn() as turn:
+                self._planned = turn.give_back
+                if not self._aborted:
+                    ticket.save(ticket_path)
+                    self._run_job(str(ticket_path))
+        except (PySparkException, Py4JError, OSError) as failure:
+            error = str(failure)[:ERROR_LIMIT] or type(failure).__name__
+        except Exception as failure:
+            log.exception("slice=%d failed", self.slice_id)
+            error = f"{type(failure).__name__}: {failure}"[:ERROR_LIMIT]
+        finally:
+            ticket_path.unlink(missing_ok=True)
+            self._on_job_done(error)
+
+    def _run_job(self, ticket_path: str) -> None:
+        spark = self._launcher.slices_session()
+        spark.sparkContext.setJobGroup(self._group, f"connectrt slice {self.slice_id}")
+        frame = spark.read.format(FORMAT).option(TICKET_OPTION, ticket_path).load()
+        frame.write.format(FORMAT).option(TICKET_OPTION, ticket_path).mode("append").save()
+
+    def _on_job_done(self, error: str | None) -> None:
+        with self._lock:
+            if self._job_done:
+                return
+            self._job_done = True
+            if not self._ending or error is not None:
+                self._error = self._error or (error and self._twice) or error or "the job ended unexpectedly"
+            halves = list(self._halves.values())
+        if self._launcher.session.ready():
+            with contextlib.suppress(Exception):
+                channel = self._launcher.channel()
+                channel.forget(self.slice_id)
+                for half in halves:
+                    channel.cut(half)
+        self._check_gone()
+
+    # -- ChannelOwner, on the channel's thread
+
+    def on_hello(self, connection: Connection, message: Message) -> bool:
+        """Take in a half; a second one of its role is refused: the first may still write what the other would repeat.
+
+        The committer's books are compared once the last reports are in.
+        """
+        if connection.role == PLUGINS:
+            return True
+        with self._lock:
+            if connection.role in self._halves:  # another attempt that Spark makes of the slice (E3)
+                self._twice = self._twice or f"Spark started a second {connection.role}: is spark.speculation on?"
+                return False
+            if connection.role == "commit" and self._committer is not None:
+                return False
+            if connection.role == "commit":
+                self._committer = (connection, message)
+            else:
+                self._halves[connection.role] = connection
+            complete = len(self._halves) == 2
+            aborted = self._aborted
+        if connection.role == "commit":
+            self._close_books()
+        elif aborted:
+            self._launcher.channel().cut(connection)
+        elif complete:
+            self._planned()
+            self._launcher.on_event(SliceConnected(self.slice_id))
+        return True
+
+    def on_message(self, connection: Connection, message: Message) -> None:
+        """Count a report's totals and pass it on as a SliceMessage; one who asks for plug-ins is answered."""
+        if connection.role == PLUGINS:
+            self._launcher.channel().send(connection, self._launcher.plugins.answer(message))
+            return
+        if message["op"] == LINES:
+            take_lines(message, TASK_LOGS)
+            return
+        self._totals.count(message)
+        self._launcher.on_event(SliceMessage(self.slice_id, message))
+
+    def on_dead(self, connection: Connection) -> None:
+        """A half ended or died; unasked, the other half must go too."""
+        if connection.role == PLUGINS:
+            return
+        with self._lock:
+            if self._halves.get(connection.role) is connection:
+                del self._halves[connection.role]
+                if not self._ending and self._error is None:
+                    self._error = f"the {connection.role} process died"
+            unasked = not self._ending and connection.role in ("reader", "writer")
+        if unasked:
+            self.abort()
+        self._close_books()
+        self._check_gone()
+
+    def _close_books(self) -> None:
+        """Answer the committer (E4): only when both connections ended is everything in that they said."""
+        with self._lock:
+            if self._committer is None or self._halves or self._books_closed:
+                return
+            self._books_closed = True
+            connection, message = self._committer
+        written = {host: (records, batches) for host, records, batches in message["totals"]}
+        differences = "; ".join(self._totals.differences(written))
+        if differences:
+            log.error("slice=%d counts do not match: %s", self.slice_id, differences)
+        self._launcher.channel().send(connection, {"op": "totals", "error": differences})
+
+    def _check_gone(self) -> None:
+        with self._lock:
+            if self._gone or not self._job_done or self._halves:
+                return
+            self._gone = True
+        self._launcher.on_event(SliceGone(self.slice_id, self._error))

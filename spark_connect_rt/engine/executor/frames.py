@@ -1,0 +1,148 @@
+"""Super-rows: the only thing that crosses from a slot's reader process through the JVM to its writer process.
+
+Owns the row schema and the payload of data rows. A row is (host, kind, head, data): ``host`` names one hosting of
+one run (the driver hands the numbers out), ``head`` is small JSON, ``data`` an Arrow IPC stream. Life-cycle news
+travels in the same stream as the data, so "failed", "paused" and "released" can only come after what was read
+before them (E1: in-band order is the proof that a report's data came first).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.kafka.executor_clients import DeliveryReports
+
+ROW_SCHEMA = pa.schema([("host", pa.int64()), ("kind", pa.int32()), ("head", pa.binary()), ("data", pa.binary())])
+EXACT = b"exact"
+_LAST = 100  # added to the kind of a row behind which the reader had nothing queued
+
+
+class RowKind(IntEnum):
+    """What a row says about its host."""
+
+    MARKER = 0  # pushes the row before it through the JVM; also the reader's heartbeat (host is 0)
+    LAUNCH = 1  # head: the launch; the writer opens a lane
+    BATCH = 2  # head: offsets and counts; data: records
+    RUNNING = 3  # the source task started or resumed; sinks: resumed
+    PAUSED = 4
+    FAILED = 5  # head: the trace
+    ENDED = 6  # nothing more comes from this host
+    ASSIGNED = 7  # sinks: head: partitions to open
+    REVOKED = 8  # sinks: head: partitions to flush and close
+    CLAIM = 9  # exactly-once sources: shut out earlier producers, report "claimed"; head: its DeliveryReports' number
+    COMMIT = 10  # exactly-once sources: a transaction may end here; head EXACT: it must
+    ABORT = 11  # exactly-once sources: drop the records since the last end, keep their offsets
+    GENERATION = 13  # sinks: head: the generation that the task's group member is in
+    PACK = 12  # small BATCH rows of any hosts, see row_packs
+    LOST = 14  # what hosts the source task beside this process is gone; head: why
+    TOTALS = 15  # the last row: what fused hosts reported durable; head: [host, records, batches] of each
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One super-row, decoded."""
+
+    host: int
+    kind: RowKind
+    head: bytes = b""
+    data: pa.Buffer | None = None
+    last: bool = False  # the reader had nothing more queued: time to flush
+
+    def size_bytes(self) -> int:
+        """Return what the row weighs in a queue."""
+        return len(self.head) + (self.data.size if self.data is not None else 0)
+
+
+# The JVM hands a row on when it has read the next one whole, and the last bytes written stay in the reader's
+# 64-byte buffer unless the last write is larger: so each run-out is followed by a marker that ends in 128 bytes.
+MARKER_ROW = Row(0, RowKind.MARKER, data=pa.py_buffer(b" " * 128), last=True)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchHead:
+    """The head of a BATCH row."""
+
+    records: int
+    source_offsets: tuple[tuple[Any, Any], ...] = ()  # (partition, offset)
+    skipped: int = 0
+    topics: tuple[str, ...] = ()
+    delivery_reports: DeliveryReports = DeliveryReports.NOTHING  # what the task wants reported
+    written: int | None = None  # bytes of records that the task has written itself
+
+    def encode(self) -> bytes:
+        """Return the JSON of this head."""
+        fields = [self.records, self.source_offsets, self.skipped, self.topics, self.delivery_reports, self.written]
+        return orjson.dumps(fields, option=orjson.OPT_NON_STR_KEYS)
+
+    @staticmethod
+    def decode(head: bytes) -> BatchHead:
+        """Return the value of ``encode``'s bytes."""
+        records, offsets, skipped, topics, delivery_reports, written = orjson.loads(head)
+        places = tuple((p, o) for p, o in offsets)
+        return BatchHead(records, places, skipped, tuple(topics), DeliveryReports(delivery_reports), written)
+
+
+def encode_records(batch: pa.RecordBatch) -> pa.Buffer:
+    """Return ``batch`` as an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    return sink.getvalue()
+
+
+def decode_records(data: pa.Buffer) -> pa.RecordBatch:
+    """Return the batch of ``encode_records``; shares memory with ``data``."""
+    with pa.ipc.open_stream(data) as stream:
+        return stream.read_next_batch()
+
+
+def _binary_cell(content: bytes | pa.Buffer | None) -> pa.Array:
+    """Return a one-element binary array over ``content`` without copying it."""
+    buffer = content if isinstance(content, pa.Buffer) else pa.py_buffer(content or b"")
+    offsets = pa.py_buffer(struct.pack("<ii", 0, buffer.size))
+    return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, buffer])
+
+
+def to_arrow(row: Row) -> pa.RecordBatch:
+    """Return the one-row batch that the DataSource reader yields."""
+    columns = [
+        pa.array([row.host], pa.int64()),
+        pa.array([int(row.kind) + (_LAST if row.last else 0)], pa.int32()),
+        _binary_cell(row.head),
+        _binary_cell(row.data),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=ROW_SCHEMA)
+
+
+def from_arrow(batch: pa.RecordBatch) -> Iterator[Row]:
+    """Yield the rows of a batch that the DataSource writer was given."""
+    hosts, kinds, heads, datas = batch.columns
+    for index in range(batch.num_rows):
+        last, kind = divmod(kinds[index].as_py(), _LAST)
+        head, data = heads[index].as_py() or b"", datas[index].as_buffer()
+        some = data if data is not None and data.size else None
+        yield Row(hosts[index].as_py(), RowKind(kind), head, some, bool(last))
+
+
+def encode_partitions(partitions: Sequence[tuple[str, int] | tuple[str, int, int]]) -> bytes:
+    """Return the head of ASSIGNED and REVOKED rows: topic, partition and, if ASSIGNED knows it, the first offset."""
+    return orjson.dumps(partitions)
+
+
+def decode_partitions(head: bytes) -> frozenset[TopicPartition]:
+    """Return the partitions of ``encode_partitions``'s bytes."""
+    return frozenset(TopicPartition(topic, partition) for topic, partition, *_ in orjson.loads(head))
+
+
+def decode_starts(head: bytes) -> dict[TopicPartition, int]:
+    """Return the first offsets of ``encode_partitions``'s bytes, where they are known."""
+    places = orjson.loads(head)
+    return {TopicPartition(topic, number): at for topic, number, *rest in places for at in rest if at >= 0}

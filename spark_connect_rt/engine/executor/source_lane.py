@@ -1,0 +1,269 @@
+"""Writes one source task's batches to Kafka and reports them durable (Java ``AbstractWorkerSourceTask``, sending).
+
+Owns one producer, made at the first batch: idle tasks have none, and a failed delivery is certainly this task's.
+A batch is durable when ``flush`` returned; under load flushes are spaced, when the reader is idle they are prompt. What
+is read meanwhile would wait behind a flush: where the producer says when it has nothing under way, that is waited for
+without one, until the oldest batch is too old.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from spark_connect_rt.config.client_settings import client_setting
+from spark_connect_rt.engine.executor.errant_reports import ErrantLog
+from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, decode_records
+from spark_connect_rt.engine.executor.lane import Lane, Report, now_s
+from spark_connect_rt.engine.executor.new_topics import NewTopics
+from spark_connect_rt.engine.task_runner import TaskLaunch
+from spark_connect_rt.errors import TimedOutError
+from spark_connect_rt.kafka.executor_clients import (
+    BatchProducer,
+    DeliveryReports,
+    ExecutorClients,
+    SaysWhenEmpty,
+    SkipsRefused,
+)
+from spark_connect_rt.records.pipeline.dead_letters import ReportSettings
+from spark_connect_rt.records.pipeline.delivery_runs import metadata_runs
+from spark_connect_rt.records.pipeline.errant_records import errant_produced
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FLUSH_EACH_S = 0.25  # under load: longest age of an unflushed batch
+FLUSH_APART_S = 0.05  # reader idle: flush at once unless the last flush was this recently
+AT_ONCE_BYTES = 64 << 10  # a larger batch is worth a thread that sends it while the next one is read
+LAST_FLUSH_S = 0.3  # of a stop whose time is up: what the broker has is most likely acknowledged by then
+log = logging.getLogger(__name__)
+
+
+class SourceLane(Lane):
+    """Producer lane of one source task."""
+
+    def __init__(self, host: int, launch: TaskLaunch, report: Report, clients: ExecutorClients) -> None:
+        super().__init__(host, launch, report)
+        self._clients = clients
+        self._producer: BatchProducer | None = None
+        self._says_when_empty: SaysWhenEmpty | None = None  # the same, if it does
+        self._refusing: SkipsRefused | None = None  # the same, where it leaves refused records out
+        self._new_topics = NewTopics(launch, clients)
+        self._delivery_reports = DeliveryReports.NOTHING
+        self._pending = Pending()
+        self._flush_at_s: float | None = None  # when the lane looks, None: nothing is pending
+        self._flush_by_s = 0.0  # when the oldest batch is flushed, whatever is under way
+        self._flushed_s = 0.0
+        self._timeout_ms: int = client_setting("producer", "delivery.timeout.ms")
+
+    def begin(self) -> None:
+        """Nothing yet: the producer is made when there is something to produce."""
+
+    def on_row(self, row: Row) -> None:
+        """Produce a batch, or pass on RUNNING and PAUSED behind what came before them."""
+        if row.kind is RowKind.BATCH:
+            self._produce(row)
+        elif row.kind in (RowKind.RUNNING, RowKind.PAUSED):
+            self.drain()
+            self.report(row.kind.name.lower())
+
+    def _produce(self, row: Row) -> None:
+        head = BatchHead.decode(row.head)
+        if row.data is not None:
+            self._new_topics.ensure(head.topics)
+            self._open_producer(head.delivery_reports).produce(decode_records(row.data))
+        self._pending.add(head, row.data.size if row.data is not None else 0)
+        now = now_s()
+        if self._flush_at_s is None:
+            self._flush_at_s = self._flush_by_s = now + FLUSH_EACH_S
+        if now >= self._flush_at_s:
+            self._drain_or_wait()
+
+    def is_ready_for(self, head: BatchHead, batch: pa.RecordBatch) -> bool:
+        """See Lane: a small batch that a producer with nothing under way takes at once."""
+        if self._says_when_empty is None or self._flush_at_s is not None or self._end_by_s is not None:
+            return False
+        is_spaced = now_s() >= self._flushed_s + FLUSH_APART_S  # else the lane's own thread has to wait for a while
+        return is_spaced and batch.nbytes < AT_ONCE_BYTES and self._new_topics.are_there(head.topics)
+
+    def on_batch(self, head: BatchHead, batch: pa.RecordBatch) -> None:
+        """See Lane. Its thread sleeps on: the producer says when the batch is acknowledged, or has failed."""
+        self._open_producer(head.delivery_reports).produce(batch)
+        self._pending.add(head, batch.nbytes)
+        self._flush_at_s = self._flush_by_s = now_s() + FLUSH_EACH_S
+        self._drain_or_wait()
+
+    def _open_producer(self, delivery_reports: DeliveryReports) -> BatchProducer:
+        if self._producer is None:
+            config = self._clients.resolve(self.launch.client_config, self.launch.worker_config)
+            self._timeout_ms = client_setting("producer", "delivery.timeout.ms", config)
+            self._delivery_reports = delivery_reports
+            self._producer = self._clients.producer({**config, **delivery_reports.properties})
+            self._skip_refused(self._producer)
+            self._says_when_empty = self._producer if isinstance(self._producer, SaysWhenEmpty) else None
+            if self._end_by_s is not None:
+                self._producer.hurry(self._end_by_s)
+        return self._producer
+
+    def _skip_refused(self, producer: BatchProducer) -> None:
+        """Have records that Kafka refuses left out where errors are tolerated (Java ``WorkerSourceTask``)."""
+        settings = ReportSettings.from_config(
+            self._clients.resolve(self.launch.connector_config, self.launch.worker_config)
+        )
+        if settings.tolerates_all and isinstance(producer, SkipsRefused):
+            producer.skip_refused()
+            self._refusing = producer
+            self._errant_log = ErrantLog(self.launch.task, settings, self._clients, self.meter)
+
+    def _count_refused(self) -> int:
+        """Count and log the records that were left out; return how many there are."""
+        if self._refusing is None:
+            return 0
+        refused = self._refusing.refused()
+        self._errant_log.write(errant_produced(str(self.launch.task), error) for error in refused)
+        return len(refused)
+
+    def hurry(self, end_by_s: float) -> None:
+        """Have the producer wait no longer than that."""
+        if (producer := self._producer) is not None:
+            producer.hurry(end_by_s)
+
+    def on_reader_idle(self) -> None:
+        """Flush now, or soon if a flush was only just made (else each small row would cost one)."""
+        if self._flush_at_s is not None:
+            self._flush_at_s = min(self._flush_at_s, self._flushed_s + FLUSH_APART_S)
+            if now_s() >= self._flush_at_s:
+                self._drain_or_wait()
+
+    def on_time(self) -> None:
+        """A flush is due."""
+        self._drain_or_wait()
+
+    def _drain_or_wait(self) -> None:
+        """Flush; if that would wait and may be done later, go on until the producer says that it would not."""
+        is_late = now_s() >= self._flush_by_s or self._end_by_s is not None
+        if is_late or self._says_when_empty is None or self._says_when_empty.is_empty(self._acknowledged):
+            self.drain()
+        else:
+            self._flush_at_s = self._flush_by_s
+
+    def look_again(self) -> None:
+        """See ``joint_reports.Settling``."""
+        self._rows.put(None)
+
+    def _acknowledged(self) -> None:
+        if self.joint is None:
+            self.look_again()
+        else:
+            self.joint.acknowledged(self)
+
+    def settle(self, report: Report) -> bool:
+        """See ``joint_reports.Settling``: on its thread, so only where a flush would not wait."""
+        if not self._serving.acquire(blocking=False):
+            return False
+        says = self._says_when_empty
+        if self._unserved or says is None or not says.is_empty(self._acknowledged):
+            self._serving.release()
+            return False
+        self._out = report
+        self._guarded(self.drain)
+        return True
+
+    def settled(self) -> None:
+        """See ``joint_reports.Settling``."""
+        self._out = self._report
+        self._serving.release()
+
+    def wait_s(self) -> float | None:
+        """Wait for ever when nothing is pending."""
+        return None if self._flush_at_s is None else max(0.0, self._flush_at_s - now_s())
+
+    def drain(self) -> None:
+        """Flush, then report everything pending as one durable batch."""
+        if self._flush_at_s is None:
+            return
+        self._flush_at_s = None
+        if self._producer is not None and not self._flushed(self._producer):
+            return
+        self._flushed_s = now_s()
+        pending, self._pending = self._pending, Pending()
+        pending.skip(self._count_refused())
+        self.report_durable(pending.records, **pending.fields(), **self._whereabouts())
+
+    def _flushed(self, producer: BatchProducer) -> bool:
+        """Flush; False: a stop cannot wait for it. What is pending is never reported then, and comes again."""
+        try:
+            if self._end_by_s is not None:
+                producer.hurry(max(self._end_by_s, now_s() + LAST_FLUSH_S))
+            producer.flush(self._timeout_ms)
+        except TimedOutError as error:
+            if self._end_by_s is None:
+                raise
+            log.warning(
+                "task=%s stops without draining, so records may be delivered twice: %s", self.launch.task, error
+            )
+            self._dropped, self._pending = True, Pending()
+            return False
+        return True
+
+    def _whereabouts(self) -> dict[str, Any]:
+        if self._producer is None:
+            return {}
+        if self._delivery_reports is DeliveryReports.RECORDS:
+            return {"metadata": metadata_runs(self._producer.metadata())}
+        return {"delivered": list(map(tuple, self._producer.delivered()))}
+
+    def finish(self) -> None:
+        """Close the producer; what is not flushed is given up, it will be read again."""
+        if self._producer is not None:
+            self._producer.close()
+            self._producer = self._says_when_empty = None
+
+
+class Pending:
+    """Batches produced and not yet durable; per source partition only the last offset matters."""
+
+    def __init__(self) -> None:
+        self.records = 0
+        self._data_bytes = 0
+        self.skipped = 0
+        self._rows = 0
+        self._topics: set[str] = set()
+        self._offsets: dict[bytes, tuple[Any, Any]] = {}
+
+    def add(self, head: BatchHead, data_bytes: int) -> None:
+        """Take in one BATCH row."""
+        self.records += head.records
+        self._data_bytes += data_bytes + (head.written or 0)
+        self.skipped += head.skipped
+        self._rows += 1
+        self._topics.update(head.topics)
+        for partition, offset in head.source_offsets:
+            key = orjson.dumps(partition, option=orjson.OPT_SORT_KEYS)
+            self._offsets[key] = (partition, offset)
+
+    def skip(self, records: int) -> None:
+        """So many of the records were refused, and left out."""
+        self.records -= records
+        self.skipped += records
+
+    def drop_records(self) -> None:
+        """Their transaction was aborted: only how far the source is stays."""
+        self.records = self._data_bytes = self.skipped = 0
+        self._topics.clear()
+
+    def source_offsets(self) -> list[tuple[Any, Any]]:
+        """Return the last (source partition, source offset) of each partition."""
+        return list(self._offsets.values())
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the durable report."""
+        return {
+            "bytes": self._data_bytes,
+            "skipped": self.skipped,
+            "rows": self._rows,
+            "topics": sorted(self._topics),
+            "source_offsets": self.source_offsets(),
+        }

@@ -1,0 +1,164 @@
+"""A sink chain with parts that only Python has: what runs here before records cross to their Java task.
+
+Owns where such a chain is cut, and the crossing. Up to the last element that Java does not have everything runs in
+Python; then records cross once, as JSON with schema, and Java's transformations behind the cut run beside the task. A
+record's original topic is then, to the task, the one it had at the crossing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from spark_connect_rt.api.plugin_modules import of_runtime, versioned
+from spark_connect_rt.api.records import ConsumedRecord, ConsumeRow
+from spark_connect_rt.config.config_def import Type, parse_value
+from spark_connect_rt.engine.executor.errant_reports import ErrantReports
+from spark_connect_rt.engine.executor.hosted_sink import SinkParts
+from spark_connect_rt.engine.executor.hosting import monotonic_ms
+from spark_connect_rt.engine.executor.python_sink import converted_and_reported
+from spark_connect_rt.engine.java_host.stages.rows import Rows
+from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.kafka.executor_clients import ExecutorClients
+from spark_connect_rt.records.pipeline.retry_tolerance import Waiting
+from spark_connect_rt.records.pipeline.sink_pipeline import SinkPipeline
+
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+CONVERTERS = ("key.converter", "value.converter", "header.converter")
+_APACHE = "org.apache.kafka."
+_ORIGINALS = 100_000  # records whose consumed bytes are kept for a dead letter that comes late
+
+
+@dataclass(frozen=True, slots=True)
+class CutChain:
+    """A connector's settings on both sides of the cut."""
+
+    python: Mapping[str, str]
+    java: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Stays:
+    """Which parts of a chain Java has. Pure."""
+
+    config: Mapping[str, str]
+    in_java: Callable[[str, str | None], bool]
+
+    def step(self, alias: str) -> bool:
+        """Tell of a transformation and its predicate."""
+        predicate = self.config.get(f"transforms.{alias}.predicate")
+        has = self._has(f"transforms.{alias}.type", f"transforms.{alias}", self.config)
+        return has and (
+            not predicate or self._has(f"predicates.{predicate}.type", f"predicates.{predicate}", self.config)
+        )
+
+    def converters(self, worker_config: Mapping[str, str]) -> bool:
+        """Tell of all converters, the worker's where the connector has none."""
+        return all(
+            self._has(name, name, self.config if self.config.get(name) else worker_config) for name in CONVERTERS
+        )
+
+    def _has(self, setting: str, prefix: str, chosen: Mapping[str, str]) -> bool:
+        name = chosen.get(setting)
+        return not name or self.in_java(name, chosen.get(f"{prefix}.plugin.version"))
+
+
+def crossing(config: Mapping[str, str]) -> dict[str, str]:
+    """Return a configuration whose records cross as JSON with schema. Pure."""
+    others = {name: value for name, value in config.items() if not name.startswith(CONVERTERS)}
+    return others | dict.fromkeys(CONVERTERS, JSON) | {f"{name}.schemas.enable": "true" for name in CONVERTERS}
+
+
+def cut_chain(
+    config: Mapping[str, str], worker_config: Mapping[str, str], in_java: Callable[[str, str | None], bool]
+) -> CutChain | None:
+    """Return where a sink's chain is cut; None: Java has all of it, and nothing runs in Python.
+
+    ``in_java``: whether Java has the plug-in of this name and version. Pure.
+    """
+
+    stays = Stays(config, in_java)
+    transforms = parse_value(Type.LIST, config.get("transforms") or "")
+    cut = max((number for number, alias in enumerate(transforms, 1) if not stays.step(alias)), default=0)
+    if not cut and stays.converters(worker_config):
+        return None
+    return CutChain(with_chain(config, transforms[:cut]), crossing(with_chain(config, transforms[cut:])))
+
+
+def with_chain(config: Mapping[str, str], transforms: Sequence[str]) -> dict[str, str]:
+    """Return the configuration with these transformations, and the predicates that they need, only."""
+    used = dict.fromkeys(filter(None, (config.get(f"transforms.{alias}.predicate") for alias in transforms)))
+    kept = [f"transforms.{alias}." for alias in transforms] + [f"predicates.{alias}." for alias in used]
+    chain = ("transforms", "predicates")
+    rest = {
+        name: value
+        for name, value in config.items()
+        if not name.startswith(("transforms.", "predicates.")) or name.startswith(tuple(kept))
+    }
+    lists = {"transforms": ",".join(transforms), "predicates": ",".join(used)}
+    return {name: value for name, value in rest.items() if name not in chain} | {k: v for k, v in lists.items() if v}
+
+
+def java_has(clients: ExecutorClients) -> Callable[[str, str | None], bool]:
+    """Return what tells whether Java has the plug-in of a name and version."""
+
+    def in_java(name: str, version: str | None) -> bool:
+        with contextlib.suppress(ConnectError):
+            if hasattr(clients.plugin(versioned(of_runtime(name, "java"), version)), "java_class"):
+                return True  # of a jar, also where Python has one of that name
+        try:
+            found = clients.plugin(versioned(name, version))
+        except ConnectError:
+            return True  # it is not Python's: the JVM finds it, or says what is wrong
+        own = clients.name_of(found).startswith(_APACHE)  # in Connect's own jars
+        return own and (name.startswith(_APACHE) or "." not in name)
+
+    return in_java
+
+
+def cut_of(parts: SinkParts) -> CutChain | None:
+    """Return where the chain of a launch is cut."""
+    return cut_chain(parts.connector_config, parts.worker_config, java_has(parts.clients))
+
+
+class PythonPart:
+    """What runs here of a cut chain. The lane's thread."""
+
+    def __init__(self, cut: CutChain, parts: SinkParts, *, keeps_originals: bool) -> None:
+        """Make converters and transformations. Raises BadConfigError."""
+        waiting = Waiting(monotonic_ms, parts.wait_ms)
+        self._pipeline = SinkPipeline.from_config(
+            cut.python, parts.worker_config, parts.clients.plugin, waiting, keeps_originals=keeps_originals
+        )
+        self._flush_timeout_ms = parts.launch.flush.offset_flush_timeout_ms
+        self._rows = Rows()
+        self._originals: dict[tuple[Any, ...], ConsumeRow] = {}
+        self.skipped = 0  # of the last batch
+
+    def cross(self, batch: pa.RecordBatch, reports: ErrantReports) -> pa.RecordBatch | None:
+        """Return a batch as the JVM reads it; None: something could not wait. Raises DataError as ``convert``."""
+        converted = converted_and_reported(self._pipeline, batch, reports, self._flush_timeout_ms)
+        if converted is None:
+            return None
+        self.skipped = converted.skipped
+        records = converted.records
+        for record in records:
+            if isinstance(record, ConsumedRecord) and record.original is not None:
+                self._originals[record.topic, record.partition, record.offset] = record.original
+        while len(self._originals) > _ORIGINALS:
+            del self._originals[next(iter(self._originals))]
+        crossing = self._rows.batch(records)
+        at = crossing.schema.get_field_index("offset")
+        return crossing.set_column(at, "offset", pa.array([record.offset for record in records], pa.int64()))
+
+    def original(self, row: ConsumeRow) -> ConsumeRow:
+        """Return what was consumed for a record that crossed."""
+        return self._originals.get(row[:3], row)
+
+    def close(self) -> None:
+        """Close the transformations."""
+        self._pipeline.close()

@@ -1,0 +1,203 @@
+"""The Python classes that stand for Java connectors: everything they are asked is asked of the driver's JVM.
+
+One class is made per plug-in (``plugin_classes.py``); an instance is one Java instance from ``start`` to ``stop``, and
+before that a new one for each question, as Connect has it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from spark_connect_rt.api.connector import (
+    ConnectorTransactionBoundaries,
+    ExactlyOnceSupport,
+    SinkConnector,
+    SourceConnector,
+    SourceOffset,
+)
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.config.config_def import ConfigDef, ConfigValue
+from spark_connect_rt.engine.java_code import JavaConnector
+from spark_connect_rt.engine.java_host.declarations import declared, found
+from spark_connect_rt.engine.java_host.driver_host import DriverHost, JavaError
+from spark_connect_rt.engine.java_host.heartbeats import bean_key
+from spark_connect_rt.engine.java_host.process import JavaHostGoneError
+from spark_connect_rt.errors import BadRequestError, ConnectError
+
+_MIRROR = "org.apache.kafka.connect.mirror."
+_UNSUPPORTED = "java.lang.UnsupportedOperationException"
+_instances = itertools.count(1)
+
+log = logging.getLogger(__name__)
+
+
+class HostedConnector(JavaConnector):
+    """What sources and sinks share. Methods are those of ``api.connector.Connector``."""
+
+    host: ClassVar[DriverHost]
+    place: ClassVar[str]
+    content: ClassVar[str]  # digest of what is there
+    class_name: ClassVar[str]
+    described: ClassVar[Mapping[str, Any]]  # Java's answer: version, task_class, keys
+    executor_class: ClassVar[str]
+    context: Any
+
+    config: dict[str, str]
+    _instance = ""  # of a started one
+
+    @property
+    def java_class(self) -> str:
+        """See JavaConnector."""
+        return self.class_name
+
+    @property
+    def location(self) -> str:
+        """See JavaConnector."""
+        return self.place
+
+    @property
+    def java_task_class(self) -> str:
+        """See JavaConnector."""
+        return str(self.described["task_class"])
+
+    @property
+    def executor_task_class(self) -> str:
+        """See JavaConnector."""
+        return self.executor_class
+
+    def version(self) -> str:
+        """Return what the connector says."""
+        return str(self.described["version"])
+
+    def config_def(self) -> ConfigDef:
+        """Return the connector's own settings."""
+        return declared(self.described["keys"])
+
+    def task_class(self) -> type[Any]:
+        """Refuse: ``executor_task_class`` names it, and only executors import it."""
+        raise NotImplementedError("the tasks of a Java connector are named, not imported, on the driver")
+
+    def config_values(self, config: Mapping[str, str]) -> Sequence[ConfigValue]:
+        """See JavaConnector."""
+        answer = self._ask("validate", config)
+        if "refused" in answer:
+            raise BadRequestError(answer["refused"])
+        return found(answer["values"])
+
+    def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
+        """Return the complaints of the connector's own validation."""
+        return {
+            config_value.name: list(config_value.errors)
+            for config_value in self.config_values(config)
+            if config_value.errors
+        }
+
+    def preview_obstacle(self, config: Mapping[str, str]) -> str | None:
+        """Refuse MirrorMaker's: what they do beside their records cannot be taken back."""
+        return "it writes topics by itself" if self.class_name.startswith(_MIRROR) else None
+
+    def start(self, config: Mapping[str, str]) -> None:
+        """Start a Java instance. Raises JavaError, JavaHostGoneError."""
+        self.config = dict(config)
+        self._instance = f"{config.get('name', '')}#{next(_instances)}"
+        self.host.keep(self._instance, self)
+        try:
+            self.host.ask("start", self.question(), instance=self._instance)
+        except BaseException:
+            self.host.forget(self._instance)
+            raise
+
+    def stop(self) -> None:
+        """Stop it. Raises JavaError; one whose JVM is gone has stopped."""
+        instance, self._instance = self._instance, ""
+        if instance and self.host.forget(instance):
+            try:
+                self.host.ask("stop", instance=instance)
+            except JavaHostGoneError:
+                log.info("connector %s stopped with its JVM", instance)
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        """Split the work. Raises JavaError, JavaHostGoneError: its JVM was lost, and it is asked again in another."""
+        answer = self.host.ask("task_configs", {"tasks_max": max_tasks}, instance=self._instance)
+        return [{name: value for name, value in config.items() if name != "task.class"} for config in answer]
+
+    # What follows are the calls of DriverHost (driver_host.Running).
+
+    def question(self) -> Mapping[str, Any]:
+        """Return the question that starts the connector."""
+        return {
+            **self._named(),
+            "name": self.config.get("name", ""),
+            "config": self.config,
+        }
+
+    def started_again(self) -> None:
+        """It runs in another JVM: what it wants of its tasks may have changed."""
+        self.context.request_task_reconfiguration()
+
+    def failed(self, error: ConnectError) -> None:
+        """It runs no more."""
+        self.context.raise_error(error)
+
+    def asks_reconfiguration(self) -> None:
+        """It asked for it."""
+        self.context.request_task_reconfiguration()
+
+    def measured(self, beans: Sequence[Mapping[str, Any]]) -> None:
+        """Hand them on."""
+        self.context.measured({bean_key(bean): bean["value"] for bean in beans})
+
+    def stored_offsets(self, partitions: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any] | None]:
+        """Return what the worker has stored for this source."""
+        return list(self.context.stored_offsets(partitions))
+
+    def _ask(self, op: str, config: Mapping[str, str], **more: Any) -> Any:
+        return self.host.ask(op, {**self._named(), "config": dict(config), **more})
+
+    def _named(self) -> dict[str, Any]:
+        return {"place": self.place, "content": self.content, "class": self.class_name}
+
+
+class JavaSourceConnector(HostedConnector, SourceConnector):
+    """A Java source connector."""
+
+    executor_class = "spark_connect_rt.engine.java_host.source_task:JavaSourceTask"
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
+        """See SourceConnector."""
+        support = self._ask("exactly_once", config)["answer"]
+        return None if support is None else ExactlyOnceSupport[support]
+
+    def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> ConnectorTransactionBoundaries:
+        """See SourceConnector."""
+        boundaries = self._ask("boundaries", config)["answer"]
+        return ConnectorTransactionBoundaries[boundaries or "UNSUPPORTED"]
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
+        """See SourceConnector."""
+        pairs = [[dict(partition or {}), offset] for partition, offset in offsets]
+        return bool(_altered(lambda: self._ask("alter_offsets", config, offsets=pairs)))
+
+
+class JavaSinkConnector(HostedConnector, SinkConnector):
+    """A Java sink connector."""
+
+    executor_class = "spark_connect_rt.engine.java_host.sink_task:JavaSinkTask"
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
+        """See SinkConnector."""
+        triples = [[partition.topic, partition.partition, offset] for partition, offset in offsets.items()]
+        return bool(_altered(lambda: self._ask("alter_offsets", config, offsets=triples)))
+
+
+def _altered(question: Any) -> Any:
+    """Ask; a connector whose offsets cannot be changed says so as Python's do."""
+    try:
+        return question()
+    except JavaError as error:
+        if error.java_class == _UNSUPPORTED:
+            raise NotImplementedError(str(error)) from error
+        raise

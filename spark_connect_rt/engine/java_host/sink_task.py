@@ -1,0 +1,251 @@
+"""A Java sink task behind the seam of sinks (Java ``WorkerSinkTask``, its delivery half).
+
+Owns the task's calls and what their answers ask for. Consumed columns go to the JVM as they are; Java's own converters
+and transformations read them there. Everything else (offsets, commits, revocations) is the lane's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import Any
+
+import pyarrow as pa
+
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.engine.executor.errant_reports import ErrantReports
+from spark_connect_rt.engine.executor.hosted_sink import HostedSink, Outcome, SinkParts
+from spark_connect_rt.engine.java_host.chains import PythonPart, cut_of
+from spark_connect_rt.engine.java_host.columns import consumed, pieces
+from spark_connect_rt.engine.java_host.latest_config import latest_config, refers
+from spark_connect_rt.engine.java_host.plugin_folders import jvm_worker_config, with_converters
+from spark_connect_rt.engine.java_host.process import JavaHostGoneError
+from spark_connect_rt.engine.java_host.sink_calls import SinkCalls, Waiting, plugin_error
+from spark_connect_rt.engine.java_host.sink_errants import JavaErrants
+from spark_connect_rt.engine.java_host.slot_hosts import slot_hosts
+from spark_connect_rt.engine.java_host.wire import ToJava
+from spark_connect_rt.errors import BadConfigError, ShuttingDownError
+from spark_connect_rt.kafka.interfaces import GroupGeneration
+from spark_connect_rt.records.pipeline.dead_letters import ReportSettings
+
+FRAME_BYTES = 8 * 1024 * 1024  # at once in the JVM; what the task has of several puts is its own affair
+FRAME_RECORDS = 20_000  # of several puts: the way there and back costs as much as converting 5,000
+PUT_RECORDS = 2_000  # unless max.poll.records says otherwise: few stay in the cache, many share a task's transaction
+_NOTHING = {"rows": 0, "columns": {}}
+log = logging.getLogger(__name__)
+
+Prepared = tuple[dict[str, Any], list[pa.Buffer]]
+"""The head and the buffers of a PUT frame."""
+
+
+class JavaSinkTask(HostedSink):
+    """One Java sink task in a JVM of this process."""
+
+    joins_partitions = True
+
+    def __init__(self, parts: SinkParts) -> None:
+        """See HostedSink. Raises BadConfigError: the launch holds no Java code."""
+        super().__init__(parts)
+        if parts.launch.java is None:
+            raise BadConfigError({"connector.class": ["this task is started without its Java plug-in"]})
+        self._java = parts.launch.java
+        self._cut = cut_of(parts)
+        keeps_originals = ReportSettings.from_config(parts.connector_config).reports
+        self._python = PythonPart(self._cut, parts, keeps_originals=keeps_originals) if self._cut else None
+        self._errants: JavaErrants | None = None
+        self._again = False  # the task asked for its last records again
+        self._counts = (0, 0)
+        self._most = PUT_RECORDS  # of one put
+        self._rows_taken = self._rows_left = 0  # of what was prepared last
+        waiting = Waiting(
+            on_errant=lambda frame: self._reporting.take(frame),
+            settle=lambda: self._reporting.settle(),
+            ending=parts.ending,
+            hurried=parts.must_not_wait,
+            latest=lambda: latest_config(
+                lambda: parts.clients.resolve(parts.launch.config, parts.launch.worker_config)
+            ),
+        )
+        self._calls = SinkCalls(parts.launch.task, waiting)
+        self._calls.meter = parts.meter
+
+    @property
+    def _reporting(self) -> JavaErrants:
+        assert self._errants is not None
+        return self._errants
+
+    def start(self, reports: ErrantReports) -> None:
+        """See HostedSink. Raises JavaHostGoneError: there is no JVM for it, which is no fault of the task's."""
+        parts, launch = self.parts, self.parts.launch
+        self._errants = JavaErrants(reports, self._confirm, launch.flush.offset_flush_timeout_ms)
+        self._reports = reports
+        if self._python is not None:
+            self._errants.original = self._python.original
+        config = parts.clients.resolve(launch.config, launch.worker_config)
+        consumer = parts.clients.resolve(launch.client_config, launch.worker_config)
+        self._most = int(consumer.get("max.poll.records", PUT_RECORDS))
+        worker = jvm_worker_config(parts.worker_config)
+        location = parts.clients.plugin_location
+        try:
+            jvm = slot_hosts().acquire(self._java, worker, location, self._calls, lambda: not parts.ending())
+        except ShuttingDownError as error:  # no failure: it ends before it began
+            raise JavaHostGoneError(str(error)) from error
+        start = {
+            "name": launch.task.connector,
+            "number": launch.task.task,
+            "sink": True,
+            "connector": {"name": launch.task.connector, **self._java_config()},
+            "task": config,
+            "refers": refers(launch.config.written()),
+            "consumer": consumer,
+        }
+        with parts.meter.call("start"):
+            about = self._calls.begin(jvm, start)
+        self.acts_when_asked = about["acts_when_asked"]
+
+    def _java_config(self) -> Mapping[str, str]:
+        if self._cut is not None:
+            return self._cut.java
+        return with_converters(self.parts.connector_config, self.parts.worker_config)
+
+    def _confirm(self, letters: Mapping[str, Any]) -> None:
+        self._calls.say(ToJava.LETTERS, letters)
+
+    def open(self, partitions: Sequence[TopicPartition]) -> None:
+        """See HostedSink."""
+        self._raise(self._ask(ToJava.OPEN, _pairs(partitions)))
+
+    def batches(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
+        """See HostedSink: in pieces that a small heap holds, for the JVM has each twice, as bytes and as objects."""
+        return pieces(batch, FRAME_BYTES)
+
+    def most_records(self) -> int | None:
+        """See HostedSink: as many as a frame holds; a chain that is in Python, too, takes what was read at once."""
+        return None if self._python is not None else max(FRAME_RECORDS, self._most)
+
+    def prepare(self, batch: pa.RecordBatch, *, by_records: bool) -> Prepared | None:
+        """See HostedSink: its columns; of a chain that is in Python, too, those of what became of it."""
+        self._again = False
+        self._reporting.skipped = 0
+        self._rows_left = batch.num_rows
+        if self._python is None:
+            head, buffers = consumed(batch)
+            return head | {"most": self._most}, buffers
+        crossing = self._python.cross(batch, self._reports)
+        self._reporting.skipped = self._python.skipped
+        if crossing is None:
+            return None
+        self._rows_left = crossing.num_rows
+        return consumed(crossing)
+
+    def deliver(self, prepared: Prepared) -> Outcome:
+        """See HostedSink."""
+        self._rows_taken = 0
+        answer = self._ask_put(ToJava.PUT_AGAIN) if self._again else self._ask_put(ToJava.PUT, *prepared)
+        self._again = "again" in answer
+        self._take(answer)
+        self._raise(answer)
+        if self._again:
+            self._say_again(answer)
+            return Outcome.AGAIN
+        return Outcome.PART if self._rows_left else Outcome.TAKEN
+
+    def _ask_put(self, kind: ToJava, head: Any = None, data: Sequence[Any] = ()) -> Mapping[str, Any]:
+        """Make a call of puts; the JVM says how long they took."""
+        with self.parts.meter.call("put", counted=False):
+            answer = self._ask(kind, head, data)
+        if "puts" in answer:
+            self.parts.meter.made("put", answer["puts"], answer["put_ms"], answer["put_ms_max"])
+        return answer
+
+    def _take(self, answer: Mapping[str, Any]) -> None:
+        """Note what was put; also before a put that raised."""
+        if not (rows := answer.get("rows")):
+            return
+        self._rows_left -= rows
+        self._rows_taken = rows if self._python is None else 0  # what crossed has rows of its own
+        self._counts = answer["records"], self._reporting.skipped
+        self._reporting.skipped = 0
+        if answer["records"]:
+            self.parts.meter.moved("put", answer["records"])
+
+    @property
+    def rows_taken(self) -> int:
+        """See HostedSink."""
+        return self._rows_taken
+
+    def _say_again(self, answer: Mapping[str, Any]) -> None:
+        if "again" in answer:
+            why = f"{answer['again']['class']}: {answer['again']['message']}"
+            log.warning("task=%s: put will be retried: %s", self.parts.launch.task, why)
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """See HostedSink."""
+        return self._counts
+
+    def put_nothing(self) -> None:
+        """See HostedSink."""
+        self._reporting.settle()
+        answer = self._ask_put(ToJava.PUT, _NOTHING)
+        self._raise(answer)
+        self._say_again(answer)
+
+    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """See HostedSink. Raises JavaPluginError: what the task raised."""
+        self._reporting.settle()
+        answer = self._ask(ToJava.SAFE, [(tp.topic, tp.partition, at) for tp, at in offsets.items()])
+        self._raise(answer)
+        return {TopicPartition(topic, partition): at for topic, partition, at in answer["offsets"]}
+
+    def close(self, partitions: Sequence[TopicPartition]) -> None:
+        """See HostedSink."""
+        self._raise(self._ask(ToJava.CLOSE, _pairs(partitions)))
+
+    def take_reported(self) -> int:
+        """See HostedSink."""
+        taken, self._reporting.reported = self._reporting.reported, 0
+        return taken
+
+    def stop(self) -> None:
+        """See HostedSink."""
+        with ExitStack() as last_first:
+            if self._python is not None:
+                last_first.callback(self._python.close)
+            try:
+                self._calls.end()
+            except JavaHostGoneError as error:
+                log.info("task=%s needs no stop: %s", self.parts.launch.task, error)
+
+    def note_generation(self, generation: GroupGeneration) -> None:
+        """See HostedSink: some tasks commit offsets of their group in transactions of their own (Iceberg's)."""
+        self._calls.note_member(asdict(generation))
+
+    def abandon(self) -> None:
+        """See HostedSink: its JVM is killed."""
+        self._calls.give_up()
+
+    def _ask(self, kind: ToJava, head: Any = None, data: Sequence[Any] = ()) -> Mapping[str, Any]:
+        """Make a call; what the task asked for in it is in the context afterwards, also when it raised."""
+        answer = self._calls.ask(kind, head, data)
+        context = self.parts.context
+        if "paused" in answer:
+            context.hold_only(frozenset(TopicPartition(*pair) for pair in answer["paused"]))
+        if "rewinds" in answer:
+            context.offset({TopicPartition(topic, partition): at for topic, partition, at in answer["rewinds"]})
+        if "timeout_ms" in answer:
+            context.timeout(answer["timeout_ms"])
+        if answer.get("commit"):
+            context.request_commit()
+        return answer
+
+    @staticmethod
+    def _raise(answer: Mapping[str, Any]) -> None:
+        if "error" in answer:
+            raise plugin_error(answer["error"])
+
+
+def _pairs(partitions: Sequence[TopicPartition]) -> list[tuple[str, int]]:
+    return [(tp.topic, tp.partition) for tp in partitions]

@@ -1,0 +1,382 @@
+"""A Java source task behind the seam of sources (Java ``AbstractWorkerSourceTask``).
+
+Owns the task's life in its JVM: made, let go once earlier producers are shut out, polled while there is room, called
+back, ended in two steps so that its hooks learn what became durable last. Batches come as columns, converted by Java's
+own converters; everything else (claims, transactions, rows, offsets) is the host's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from spark_connect_rt.base.hidden_values import without_secrets
+from spark_connect_rt.config.exactly_once import Boundary
+from spark_connect_rt.engine.executor.errant_reports import ErrantLog, ensure_dead_letter_queue
+from spark_connect_rt.engine.executor.hosted_source import Durable, HostedSource, LookUpEndedError, SourceParts
+from spark_connect_rt.engine.executor.hosting import HostLostError, monotonic_ms
+from spark_connect_rt.engine.java_host.columns import one_batch, produce_batches
+from spark_connect_rt.engine.java_host.held_offsets import HeldOffsets
+from spark_connect_rt.engine.java_host.latest_config import latest_config, refers
+from spark_connect_rt.engine.java_host.plugin_folders import jvm_worker_config
+from spark_connect_rt.engine.java_host.process import JavaHostGoneError
+from spark_connect_rt.engine.java_host.sent_frames import Segment, SentFrames
+from spark_connect_rt.engine.java_host.sink_calls import plugin_error
+from spark_connect_rt.engine.java_host.slot_hosts import slot_hosts
+from spark_connect_rt.engine.java_host.source_calls import SourceCalls
+from spark_connect_rt.engine.java_host.source_chain import SourceChain
+from spark_connect_rt.engine.java_host.source_errants import given_up
+from spark_connect_rt.engine.java_host.wire import Frame, FromJava, ToJava
+from spark_connect_rt.errors import BadConfigError, DataError, ShuttingDownError, TimedOutError
+from spark_connect_rt.kafka.executor_clients import DeliveryReports
+from spark_connect_rt.records.pipeline.columns import TOPIC
+from spark_connect_rt.records.pipeline.dead_letters import DeadLetters, ReportSettings
+from spark_connect_rt.records.pipeline.retry_tolerance import RetryInterrupted, Waiting
+from spark_connect_rt.records.pipeline.source_pipeline import JOINED_BYTES, ConvertedBatch, SourcePipeline
+from spark_connect_rt.records.pipeline.transaction_boundaries import End, TransactionBoundaries
+
+ABANDONED_MS = 5_000  # for the end of a task whose slice is over
+UNDURABLE_BYTES = 16 << 20  # the JVM keeps the records of so much at most, for commitRecord
+FAILED_MS = 30_000  # for the end of a task that failed
+INTERVAL_LOOK_S = 0.5  # whether a transaction's time is up
+STACK_LIMIT_S = 1.0
+_ENDS = {None: End.NONE, "commit": End.COMMIT, "abort": End.ABORT}
+log = logging.getLogger(__name__)
+
+
+class JavaSourceTask(HostedSource):
+    """One Java source task in a JVM of this process."""
+
+    def __init__(self, parts: SourceParts) -> None:
+        """See HostedSource. Raises BadConfigError: the launch holds no Java code."""
+        super().__init__(parts)
+        if parts.launch.java is None:
+            raise BadConfigError({"connector.class": ["this task is started without its Java plug-in"]})
+        self._java = parts.launch.java
+        self._task = parts.launch.task
+        self._calls = SourceCalls(parts.switches.nudge)
+        self._calls.meter = parts.meter
+        self._sent = SentFrames()
+        self._held = HeldOffsets(parts.output, self._note_row)
+        # A transaction holds its own offsets: with those of the one before, its records would come twice.
+        self._send = parts.output.send if parts.launch.offsets_topic else self._held.send
+        self._errants: list[Frame] = []  # of the batch that comes
+        self._boundaries: TransactionBoundaries | None = None
+        self._chain: SourceChain | None = None
+        self._given_up = False  # what comes is dropped: a record before it was
+        self._polled = 0  # records of the poll that comes
+        self._stop_sent = self._idle = self._over = self._ended = self._failed = False
+        self._end_by_ms: int | None = None  # of ``stop``, where the switches say nothing
+
+    # -- start
+
+    def prepare(self) -> None:
+        """See HostedSource: the task is made. Raises JavaHostGoneError: there is no JVM for it."""
+        parts, launch, switches = self.parts, self.parts.launch, self.parts.switches
+        worker_config = parts.resolved(launch.worker_config)
+        config = {"name": self._task.connector, **parts.resolved(launch.connector_config)}
+        self._settings = ReportSettings.from_config(config)
+        self._errant_log = ErrantLog(self._task, self._settings, parts.clients, parts.meter)
+        self._letters = self._dead_letters()
+        waiting = Waiting(monotonic_ms, self._wait_ms)
+        self._chain = SourceChain(config, worker_config, parts.clients, waiting, self._letters)
+        location, worker = parts.clients.plugin_location, jvm_worker_config(worker_config)
+        try:
+            jvm = slot_hosts().acquire(self._java, worker, location, self._calls, lambda: not switches.stopping)
+        except ShuttingDownError as error:
+            raise LookUpEndedError(str(error)) from error
+        self._calls.begin(jvm)
+        self._claims = bool(launch.offsets_topic)
+        start = {
+            "name": self._task.connector,
+            "number": self._task.task,
+            "sink": False,
+            "connector": self._chain.java,
+            "task": parts.resolved(launch.config),
+            "refers": refers(launch.config.written()),
+            "claims": self._claims,
+            "flush_ms": launch.flush.offset_flush_interval_ms,
+            "transactions": self._claims and Boundary.of(config) is Boundary.CONNECTOR,
+            "letters": self._letters is not None,
+        }
+        self._calls.send(ToJava.START, start)
+        if self._claims:
+            self._take_wishes(self._await(FromJava.MADE))
+
+    def _dead_letters(self) -> DeadLetters | None:
+        """Return what makes dead letters, their topic created; None without a queue."""
+        if not self._settings.topic:
+            return None
+        clients = self.parts.clients
+        ensure_dead_letter_queue(clients, self._settings, self.parts.resolved(self.parts.launch.dead_letter_admin))
+        return DeadLetters(self._settings, self._task, clients.name_of, without_secrets)
+
+    def _wait_ms(self, wait_ms: int) -> bool:
+        """Wait between attempts at one record, in Python's part; False when the task is to stop."""
+        goes_on = self.parts.switches.wait_ms(wait_ms)
+        self.parts.meter.count_attempt(again=goes_on)
+        return goes_on
+
+    def _take_wishes(self, about: Mapping[str, Any]) -> None:
+        self.delivery_reports = DeliveryReports.RECORDS if about["commits_records"] else DeliveryReports.NOTHING
+        self.wants_commits = about["commits_records"] or about["commits"]
+
+    def start(self, boundaries: TransactionBoundaries | None) -> None:
+        """See HostedSource."""
+        self._boundaries = boundaries
+        if self._claims:
+            self._calls.send(ToJava.GO)
+        about = self._await(FromJava.STARTED)
+        self._take_wishes(about)
+        log.info("task=%s of Java version=%s is started", self._task, about["version"])
+
+    def _await(self, kind: FromJava) -> Mapping[str, Any]:
+        """Serve frames until one of this kind, and return its head. Raises LookUpEndedError: it stops before."""
+        while True:
+            frame = self._next_or_wait()
+            if frame is not None and frame.kind is kind:
+                return frame.head  # type: ignore[no-any-return]
+            if frame is not None:
+                self._serve(frame)
+            if self._over:
+                raise LookUpEndedError("the task was stopped before it started")
+
+    def _next_or_wait(self) -> Frame | None:
+        """Return a frame, None: none came for a while; says to the JVM when the task is to stop.
+
+        Raises JavaHostGoneError; it is killed, too, when a stop's time is up.
+        """
+        switches = self.parts.switches
+        if switches.stopping and not self._stop_sent:
+            self._stop_sent = True
+            self._calls.send(ToJava.STOP, {"last": False})
+        if (frame := self._calls.next()) is not None:
+            return frame
+        end_by_ms = self._end_by_ms if switches.end_by_ms is None else switches.end_by_ms
+        left_ms = None if end_by_ms is None else end_by_ms - monotonic_ms()
+        if left_ms is not None and left_ms <= 0:
+            raise self._hung()
+        switches.wait(None if left_ms is None else left_ms / 1000)
+        return None
+
+    def _hung(self) -> HostLostError:
+        """End a JVM whose task does not return in time, whatever else it hosts; return the error that says so."""
+        stacks = self._calls.stacks(self._task, STACK_LIMIT_S)
+        why = f"task {self._task} did not stop in time, so its Java host was killed"
+        self._calls.kill(f"a neighbour hung: {why}")
+        return JavaHostGoneError(f"{why}; the task was at\n{stacks}")
+
+    # -- polls
+
+    def poll(self) -> None:
+        """See HostedSource."""
+        if self._sent.data_bytes <= UNDURABLE_BYTES or not self._keeps_records():
+            self._calls.grant()
+        frame = self._calls.next()
+        if frame is not None:
+            self._serve(frame)
+            return
+        by_time = self._boundaries is not None and self._boundaries.boundary is Boundary.INTERVAL
+        if by_time and not self._polled:
+            self.parts.output.end(self._end_of_poll())
+        self._held.release(at_once=False)
+        self.parts.switches.wait(INTERVAL_LOOK_S if by_time else self._held.wait_s())
+
+    def _note_row(self) -> None:
+        if self.wants_commits:
+            self._sent.add_row()
+
+    def _keeps_records(self) -> bool:
+        """Tell whether the JVM keeps records until they are durable, which does not wait for more polls itself."""
+        own_ends = self._boundaries is not None and self._boundaries.requests is not None
+        return self.delivery_reports is DeliveryReports.RECORDS and not own_ends
+
+    def _serve(self, frame: Frame) -> None:
+        match frame.kind:
+            case FromJava.BATCH:
+                self._hand_over(frame)
+            case FromJava.ERRANT:
+                self._errants.append(frame)
+            case FromJava.OFFSETS:
+                self._answer(frame.head)
+            case FromJava.CONFIG:
+                now = latest_config(lambda: self.parts.resolved(self.parts.launch.config))
+                self._calls.send(ToJava.CONFIG, {"question": frame.head["question"], **now})
+            case FromJava.IDLE:
+                self._idle, self._over = True, self._over or frame.head.get("last", False)
+            case FromJava.RETRIED:
+                self._held.poll_failed()
+            case FromJava.FAILED:
+                self._fail(frame.head)
+            case FromJava.ENDED:
+                self._ended = self._over = self._idle = True
+                if not self._stop_sent:
+                    raise HostLostError("the task's thread has ended unexpectedly")
+            case other:
+                log.error("task=%s: unexpected frame %s, ignored", self._task, other.name)
+
+    def _fail(self, head: Mapping[str, Any]) -> None:
+        self._failed = True
+        if self._stop_sent:  # as in Java: it was to end anyway
+            log.warning("task=%s failed after it was stopped: %s", self._task, head["trace"])
+            return
+        if self._errants:
+            self._send_last(self._take_errants())
+        self._held.release()
+        raise plugin_error(head)
+
+    def _answer(self, head: Mapping[str, Any]) -> None:
+        question = {"question": head["question"]}
+        try:
+            found = self.parts.driver.ask_offsets(self.parts.host, head["partitions"])
+        except TimedOutError as error:
+            self._calls.send(ToJava.OFFSETS, question | {"error": str(error)})
+        else:
+            self._calls.send(ToJava.OFFSETS, question | {"offsets": found})
+
+    def _hand_over(self, frame: Frame) -> None:
+        if self._given_up:
+            return
+        head = frame.head
+        rows = [self._send_errants()] if self._errants else []
+        if self._chain is not None and self._chain.pipeline is not None:
+            try:
+                sent, segments = self._send_converted(self._chain, self._chain.pipeline, frame)
+            except RetryInterrupted:
+                self._given_up = True  # what was polled, and all behind it, is polled again after the next start
+                return
+        else:
+            sent, segments = self._send_batches(frame)
+        rows += sent
+        if self.wants_commits and (durable := self._sent.add(rows, segments, len(frame.data))) is not None:
+            self._calls.send(ToJava.DURABLE, durable)
+        self._count(head)
+        end = _ENDS[head.get("end")]
+        if self._boundaries is not None:
+            by_host = self._boundaries.requests is None
+            self.parts.output.end(self._end_of_poll() if by_host and head["poll_ends"] else end)
+        self._calls.taken(len(frame.data), poll_ends=head["poll_ends"])
+
+    def _send_converted(
+        self, chain: SourceChain, pipeline: SourcePipeline, frame: Frame
+    ) -> tuple[list[tuple[int, int]], list[Segment]]:
+        """As ``_send_batches``, of a chain whose rest is in Python."""
+        try:
+            batches, segments = chain.converted(frame)
+        except DataError:
+            last = pipeline.give_up()
+            if last is not None:
+                self._send_last(last)
+            self._held.release()
+            raise
+        for batch in batches:
+            self._errant_log.write(batch.errants)
+            self._send(batch)
+        return [(batch.records, batch.batch.num_rows) for batch in batches], segments
+
+    def _send_last(self, converted: ConvertedBatch) -> None:
+        """As Java: also the record that fails the task is reported."""
+        self._errant_log.write(converted.errants)
+        self._send(converted)
+        if self._boundaries is not None and self._boundaries.requests is None:
+            self.parts.output.end(End.COMMIT)
+
+    def _send_batches(self, frame: Frame) -> tuple[list[tuple[int, int]], list[Segment]]:
+        """Send a frame's records; return (the task's records, all records) of each row, and whose they are."""
+        batches = list(produce_batches(frame.head["sections"], frame.data))
+        if len(batches) > 1 and len(frame.data) <= JOINED_BYTES:  # each row has its price
+            batches = [one_batch(batches)]
+        offsets = tuple((partition, offset) for partition, offset in frame.head["offsets"])
+        topics = tuple(section["topic"] for section in frame.head["sections"])
+        for number, batch in enumerate(batches, 1):
+            last = number == len(batches)
+            of_batch = _topics_of(batch) or topics
+            self._send(ConvertedBatch(batch, offsets if last else (), batch.num_rows, 0, of_batch))
+        segments: list[Segment] = [
+            (section["topic"], section["rows"], section["rows"]) for section in frame.head["sections"]
+        ]
+        return [(batch.num_rows, batch.num_rows) for batch in batches], segments
+
+    def _take_errants(self) -> ConvertedBatch:
+        errants, self._errants = self._errants, []
+        return given_up(errants, self._letters, tolerated=self._settings.tolerates_all)
+
+    def _send_errants(self) -> tuple[int, int]:
+        converted = self._take_errants()
+        self._errant_log.write(converted.errants)
+        self._send(converted)
+        return 0, converted.batch.num_rows
+
+    def _end_of_poll(self) -> End:
+        assert self._boundaries is not None
+        return self._boundaries.cut((), monotonic_ms())[-1][1]
+
+    def _count(self, head: Mapping[str, Any]) -> None:
+        meter = self.parts.meter
+        self._polled += head["polled"]
+        if head["poll_ends"]:
+            if self._polled:
+                meter.moved("poll", self._polled)
+            meter.count("poll.calls", head["polls"])
+            meter.count("poll.ms", head["poll_us"] / 1000)
+            self._polled = 0
+
+    # -- pause and end
+
+    def settle(self) -> None:
+        """See HostedSource. Raises JavaHostGoneError: its poll does not return before a stop's time is up."""
+        if not self.parts.switches.stopping:
+            self._idle = False
+            self._calls.call_back()
+        while not self._idle or (self.parts.switches.stopping and not self._over):
+            frame = self._next_or_wait()
+            if frame is not None:
+                self._serve(frame)
+        self._held.release()
+
+    def durable(self, reports: Sequence[Durable]) -> None:
+        """See HostedSource: on a thread of their own in the JVM."""
+        for rows, _, metadata in reports:
+            head = self._sent.durable(rows, metadata)
+            if head is not None:
+                self._calls.send(ToJava.DURABLE, head)
+
+    def abandon(self) -> None:
+        """See HostedSource."""
+        self._end_by_ms = monotonic_ms() + ABANDONED_MS
+
+    def stop(self) -> None:
+        """See HostedSource."""
+        try:
+            if self._calls.has_jvm and not self._ended:
+                self._end()
+        except JavaHostGoneError as error:
+            log.warning("task=%s ends with its Java host: %s", self._task, error)
+        except Exception:
+            log.exception("task=%s: stop failed, ignored", self._task)
+            self._calls.kill("a task could not be stopped")
+        finally:
+            self._calls.release()
+            if self._chain is not None:
+                self._chain.close()
+
+    def _end(self) -> None:
+        if self._end_by_ms is None and not self.parts.switches.stopping:  # it failed
+            self._end_by_ms = monotonic_ms() + FAILED_MS
+        if self._over and not self._failed:
+            self.durable(self.parts.output.take_durable())
+        self._stop_sent = True
+        self._calls.send(ToJava.STOP, {"last": True})
+        while not self._ended:
+            frame = self._next_or_wait()
+            if frame is not None and frame.kind is not FromJava.BATCH:  # a poll that came too late comes again
+                self._serve(frame)
+
+
+def _topics_of(batch: pa.RecordBatch) -> tuple[str, ...]:
+    """Return the one topic of a batch; none where each row has its own."""
+    metadata = batch.schema.metadata or {}
+    return (metadata[TOPIC].decode(),) if TOPIC in metadata else ()

@@ -1,0 +1,52 @@
+"""Which Python the processes below Spark's JVM run, and on which path.
+
+Owns PYTHONPATH and PYSPARK_PYTHON of this process and what it starts.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, MutableMapping, Sequence
+from pathlib import Path
+
+from spark_connect_rt.engine.startup.spark_version import folder_of
+
+STARTER = Path(__file__).with_name("python_from_folders.sh")
+
+
+def use_this_python(environment: MutableMapping[str, str], local: bool) -> None:
+    """Have processes that Spark starts on this machine run this interpreter, unless the environment names another.
+
+    Args:
+        environment: of this process, before its JVM is started; changed.
+        local: driver and executors are one JVM: nothing of this runs on another machine.
+    """
+    if "PYSPARK_PYTHON" in environment:
+        return
+    if starter_serves(environment, local):
+        environment["CONNECTRT_PYTHON"] = sys.executable
+        environment["PYSPARK_PYTHON"] = str(STARTER)
+    else:
+        environment["PYSPARK_PYTHON"] = sys.executable
+
+
+def starter_serves(environment: Mapping[str, str], local: bool) -> bool:
+    """Tell whether processes of Spark are started by ``STARTER``, or would be: arguments as ``use_this_python``."""
+    named = environment.get("PYSPARK_PYTHON", str(STARTER))
+    usable = local and imported_from_folders(environment.get("SPARK_HOME")) and os.access(STARTER, os.X_OK)
+    return usable and named == str(STARTER)
+
+
+def imported_from_folders(spark_home: str | None, folders: Sequence[Path | None] | None = None) -> bool:
+    """Tell whether Python finds the Spark of ``spark_home`` and its py4j in folders, so that their zips are not needed.
+
+    Args:
+        spark_home: None: pyspark's own folder, as Spark finds it then.
+        folders: where pyspark and py4j are imported from, None: an archive; this process's by default.
+    """
+    spark, bridge = folders or (folder_of("pyspark"), folder_of("py4j"))
+    if spark is None or bridge is None:
+        return False
+    home = spark.resolve()
+    return home == (Path(spark_home).resolve() if spark_home else home)

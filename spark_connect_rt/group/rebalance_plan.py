@@ -1,0 +1,190 @@
+"""From an assignment to what this worker holds, and from the configuration to what it wants to run.
+
+Owns: adopting eager and incremental assignments, the rule that work starts only on the very config offset the
+leader assigned from, what counts as a change that needs a rebalance. Java ``WorkerCoordinator.onJoinComplete``,
+``DistributedHerder.handleRebalanceCompleted``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from types import MappingProxyType
+
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
+from spark_connect_rt.group.assignments import ConnectorsAndTasks
+from spark_connect_rt.group.subprotocol import Assignment
+from spark_connect_rt.group.work_plan import Wanted
+from spark_connect_rt.topics.config_state import ClusterConfigState
+from spark_connect_rt.topics.connector_status import State
+from spark_connect_rt.topics.target_state import TargetState
+
+
+class Adoption(Enum):
+    """What to do about an assignment."""
+
+    READ_CONFIG = "read the config topic up to the assignment's offset"
+    REJOIN = "rejoin"
+    START_WORK = "start work"
+
+
+def held_after(held: ConnectorsAndTasks | None, assignment: Assignment, incremental: bool) -> ConnectorsAndTasks:
+    """Return what this worker holds once it has carried it out; eager assignments replace everything."""
+    given = ConnectorsAndTasks(assignment.connectors, assignment.tasks)
+    if not incremental or held is None:
+        return given
+    revoked = ConnectorsAndTasks(assignment.revoked_connectors, assignment.revoked_tasks)
+    return given | (held - revoked)
+
+
+def allocation_of(held: ConnectorsAndTasks | None, last: Assignment | None) -> Assignment | None:
+    """Return what the next JoinGroup says this worker runs; None when it holds no assignment."""
+    if held is None or last is None:
+        return None
+    return replace(last, connectors=held.connectors, tasks=held.tasks, revoked_connectors=(), revoked_tasks=())
+
+
+def adoption(assignment: Assignment, own_offset: int, is_leader: bool, read_already: bool) -> Adoption:
+    """Decide about an assignment made at ``assignment.config_offset`` by a worker at ``own_offset``.
+
+    A difference in EITHER direction means a worker decides on other facts than the leader did: rejoin.
+    """
+    behind = own_offset < assignment.config_offset
+    if not read_already and (behind or (assignment.failed and is_leader)):
+        return Adoption.READ_CONFIG
+    if assignment.failed or own_offset != assignment.config_offset:
+        return Adoption.REJOIN
+    return Adoption.START_WORK
+
+
+def configured_work(snapshot: ClusterConfigState) -> ConnectorsAndTasks:
+    """Return everything the group must run."""
+    names, counts = snapshot.connectors(), snapshot.task_counts
+    with_tasks = [name for name in names if name in counts]
+    return ConnectorsAndTasks(names, tuple(task for name in with_tasks for task in snapshot.tasks(name)))
+
+
+def needs_rebalance(adopted: ClusterConfigState, current: ClusterConfigState) -> str | None:
+    """Return why work must be dealt out again since ``adopted``, None if it need not be.
+
+    New task configurations need it even when their number stays: every worker stops its old tasks before it
+    rejoins, so no new task reads what an old one has not committed yet.
+    """
+    if adopted is current:
+        return None
+    if adopted.connector_configs.keys() != current.connector_configs.keys():
+        return "connectors were created or deleted"
+    if (
+        adopted.generations != current.generations
+        or adopted.task_counts != current.task_counts
+        or adopted.inconsistent != current.inconsistent
+    ):
+        return "task configurations changed"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Restarts:
+    """How often each connector (name) and task was restarted by request; part of the work's key."""
+
+    counts: Mapping[str | ConnectorTaskId, int]
+
+    def of(self, item: str | ConnectorTaskId) -> int:
+        """Return the number of restarts so far."""
+        return self.counts.get(item, 0)
+
+    def plus(self, *items: str | ConnectorTaskId) -> Restarts:
+        """Return the same with one more for each item."""
+        return Restarts({**self.counts, **{item: self.of(item) + 1 for item in items}})
+
+
+def wanted_connectors(
+    held: ConnectorsAndTasks | None,
+    snapshot: ClusterConfigState,
+    restarts: Restarts,
+    before: Mapping[str, Wanted] = MappingProxyType({}),
+) -> dict[str, Wanted]:
+    """Return the connectors this worker ought to run; the mode is whether it is paused.
+
+    ``before`` is what it ought to run until now: of thousands of connectors, one has changed.
+
+    A connector that was configured again is started again, even with the same content: people write it once more to
+    bring back one that FAILED, and Java restarts it at each such record.
+    """
+    wanted = {}
+    configs, offsets, targets = snapshot.connector_configs, snapshot.configured_at, snapshot.target_states
+    for name in held.connectors if held else ():
+        config = configs.get(name)
+        if config is not None:
+            target = targets.get(name)
+            key = (config, offsets.get(name), target is TargetState.STOPPED, restarts.of(name))
+            paused, known = target is TargetState.PAUSED, before.get(name)
+            if known is None or known.mode is not paused or known.key != key:
+                known = Wanted(key, paused)
+            wanted[name] = known
+    return wanted
+
+
+def wanted_tasks(
+    held: ConnectorsAndTasks | None, snapshot: ClusterConfigState, restarts: Restarts, *, exactly_once: bool = False
+) -> dict[ConnectorTaskId, Wanted]:
+    """Return the tasks this worker ought to run; the mode is whether it is paused.
+
+    Where sources are exactly-once, a task set that is committed again is started again, even with the same content: its
+    fencing round shuts out the producers of the set before, and no task of that set may start any more.
+    """
+    wanted = {}
+    for task in held.tasks if held else ():
+        if not is_configured(task, snapshot):
+            continue
+        config, applied = snapshot.task_config(task), applied_config(task.connector, snapshot)
+        paused = snapshot.target_state(task.connector) is not TargetState.STARTED
+        generation = snapshot.task_config_generation(task.connector) if exactly_once else None
+        wanted[task] = Wanted((config, applied, generation, restarts.of(task)), paused)
+    return wanted
+
+
+def applied_config(name: str, snapshot: ClusterConfigState) -> StoredConfig:
+    """Return the connector configuration that goes with the committed tasks."""
+    return snapshot.applied_config(name) or snapshot.connector_config(name) or NO_SETTINGS
+
+
+def is_configured(item: str | ConnectorTaskId, snapshot: ClusterConfigState) -> bool:
+    """Return whether a connector or task is part of the configuration."""
+    if isinstance(item, str):
+        return snapshot.contains(item)
+    return (
+        snapshot.contains(item.connector)
+        and item.connector not in snapshot.inconsistent
+        and item.task < snapshot.task_count(item.connector)
+    )
+
+
+def status_after_stop(
+    item: str | ConnectorTaskId, wanted: Wanted | None, actual_key: object, snapshot: ClusterConfigState
+) -> State | None:
+    """Return what to report once it has stopped; None: it is configured no more, remove its status.
+
+    A connector that goes on here in another form says that form: who watches it must not see it homeless. A task whose
+    configuration changed may move, and its end must be seen before another worker runs it: UNASSIGNED, as in Java.
+    """
+    if wanted is None:
+        return State.UNASSIGNED if is_configured(item, snapshot) else None
+    if isinstance(item, str):
+        return State.STOPPED if snapshot.target_state(item) is TargetState.STOPPED else State.RESTARTING
+    restarted_only = isinstance(wanted.key, tuple) and isinstance(actual_key, tuple)
+    if restarted_only and wanted.key[:-1] == actual_key[:-1]:  # type: ignore[index]
+        return State.RESTARTING
+    return State.UNASSIGNED
+
+
+def sync_backoff_ms(attempt: int, incremental: bool, max_delay_ms: int, unsync_backoff_ms: int) -> int:
+    """Return how long a worker that could not read the config topic stays out of the group.
+
+    ``attempt`` counts from 0; incremental workers come back sooner: 6, 7.5, 10, 15, 30 s at the defaults.
+    """
+    if not incremental:
+        return unsync_backoff_ms
+    return max_delay_ms // 10 // max(1, 5 - attempt)

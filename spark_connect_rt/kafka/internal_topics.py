@@ -1,0 +1,26 @@
+"""Compacted topics of ours with one partition that are made when something is written: where their logs come from."""
+
+from __future__ import annotations
+
+from spark_connect_rt.base.supervision import Part
+from spark_connect_rt.config.client_properties import LogClientProperties
+from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
+from spark_connect_rt.topics.compacted_log import CompactedLog
+from spark_connect_rt.topics.lazy_log import LogSource, OnEnd
+
+# Of topics that we make, unless the worker's file says otherwise. The broker never compacts the last segment of a
+# partition, by default of 1 GB and seven days: every start would read all of it.
+SHORT_HEAD = {"segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.1"}
+
+
+def topic_source(topic: TopicSpec, admin: KafkaAdmin, clients: LogClientProperties) -> LogSource:
+    """Return where the log of one topic comes from."""
+
+    def open_log(on_end: OnEnd) -> CompactedLog:
+        def ended(part: Part, error: BaseException | str) -> None:  # the worker goes on: no connector needs it
+            on_end(f"{part.title} ended: {error}")
+
+        return KafkaCompactedLog(topic, admin, clients, exact_partitions=1, report=ended)
+
+    return LogSource(lambda: admin.partition_count(topic.name) is not None, open_log)

@@ -1,1 +1,0 @@
-"""Behind the management API: history, events, dead letters, previews and checks, of the whole group."""

@@ -1,0 +1,208 @@
+"""Checks a configuration, line by line: what validation says, then what only reaching out can tell.
+
+Owns the order of the lines and that no secret is in one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+from spark_connect_rt.api.connector import Connector, SinkConnector
+from spark_connect_rt.api.outside_checks import Finding, Level
+from spark_connect_rt.base.hidden_values import HIDDEN, without_secrets
+from spark_connect_rt.base.json_text import tellable
+from spark_connect_rt.config.secrets import secrets_in
+from spark_connect_rt.config.stored_config import StoredConfig
+from spark_connect_rt.config.unread_settings import unread_settings
+from spark_connect_rt.connectors.mirror.neighbours import other_names
+from spark_connect_rt.connectors.mirror.policy import POLICY_CLASS
+from spark_connect_rt.engine.java_code import JavaConnector
+from spark_connect_rt.errors import BadConfigError, BadRequestError, ConnectError, NotFoundError
+from spark_connect_rt.operations.checks import converter_lines
+from spark_connect_rt.operations.checks.addresses import Address, PlacedFinding, addresses_in, line_of, reached
+from spark_connect_rt.operations.checks.in_parallel import ParallelChecks, Planned
+from spark_connect_rt.operations.checks.kafka_checks import KafkaLines
+from spark_connect_rt.operations.checks.model import (
+    CHECKS,
+    CREDENTIALS,
+    HOST,
+    NAME,
+    OFFSETS,
+    VALIDATION,
+    CheckLine,
+    CheckReport,
+    CheckRequest,
+    Clusters,
+    Obstacles,
+    ReachFrom,
+)
+from spark_connect_rt.operations.checks.offset_lines import OffsetLines
+from spark_connect_rt.operations.preview.starting_points import StartingPoints
+from spark_connect_rt.plugins.counterparts import counterpart_of
+from spark_connect_rt.runtime.herder.api import HerderApi
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.validation import doubts, validated
+from spark_connect_rt.runtime.worker.launches import new_connector, secret_settings
+
+VALIDATION_LIMIT_S = 30.0  # of a connector's own code, perhaps in a JVM that is to start
+LIMIT_S = 12.0
+EXECUTOR_LIMIT_S = 5.0  # for a core of an executor that is free, and the look itself
+_TOPICS_LIMIT_S = 8.0
+log = logging.getLogger(__name__)
+_LINE_LIMIT = 2_000
+
+
+class ConnectorChecks:
+    """Implements operations.checks.model.Checks on one worker."""
+
+    def __init__(
+        self,
+        deps: HerderDependencies,
+        herder: HerderApi,
+        clusters: Clusters,
+        limit_s: float = LIMIT_S,
+        reach: ReachFrom | None = None,
+    ) -> None:
+        """Take what a worker has; ``limit_s`` is of each line; ``reach`` None: only this worker looks."""
+        self._reach = reach
+        self._deps, self._clusters = deps, clusters
+        self._starting = StartingPoints(deps, herder, lambda given: clusters.topics(given, _TOPICS_LIMIT_S))
+        self._parallel = ParallelChecks(limit_s)
+
+    def check(self, request: CheckRequest) -> CheckReport:
+        """See Checks."""
+        config, name = self._asked(request)
+        lines = self._parallel.run(
+            [Planned(VALIDATION, "connector.class", lambda: self._validation(config))], VALIDATION_LIMIT_S
+        )
+        secrets: Callable[[], Mapping[str, str]] = lambda: _hidden(config, ())  # noqa: E731 - until its class is known
+        try:
+            resolved = self._deps.resolve(config)
+            connector = new_connector(self._deps.plugins, resolved)
+            names = secret_settings(connector)
+            secrets = lambda: _hidden({**config, **resolved}, names)  # noqa: E731 - as above
+            valid = all(finding.level is not Level.PROBLEM for finding in lines)
+            lines += self._parallel.run(
+                list(self._outside(connector, name, StoredConfig(config), resolved, names, valid=valid))
+            )
+        except BadConfigError as error:
+            lines += _problems(error.problems)
+        except NotFoundError:
+            pass  # said by validation
+        order = {check: at for at, check in enumerate(CHECKS)}
+        shown = secrets()
+        here = f"worker {self._deps.settings.worker_id}"
+        found = tuple(
+            _line(finding, shown, here) for finding in sorted(lines, key=lambda line: order.get(line.check, len(order)))
+        )
+        return CheckReport(all(line.ok for line in found), found)
+
+    def _asked(self, request: CheckRequest) -> tuple[dict[str, str], str]:
+        """Return the configuration and its name, which may be empty. Raises NotFoundError, BadRequestError."""
+        if request.config is not None:
+            given = dict(request.config)
+            name = request.name or given.get("name") or ""
+            if request.name and given.get("name", request.name) != request.name:
+                raise BadRequestError(
+                    f"name is {request.name}, but the configuration names {given['name']}. Use one name"
+                )
+            return ({**given, "name": name} if name else given), name
+        stored = self._deps.config_store.snapshot().connector_config(request.name or "")
+        if stored is None:
+            raise NotFoundError(f"Connector {request.name} not found")
+        return dict(stored.written()), request.name or ""
+
+    def _validation(self, config: Mapping[str, str]) -> Sequence[Finding]:
+        named = {"name": "check", **config}
+        try:
+            infos = validated(self._deps, named)
+        except BadRequestError as error:
+            counterpart = counterpart_of(config.get("connector.class") or "")
+            change = "correct connector.class" if counterpart is None else counterpart.sentence(config)
+            return [Finding(VALIDATION, "connector.class", Level.PROBLEM, str(error), change)]
+        unread = self._unread(config, infos.declared())
+        if problems := infos.problems():
+            return [*_problems(problems), *unread]
+        doubtful = doubts(self._deps, self._deps.resolve(named))
+        return [
+            Finding(VALIDATION, "", Level.OK, f"{len(config)} settings are valid"),
+            *unread,
+            *(Finding(VALIDATION, name, Level.WARNING, why, f"correct {name}") for name, why in doubtful.items()),
+        ]
+
+    def _unread(self, config: Mapping[str, str], declared: Collection[str]) -> Iterator[Finding]:
+        connector = new_connector(self._deps.plugins, self._deps.resolve(config))
+        for setting in unread_settings(config, declared, declares_all=not isinstance(connector, JavaConnector)):
+            change = f"rename it to {setting.nearest}" if setting.nearest else "remove it, or correct its name"
+            yield Finding(VALIDATION, setting.name, Level.WARNING, setting.sentence(), change)
+
+    def _outside(
+        self,
+        connector: Connector,
+        name: str,
+        stored: StoredConfig,
+        resolved: Mapping[str, str],
+        secret: Sequence[str],
+        *,
+        valid: bool,
+    ) -> Iterator[Planned]:
+        sink = isinstance(connector, SinkConnector)
+        worker = self._deps.resolve(self._deps.settings.worker.raw)
+        yield from converter_lines.planned(resolved, worker, self._deps.plugins)
+        kafka = KafkaLines(self._deps, self._clusters, name or "check", stored, resolved, sink=sink)
+        yield from kafka.planned()
+        offsets = OffsetLines(self._deps, self._starting, name, stored, resolved, sink=sink)
+        yield Planned(NAME, "name", offsets.of_name)
+        yield Planned(OFFSETS, "name", offsets.of_offsets)
+        kafkas = [setting for setting in resolved if ".override." in setting]
+        yield Planned(NAME, POLICY_CLASS, lambda: self._neighbours(name, resolved))
+        addresses = addresses_in(resolved, {*secret, *kafkas})
+        seen = self._from_executor(addresses)
+        for number, address in enumerate(addresses):
+            if seen is None:
+                yield Planned(HOST, address.setting, lambda address=address: reached(address))  # type: ignore[misc]
+            else:
+                line = line_of(address, seen.why[number], seen.host)
+                yield Planned(HOST, address.setting, lambda line=line: [line])  # type: ignore[misc]
+        if valid:
+            for look in connector.outside_checks(dict(resolved)):
+                yield Planned(CREDENTIALS, "connector.class", look)
+
+    def _neighbours(self, name: str, config: Mapping[str, str]) -> Sequence[Finding]:
+        there = self._deps.config_store.snapshot().connector_configs
+        others = {other: stored.resolved(self._deps.resolve) for other, stored in there.items() if other != name}
+        return [
+            Finding(NAME, setting, Level.WARNING, what, f"set the same {setting} in both")
+            for setting, what in other_names(config, others)
+        ]
+
+    def _from_executor(self, addresses: Sequence[Address]) -> Obstacles | None:
+        """Return what an executor, where tasks will run, can reach; None: none could look, this worker does."""
+        if not addresses or self._reach is None:
+            return None
+        try:
+            return self._reach([(address.host, address.port) for address in addresses], EXECUTOR_LIMIT_S)
+        except ConnectError as error:
+            log.info("hosts are checked from the worker, because no executor answered: %s", error)
+            return None
+
+
+def _problems(problems: Mapping[str, Sequence[str]]) -> list[Finding]:
+    return [
+        Finding(VALIDATION, setting, Level.PROBLEM, "; ".join(why), f"correct {setting}")
+        for setting, why in problems.items()
+    ]
+
+
+def _hidden(config: Mapping[str, str], names: Sequence[str]) -> Mapping[str, str]:
+    return dict.fromkeys(secrets_in([config], names), HIDDEN)
+
+
+def _line(found: Finding, secrets: Mapping[str, str], here: str) -> CheckLine:
+    def shown(text: str) -> str:
+        return tellable(without_secrets(text, secrets))[:_LINE_LIMIT]
+
+    ok = found.level is not Level.PROBLEM
+    where = f"executor {found.where}" if isinstance(found, PlacedFinding) and found.where else here
+    return CheckLine(found.check, found.setting, ok, found.level.value, shown(found.what), shown(found.change), where)

@@ -1,0 +1,275 @@
+"""Replays of a group's dead letters (operations.dead_letters.model.DeadLetterReplays).
+
+The worker that is asked writes the replay to the topic of replays and carries it out. Every worker follows the topic;
+when nothing came of a replay for ``LEASE_S``, or its worker let go of it, another one carries it on; replay_run says
+why that is exact. Owns: the thread that looks after replays, one thread for each queue that is replayed here.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from spark_connect_rt.base.hidden_values import without_secrets
+from spark_connect_rt.base.supervision import ended
+from spark_connect_rt.errors import (
+    BadRequestError,
+    ConnectError,
+    ExternalError,
+    FencedError,
+    NotFoundError,
+    RetriableError,
+    TimedOutError,
+)
+from spark_connect_rt.operations.dead_letters.deletion import delete_replayed
+from spark_connect_rt.operations.dead_letters.dry_runs import dry_run, new_run, wanted_replay
+from spark_connect_rt.operations.dead_letters.letter_forms import LetterForms, Plugin
+from spark_connect_rt.operations.dead_letters.model import (
+    DeletedLetters,
+    DryRun,
+    FailedLetter,
+    ReplayInfo,
+    WantedReplay,
+)
+from spark_connect_rt.operations.dead_letters.replay_ledger import (
+    DONE,
+    FAILED,
+    RUNNING,
+    STOPPED,
+    Progress,
+    Replay,
+    Standing,
+    definition_record,
+    forgetting,
+    may_take,
+    wish_record,
+)
+from spark_connect_rt.operations.dead_letters.replay_run import ReplayRun, RunParts
+
+LEASE_S = 10.0
+LOOK_S = 10.0  # between two looks for a topic that is not there
+TURN_S = 1.0
+RETRY_S = 5.0
+STOP_S = 15.0
+LETTERS_SHOWN = 100
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Running:
+    thread: threading.Thread
+    replay_id: str
+
+
+class LetterReplays:
+    """The replays of one worker."""
+
+    def __init__(self, parts: RunParts, forms: Sequence[LetterForms], plugin: Plugin, lease_s: float = LEASE_S) -> None:
+        """``forms``: that of dry runs first; all are closed at the end. ``lease_s``: how long a worker may be still."""
+        self._parts = parts
+        self._forms = forms
+        self._plugin = plugin
+        self._lease_s = lease_s
+        self._lock = threading.Lock()
+        self._running: dict[str, _Running] = {}  # by queue
+        self._again_s: dict[str, float] = {}  # replay -> monotonic time before which it is not tried again
+        self._problems: dict[str, str] = {}
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Look after replays from now on."""
+        self._thread = threading.Thread(target=self._look_after, name="replays", daemon=True)
+        self._thread.start()
+
+    def trouble(self) -> str:
+        """Return why replays are not looked after; empty: they are."""
+        return "" if self._stopping else ended(self._thread, "replays of dead letters are not processed any more")
+
+    def stop(self) -> None:
+        """Let go of every replay: another worker goes on with it."""
+        self._stopping = True
+        with self._lock:
+            threads = [running.thread for running in self._running.values()]
+        end_s = time.monotonic() + STOP_S
+        for thread in [*threads, *([self._thread] if self._thread else [])]:
+            while thread.is_alive() and time.monotonic() < end_s:
+                self._parts.log.wake()  # again: it may just have begun to wait
+                thread.join(0.1)
+        self._parts.log.stop()
+        for forms in self._forms:
+            forms.close()
+
+    # -- DeadLetterReplays
+
+    def dry_run(self, wanted: WantedReplay) -> DryRun:
+        """See ``DeadLetterReplays.dry_run``."""
+        replay = self._replay(wanted, "")
+        self._parts.log.catch_up()
+        return dry_run(self._parts, self._forms[0], replay)
+
+    def start_replay(self, wanted: WantedReplay, who: str) -> ReplayInfo:
+        """See ``DeadLetterReplays.start_replay``."""
+        replay = self._replay(wanted, who)
+        self._parts.log.catch_up()
+        old = self._parts.log.read(lambda records: records.forgettable())
+        self._parts.log.append([definition_record(replay), *forgetting(old)])
+        log.info("dead letters of %s: replay %s by %s", replay.topic, replay.id, who)
+        found = self._parts.log.read(lambda records: records.standing(replay.id))
+        return self._info(found or Standing(replay, Progress(), is_stopped=False, changes=0))
+
+    def replays(self) -> Sequence[ReplayInfo]:
+        """See ``DeadLetterReplays.replays``."""
+        self._parts.log.look()
+        return [self._info(entry) for entry in reversed(self._parts.log.read(lambda records: records.all()))]
+
+    def replay(self, replay_id: str) -> ReplayInfo:
+        """See ``DeadLetterReplays.replay``."""
+        return self._info(self._standing(replay_id))
+
+    def stop_replay(self, replay_id: str) -> ReplayInfo:
+        """See ``DeadLetterReplays.stop_replay``."""
+        return self._steered(replay_id, {RUNNING, STOPPED}, stopped=True)
+
+    def resume_replay(self, replay_id: str) -> ReplayInfo:
+        """See ``DeadLetterReplays.resume_replay``."""
+        return self._steered(replay_id, {RUNNING, STOPPED, FAILED}, stopped=False)
+
+    def delete(self, connector: str | None, topic: str | None) -> DeletedLetters:
+        """See ``DeadLetterReplays.delete``."""
+        self._parts.log.catch_up()
+        return delete_replayed(self._parts, connector, topic)
+
+    def _replay(self, wanted: WantedReplay, who: str) -> Replay:
+        _ = self._parts.log.topic  # raises where there is none
+        replay = wanted_replay(wanted, self._parts, self._plugin)
+        # What feeds a sink is the leader's to make: it finds the replay on the topic.
+        worker = self._parts.worker if replay.is_exact else ""
+        return replace(replay, id=uuid.uuid4().hex[:12], who=who, worker=worker)
+
+    def _standing(self, replay_id: str) -> Standing:
+        self._parts.log.look()
+        found = self._parts.log.read(lambda records: records.standing(replay_id))
+        if found is None:
+            raise NotFoundError(f"replay {replay_id} does not exist")
+        return found
+
+    def _steered(self, replay_id: str, states: set[str], *, stopped: bool) -> ReplayInfo:
+        standing = self._standing(replay_id)
+        if standing.state not in states:
+            raise BadRequestError(f"replay {replay_id} is {standing.state} and can be neither stopped nor resumed")
+        self._again_s.pop(replay_id, None)
+        self._parts.log.append([wish_record(standing, stopped=stopped)])
+        return self.replay(replay_id)
+
+    def _info(self, entry: Standing) -> ReplayInfo:
+        replay, progress = entry.replay, entry.progress
+        first = self._parts.log.read(lambda records: {it.replay.topic: it.replay.id for it in records.due()})
+        waits = entry.state == RUNNING and first.get(replay.topic) != replay.id
+        waiting = f"waits for replay {first.get(replay.topic)} of the same queue" if waits else None
+        if entry.state == RUNNING and not waits and not replay.is_exact and not entry.worker:
+            waiting = "waits for the leader of the group, which must not be a Java worker"
+        problem = self._problems.get(replay.id) if entry.state == RUNNING else None
+        return ReplayInfo(
+            id=replay.id,
+            connector=replay.connector,
+            topic=replay.topic,
+            target=replay.target,
+            state=entry.state,
+            matched=progress.matched,
+            done=progress.done,
+            failed=progress.failed,
+            rate=replay.rate,
+            error=progress.error or problem or waiting,
+            delivery="exactly once" if replay.is_exact else "at least once",
+            who=replay.who,
+            worker_id=entry.worker if entry.state == RUNNING else "",
+            created_ms=replay.created_ms,
+            changed_ms=progress.at_ms or replay.created_ms,
+            filter=dict(replay.filter),
+            letters=_shown(replay),
+            edit=dict(replay.edit),
+            failures=[FailedLetter(*failure) for failure in progress.failures],
+        )
+
+    # -- the thread that looks after replays
+
+    def _look_after(self) -> None:
+        said = ""
+        while not self._stopping:
+            limit_s = LOOK_S
+            try:
+                if self._parts.log.follow():
+                    self._begin_due()
+                    limit_s = TURN_S
+                said = ""
+            except Exception as error:  # noqa: BLE001 - top of the thread: whatever it is, it is tried again
+                if str(error) != said:
+                    log.warning("replays of dead letters cannot be checked, retrying: %s", error)
+                said = str(error)
+            self._parts.log.wait(limit_s)
+
+    def _begin_due(self) -> None:
+        now_s = time.monotonic()
+        for entry in self._parts.log.read(lambda records: records.due()):
+            replay = entry.replay
+            with self._lock:
+                running = self._running.get(replay.topic)
+                if running is not None and running.thread.is_alive():
+                    continue
+                silent_s = self._parts.log.silent_s(replay.id, now_s)
+                if self._stopping or now_s < self._again_s.get(replay.id, 0.0):
+                    continue
+                if not may_take(entry, self._parts.worker, silent_s, self._lease_s) or not self._can(replay):
+                    continue
+                thread = threading.Thread(
+                    target=self._carry_out, args=(replay,), name=f"replay-{replay.id}", daemon=True
+                )
+                self._running[replay.topic] = _Running(thread, replay.id)
+                thread.start()
+
+    def _can(self, replay: Replay) -> bool:
+        """Return whether this worker can carry out a replay at all: into a sink only the leader of the group."""
+        feed = self._parts.feed
+        return replay.is_exact or (feed is not None and feed.can_begin())
+
+    def _carry_out(self, replay: Replay) -> None:
+        run = new_run(self._parts, replay, lambda: self._must_end(replay.id))
+        try:
+            run.run()
+            self._problems.pop(replay.id, None)
+        except FencedError:
+            log.info("replay %s continues on another worker", replay.id)
+            self._again_s[replay.id] = time.monotonic() + self._lease_s
+        except (RetriableError, TimedOutError, ExternalError) as error:
+            log.warning("replay %s failed, retrying in %.0f s: %s", replay.id, RETRY_S, error)
+            self._problems[replay.id] = without_secrets(str(error))
+            self._again_s[replay.id] = time.monotonic() + RETRY_S
+        except Exception as error:  # whatever it is, the replay says so, and the worker goes on
+            log.warning("replay %s failed", replay.id, exc_info=not isinstance(error, ConnectError))
+            self._fail(run, replay, without_secrets(f"{error}" or type(error).__name__))
+        self._parts.log.wake()
+
+    def _fail(self, run: ReplayRun, replay: Replay, why: str) -> None:
+        try:
+            run.fail(why)
+        except Exception as error:  # noqa: BLE001 - it is tried again, and fails again
+            log.warning("replay %s: its failure cannot be written: %s", replay.id, error)
+            self._problems[replay.id] = why
+            self._again_s[replay.id] = time.monotonic() + RETRY_S
+
+    def _must_end(self, replay_id: str) -> bool:
+        if self._stopping:
+            return True
+        found = self._parts.log.read(lambda records: records.standing(replay_id))
+        return found is None or found.state in (STOPPED, DONE)
+
+
+def _shown(replay: Replay) -> list[dict[str, int]] | None:
+    if replay.letters is None:
+        return None
+    return [{"partition": partition, "offset": offset} for partition, offset in replay.letters[:LETTERS_SHOWN]]

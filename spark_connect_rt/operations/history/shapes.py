@@ -1,0 +1,81 @@
+"""Bodies of the history's resources: what they are asked and what they answer (ours)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from spark_connect_rt.base.json_shape import JsonShape, described, renamed
+from spark_connect_rt.topics.config_diff import SettingChange
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigDiff(JsonShape):
+    """What differs between the configurations after two changes."""
+
+    changes: Sequence[SettingChange]
+
+
+@dataclass(frozen=True, slots=True)
+class WantedRollback(JsonShape):
+    """What a rollback does."""
+
+    dry_run: bool = field(default=False, metadata=described("Return the diff and change nothing."))
+    secrets: Mapping[str, str] = field(
+        default_factory=dict,
+        metadata=described(
+            "Values of settings that the history hides. A hidden setting without one keeps its current value."
+        ),
+    )
+    initial_state: str | None = field(
+        default=None,
+        metadata=described("Initial state of a connector that is created again: RUNNING, PAUSED or STOPPED."),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBack(JsonShape):
+    """What a rollback changes, or would change."""
+
+    diff: Sequence[SettingChange]
+    applied: bool
+    kept: Sequence[str] = field(default=(), metadata=described("Hidden settings that keep their current value."))
+    problems: Mapping[str, Sequence[str]] = field(
+        default_factory=dict, metadata=described("In a dry run: why a setting would be rejected.")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class WantedUndo(JsonShape):
+    """What an undo does."""
+
+    dry_run: bool = field(default=False, metadata=described("Return the offsets and change nothing."))
+    force: bool = field(default=False, metadata=described("Undo even if the connector has moved since the change."))
+
+
+@dataclass(frozen=True, slots=True)
+class WantedTime(JsonShape):
+    """Where to go back to."""
+
+    time_ms: int = field(metadata=described("Milliseconds since 1970.", minimum=0))
+    dry_run: bool = field(default=False, metadata=described("Return the offsets and change nothing."))
+
+
+@dataclass(frozen=True, slots=True)
+class MovedOffset(JsonShape):
+    """One partition; an offset of null: the connector begins with it as if it were new."""
+
+    partition: Mapping[str, Any] | None
+    from_: Mapping[str, Any] | None = field(metadata=renamed("from", "Current offset."))
+    to: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsMoved(JsonShape):
+    """What an undo, or a way back to a time, writes or would write."""
+
+    offsets: Sequence[MovedOffset]
+    applied: bool
+    problems: Sequence[str] = field(default=(), metadata=described("In a dry run: why the request would be rejected."))
+    at_ms: int | None = field(default=None, metadata=described("Time of the offsets that were used."))

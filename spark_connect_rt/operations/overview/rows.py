@@ -1,0 +1,295 @@
+"""The overview of the whole group: states from the topics, rates and lags from every worker's memory.
+
+Owns the one gathering at a time (once a second at most, however many pages are open), the rows as of the last look, and
+who is called when they changed. A page never waits for a worker that is away when there is an earlier look to show.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as LateError
+from dataclasses import asdict, dataclass
+
+from spark_connect_rt.base.clock import Clock
+from spark_connect_rt.base.json_text import encode_quick_json
+from spark_connect_rt.operations.overview.known_states import KnownState, KnownStates
+from spark_connect_rt.operations.overview.model import ConnectorRow, OverviewChange, OverviewPage
+from spark_connect_rt.operations.overview.selection import Wanted, counted, selected
+from spark_connect_rt.operations.overview.verdict import why_abnormal
+from spark_connect_rt.operations.overview.worker_shares import SHARES, Share, shares_of
+from spark_connect_rt.rest.group_reads import ASK_LIMIT_MS, GroupReads, Unanswered, unanswered
+from spark_connect_rt.runtime.herder.api import HerderViews
+from spark_connect_rt.runtime.values import RestartNote
+from spark_connect_rt.topics.aggregate_state import aggregate_state
+
+FRESH_MS = 1_000  # a gathering is used again for so long
+USABLE_MS = 10_000  # an older one is shown at once, while the next one is under way
+PATIENCE_S = 0.1  # for the next one, where there is a usable one
+LOOK_EACH_S = 2.0  # while somebody follows
+FOLLOWED_MS = 5_000  # who has not asked for so long follows no more
+GONE_MS = 30_000  # a worker that left is missed after that: work moves within moments
+REMOVED_MOST = 10_000
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What the workers said."""
+
+    at_ms: int = 0  # monotonic
+    shares: Mapping[str, Share] | None = None
+    unanswered: tuple[Unanswered, ...] = ()
+    members: frozenset[str] = frozenset()
+
+
+class GroupRows:
+    """Every connector's row. Any thread."""
+
+    def __init__(self, views: HerderViews, reads: GroupReads, clock: Clock) -> None:
+        """Take this worker's views, its way to the others, and the time."""
+        self._views = views
+        self._reads = reads
+        self._clock = clock
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="overview")
+        self._lock = threading.Lock()
+        self._under_way: Future[None] | None = None
+        self._gathered = Gathered()
+        self._states = KnownStates(views)
+        self._gone: dict[str, int] = {}  # worker that statuses name and that is no member -> since when, ms since 1970
+        self._made: dict[str, tuple[KnownState, Share | None]] = {}  # what a row was made of
+        self._members: frozenset[str] = frozenset()
+        self._rows: dict[str, ConnectorRow] = {}
+        self._changed_at: dict[str, int] = {}
+        self._removed: deque[tuple[int, str]] = deque(maxlen=REMOVED_MOST)
+        self._at_ms = 0  # of the last look, since 1970; grows with each that found something
+        self._looked_at: tuple[object, object] = (None, None)
+        self._bodies: dict[int, bytes] = {}  # look that is known already -> what changed since, as of the last look
+        self._asked_ms = 0
+        self._stopped = threading.Event()
+        self._watching: threading.Thread | None = None
+
+    def stop(self) -> None:
+        """End what looks."""
+        self._stopped.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def page(self, wanted: Wanted) -> OverviewPage:
+        """See ``operations.overview.model.Overview.page``."""
+        rows = self.looked()
+        gathered = self._gathered
+        found, matching = selected(rows.values(), wanted)
+        return OverviewPage(
+            found,
+            len(rows),
+            matching,
+            counted(rows.values()),
+            round(sum(row.records_per_second or 0.0 for row in rows.values()), 1),
+            gathered.unanswered,
+            self._at_ms,
+        )
+
+    def looked(self) -> Mapping[str, ConnectorRow]:
+        """Return the rows as of now. Blocks for a gathering where no usable one is there."""
+        self._gather()
+        with self._lock:
+            return self._look()
+
+    def reported_by(self, worker_id: str) -> tuple[list[str], list[str]]:
+        """Return the connectors and the tasks (name-0) whose statuses name this worker as the one that runs them."""
+        with self._lock:
+            states = self._states.refreshed(self._clock.now_ms())
+        mine = [
+            (state.name, instance.task)
+            for state in states.values()
+            if worker_id in state.workers
+            for instance in state.instances
+            if instance.worker_id == worker_id and instance.state != "UNASSIGNED"
+        ]
+        return [name for name, task in mine if task is None], [
+            f"{name}-{task}" for name, task in mine if task is not None
+        ]
+
+    def look_beside(self) -> None:
+        """Take note of states, without asking anyone: so errors are known that are over when a page is opened."""
+        with self._lock:
+            self._states.refreshed(self._clock.now_ms())
+
+    def _gather(self) -> None:
+        age_ms = self._clock.monotonic_ms() - self._gathered.at_ms
+        if self._gathered.shares is not None and age_ms < FRESH_MS:
+            return
+        with self._lock:
+            if self._under_way is None or self._under_way.done():
+                try:
+                    self._under_way = self._pool.submit(self._ask)
+                except RuntimeError:  # stopped
+                    return
+            under_way = self._under_way
+        usable = self._gathered.shares is not None and age_ms < USABLE_MS
+        try:
+            under_way.result(PATIENCE_S if usable else 2.5 * ASK_LIMIT_MS / 1000)
+        except LateError:
+            pass
+        except Exception:
+            log.exception("the group's rates and lags cannot be collected")
+
+    def _ask(self) -> None:
+        answers = self._reads.ask(SHARES)
+        members = frozenset(answer.worker.worker_id for answer in answers)
+        self._gathered = Gathered(self._clock.monotonic_ms(), shares_of(answers), unanswered(answers), members)
+
+    def _look(self) -> Mapping[str, ConnectorRow]:
+        """Make the rows that are not as they were. Under the lock."""
+        now_ms = self._clock.now_ms()
+        states, gathered = self._states.refreshed(now_ms), self._gathered
+        same = self._looked_at[0] is states and self._looked_at[1] is gathered
+        if same and not any(known.loud for known in states.values()):
+            return self._rows
+        members = self._with_those_just_gone(states, gathered, now_ms)
+        same_members, self._members = members == self._members, members
+        rows: dict[str, ConnectorRow] = {}
+        changed = []
+        for name, state in states.items():
+            share, before = _share_of(state, gathered), self._rows.get(name)
+            if before is not None and same_members and not state.loud and self._made[name] == (state, share):
+                rows[name] = before
+                continue
+            row = _row(state, share, members, now_ms)
+            if before is None or before != row:
+                changed.append(name)
+            rows[name] = row
+            self._made[name] = (state, share)
+        removed = self._rows.keys() - rows.keys()
+        if changed or removed:
+            self._at_ms = max(now_ms, self._at_ms + 1)
+            self._changed_at.update(dict.fromkeys(changed, self._at_ms))
+            self._removed.extend((self._at_ms, name) for name in sorted(removed))
+            self._bodies = {}
+            for name in removed:
+                del self._changed_at[name], self._made[name]
+        self._rows, self._looked_at = rows, (states, gathered)
+        return rows
+
+    def _with_those_just_gone(
+        self, states: Mapping[str, KnownState], gathered: Gathered, now_ms: int
+    ) -> frozenset[str]:
+        """Return the group's workers, with those that have left it just now: work moves within moments."""
+        if not gathered.members:
+            return frozenset()
+        named = frozenset[str]().union(*(state.workers for state in states.values())) - gathered.members
+        self._gone = {worker: self._gone.get(worker, now_ms) for worker in named}
+        return gathered.members | {worker for worker, since_ms in self._gone.items() if now_ms - since_ms < GONE_MS}
+
+    def _followed(self) -> None:
+        """Somebody follows: look every two seconds until no one has asked for some seconds. Under the lock."""
+        self._asked_ms = self._clock.monotonic_ms()
+        if self._watching is None and not self._stopped.is_set():
+            self._watching = threading.Thread(target=self._watch, name="overview-stream", daemon=True)
+            self._watching.start()
+
+    def _watch(self) -> None:
+        while True:
+            with self._lock:
+                idle_ms = self._clock.monotonic_ms() - self._asked_ms
+                if idle_ms > FOLLOWED_MS or self._stopped.is_set():
+                    self._watching = None
+                    return
+            try:
+                self.looked()
+            except Exception:
+                log.exception("the overview cannot be built, retrying")
+            self._stopped.wait(LOOK_EACH_S)
+
+    def changes(self, since_ms: int) -> OverviewChange:
+        """See ``operations.overview.model.Overview.changes``."""
+        with self._lock:
+            self._followed()
+            if since_ms <= 0 or since_ms >= self._at_ms:
+                return OverviewChange(self._at_ms, None)
+            body = self._bodies.get(since_ms)
+            if body is None:
+                body = self._bodies[since_ms] = self._body(since_ms)
+            return OverviewChange(self._at_ms, body)
+
+    def _body(self, since_ms: int) -> bytes:
+        changed = [self._rows[name] for name, at_ms in self._changed_at.items() if at_ms > since_ms]
+        removed = {name for at_ms, name in self._removed if at_ms > since_ms} - self._rows.keys()
+        rows = self._rows.values()
+        return encode_quick_json(
+            {
+                "changed": [row_json(row) for row in changed],
+                "removed": sorted(removed),
+                "counts": counted(rows),
+                "records_per_second": round(sum(row.records_per_second or 0.0 for row in rows), 1),
+                "unanswered": [
+                    {"worker_id": worker.worker_id, "why": worker.why} for worker in self._gathered.unanswered
+                ],
+                "at_ms": self._at_ms,
+            }
+        )
+
+
+def row_json(row: ConnectorRow) -> dict[str, object]:
+    """Return a row as JSON has it, as the REST API's serializer does but quicker: a stream sends a thousand at once."""
+    return {
+        "name": row.name,
+        "type": row.type,
+        "class": row.class_name,
+        "state": row.state,
+        "aggregate": row.aggregate,
+        "worker_id": row.worker_id,
+        "tasks": row.tasks,
+        "records_per_second": row.records_per_second,
+        "lag": row.lag,
+        "errors": row.errors,
+        "last_error": row.last_error,
+        "last_error_at_ms": row.last_error_at_ms,
+        "restart": _restart_json(row.restart) if row.restart else None,
+        "stalled": row.stalled,
+        "abnormal": row.abnormal,
+        "why": row.why,
+    }
+
+
+def _restart_json(note: RestartNote) -> dict[str, object]:
+    return {name: value for name, value in asdict(note).items() if value or name == "attempts"}
+
+
+def _share_of(state: KnownState, gathered: Gathered) -> Share | None:
+    """Return what runs of a connector; None: it may run on a worker that did not answer."""
+    share = (gathered.shares or {}).get(state.name)
+    if share is None and gathered.shares is not None:
+        missing = {worker.worker_id for worker in gathered.unanswered}
+        return None if state.workers & missing else Share(0.0, None, 0, False)
+    return share
+
+
+def _row(state: KnownState, share: Share | None, members: frozenset[str], now_ms: int) -> ConnectorRow:
+    lag, grows = (share.lag, share.lag_grows) if share else (None, False)
+    why = ""
+    if state.loud or grows or (members and not state.workers <= members):  # most are none of it
+        why = why_abnormal(state.instances, now_ms, members=members, lag=lag, lag_grows=grows)
+    error = state.last_error
+    return ConnectorRow(
+        state.name,
+        state.type,
+        state.class_name,
+        state.state,
+        aggregate_state(state.state, state.tasks),
+        state.worker_id,
+        state.tasks,
+        share.records_per_second if share else None,
+        lag,
+        share.errors if share else None,
+        error.line if error else None,
+        (error.at_ms or None) if error else None,
+        state.restart,
+        state.stalled,
+        bool(why),
+        why,
+    )

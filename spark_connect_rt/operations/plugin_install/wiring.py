@@ -1,0 +1,71 @@
+"""Puts together what installs plug-ins on a worker: its folder, the group's topic, who uses what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from spark_connect_rt.base.clock import SystemClock
+from spark_connect_rt.config.client_properties import log_client_properties
+from spark_connect_rt.config.worker_settings import WorkerConfig
+from spark_connect_rt.engine.process_plugins import install_directory, plugin_folders, plugins_of, refresh_plugins
+from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.kafka.internal_topics import topic_source
+from spark_connect_rt.operations.plugin_install.folders import PluginFolder
+from spark_connect_rt.operations.plugin_install.group_installs import GroupInstalls
+from spark_connect_rt.operations.plugin_install.installer import Installer
+from spark_connect_rt.operations.plugin_install.usage import Place, users_of
+from spark_connect_rt.plugins.path_watch import PathWatch
+from spark_connect_rt.plugins.registry import Plugins
+from spark_connect_rt.runtime.herder.api import HerderApi
+
+WORKER = "the worker's file"
+
+
+def installer_of(config: WorkerConfig) -> Installer:
+    """Return what installs into this worker's folder."""
+    settings = config.plugin_install
+    folder = PluginFolder(Path(install_directory(config.raw)).absolute())
+    allowed, limit_bytes = settings.connectrt_plugins_allowed, settings.connectrt_plugins_size_max_bytes
+    return Installer(folder, allowed, limit_bytes, SystemClock().now_ms)
+
+
+def plugin_topic(config: WorkerConfig) -> TopicSpec | None:
+    """Return the topic of the group's record; None: a standalone worker has none."""
+    if "config" not in config.storage:
+        return None
+    configs = config.storage["config"]
+    name = config.plugin_install.connectrt_plugins_storage_topic or f"{configs.name}-plugins"
+    return TopicSpec(name, 1, configs.replication_factor, {})
+
+
+def group_installs(config: WorkerConfig, worker: str, admin: KafkaAdmin, herder: HerderApi) -> GroupInstalls:
+    """Return what installs plug-ins on this worker and its group, not started."""
+    plugins = plugins_of(config.raw)
+
+    def users(folder: str) -> Sequence[str]:
+        configs: dict[str, Mapping[str, str]] = {WORKER: config.raw}
+        configs |= {name: herder.views.connector_config(name).written() for name in herder.views.list_connectors()}
+        return users_of(folder, configs, lambda name: place_of(plugins, name))
+
+    topic = plugin_topic(config)
+    group_log = None if topic is None else topic_source(topic, admin, log_client_properties(config, "plugins"))
+    return GroupInstalls(worker, installer_of(config), refresh_plugins, users, group_log)
+
+
+def path_watch(config: WorkerConfig) -> PathWatch:
+    """Return what sees new plug-ins in the folders of ``plugin.path``, not started; names that are not known ask it."""
+    each_s = config.plugin_install.connectrt_plugins_watch_interval_ms / 1000
+    watch = PathWatch(plugin_folders(config.raw), refresh_plugins, each_s)
+    plugins_of(config.raw).look = watch.look_now
+    return watch
+
+
+def place_of(plugins: Plugins, name: str) -> Place | None:
+    """Return where a plug-in is that a configuration names; None: there is none."""
+    try:
+        found = plugins.find(name)
+    except ConnectError:
+        return None
+    return Place(found.location, found.is_java)

@@ -1,1 +1,0 @@
-"""The record's way between task and Kafka: transformations, converters, tolerance. Pure."""

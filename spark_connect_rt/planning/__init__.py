@@ -1,1 +1,0 @@
-"""Facts to actions: what to start, stop, restart, pack. Pure."""

@@ -1,1 +1,0 @@
-"""Dead letters, decided purely: what a record says, which are wanted, how they are shown, edited, marked, replayed."""

@@ -1,1 +1,0 @@
-"""What the management API asks: the values it answers with, and the Protocols behind them."""

@@ -1,1 +1,0 @@
-"""What one process knows of itself: its limit of open files, its contact to brokers."""

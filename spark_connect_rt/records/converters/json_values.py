@@ -1,0 +1,253 @@
+"""Connect values <-> JSON trees, with and without a schema (Java ``JsonConverter.convertToJson/ToConnect``)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from operator import itemgetter
+from typing import Any
+
+from spark_connect_rt.api.data import logical
+from spark_connect_rt.api.data.java_numbers import to_single
+from spark_connect_rt.api.data.schema import Schema, Type
+from spark_connect_rt.api.data.struct import Struct
+from spark_connect_rt.errors import DataError
+from spark_connect_rt.records.converters.json_bytes import decimal_tree, java_float_tree, java_single_tree
+from spark_connect_rt.records.converters.json_choice import unexplained
+
+_INTEGER_BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
+
+
+@dataclass(frozen=True, slots=True)
+class JsonSettings:
+    """What changes the form of values."""
+
+    numeric_decimals: bool = False
+    replace_null_with_default: bool = True
+    map_entries: bool = False  # a map whose keys are not text, or may be null: objects of key and value, not pairs
+    union_name: str | None = None  # structs of this name stand for the one of their fields that is not null
+
+
+def to_tree(schema: Schema | None, value: Any, settings: JsonSettings) -> Any:
+    """Return the JSON tree of a value. Raises DataError: it does not fit its schema or has no JSON form."""
+    if schema is None:
+        return _schemaless_tree(value, settings)
+    if value is None:
+        if schema.default is not None and settings.replace_null_with_default:
+            return to_tree(schema, schema.default, settings)
+        if schema.optional:
+            return None
+        raise DataError("Conversion error: null value for field that is required and has no default value")
+    if schema.name in logical.PYTHON_TYPES:
+        if schema.name == logical.DECIMAL and settings.numeric_decimals and isinstance(value, Decimal):
+            return decimal_tree(value)
+        value = logical.to_primitive(schema, value)
+    return _WRITERS[schema.type](schema, value, settings)
+
+
+def _schemaless_tree(value: Any, settings: JsonSettings) -> Any:
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return java_float_tree(value)
+    if isinstance(value, Struct):
+        return to_tree(value.schema, value, settings)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(value).decode()
+    if isinstance(value, list | tuple):
+        return [_schemaless_tree(part, settings) for part in value]
+    if isinstance(value, Mapping):
+        parts = [(_schemaless_tree(k, settings), _schemaless_tree(v, settings)) for k, v in value.items()]
+        return dict(parts) if all(isinstance(key, str) for key in value) else parts
+    raise DataError(f"{type(value).__name__} has no JSON form without a schema")
+
+
+def _mismatch(schema: Schema, value: Any) -> DataError:
+    return DataError(f"{type(value).__name__} {value!r:.80} does not fit {schema.name or schema.type.value}")
+
+
+def _write_integer(schema: Schema, value: Any, _: JsonSettings) -> Any:
+    limit = 1 << _INTEGER_BITS[schema.type] - 1
+    if isinstance(value, bool) or not isinstance(value, int) or not -limit <= value < limit:
+        raise _mismatch(schema, value)
+    return value
+
+
+def _write_float(schema: Schema, value: Any, _: JsonSettings) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _mismatch(schema, value)
+    return (java_single_tree if schema.type is Type.FLOAT32 else java_float_tree)(float(value))
+
+
+def _plain(kind: type[Any]) -> Callable[[Schema, Any, JsonSettings], Any]:
+    def write(schema: Schema, value: Any, _: JsonSettings) -> Any:
+        if not isinstance(value, kind):
+            raise _mismatch(schema, value)
+        return value
+
+    return write
+
+
+def _write_bytes(schema: Schema, value: Any, _: JsonSettings) -> Any:
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise _mismatch(schema, value)
+    return base64.b64encode(value).decode()
+
+
+def _write_array(schema: Schema, value: Any, settings: JsonSettings) -> Any:
+    if not isinstance(value, list | tuple):
+        raise _mismatch(schema, value)
+    return [to_tree(schema.value_schema, part, settings) for part in value]
+
+
+def _write_map(schema: Schema, value: Any, settings: JsonSettings) -> Any:
+    if not isinstance(value, Mapping):
+        raise _mismatch(schema, value)
+    keys, values = schema.key_schema, schema.value_schema
+    parts = [(to_tree(keys, key, settings), to_tree(values, part, settings)) for key, part in value.items()]
+    if _is_object(keys, settings):
+        return dict(parts)
+    return [{"key": key, "value": part} for key, part in parts] if settings.map_entries else parts
+
+
+def _is_object(keys: Schema | None, settings: JsonSettings) -> bool:
+    """Tell whether a map is an object; in JSON Schema not if a key may be null (``JsonSchemaData``, objectMode)."""
+    return keys is not None and keys.type is Type.STRING and not (settings.map_entries and keys.optional)
+
+
+def _write_struct(schema: Schema, value: Any, settings: JsonSettings) -> Any:
+    if schema.name is not None and schema.name == settings.union_name and isinstance(value, Struct):
+        chosen = next((field for field in schema.fields if value.get_without_default(field.name) is not None), None)
+        return None if chosen is None else to_tree(chosen.schema, value.get(chosen.name), settings)
+    if isinstance(value, Struct):
+        if value.schema is not schema and value.schema.fields != schema.fields:
+            raise DataError("the struct's schema is not the record's")
+        read: Callable[[str], Any] = value.get_without_default
+    elif isinstance(value, Mapping):
+        read = value.get
+    else:
+        raise _mismatch(schema, value)
+    tree = {}
+    for member in schema.fields:
+        try:
+            tree[member.name] = to_tree(member.schema, read(member.name), settings)
+        except DataError as error:
+            raise DataError(f"field {member.name}: {error}") from error
+    return tree
+
+
+_WRITERS: dict[Type, Callable[[Schema, Any, JsonSettings], Any]] = {
+    **dict.fromkeys(_INTEGER_BITS, _write_integer),
+    Type.FLOAT32: _write_float,
+    Type.FLOAT64: _write_float,
+    Type.BOOLEAN: _plain(bool),
+    Type.STRING: _plain(str),
+    Type.BYTES: _write_bytes,
+    Type.ARRAY: _write_array,
+    Type.MAP: _write_map,
+    Type.STRUCT: _write_struct,
+}
+
+
+def from_tree(schema: Schema | None, tree: Any, settings: JsonSettings) -> Any:
+    """Return the Connect value of a JSON tree. Raises DataError: it does not fit the schema."""
+    if schema is None:
+        return tree  # int, float, str, bool, dict, list are what Java reads as well
+    if tree is None:
+        if schema.default is not None and settings.replace_null_with_default:
+            return schema.default
+        if schema.optional:
+            return None
+        raise DataError(f"Invalid null value for required {schema.type.value} field")
+    if schema.name == logical.DECIMAL and not isinstance(tree, str):
+        if isinstance(tree, bool) or not isinstance(tree, int | float | Decimal):
+            raise _mismatch(schema, tree)
+        return Decimal(str(tree))
+    value = _READERS[schema.type](schema, tree, settings)
+    return logical.from_primitive(schema, value) if schema.name in logical.PYTHON_TYPES else value
+
+
+def _read_number(schema: Schema, tree: Any, _: JsonSettings) -> Any:
+    if isinstance(tree, bool) or not isinstance(tree, int | float | Decimal):
+        if isinstance(tree, str) and tree in ("NaN", "Infinity", "-Infinity"):
+            return float(tree)
+        raise _mismatch(schema, tree)
+    if schema.type in (Type.FLOAT32, Type.FLOAT64):
+        return to_single(float(tree)) if schema.type is Type.FLOAT32 else float(tree)
+    return _write_integer(schema, int(tree), _)
+
+
+def _read_bytes(schema: Schema, tree: Any, _: JsonSettings) -> bytes:
+    try:
+        return base64.b64decode(tree, validate=True)
+    except (binascii.Error, ValueError, TypeError):
+        raise _mismatch(schema, tree) from None
+
+
+def _read_array(schema: Schema, tree: Any, settings: JsonSettings) -> list[Any]:
+    if not isinstance(tree, list):
+        raise _mismatch(schema, tree)
+    return [from_tree(schema.value_schema, part, settings) for part in tree]
+
+
+def _read_map(schema: Schema, tree: Any, settings: JsonSettings) -> dict[Any, Any]:
+    keys, values = schema.key_schema, schema.value_schema
+    if _is_object(keys, settings):
+        if not isinstance(tree, dict):
+            raise _mismatch(schema, tree)
+        return {key: from_tree(values, part, settings) for key, part in tree.items()}
+    if settings.map_entries and isinstance(tree, list):
+        tree = [list(map(entry.get, ("key", "value"))) if _is_entry(entry) else entry for entry in tree]
+    if not isinstance(tree, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in tree):
+        raise DataError(f"a map with keys that are not text must be an array of pairs, not {tree!r:.80}")
+    try:
+        return {from_tree(keys, key, settings): from_tree(values, part, settings) for key, part in tree}
+    except TypeError as error:
+        raise DataError(f"map key: {error}") from error
+
+
+def _is_entry(tree: Any) -> bool:
+    return isinstance(tree, dict) and len(tree) == 2
+
+
+def _read_union(schema: Schema, tree: Any, settings: JsonSettings) -> Struct:
+    """Return the value in the member that explains most of it, the first of equals."""
+    fits: list[tuple[int, int, Any]] = []
+    for member in schema.fields:
+        try:
+            value = from_tree(member.schema, tree, settings)
+        except DataError:
+            continue
+        fits.append((unexplained(member.schema, tree), member.index, value))
+        if not fits[-1][0]:
+            break
+    if not fits:
+        raise DataError(f"Did not find matching oneof field for data: {tree!r:.80}")
+    _, at, value = min(fits, key=itemgetter(0, 1))
+    values: list[Any] = [None] * len(schema.fields)
+    values[at] = value
+    return Struct.of_checked(schema, values)
+
+
+def _read_struct(schema: Schema, tree: Any, settings: JsonSettings) -> Struct:
+    if schema.name is not None and schema.name == settings.union_name:
+        return _read_union(schema, tree, settings)
+    if not isinstance(tree, dict):
+        raise _mismatch(schema, tree)
+    read = tree.get
+    # from_tree gives only what fits
+    return Struct.of_checked(schema, [from_tree(field.schema, read(field.name), settings) for field in schema.fields])
+
+
+_READERS: dict[Type, Callable[[Schema, Any, JsonSettings], Any]] = {
+    **dict.fromkeys((*_INTEGER_BITS, Type.FLOAT32, Type.FLOAT64), _read_number),
+    Type.BOOLEAN: _plain(bool),
+    Type.STRING: _plain(str),
+    Type.BYTES: _read_bytes,
+    Type.ARRAY: _read_array,
+    Type.MAP: _read_map,
+    Type.STRUCT: _read_struct,
+}

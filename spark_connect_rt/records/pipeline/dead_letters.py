@@ -1,0 +1,178 @@
+"""What a connector's dead letter queue is sent (KIP-298; Java ``DeadLetterQueueReporter``). Pure.
+
+Sinks: the consumed bytes. Sources, which Java has no queue for: the bytes that the connector's own converters make of
+the record as the task returned it, else JSON, else text; the header ``encoding`` says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import orjson
+
+from spark_connect_rt.api.data.schema import Schema
+from spark_connect_rt.api.records import SourceRecord
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.config.dead_letter_config import DEAD_LETTERS
+from spark_connect_rt.config.error_config import ERRORS
+from spark_connect_rt.records.pipeline.connector_converters import ConnectorConverters
+from spark_connect_rt.records.pipeline.dead_letter_headers import PREFIX
+from spark_connect_rt.records.pipeline.errant_records import (
+    Errant,
+    NameOf,
+    error_message,
+    error_name,
+    executing_name,
+    java_trace,
+)
+from spark_connect_rt.records.pipeline.produce_rows import ProduceRow
+
+Headers = list[tuple[str, bytes | None]]
+Written = tuple[bytes | None, str]
+"""The bytes of a key or value, and how they were made: converter, json or text."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSettings:
+    """How a connector wants its errant records reported."""
+
+    tolerates_all: bool
+    logs: bool
+    logs_records: bool
+    topic: str  # of the dead letter queue; empty: none
+    replication_factor: int
+    with_headers: bool
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, str]) -> ReportSettings:
+        """Return what ``errors.*`` says. Raises BadConfigError."""
+        errors, letters = ERRORS.parse(config), DEAD_LETTERS.parse(config)
+        return cls(
+            tolerates_all=errors["errors.tolerance"].lower() == "all",
+            logs=errors["errors.log.enable"],
+            logs_records=errors["errors.log.include.messages"],
+            topic=letters["errors.deadletterqueue.topic.name"].strip(),
+            replication_factor=letters["errors.deadletterqueue.topic.replication.factor"],
+            with_headers=letters["errors.deadletterqueue.context.headers.enable"],
+        )
+
+    @property
+    def reports(self) -> bool:
+        """Whether single records are reported at all; then tasks have a reporter (KIP-610)."""
+        return bool(self.topic) or self.logs
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """Makes the records of one task's dead letter queue."""
+
+    settings: ReportSettings
+    task: ConnectorTaskId
+    name_of: NameOf
+    hide: Callable[[str], str] = str
+    """Takes secrets out of an error's text: plug-ins quote their settings, and the queue is a topic."""
+
+    def of_sink(self, errant: Errant) -> ProduceRow | None:
+        """Return the record for what a sink consumed, None when there was none."""
+        if not isinstance(errant.record, tuple):
+            return None
+        topic, partition, offset, timestamp_ms, key, value, given = errant.record
+        headers: Headers = [(header["key"], header["value"]) for header in given or ()]
+        if self.settings.with_headers:
+            place = {"topic": topic, "partition": str(partition), "offset": str(offset)}
+            headers += [*_encoded(place), *self._context(errant)]
+        return self.settings.topic, None, key, value, headers or None, timestamp_ms
+
+    def of_source(self, errant: Errant, converters: ConnectorConverters) -> ProduceRow | None:
+        """Return the record for what a source task returned or could not read, None when neither is known."""
+        record = errant.record
+        if not isinstance(record, SourceRecord):
+            return None if errant.data is None else self._of_input(errant)
+        write_key, write_value = converters.key.from_connect_data, converters.value.from_connect_data
+        key = _bytes_of(partial(write_key, record.topic), record.key_schema, record.key)
+        value = _bytes_of(partial(write_value, record.topic), record.value_schema, record.value)
+        return self.of_written(errant, record, key, value, _plain_headers(record, converters))
+
+    def of_written(
+        self, errant: Errant, record: SourceRecord, key: Written, value: Written, headers: Headers
+    ) -> ProduceRow:
+        """Return the record for what a source task returned; key, value and headers are bytes already."""
+        headers = list(headers)
+        if self.settings.with_headers:
+            place = {
+                "topic": record.topic,
+                "partition": "-1" if record.partition is None else str(record.partition),
+                "offset": "-1",
+                "source.partition": _json(record.source_partition).decode(),
+                "source.offset": _json(record.source_offset).decode(),
+                "key.encoding": key[1],
+                "value.encoding": value[1],
+            }
+            headers += [*_encoded(place), *self._context(errant)]
+        return self.settings.topic, None, key[0], value[0], headers or None, record.timestamp_ms
+
+    def _of_input(self, errant: Errant) -> ProduceRow:
+        """Return the record for input that never became one: its bytes, and where they were."""
+        place = {"source.place": errant.place, "value.encoding": "input"}
+        headers = [*_encoded(place), *self._context(errant)] if self.settings.with_headers else None
+        return self.settings.topic, None, None, errant.data, headers, None
+
+    def _context(self, errant: Errant) -> Headers:
+        error = errant.error
+        message = error_message(error)
+        return _encoded(
+            {
+                "connector.name": self.task.connector,
+                "task.id": str(self.task.task),
+                "stage": errant.stage.value,
+                "class.name": executing_name(errant, self.name_of),
+                "exception.class.name": error_name(error),
+                "exception.message": None if message is None else self.hide(message),
+                "exception.stacktrace": self.hide(java_trace(error)),
+            }
+        )
+
+
+def _encoded(headers: Mapping[str, str | None]) -> Headers:
+    return [(PREFIX + name, None if text is None else text.encode()) for name, text in headers.items()]
+
+
+def _bytes_of(write: Callable[[Schema | None, Any], bytes | None], schema: Schema | None, value: Any) -> Written:
+    """Return the bytes of a key or value that something may be wrong with, and how they were made."""
+    try:
+        return write(schema, value), "converter"
+    except Exception:  # noqa: BLE001 - plug-in code; this may be the very failure that is reported
+        pass
+    try:
+        return orjson.dumps(_tree(value), option=orjson.OPT_NON_STR_KEYS), "json"
+    except Exception:  # noqa: BLE001 - no JSON form
+        return _text(value), "text"
+
+
+def _tree(value: Any) -> Any:
+    return value.to_dict() if hasattr(value, "to_dict") else value
+
+
+def _json(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:
+        return _text(value)
+
+
+def _text(value: Any) -> bytes:
+    try:
+        return repr(value).encode("utf-8", "replace")
+    except Exception:  # noqa: BLE001 - not even that: its class still tells something
+        return f"<{type(value).__name__}>".encode()
+
+
+def _plain_headers(record: SourceRecord, converters: ConnectorConverters) -> Headers:
+    headers: Headers = []
+    for header in record.headers:
+        write = partial(converters.header.from_connect_header, record.topic, header.key)
+        headers.append((header.key, _bytes_of(write, header.schema, header.value)[0]))
+    return headers

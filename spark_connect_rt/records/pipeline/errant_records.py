@@ -1,0 +1,164 @@
+"""Records that were given up on their way: where, in which stage, by whose code, why (Java ``ProcessingContext``)."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from spark_connect_rt.api.data.java_text import java_text
+from spark_connect_rt.api.records import ConsumeRow, SourceRecord
+from spark_connect_rt.errors import (
+    AlreadyExistsError,
+    BadConfigError,
+    ConnectError,
+    DataError,
+    JavaPluginError,
+    NotFoundError,
+)
+from spark_connect_rt.errors import RetriableError as _RetriableError
+
+_ERRORS = "org.apache.kafka.connect.errors."
+_JAVA_ERRORS: dict[type[BaseException], str] = {
+    ConnectError: f"{_ERRORS}ConnectException",
+    DataError: f"{_ERRORS}DataException",
+    _RetriableError: f"{_ERRORS}RetriableException",
+    NotFoundError: f"{_ERRORS}NotFoundException",
+    AlreadyExistsError: f"{_ERRORS}AlreadyExistsException",
+    BadConfigError: "org.apache.kafka.common.config.ConfigException",
+}
+JAVA_SINK_TASK = "org.apache.kafka.connect.sink.SinkTask"
+JAVA_SOURCE_TASK = "org.apache.kafka.connect.source.SourceTask"
+JAVA_WORKER_SOURCE_TASK = "org.apache.kafka.connect.runtime.WorkerSourceTask"
+
+NameOf = Callable[[type[Any]], str]
+"""Names a plug-in's class as users know it: Java's name where Java has it (kafka.executor_clients)."""
+
+
+class Stage(Enum):
+    """Where in the record's path an error happened."""
+
+    TASK_POLL = "TASK_POLL"
+    TRANSFORMATION = "TRANSFORMATION"
+    KEY_CONVERTER = "KEY_CONVERTER"
+    VALUE_CONVERTER = "VALUE_CONVERTER"
+    HEADER_CONVERTER = "HEADER_CONVERTER"
+    TASK_PUT = "TASK_PUT"
+    KAFKA_PRODUCE = "KAFKA_PRODUCE"
+
+
+class StageError(Exception):
+    """Carries a failure, its stage and the failing plug-in's class to RetryTolerance; its cause is the failure."""
+
+    def __init__(self, stage: Stage, plugin: type[Any]) -> None:
+        super().__init__(stage.value)
+        self.stage = stage
+        self.plugin = plugin
+
+
+@dataclass(frozen=True, slots=True)
+class Errant:
+    """One record that was given up: where it was, in which stage, why, whose code failed, what it was.
+
+    ``executing`` is a plug-in's class, or a Java name where none is to blame. ``record`` is None for input that never
+    became a record, ``data`` then maybe that input.
+    """
+
+    place: str
+    stage: Stage
+    error: BaseException
+    executing: type[Any] | str
+    record: ConsumeRow | SourceRecord | None
+    data: bytes | None = None
+    text: str = ""  # of the record, where Java made it
+
+
+def errant_put(place: str, error: BaseException, original: ConsumeRow | None) -> Errant:
+    """Return what a sink task did not take."""
+    return Errant(place, Stage.TASK_PUT, error, JAVA_SINK_TASK, original)
+
+
+def errant_produced(place: str, error: BaseException) -> Errant:
+    """Return what Kafka did not take; its content is gone by then."""
+    return Errant(f"a record of {place}", Stage.KAFKA_PRODUCE, error, JAVA_WORKER_SOURCE_TASK, None)
+
+
+def executing_name(errant: Errant, name_of: NameOf) -> str:
+    """Return the name of the class whose code failed."""
+    return errant.executing if isinstance(errant.executing, str) else name_of(errant.executing)
+
+
+def error_name(error: BaseException) -> str:
+    """Return the class of an error: Java's where ours stands for one, else ``module.Class``."""
+    if isinstance(error, JavaPluginError):
+        return error.java_class
+    kind = type(error)
+    if kind not in _JAVA_ERRORS and kind.__module__.startswith("spark_connect_rt."):
+        kind = next((cls for cls in kind.__mro__ if cls in _JAVA_ERRORS), kind)
+    return _JAVA_ERRORS.get(kind) or f"{kind.__module__}.{kind.__qualname__}"
+
+
+def error_message(error: BaseException) -> str | None:
+    """Return an error's message; None: it has none, as ``getMessage`` in Java."""
+    if isinstance(error, JavaPluginError):
+        return error.java_message
+    return str(error) if error.args else None
+
+
+def java_trace(error: BaseException) -> str:
+    """Return the trace in Java's form, newest call first, causes behind: what readers of dead letters parse."""
+    if isinstance(error, JavaPluginError):
+        return error.java_trace
+    lines: list[str] = []
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        message = error_message(cause)
+        head = error_name(cause) + (f": {message}" if message is not None else "")
+        lines.append(f"Caused by: {head}" if lines else head)
+        for frame, line in reversed(list(traceback.walk_tb(cause.__traceback__))):
+            code, module = frame.f_code, frame.f_globals.get("__name__", "")
+            lines.append(f"\tat {module}.{code.co_qualname}({code.co_filename.rpartition('/')[2]}:{line})")
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return "\n".join([*lines, ""])
+
+
+def log_sentence(task: object, errant: Errant, name_of: NameOf, *, with_record: bool) -> str:
+    """Return what ``errors.log.enable`` logs, in Java's words; ``with_record``: errors.log.include.messages."""
+    stage = f"Executing stage '{errant.stage.value}' with class '{executing_name(errant, name_of)}'"
+    record = _record_text(errant) if with_record else ""
+    return f"Error encountered in task {task}. {stage}{record}."
+
+
+def _record_text(errant: Errant) -> str:
+    record = errant.record
+    if record is None:
+        return ""
+    if isinstance(record, SourceRecord):
+        return f", where source record is = {errant.text or _source_text(record)}"
+    topic, partition, offset, timestamp_ms = record[:4]
+    time = "" if timestamp_ms is None else f", timestamp={timestamp_ms}, timestampType=CreateTime"
+    return f", where consumed record is {{topic='{topic}', partition={partition}, offset={offset}{time}}}"
+
+
+def _source_text(record: SourceRecord) -> str:
+    """Return Java's ``SourceRecord.toString``."""
+    headers = ", ".join(
+        f"ConnectHeader(key={h.key}, value={_text(h.value)}, schema={h.schema})" for h in record.headers
+    )
+    return (
+        f"SourceRecord{{sourcePartition={_text(record.source_partition)}, sourceOffset={_text(record.source_offset)}}} "
+        f"ConnectRecord{{topic='{record.topic}', kafkaPartition={_text(record.partition)}, key={_text(record.key)}, "
+        f"keySchema={_text(record.key_schema)}, value={_text(record.value)}, valueSchema={_text(record.value_schema)}, "
+        f"timestamp={_text(record.timestamp_ms)}, headers=ConnectHeaders(headers={headers})}}"
+    )
+
+
+def _text(value: Any) -> str:
+    try:
+        return java_text(value)
+    except Exception as error:  # noqa: BLE001 - a value that has no text must not hide the error that is reported
+        return f"<{type(value).__name__} without text: {type(error).__name__}>"

@@ -1,0 +1,371 @@
+"""From what a source task polled to batches for the producer: transform, headers, key, value (Java's order).
+
+A SourceBatch goes through as columns when nothing transforms it and the converters have a column form; else row
+by row. An errant record is skipped, but its source offset is taken: everything before it in the batch is durable
+when the batch is, so nothing is lost and nothing is read twice. With a dead letter queue its record there is part of
+the same batch, so that offset is not taken before that record is durable either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from spark_connect_rt.api.data.schema import BYTES
+from spark_connect_rt.api.records import Header, Polled, SourceBatch, SourceRecord, Written
+from spark_connect_rt.errors import DataError, ExternalError
+from spark_connect_rt.records.converters.plain import ByteArrayConverter
+from spark_connect_rt.records.pipeline.columns import TOPIC
+from spark_connect_rt.records.pipeline.connect_values import row_values
+from spark_connect_rt.records.pipeline.connector_converters import ConnectorConverters
+from spark_connect_rt.records.pipeline.dead_letters import DeadLetters
+from spark_connect_rt.records.pipeline.errant_records import JAVA_SOURCE_TASK, Errant, Stage, StageError
+from spark_connect_rt.records.pipeline.header_columns import written_headers
+from spark_connect_rt.records.pipeline.produce_rows import ProduceRow, ProduceRows, columns_batch, joined
+from spark_connect_rt.records.pipeline.retry_tolerance import RetryTolerance, Waiting
+from spark_connect_rt.records.pipeline.transformation_chain import TransformationChain
+from spark_connect_rt.topics.offset_records import canonical
+
+SourceOffsets = tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]
+
+RowPlace = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
+"""(source partition, source offset) of one record."""
+
+_Row = tuple[SourceRecord, Mapping[str, Any] | None, DataError | None]
+"""A record, the offset to take after it, and why its key or value cannot be read where that is so."""
+
+BATCH_BYTES = 2 << 20  # rows are handed on when they are this large
+JOINED_BYTES = 256 << 10  # batches below it cost more on their way than their bytes do
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertedBatch:
+    """Rows in produce form, and where their source may resume once they are durable.
+
+    Behind ``records`` rows ``batch`` may hold dead letters; ``topics`` does not name their queue.
+    """
+
+    batch: pa.RecordBatch
+    source_offsets: SourceOffsets
+    records: int
+    skipped: int
+    topics: tuple[str, ...]
+    errants: tuple[Errant, ...] = ()
+    written: int | None = None
+    """Bytes of the ``records``, which the task has written itself: ``batch`` is empty."""
+
+
+class _Offsets:
+    """The newest source offset of each source partition, in order of first sight."""
+
+    def __init__(self) -> None:
+        self._newest: dict[Hashable, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+        self._partition: Mapping[str, Any] = {}
+        self._key = canonical(self._partition)
+
+    def note(self, partition: Mapping[str, Any], offset: Mapping[str, Any]) -> None:
+        if partition is not self._partition:  # most records of a task share one
+            # As the offset store tells partitions apart.
+            self._partition, self._key = partition, canonical(partition or {})
+        self._newest[self._key] = (partition, offset)
+
+    def take(self) -> SourceOffsets:
+        newest = tuple(self._newest.values())
+        self._newest.clear()
+        return newest
+
+
+class SourcePipeline:
+    """One connector's path from record to bytes. One thread."""
+
+    def __init__(
+        self,
+        chain: TransformationChain,
+        converters: ConnectorConverters,
+        tolerance: RetryTolerance[SourceRecord],
+        dead_letters: DeadLetters | None = None,
+    ) -> None:
+        """Take the parts; ``from_config`` makes them."""
+        self._chain = chain
+        self._converters = converters
+        self._tolerance = tolerance
+        self._dead_letters = dead_letters
+        self._many = bool(chain.parts) or converters.takes_many  # records are wanted many at once
+        self._rows = ProduceRows()
+        self._offsets = _Offsets()
+        self.rows_of_each: list[int] = []
+        """How many records of a topic each piece of the last ``convert`` became."""
+
+    @classmethod
+    def from_config(
+        cls,
+        connector_config: Mapping[str, str],
+        worker_config: Mapping[str, str],
+        plugin: Callable[[str], type[Any]],
+        waiting: Waiting | None = None,
+        dead_letters: DeadLetters | None = None,
+        converters: ConnectorConverters | None = None,
+    ) -> SourcePipeline:
+        """Return the path a configuration asks for, or one with these converters. Raises BadConfigError."""
+        chain = TransformationChain.from_config(connector_config, plugin)
+        chain.get_ready(sink=False)
+        return cls(
+            chain,
+            converters or ConnectorConverters.from_config(connector_config, worker_config, plugin),
+            RetryTolerance(connector_config, place_of, waiting),
+            dead_letters,
+        )
+
+    def close(self) -> None:
+        """Close the transformations."""
+        self._chain.close()
+
+    def onlookers(self) -> list[str]:
+        """Return the settings whose plug-ins look at records; none where bytes are passed on as they are."""
+        converters = {f"{part}.converter": getattr(self._converters, part) for part in ("key", "value", "header")}
+        looking = [name for name, converter in converters.items() if type(converter) is not ByteArrayConverter]
+        return [*(["transforms"] if self._chain.parts else []), *looking]
+
+    def convert(self, polled: Sequence[Polled]) -> list[ConvertedBatch]:
+        """Return the batches of one poll, in order; the last one's offsets cover everything polled.
+
+        Raises:
+            DataError: a record failed and ``errors.tolerance`` is none; names stage, topic, source partition, offset.
+        """
+        converted: list[ConvertedBatch] = []
+        self.rows_of_each = rows_of_each = []
+        if self._many:
+            self._prepare([piece for piece in polled if isinstance(piece, SourceRecord)])
+        for piece in polled:
+            if isinstance(piece, Written):
+                converted.extend(self._take_rows())
+                moved = ((piece.source_partition, piece.source_offset),)
+                batch = self._rows.take()  # no row
+                converted.append(ConvertedBatch(batch, moved, piece.records, 0, (piece.topic,), written=piece.size))
+                rows_of_each.append(0)
+                continue
+            if isinstance(piece, SourceBatch) and not len(piece.values):  # it moves the offset only
+                self._offsets.note(piece.source_partition, piece.source_offset)
+                rows_of_each.append(0)
+                continue
+            columns = self._columns(piece) if isinstance(piece, SourceBatch) else None
+            if columns is not None and isinstance(piece, SourceBatch):
+                converted.extend(self._take_rows())
+                offsets: SourceOffsets = ((piece.source_partition, piece.source_offset),)
+                topics = _topics_of(columns)
+                converted.append(ConvertedBatch(columns, offsets, columns.num_rows, 0, topics))
+                rows_of_each.append(columns.num_rows)
+                continue
+            count = 0
+            rows = rows_of_piece(piece)
+            if self._many and isinstance(piece, SourceBatch):
+                rows = self._prepared(rows)
+            for record, offset, unreadable in rows:
+                count += self._convert_row(record, offset, unreadable)
+                if self._rows.bytes >= BATCH_BYTES:
+                    converted.extend(self._take_rows())
+            rows_of_each.append(count)
+        converted.extend(self._take_rows())
+        return list(_fewer(converted)) if len(converted) > 1 else converted
+
+    def _prepared(self, rows: Iterator[_Row]) -> Iterator[_Row]:
+        listed = list(rows)
+        self._prepare([record for record, _, unreadable in listed if unreadable is None])
+        return iter(listed)
+
+    def _prepare(self, records: Sequence[SourceRecord]) -> None:
+        """Show records to those that want many at once; each then goes its way."""
+        transformed = self._chain.prepare(records) if self._chain.steps else records
+        self._converters.prepare_from(transformed)
+
+    def convert_rows(
+        self, records: Sequence[SourceRecord]
+    ) -> tuple[pa.RecordBatch, list[RowPlace], tuple[Errant, ...]]:
+        """Return records in produce form, for each row where its record came from, and the records left out.
+
+        Raises DataError as ``convert``.
+        """
+        places: list[RowPlace] = []
+        if self._many:
+            self._prepare(records)
+        for record in records:
+            before = len(self._rows)
+            self._convert_row(record, None)
+            if len(self._rows) > before:
+                places.append((record.source_partition, record.source_offset))
+        return self._rows.take(), places, self._tolerance.take_errants()
+
+    def _take_rows(self) -> Iterator[ConvertedBatch]:
+        offsets, errants = self._offsets.take(), self._tolerance.take_errants()
+        if offsets or errants or len(self._rows):
+            records, topics = len(self._rows), self._rows.topics()
+            self._bury(errants)
+            yield ConvertedBatch(self._rows.take(), offsets, records, len(errants), topics, errants)
+
+    def _bury(self, errants: Sequence[Errant]) -> None:
+        if self._dead_letters is None:
+            return
+        for errant in errants:
+            row = self._dead_letters.of_source(errant, self._converters)
+            if row is not None:
+                self._rows.append(row)
+
+    def report_errant(self, place: str, error: Exception, data: bytes | None) -> None:
+        """Give up input that never became a record; the next ``convert`` tells. Raises DataError: not tolerated."""
+        self._tolerance.give_up(Errant(place, Stage.TASK_POLL, error, JAVA_SOURCE_TASK, None, data))
+
+    def give_up(self) -> ConvertedBatch | None:
+        """Return what is still to be reported when something raised: the dead letters, without any offset."""
+        errants = self._tolerance.take_errants()
+        self._offsets.take()
+        self._rows.take()
+        self._bury(errants)
+        skipped = len(errants) if self._tolerance.tolerates_all else 0  # else the task fails: nothing is skipped
+        return ConvertedBatch(self._rows.take(), (), 0, skipped, (), errants) if errants else None
+
+    def _columns(self, piece: SourceBatch) -> pa.RecordBatch | None:
+        """Return the batch in produce form, None when it has to go row by row."""
+        key, value = self._converters.key, self._converters.value
+        try:
+            if self._chain.steps:
+                transformed = self._chain.apply_batch(piece)
+                if transformed is None:
+                    return None
+                piece = transformed
+            values = value.column_from_connect_data(piece.topic, piece.value_schema, piece.values)
+            if values is None:
+                return None
+            if piece.keys is not None:
+                keys = key.column_from_connect_data(piece.topic, piece.key_schema, piece.keys)
+                if keys is None:
+                    return None
+            else:
+                same = key.from_connect_data(piece.topic, piece.key_schema, None)
+                keys = None if same is None else pa.repeat(pa.scalar(same, pa.binary()), len(values))
+            headers = None
+            if piece.headers is not None or piece.more_headers:
+                if self._converters.header.takes_many:
+                    return None
+                headers = written_headers(piece, self._converters.header)
+        except Exception:  # noqa: BLE001 - plug-in code: row by row finds the record to blame
+            return None
+        return columns_batch(piece.topic, values, keys, piece.timestamps_ms, piece.partition, headers)
+
+    def _convert_row(
+        self, record: SourceRecord, offset: Mapping[str, Any] | None, unreadable: DataError | None = None
+    ) -> bool:
+        """Append a record's row; return whether there is one."""
+        row = None
+        if unreadable is None:
+            row = self._tolerance.run(self._path, record)
+        else:
+            self._tolerance.give_up(errant_polled(record, unreadable))
+        if row is not None:
+            self._rows.append(row)
+        if offset is not None:
+            self._offsets.note(record.source_partition, offset)
+        return row is not None
+
+    def _path(self, record: SourceRecord) -> ProduceRow | None:
+        """Return one record in produce form, None when a transformation dropped it. Raises StageError."""
+        transformed = self._chain.apply(record) if self._chain.steps else record
+        if transformed is None:
+            return None
+        topic, converters = transformed.topic, self._converters
+        plugin: type[Any] = type(converters.header)
+        stage = Stage.HEADER_CONVERTER
+        try:
+            write = converters.header.from_connect_header
+            headers = [(h.key, write(topic, h.key, h.schema, h.value)) for h in transformed.headers]
+            stage, plugin = Stage.KEY_CONVERTER, type(converters.key)
+            key = converters.key.from_connect_data(topic, transformed.key_schema, transformed.key)
+            stage, plugin = Stage.VALUE_CONVERTER, type(converters.value)
+            value = converters.value.from_connect_data(topic, transformed.value_schema, transformed.value)
+        except ExternalError:
+            raise  # no record is to blame
+        except Exception as error:  # plug-in code: whatever it throws is this record's failure
+            raise StageError(stage, plugin) from error
+        return topic, transformed.partition, key, value, headers or None, transformed.timestamp_ms
+
+
+def place_of(record: SourceRecord) -> str:
+    """Name a source record: topic, partition if it has one, source partition and offset."""
+    partition = "" if record.partition is None else f"-{record.partition}"
+    source = f"source partition {dict(record.source_partition or {})} offset {dict(record.source_offset or {})}"
+    return f"record for topic {record.topic}{partition} of {source}"
+
+
+def errant_polled(record: SourceRecord, unreadable: DataError) -> Errant:
+    """Return a record of a batch whose key or value has no Python value."""
+    return Errant(place_of(record), Stage.TASK_POLL, unreadable, JAVA_SOURCE_TASK, record)
+
+
+def _fewer(converted: Sequence[ConvertedBatch]) -> Iterator[ConvertedBatch]:
+    """Join small neighbours of one topic, as a poll of many partitions brings them: each batch has its price."""
+    group: list[ConvertedBatch] = []
+    held_bytes = 0
+    for piece in converted:
+        size = int(piece.batch.nbytes)
+        alike = (
+            not group or (piece.topics == group[0].topics and not piece.written) or (piece.written and group[0].written)
+        )
+        if group and (not alike or held_bytes + size > JOINED_BYTES):
+            yield from _as_one(group)
+            group, held_bytes = [], 0
+        group.append(piece)
+        held_bytes += size
+    yield from _as_one(group)
+
+
+def _as_one(group: Sequence[ConvertedBatch]) -> Sequence[ConvertedBatch]:
+    offsets = tuple(pair for piece in group for pair in piece.source_offsets)
+    if all(piece.written for piece in group):
+        topics = tuple(sorted({topic for piece in group for topic in piece.topics}))
+        records, size = (
+            sum(piece.records for piece in group),
+            sum(piece.written or 0 for piece in group),
+        )
+        return [ConvertedBatch(group[0].batch, offsets, records, 0, topics, written=size)] if group else group
+    whole = all(piece.records and piece.batch.num_rows == piece.records and not piece.skipped for piece in group)
+    batch = joined([piece.batch for piece in group]) if len(group) > 1 and whole else None
+    if batch is None:
+        return group
+    return [ConvertedBatch(batch, offsets, batch.num_rows, 0, group[0].topics)]
+
+
+def _topics_of(batch: pa.RecordBatch) -> tuple[str, ...]:
+    """Return the topic of a batch in produce form; none where every record was dropped."""
+    return ((batch.schema.metadata or {})[TOPIC].decode(),) if batch.num_rows else ()
+
+
+def rows_of_piece(piece: Polled) -> Iterator[_Row]:
+    """Yield the rows of what was polled; of a SourceBatch only the last record ends at its offset.
+
+    A key or value that cannot be read is None in its record.
+    """
+    if isinstance(piece, SourceRecord):
+        yield piece, piece.source_offset, None
+    if not isinstance(piece, SourceBatch):
+        return
+    count = len(piece.values)
+    keys = [None] * count if piece.keys is None else row_values(piece.keys, piece.key_schema, "key")
+    times = [None] * count if piece.timestamps_ms is None else piece.timestamps_ms.to_pylist()
+    headers = [None] * count if piece.headers is None else piece.headers.to_pylist()
+    for index, value in enumerate(row_values(piece.values, piece.value_schema)):
+        unreadable = next((part for part in (keys[index], value) if isinstance(part, DataError)), None)
+        record = SourceRecord(
+            piece.source_partition,
+            piece.source_offset,
+            piece.topic,
+            value=None if isinstance(value, DataError) else value,
+            value_schema=piece.value_schema,
+            key=None if isinstance(keys[index], DataError) else keys[index],
+            key_schema=piece.key_schema,
+            partition=piece.partition,
+            timestamp_ms=times[index],
+            headers=tuple(Header(header["key"], header["value"], BYTES) for header in headers[index] or ()),
+        )
+        yield record, piece.source_offset if index == count - 1 else None, unreadable

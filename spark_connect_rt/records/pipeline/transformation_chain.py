@@ -1,0 +1,169 @@
+"""The transformations of one connector, in order, each behind its predicate (Java ``TransformationChain``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import pyarrow.compute as pc
+
+from spark_connect_rt.api.plugin_modules import versioned
+from spark_connect_rt.api.predicate import Predicate
+from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
+from spark_connect_rt.api.transformation import Transformation
+from spark_connect_rt.config.config_def import Type, parse_value, prefixed
+from spark_connect_rt.errors import BadConfigError, ExternalError, NotFoundError
+from spark_connect_rt.records.pipeline.chain_config import OWN_SETTINGS, FindPlugin
+from spark_connect_rt.records.pipeline.errant_records import Stage, StageError
+from spark_connect_rt.records.pipeline.joined_steps import Part, joined, pass_all
+from spark_connect_rt.records.transforms.column_forms import apply_batch as transformed_batch
+from spark_connect_rt.records.transforms.filter import Filter
+
+R = TypeVar("R", SourceRecord, SinkRecord)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One transformation; it applies when its predicate's answer is not ``negate``."""
+
+    transformation: Transformation
+    predicate: Predicate | None = None
+    negate: bool = False
+
+    def apply(self, record: R) -> R | None:
+        """Return the transformed record, the same one where the predicate says no, None when dropped."""
+        if self.predicate is not None and self.predicate.test(record) is self.negate:
+            return record
+        return self.transformation.apply(record)
+
+    def apply_batch(self, batch: B) -> B | None:
+        """Return the transformed batch, None where it has to go row by row."""
+        answer = True if self.predicate is None else self._answer(self.predicate, batch)
+        if answer is None:
+            return None
+        if isinstance(answer, bool):
+            return batch if answer is self.negate else transformed_batch(self.transformation, batch)
+        if not isinstance(self.transformation, Filter):
+            return None  # some records change and others do not
+        return batch.where(answer if self.negate else pc.invert(answer))
+
+    @staticmethod
+    def _answer(predicate: Predicate, batch: Any) -> Any:
+        if (batch.headers is not None or batch.more_headers) and not predicate.takes_headers:
+            return None
+        answer = predicate.test_batch(batch)
+        if answer is None or isinstance(answer, bool):
+            return answer
+        same = {True: pc.all(answer).as_py(), False: not pc.any(answer).as_py()}
+        return next((value for value, holds in same.items() if holds), answer)
+
+
+@dataclass(frozen=True, slots=True)
+class TransformationChain:
+    """Every step of a connector.
+
+    Where some of them take many records at once (``parts``), ``prepare`` has them do so, and ``apply`` finds what it
+    found; a record that comes unprepared, or a second time, goes alone.
+    """
+
+    steps: Sequence[Step] = ()
+    parts: Sequence[Part] = ()  # the same steps; empty: none is joined
+    _prepared: dict[int, Any] = field(default_factory=dict)  # id of a record -> what became of it
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, str], plugin: FindPlugin) -> TransformationChain:
+        """Return the chain of ``transforms``, configured. Raises BadConfigError naming every bad setting."""
+        problems: dict[str, Sequence[str]] = {}
+        predicates: dict[str, Predicate] = {}
+        for alias in parse_value(Type.LIST, config.get("predicates") or ""):
+            made = _make(f"predicates.{alias}.", Predicate, config, plugin, problems)
+            if made is not None:
+                predicates[alias] = made
+        steps = []
+        for alias in parse_value(Type.LIST, config.get("transforms") or ""):
+            transformation = _make(f"transforms.{alias}.", Transformation, config, plugin, problems)
+            wanted = config.get(f"transforms.{alias}.predicate")
+            if wanted and wanted not in predicates:
+                problems[f"transforms.{alias}.predicate"] = [f"predicate {wanted} does not exist"]
+            negate = str(config.get(f"transforms.{alias}.negate", "false")).strip().lower() == "true"
+            steps.append(Step(transformation, predicates.get(wanted or ""), negate))
+        if problems:
+            raise BadConfigError(problems)
+        return cls(tuple(steps), joined(steps))
+
+    def get_ready(self, *, sink: bool) -> None:
+        """Make what takes many records at once. Raises BadConfigError, ConnectError."""
+        for part in self.parts:
+            if part.made is not None:
+                part.made.prepare(sink=sink)
+
+    def prepare(self, records: Sequence[R]) -> list[R]:
+        """Have every step apply to these records, for ``apply`` to find; return those that went through.
+
+        What was prepared before is forgotten. Raises ExternalError: no record is to blame.
+        """
+        self._prepared.clear()
+        outcomes = pass_all(self.parts or joined(self.steps, alone=True), records)
+        for record, outcome in zip(records, outcomes, strict=True):
+            self._prepared[id(record)] = (record, outcome)  # with the record, so that its id stays its own
+        return [passed for passed in outcomes if passed is not None and not isinstance(passed, StageError)]
+
+    def apply(self, record: R) -> R | None:
+        """Return the record after every step, None when one dropped it. Raises StageError naming the step."""
+        if self._prepared and (found := self._prepared.pop(id(record), None)) is not None:
+            if isinstance(found[1], StageError):
+                raise found[1]
+            return found[1]  # type: ignore[no-any-return]  # it is a record, or None
+        for step in self.steps:
+            try:
+                transformed = step.apply(record)
+            except ExternalError:
+                raise  # no record is to blame
+            except Exception as error:  # plug-in code: whatever it throws is this record's failure
+                raise StageError(Stage.TRANSFORMATION, type(step.transformation)) from error
+            if transformed is None:
+                return None
+            record = transformed
+        return record
+
+    def apply_batch(self, batch: B) -> B | None:
+        """Return the batch after every step, with fewer records if some were dropped; None: it needs rows."""
+        for step in self.steps:
+            transformed = step.apply_batch(batch)
+            if transformed is None or not len(transformed.values):
+                return transformed
+            batch = transformed
+        return batch
+
+    def close(self) -> None:
+        """Close transformations and predicates."""
+        for part in self.parts:
+            part.close()
+        for step in self.steps:
+            step.transformation.close()
+            if step.predicate is not None:
+                step.predicate.close()
+
+
+def _make(
+    prefix: str, kind: type[Any], config: Mapping[str, str], plugin: FindPlugin, problems: dict[str, Sequence[str]]
+) -> Any:
+    name = config.get(f"{prefix}type")
+    if not name:
+        problems[f"{prefix}type"] = ["Missing required configuration which has no default value."]
+        return None
+    try:
+        made = plugin(versioned(name, config.get(f"{prefix}plugin.version")))()
+        if not isinstance(made, kind):
+            problems[f"{prefix}type"] = [f"{name} is not a {kind.__name__}"]
+            return None
+        own = {key: value for key, value in prefixed(config, prefix).items() if key not in OWN_SETTINGS}
+        made.configure(own)
+    except NotFoundError as error:
+        problems[f"{prefix}type"] = [str(error)]
+        return None
+    except BadConfigError as error:
+        problems.update({f"{prefix}{key}": why for key, why in error.problems.items()})
+        return None
+    return made

@@ -1,0 +1,226 @@
+"""Avro payloads of one schema as Arrow columns: flat records, without an object or a dictionary each.
+
+Owns the program of AwkwardForth that reads a record's fields in order, one program for each schema, and what becomes of
+the numbers. Whatever is unusual answers None and goes record by record: a payload that does not end where its record
+does, a value outside of its type, a text that is not UTF-8, a nested schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_connect_rt.api.data import logical
+from spark_connect_rt.api.data.schema import Schema, Type
+from spark_connect_rt.api.data.struct import Struct
+from spark_connect_rt.errors import DataError
+from spark_connect_rt.records.pipeline.binary_pieces import Numbers, binary_pieces
+from spark_connect_rt.records.pipeline.forth_machine import ForthMachine64
+from spark_connect_rt.records.registry.avro_codec import Reading
+from spark_connect_rt.records.registry.framing import LENGTH
+from spark_connect_rt.records.transforms.struct_columns import ARROW_TYPES
+
+_LEAST_ROWS = 16  # fewer do not pay for the program
+_NUMBERS = {  # Avro's type -> word that reads it, type of the output
+    "int": ("zigzag", "int64"),
+    "long": ("zigzag", "int64"),
+    "enum": ("zigzag", "int64"),
+    "float": ("f", "float32"),
+    "double": ("d", "float64"),
+    "boolean": ("B", "uint8"),
+}
+_PIECES = ("string", "bytes", "fixed")
+_DAY_MS = 86_400_000
+_DAYS = (-719_162, 2_932_896)  # of the years 1 to 9999: what Python's dates hold
+_LOGICAL = {  # what a column may hold, and how it becomes one
+    logical.DATE: (*_DAYS, pa.int32(), pa.date32()),
+    logical.TIME: (0, _DAY_MS - 1, pa.int32(), pa.time32("ms")),
+    logical.TIMESTAMP: (_DAYS[0] * _DAY_MS, (_DAYS[1] + 1) * _DAY_MS - 1, pa.int64(), pa.timestamp("ms", "UTC")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """How one field of the record is written."""
+
+    at: int
+    schema: Schema
+    kind: str
+    branch: int | None  # of its type in a union with null, None: it stands alone
+    size: int = 0  # of fixed
+    symbols: tuple[str, ...] = ()
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """Return the program's outputs for it, and their types."""
+        names = {f"b{self.at}": "int64"} if self.branch is not None else {}
+        if self.kind in _NUMBERS:
+            return {**names, f"n{self.at}": _NUMBERS[self.kind][1]}
+        return {**names, f"p{self.at}": "int64", f"l{self.at}": "int64"}
+
+    @property
+    def words(self) -> str:
+        """Return the words that read it."""
+        at = self.at
+        if self.kind in _NUMBERS:
+            read, absent = f"data {_NUMBERS[self.kind][0]}-> n{at}", f"0 n{at} <- stack"
+        else:
+            length = f"{self.size}" if self.kind == "fixed" else "data zigzag-> stack"
+            read = f"{length} dup l{at} <- stack data pos p{at} <- stack data skip"
+            absent = f"-1 l{at} <- stack data pos p{at} <- stack"
+        if self.branch is None:
+            return read
+        return f"data zigzag-> stack dup b{at} <- stack {self.branch} = if {read} else {absent} then"
+
+
+class ColumnReader:
+    """Reads the payloads of one schema, all of them flat records."""
+
+    def __init__(self, schema: Schema, frame: bytes, fields: Sequence[_Field]) -> None:
+        """Take the Connect schema, what each payload begins with, and the fields in order."""
+        self.schema = schema
+        self._frame = np.frombuffer(frame, np.uint8)
+        self._fields = fields
+        self._outputs = {name: kind for field in fields for name, kind in field.outputs.items()}
+        declared = "\n".join(f"output {name} {kind}" for name, kind in self._outputs.items())
+        words = "\n  ".join(field.words for field in fields)
+        program = f"""
+input data  input starts
+output ends int64
+{declared}
+starts i-> stack 0 do
+  starts i-> stack data seek
+  {words}
+  data pos ends <- stack
+loop
+"""
+        self._machine = ForthMachine64(program)
+
+    def column(self, data: pa.Array) -> pa.Array | None:
+        """Return the structs of a binary column, None: these need rows."""
+        return self._read(data, self._struct)
+
+    def structs(self, data: Sequence[bytes | None]) -> Sequence[Struct] | None:
+        """Return a Struct of each payload, None: these need rows."""
+        found: Sequence[Struct] | None = self._read(pa.array(data, pa.binary()), self._rows)
+        return found
+
+    def _read(self, data: pa.Array, make: Callable[[list[pa.Array]], Any]) -> Any:
+        if data.null_count or len(data) < _LEAST_ROWS or not pa.types.is_binary(data.type):
+            return None
+        try:
+            outputs = self._run(data)
+            return None if outputs is None else make([_plain(field, *outputs) for field in self._fields])
+        except (pa.ArrowInvalid, DataError):  # rows find the one to blame
+            return None
+
+    def _run(self, column: pa.Array) -> tuple[Numbers, dict[str, Numbers]] | None:
+        """Return the column's bytes and the program's outputs; None: a payload is of another schema, or damaged."""
+        data = np.frombuffer(column.buffers()[2], np.uint8)
+        ends = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
+        if (np.diff(ends) < len(self._frame)).any():
+            return None
+        if any((data[ends[:-1] + at] != byte).any() for at, byte in enumerate(self._frame)):
+            return None
+        machine = self._machine
+        starts = np.concatenate(([len(column)], ends[:-1] + len(self._frame))).astype(np.int32)
+        try:
+            machine.run({"data": data, "starts": starts})
+        except ValueError:  # "read beyond", "varint too big" ...
+            return None
+        if not np.array_equal(np.asarray(machine.output("ends")), ends[1:]):
+            return None
+        return data, {name: np.array(machine.output(name)) for name in self._outputs}
+
+    def _struct(self, columns: list[pa.Array]) -> pa.Array | None:
+        arrays = [_logical_column(field.schema, column) for field, column in zip(self._fields, columns, strict=True)]
+        if any(array is None for array in arrays):
+            return None
+        return pa.StructArray.from_arrays(arrays, names=[field.name for field in self.schema.fields])
+
+    def _rows(self, columns: list[pa.Array]) -> Sequence[Struct]:
+        lists = []
+        for field, column in zip(self._fields, columns, strict=True):
+            values = column.to_pylist()
+            if field.schema.name in logical.PYTHON_TYPES:
+                of = field.schema
+                values = [None if value is None else logical.from_primitive(of, value) for value in values]
+            lists.append(values)
+        return Struct.all_of_checked(self.schema, map(list, zip(*lists, strict=True)))
+
+
+def column_reader(schema_id_frame: bytes, plan: Reading) -> ColumnReader | None:
+    """Return the reader of a plan's payloads, which begin with ``schema_id_frame``; None: they have no column form."""
+    schema = plan.schema
+    is_record = isinstance(plan.wire, dict) and plan.wire.get("type") == "record"
+    if schema is None or schema.type is not Type.STRUCT or plan.resolved is not None or plan.raw or not is_record:
+        return None
+    members = plan.wire["fields"]
+    if not members or [member["name"] for member in members] != [field.name for field in schema.fields]:
+        return None
+    fields = [_field(at, member["type"], schema.fields[at].schema) for at, member in enumerate(members)]
+    found = [field for field in fields if field is not None]
+    assert len(schema_id_frame) == LENGTH
+    return ColumnReader(schema, schema_id_frame + plan.branch, found) if len(found) == len(fields) else None
+
+
+def _field(at: int, wire: Any, schema: Schema) -> _Field | None:
+    branch = None
+    if isinstance(wire, list):
+        if len(wire) != 2 or wire.count("null") != 1:
+            return None
+        branch = 1 - wire.index("null")
+        wire = wire[branch]
+    given = wire if isinstance(wire, dict) else {"type": wire}
+    kind = given["type"]
+    if kind not in (*_NUMBERS, *_PIECES) or schema.type not in ARROW_TYPES:
+        return None
+    return _Field(at, schema, kind, branch, given.get("size", 0), tuple(given.get("symbols", ())))
+
+
+def _plain(field: _Field, data: Numbers, outputs: dict[str, Numbers]) -> pa.Array:
+    """Return a field's values as what Avro has; logical types as the numbers and bytes that they are.
+
+    Raises DataError, ArrowInvalid: one is not as the schema says.
+    """
+    mask = None
+    if field.branch is not None:
+        branches = outputs[f"b{field.at}"]
+        _check(bool(((branches == 0) | (branches == 1)).all()))
+        mask = branches != field.branch
+    if field.kind in _PIECES:
+        lengths = outputs[f"l{field.at}"]
+        _check(bool(((lengths >= 0) | (mask if mask is not None else False)).all()))
+        pieces = binary_pieces(data, outputs[f"p{field.at}"], lengths)
+        return pieces.cast(pa.string()) if field.kind == "string" else pieces
+    numbers = outputs[f"n{field.at}"]
+    if field.kind == "enum":
+        _check(bool(((numbers >= 0) & (numbers < len(field.symbols))).all()))
+        return pa.array(field.symbols, pa.string()).take(pa.array(numbers, mask=mask))
+    if field.kind == "boolean":
+        _check(bool((numbers <= 1).all()))
+        return pa.array(numbers.astype(np.bool_), mask=mask)
+    return pa.array(numbers, mask=mask).cast(ARROW_TYPES[field.schema.type])
+
+
+def _logical_column(schema: Schema, column: pa.Array) -> pa.Array | None:
+    """Return the column of a schema's values; None: it has none, or a value is outside of what they hold."""
+    if schema.name not in logical.PYTHON_TYPES:
+        return column
+    if schema.name not in _LOGICAL:
+        return None
+    least, most, unit, kind = _LOGICAL[schema.name]
+    found = pc.min_max(column).as_py()
+    if found["min"] is not None and (found["min"] < least or found["max"] > most):
+        return None
+    return column.cast(unit).cast(kind)
+
+
+def _check(is_good: bool) -> None:
+    if not is_good:
+        raise DataError("a value does not fit its Avro schema")

@@ -1,0 +1,297 @@
+"""Connect values <-> what fastavro writes and reads, by functions that are put together once a schema.
+
+fastavro gets schemas of shapes only (``wire_schema``), without logical types and ``connect.*``: those are Connect's,
+and their values are converted here. A union's branch is named by who writes it and by the payload, never guessed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from spark_connect_rt.api.data import logical
+from spark_connect_rt.api.data.schema import Schema, Type
+from spark_connect_rt.api.data.struct import Struct, check_value
+from spark_connect_rt.errors import DataError
+from spark_connect_rt.records.registry.avro_connect_schema import full_name
+from spark_connect_rt.records.registry.avro_names import KEY, UNION, VALUE, AvroSettings, avro_name
+from spark_connect_rt.records.registry.avro_schema import AvroTree, has_text_keys, is_enum
+
+Convert = Callable[[Any], Any]
+
+_SHAPE = ("type", "name", "namespace", "aliases", "fields", "items", "values", "symbols", "size", "default")
+_BRANCH = "branch"
+_PLAIN = {Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64, Type.BOOLEAN, Type.STRING}
+
+
+def wire_schema(tree: AvroTree, branches: Iterator[int] | None = None) -> AvroTree:
+    """Return an Avro schema without what does not change the bytes.
+
+    Given ``branches``, a union of more than null and one type has each of its types in a record of one field,
+    ``branchN``, where N is the type's place among those that are not null. The bytes stay the same, and a reader
+    learns which branch was written. The records' names are numbered by ``branches``.
+    """
+    if isinstance(tree, list):
+        members = [wire_schema(member, branches) for member in tree]
+        return members if branches is None or is_nullable(tree) else _marked(members, branches)
+    if not isinstance(tree, dict):
+        return tree
+    if isinstance(tree["type"], dict | list):
+        return wire_schema(tree["type"], branches)
+    shape = {name: tree[name] for name in _SHAPE if name in tree}
+    if shape.keys() == {"type"}:
+        return shape["type"]
+    if "fields" in shape:
+        shape["fields"] = [_wire_field(field, branches) for field in tree["fields"]]
+    for part in ("items", "values"):
+        if part in shape:
+            shape[part] = wire_schema(tree[part], branches)
+    return shape
+
+
+def is_nullable(tree: AvroTree) -> bool:
+    """Tell whether a schema is a union of null and one type."""
+    return isinstance(tree, list) and len(tree) == 2 and "null" in tree
+
+
+def _marked(members: list[AvroTree], branches: Iterator[int]) -> list[AvroTree]:
+    places = itertools.count()
+    return [
+        member
+        if member == "null"
+        else {
+            "type": "record",
+            "name": f"connectrt_branch_{next(branches)}",  # no namespace: names inside keep theirs
+            "fields": [{"name": f"{_BRANCH}{next(places)}", "type": member}],
+        }
+        for member in members
+    ]
+
+
+def _wire_field(field: Mapping[str, Any], branches: Iterator[int] | None) -> dict[str, Any]:
+    used = ("name", "aliases") if branches else ("name", "default", "aliases")  # a default has the unmarked form
+    return {**{name: field[name] for name in used if name in field}, "type": wire_schema(field["type"], branches)}
+
+
+def datum_writer(schema: Schema | None, tree: AvroTree, settings: AvroSettings) -> Convert:
+    """Return the function from Connect values, null excepted, to what fastavro writes as ``tree``.
+
+    The function raises DataError: the value does not fit the schema.
+    """
+    if schema is None:
+        return _anything
+    convert = _Writers(settings).writer(schema, tree, None)
+    if schema.type is Type.STRUCT and schema.name != UNION:
+        return convert or (lambda value: value)
+
+    def checked(value: Any) -> Any:
+        check_value(schema, value)
+        return value if convert is None else convert(value)
+
+    return checked
+
+
+_FIELD_OF_TYPE = ((bool, "boolean"), (int, "long"), (float, "double"), (str, "string"), (bytes, "bytes"))
+
+
+def _anything(value: Any) -> dict[str, Any]:
+    for kind, field in _FIELD_OF_TYPE:
+        if isinstance(value, kind):
+            return {field: value}
+    if value is None:
+        return {}
+    if isinstance(value, list | tuple):
+        return {"array": [_anything(part) for part in value]}
+    if isinstance(value, Mapping):
+        return {"map": [{KEY: _anything(key), VALUE: _anything(part)} for key, part in value.items()]}
+    raise DataError(f"Unknown type for schemaless data: {type(value).__name__}")
+
+
+def _branch(tree: AvroTree, around: str | None) -> str:
+    """Return the word by which fastavro knows a type in a union."""
+    if not isinstance(tree, dict):
+        return str(tree)
+    return full_name(tree, around) if "name" in tree else str(tree["type"])
+
+
+class _Writers:
+    """Puts writers together; None stands for a value that goes as it is."""
+
+    def __init__(self, settings: AvroSettings) -> None:
+        self._settings = settings
+        self._named: dict[str, AvroTree] = {}
+
+    def writer(self, schema: Schema, tree: AvroTree, around: str | None) -> Convert | None:
+        if schema.type is Type.STRUCT and schema.name == UNION:
+            return self._union(schema, tree, around)
+        plain = tree if not isinstance(tree, list) else next(branch for branch in tree if branch != "null")
+        convert = self._plain(schema, self._resolved(plain, around), around)
+        if plain is tree or (schema.type in _PLAIN and not is_enum(schema)):
+            return convert
+        named = _branch(self._resolved(plain, around), around)
+        return _hinted(named, convert)
+
+    def _resolved(self, tree: AvroTree, around: str | None) -> AvroTree:
+        if isinstance(tree, dict) and "name" in tree:
+            name = _branch(tree, around)
+            self._named[name] = tree = {**tree, "name": name.rpartition(".")[2], "namespace": name.rpartition(".")[0]}
+            return tree
+        return self._named.get(tree, tree) if isinstance(tree, str) else tree
+
+    def _plain(self, schema: Schema, tree: AvroTree, around: str | None) -> Convert | None:
+        if schema.type is Type.STRUCT:
+            return self._struct(schema, tree)
+        if schema.type is Type.ARRAY and schema.value_schema is not None:
+            return _each(self._part(schema.value_schema, tree["items"], around))
+        if schema.type is Type.MAP:
+            return self._map(schema, tree, around)
+        if schema.name in logical.PYTHON_TYPES:
+            return lambda value: logical.to_primitive(schema, value)
+        return bytes if schema.type is Type.BYTES else None
+
+    def _part(self, schema: Schema, tree: AvroTree, around: str | None) -> Convert | None:
+        return _nullable(self.writer(schema, tree, around))
+
+    def _map(self, schema: Schema, tree: AvroTree, around: str | None) -> Convert | None:
+        keys, values = schema.key_schema, schema.value_schema
+        if keys is None or values is None:
+            raise DataError("a map without schemas of its keys and values has no Avro form")
+        if has_text_keys(schema, self._settings):
+            part = self._part(values, tree["values"], around)
+            return None if part is None else lambda value: {key: part(item) for key, item in value.items()}
+        entry = self._resolved(tree["items"], around)
+        parts = {field["name"]: field["type"] for field in entry["fields"]}
+        inside = entry.get("namespace") or None
+        key_of = self._part(keys, parts[KEY], inside) or _same
+        value_of = self._part(values, parts[VALUE], inside) or _same
+        return lambda value: [{KEY: key_of(key), VALUE: value_of(item)} for key, item in value.items()]
+
+    def _struct(self, schema: Schema, tree: AvroTree) -> Convert:
+        names = [avro_name(field.name, self._settings) for field in schema.fields]
+        types = {field["name"]: field["type"] for field in tree["fields"]}
+        inside = tree.get("namespace") or None
+        converts = []
+        for at, (name, member) in enumerate(zip(names, schema.fields, strict=True)):
+            convert = self.writer(member.schema, types[name], inside) if name in types else None
+            if convert is not None:
+                converts.append((at, convert))
+        fields = schema.fields
+
+        def write(value: Any) -> dict[str, Any]:
+            if not isinstance(value, Struct):
+                check_value(schema, value)
+                value = Struct.from_mapping(schema, value)
+            elif value.schema is not schema and value.schema.fields != fields:
+                raise DataError("the struct's schema is not the record's")
+            parts = list(value.values())
+            for at, convert in converts:
+                if parts[at] is not None:
+                    parts[at] = convert(parts[at])
+            return dict(zip(names, parts, strict=True))
+
+        return write
+
+    def _union(self, schema: Schema, tree: AvroTree, around: str | None) -> Convert:
+        branches = [alternative for alternative in tree if alternative != "null"]
+        members = []
+        for member, branch in zip(schema.fields, branches, strict=True):
+            resolved = self._resolved(branch, around)
+            convert = self._plain(member.schema, resolved, around)
+            members.append((member.index, _hinted(_branch(resolved, around), convert)))
+
+        def write(value: Any) -> Any:
+            if not isinstance(value, Struct):
+                value = Struct.from_mapping(schema, value)
+            parts = value.values()
+            for at, convert in members:
+                if parts[at] is not None:
+                    return convert(parts[at])
+            return None
+
+        return write
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _hinted(branch: str, convert: Convert | None) -> Convert:
+    return (lambda value: (branch, value)) if convert is None else (lambda value: (branch, convert(value)))
+
+
+def _nullable(convert: Convert | None) -> Convert | None:
+    return None if convert is None else lambda value: None if value is None else convert(value)
+
+
+def _each(convert: Convert | None) -> Convert | None:
+    return None if convert is None else lambda values: [convert(part) for part in values]
+
+
+def value_reader(schema: Schema | None, settings: AvroSettings) -> Convert | None:
+    """Return the function from what fastavro read to Connect values, null excepted; None: it is what it is.
+
+    Unions must have been read with ``branches`` of ``wire_schema``. The function raises DataError: outside of what a
+    logical type holds.
+    """
+    if schema is None:
+        return _of_anything
+    if schema.type is Type.STRUCT:
+        return _union_reader(schema, settings) if schema.name == UNION else _struct_reader(schema, settings)
+    if schema.type is Type.ARRAY and schema.value_schema is not None:
+        return _each(_nullable(value_reader(schema.value_schema, settings)))
+    if schema.type is Type.MAP:
+        return _map_reader(schema, settings)
+    return (lambda value: logical.from_primitive(schema, value)) if schema.name in logical.PYTHON_TYPES else None
+
+
+def _of_anything(datum: Mapping[str, Any]) -> Any:
+    for field, value in datum.items():
+        if value is None:
+            continue
+        if field == "array":
+            return [_of_anything(part) for part in value]
+        if field == "map":
+            return {_of_anything(entry[KEY]): _of_anything(entry[VALUE]) for entry in value}
+        return value
+    return None
+
+
+def _struct_reader(schema: Schema, settings: AvroSettings) -> Convert:
+    names = [field.name for field in schema.fields]
+    readers = [(field.index, value_reader(field.schema, settings)) for field in schema.fields]
+    converts = [(at, convert) for at, convert in readers if convert is not None]
+
+    def read(datum: Mapping[str, Any]) -> Struct:
+        values = [datum[name] for name in names]
+        for at, convert in converts:
+            if values[at] is not None:
+                values[at] = convert(values[at])
+        return Struct.of_checked(schema, values)
+
+    return read
+
+
+def _map_reader(schema: Schema, settings: AvroSettings) -> Convert | None:
+    keys, values = schema.key_schema, schema.value_schema
+    if keys is None or values is None:
+        return None
+    value_of = _nullable(value_reader(values, settings))
+    if keys.type is Type.STRING and not keys.optional:
+        return None if value_of is None else lambda datum: {key: value_of(value) for key, value in datum.items()}
+    key_of, item_of = _nullable(value_reader(keys, settings)) or _same, value_of or _same
+    return lambda datum: {key_of(entry[KEY]): item_of(entry[VALUE]) for entry in datum}
+
+
+def _union_reader(schema: Schema, settings: AvroSettings) -> Convert:
+    readers = [value_reader(field.schema, settings) for field in schema.fields]
+
+    def read(datum: Mapping[str, Any]) -> Struct:
+        ((branch, value),) = datum.items()
+        at = int(branch.removeprefix(_BRANCH))
+        convert = readers[at]
+        values: list[Any] = [None] * len(readers)
+        values[at] = value if convert is None else convert(value)
+        return Struct.of_checked(schema, values)
+
+    return read

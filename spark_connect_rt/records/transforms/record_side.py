@@ -1,0 +1,166 @@
+"""Which side of a record a transformation works on (the ``$Key`` and ``$Value`` variants of a Java class)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from spark_connect_rt.api.data.schema import Field, Schema, Type
+from spark_connect_rt.api.data.struct import Struct, check_field
+from spark_connect_rt.api.records import B, SinkRecord, SourceRecord, altered
+from spark_connect_rt.api.transformation import Transformation
+from spark_connect_rt.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+R = TypeVar("R", SourceRecord, SinkRecord)
+T = TypeVar("T")
+
+
+class SideTransformation(Transformation):
+    """A transformation of the key or of the value; OfKey and OfValue say which."""
+
+    def schema_of(self, record: R) -> Schema | None:
+        """Return the schema of the side, None for schemaless."""
+        raise NotImplementedError
+
+    def value_of(self, record: R) -> Any:
+        """Return what is on the side."""
+        raise NotImplementedError
+
+    def changed(self, record: R, schema: Schema | None, value: Any) -> R:
+        """Return the record with something else on the side."""
+        raise NotImplementedError
+
+    def batch_side(self, batch: B) -> tuple[Schema | None, pa.Array | None]:
+        """Return schema and column of the side; no column: every record has null there."""
+        raise NotImplementedError
+
+    def changed_batch(self, batch: B, schema: Schema | None, column: pa.Array) -> B:
+        """Return the batch with something else on the side."""
+        raise NotImplementedError
+
+
+class OfKey(SideTransformation):
+    """Works on keys."""
+
+    side = "key"
+
+    def schema_of(self, record: R) -> Schema | None:
+        """Return the key's schema."""
+        return record.key_schema
+
+    def value_of(self, record: R) -> Any:
+        """Return the key."""
+        return record.key
+
+    def changed(self, record: R, schema: Schema | None, value: Any) -> R:
+        """Return the record with another key."""
+        return altered(record, key_schema=schema, key=value)
+
+    def batch_side(self, batch: B) -> tuple[Schema | None, pa.Array | None]:
+        """Return the keys."""
+        return batch.key_schema, batch.keys
+
+    def changed_batch(self, batch: B, schema: Schema | None, column: pa.Array) -> B:
+        """Return the batch with other keys."""
+        return replace(batch, key_schema=schema, keys=column)
+
+
+class OfValue(SideTransformation):
+    """Works on values."""
+
+    side = "value"
+
+    def schema_of(self, record: R) -> Schema | None:
+        """Return the value's schema."""
+        return record.value_schema
+
+    def value_of(self, record: R) -> Any:
+        """Return the value."""
+        return record.value
+
+    def changed(self, record: R, schema: Schema | None, value: Any) -> R:
+        """Return the record with another value."""
+        return altered(record, value_schema=schema, value=value)
+
+    def batch_side(self, batch: B) -> tuple[Schema | None, pa.Array | None]:
+        """Return the values."""
+        return batch.value_schema, batch.values
+
+    def changed_batch(self, batch: B, schema: Schema | None, column: pa.Array) -> B:
+        """Return the batch with other values."""
+        return replace(batch, value_schema=schema, values=column)
+
+
+def require_map(value: Any, purpose: str) -> Mapping[str, Any]:
+    """Return a schemaless value that must be a map. Raises DataError, in Java's words."""
+    if isinstance(value, Mapping):
+        return value
+    raise DataError(f"Only Map objects supported in absence of schema for [{purpose}], found: {class_name(value)}")
+
+
+def require_struct(schema: Schema, value: Any, purpose: str) -> Struct:
+    """Return a value that must be a struct; the mapping of an Arrow column becomes one. Raises DataError."""
+    if isinstance(value, Struct):
+        return value
+    if isinstance(value, Mapping) and schema.type is Type.STRUCT:
+        return Struct.from_mapping(schema, value)
+    raise DataError(f"Only Struct objects supported for [{purpose}], found: {class_name(value)}")
+
+
+def fields_of(schema: Schema) -> tuple[Field, ...]:
+    """Return the fields of a struct's schema. Raises DataError: it is another type's."""
+    if schema.type is not Type.STRUCT:
+        raise DataError("Cannot list fields on non-struct type")
+    return schema.fields
+
+
+_JAVA_CLASSES = {
+    str: "java.lang.String",
+    bool: "java.lang.Boolean",
+    int: "java.lang.Long",  # what JSON without a schema gives
+    float: "java.lang.Double",
+    list: "java.util.ArrayList",
+    dict: "java.util.HashMap",
+}
+
+
+def class_name(value: Any) -> str:
+    """Return the name of a value's class for messages, Java's where it has one."""
+    return "null" if value is None else _JAVA_CLASSES.get(type(value)) or type(value).__name__
+
+
+def rebuilt(schema: Schema, values: list[Any]) -> Struct:
+    """Return the struct of values that fitted fields of the same schemas before; only nulls are looked at again.
+
+    Raises DataError: null in a required field.
+    """
+    if None in values:
+        for member, value in zip(schema.fields, values, strict=True):
+            if value is None and not member.schema.optional:
+                check_field(member.name, member.schema, None)
+    return Struct.of_checked(schema, values)
+
+
+class SchemaCache(Generic[T]):
+    """What was made of the schemas seen last, keyed by identity: the records of a topic share theirs."""
+
+    LIMIT = 16
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._made: dict[int, tuple[Schema, T]] = {}
+
+    def get(self, schema: Schema, make: Callable[[Schema], T]) -> T:
+        """Return what ``make`` gives, or gave, for this very schema."""
+        known = self._made.get(id(schema))
+        if known is not None:
+            return known[1]  # the entry holds its schema, so the id is of no other
+        if len(self._made) >= self.LIMIT:
+            self._made.clear()
+        made = make(schema)
+        self._made[id(schema)] = (schema, made)
+        return made

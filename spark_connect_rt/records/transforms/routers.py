@@ -1,0 +1,113 @@
+"""Another topic for a record: by a regular expression or its timestamp (Java ``RegexRouter``, ``TimestampRouter``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from spark_connect_rt.api.data.simple_date_format import format_ms, pattern_doubt, pattern_parts
+from spark_connect_rt.api.records import B, SinkRecord, SourceRecord, altered
+from spark_connect_rt.api.transformation import Transformation
+from spark_connect_rt.config.config_def import HIGH, ConfigDef, ConfigKey, Type
+from spark_connect_rt.config.java_regex import java_pattern
+from spark_connect_rt.errors import BadConfigError, DataError
+from spark_connect_rt.records.transforms.replacement_text import replaced_first, replacement_pieces
+from spark_connect_rt.records.transforms.settings import required_text, valid_regex
+
+R = TypeVar("R", SourceRecord, SinkRecord)
+REGEX_CONFIG = ConfigDef(
+    [
+        required_text("regex", "Regular expression that the whole topic name must match.", HIGH, valid_regex),
+        required_text("replacement", "The new topic; $1 is the first group, ${name} a named one."),
+    ]
+)
+TIMESTAMP_CONFIG = ConfigDef(
+    [
+        ConfigKey(
+            "topic.format",
+            Type.STRING,
+            "${topic}-${timestamp}",
+            HIGH,
+            "The new topic; ${topic} is the old one, ${timestamp} the record's timestamp.",
+        ),
+        ConfigKey(
+            "timestamp.format",
+            Type.STRING,
+            "yyyyMMdd",
+            HIGH,
+            "Form of the timestamp: a pattern of SimpleDateFormat, UTC.",
+            doubt=pattern_doubt,
+        ),
+    ]
+)
+
+
+class RegexRouter(Transformation):
+    """Renames the topics that match."""
+
+    def config_def(self) -> ConfigDef:
+        """Declare the settings."""
+        return REGEX_CONFIG
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        """Take the settings. Raises BadConfigError."""
+        values = REGEX_CONFIG.parse(config)
+        self._pattern = java_pattern(values["regex"])
+        self._replacement: str = values["replacement"]
+        self._topics: dict[str, str] = {}
+
+    def topic_for(self, topic: str) -> str:
+        """Return the new topic. Raises DataError: the replacement names a group that is not there."""
+        if topic not in self._topics:
+            if len(self._topics) > 1_000:
+                self._topics.clear()
+            self._topics[topic] = self._route(topic)
+        return self._topics[topic]
+
+    def _route(self, topic: str) -> str:
+        if not self._pattern.fullmatch(topic):
+            return topic
+        return replaced_first(self._pattern, topic, replacement_pieces(self._pattern, self._replacement))
+
+    def apply(self, record: R) -> R | None:
+        """Return the record for its new topic."""
+        topic = self.topic_for(record.topic)
+        return record if topic == record.topic else altered(record, topic=topic)
+
+    takes_headers = True
+
+    def apply_batch(self, batch: B) -> B | None:
+        """Return the batch for its new topic; None: the replacement is wrong, as rows will say."""
+        try:
+            return replace(batch, topic=self.topic_for(batch.topic))
+        except DataError:
+            return None
+
+
+class TimestampRouter(Transformation):
+    """Puts the timestamp into the topic."""
+
+    def config_def(self) -> ConfigDef:
+        """Declare the settings."""
+        return TIMESTAMP_CONFIG
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        """Take the settings. Raises BadConfigError: no pattern of a date."""
+        values = TIMESTAMP_CONFIG.parse(config)
+        self._topic_format: str = values["topic.format"]
+        try:
+            self.date_format = pattern_parts(values["timestamp.format"])
+        except ValueError as error:
+            raise BadConfigError({"timestamp.format": [str(error)]}) from error
+
+    def apply(self, record: R) -> R | None:
+        """Return the record for its new topic. Raises DataError: it has no timestamp."""
+        if record.timestamp_ms is None:
+            raise DataError(f"Timestamp missing on record: topic {record.topic}, partition {record.partition}")
+        return altered(record, topic=self.topic_for(record.topic, record.timestamp_ms))
+
+    def topic_for(self, topic: str, ms: int) -> str:
+        """Return the topic of a record with this timestamp in ms."""
+        stamp = format_ms(self.date_format, ms)
+        return self._topic_format.replace("${topic}", topic).replace("${timestamp}", stamp)

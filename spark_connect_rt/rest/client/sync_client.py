@@ -1,0 +1,135 @@
+"""The client that waits: the command line's. ``transport`` may be any httpx transport (tests: an app in memory)."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from spark_connect_rt.errors import UnreachableError
+from spark_connect_rt.rest.client.calls import Call
+from spark_connect_rt.rest.client.connection import Connection
+from spark_connect_rt.rest.client.exchange import (
+    BODY_LIMIT_BYTES,
+    Answer,
+    Attempt,
+    Broken,
+    Failure,
+    Outcome,
+    Step,
+    exchange,
+    refusal_of,
+)
+from spark_connect_rt.rest.client.lean_httpx import httpx
+from spark_connect_rt.rest.client.refusals import NoAnswerError
+from spark_connect_rt.rest.client.server_events import EventReader, ServerEvent
+from spark_connect_rt.rest.client.transport_words import failure_of
+
+T = TypeVar("T")
+JSON_TYPE = {"Content-Type": "application/json"}
+
+
+class Client:
+    """``with Client(connection) as client: client.send(calls.connector_names())``. One thread at a time."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        transport: httpx.BaseTransport | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._connection = connection
+        self._first: dict[tuple[str, ...], int] = {}  # addresses -> which of them answered last
+        self._sleep = sleep
+        limits = httpx.Timeout(connection.request_limit_s, connect=connection.connect_limit_s)
+        self._http = httpx.Client(
+            headers=connection.all_headers(), verify=connection.tls(), timeout=limits, transport=transport
+        )
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def bases(self, path: str) -> tuple[str, ...]:
+        """Return the addresses that a request for a path goes to."""
+        return self._connection.bases(path)
+
+    def send(self, call: Call[T]) -> T:
+        """Return what the call gives. Raises RefusedError, UnreachableError, TimedOutError, NoAnswerError."""
+        addresses = self._connection.bases(call.path)
+        steps = exchange(call, addresses, self._first.get(addresses, 0), self._connection.rebalance_limit_s)
+        outcome: Outcome = None
+        while True:
+            try:
+                step = steps.send(outcome)
+            except StopIteration as end:
+                value: T
+                value, self._first[addresses] = end.value
+                return value
+            outcome = self._act(step, call)
+
+    def stream(self, call: Call[Any], last_id: str = "") -> Iterator[ServerEvent]:
+        """Yield server-sent events until the worker closes the stream.
+
+        Raises as ``send``; UnreachableError where a stream breaks off: call again with the last event's id.
+        """
+        headers = {"Accept": "application/json, text/event-stream"} | ({"Last-Event-ID": last_id} if last_id else {})
+        limits = httpx.Timeout(self._connection.connect_limit_s, read=60.0)  # a heartbeat comes every 10 s
+        failures, addresses = [], self._connection.bases(call.path)
+        for turn in range(len(addresses)):
+            index = (self._first.get(addresses, 0) + turn) % len(addresses)
+            address, opened = addresses[index], False
+            try:
+                with self._http.stream(
+                    "GET", address + call.path, params=dict(call.query), headers=headers, timeout=limits
+                ) as answer:
+                    opened, self._first[addresses] = True, index
+                    if answer.status_code >= 400:
+                        raise refusal_of(Answer(answer.status_code, answer.read()), address, call)
+                    yield from _events(answer, address)
+                    return
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                failures.append(f"{address}: {failure_of(error, 60.0).why}")
+                if opened:
+                    break
+        raise UnreachableError("the stream was interrupted: " + "; ".join(failures))
+
+    def _act(self, step: Step, call: Call[Any]) -> Outcome:
+        if not isinstance(step, Attempt):
+            self._sleep(step.seconds)
+            return None
+        content = None if call.body is None else json.dumps(call.body).encode()
+        headers = dict(call.headers) | (JSON_TYPE if content is not None else {})
+        try:
+            with self._http.stream(
+                call.method, step.address + call.path, params=call.query or None, content=content, headers=headers
+            ) as answer:
+                return _whole(answer)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            return failure_of(error, self._connection.request_limit_s)
+
+
+def _whole(answer: httpx.Response) -> Answer | Failure:
+    pieces, size = [], 0
+    for piece in answer.iter_bytes():
+        size += len(piece)
+        if size > BODY_LIMIT_BYTES:
+            return Failure(Broken.CUT_OFF, f"the answer is larger than {BODY_LIMIT_BYTES} bytes")
+        pieces.append(piece)
+    return Answer(answer.status_code, b"".join(pieces))
+
+
+def _events(answer: httpx.Response, address: str) -> Iterator[ServerEvent]:
+    reader = EventReader()
+    try:
+        for piece in answer.iter_bytes():
+            yield from reader.take(piece)
+    except ValueError as error:
+        raise NoAnswerError(f"{address}: no event stream: {error}") from error

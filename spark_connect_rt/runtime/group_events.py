@@ -1,0 +1,111 @@
+"""The group's own story as values: what happened on a worker, and the port by which parts of it say so.
+
+Owns the kinds of events, and what an event holds. Whatever a part of the worker wants shown at ``/admin/events`` goes
+through ``RecordEvent``; who keeps it is not its business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from spark_connect_rt.base.json_shape import JsonShape, described, one_of
+from spark_connect_rt.rest.group_reads import Unanswered
+
+KINDS: Mapping[str, str] = MappingProxyType(
+    {
+        "rebalance": (
+            "A rebalance completed: its generation and leader, who joined and left, the reason, what moved from "
+            "where to where, the time of each worker. One event for the whole group."
+        ),
+        "failure": "A connector or task FAILED. The summary is its error in one line, and the details have the trace.",
+        "restart": "A restart, by a request or by the restart policy (with the number of the attempt and its time).",
+        "config": "A connector was created, reconfigured or deleted, with the names of the settings that changed.",
+        "state": "A connector or task changed its state, got another target state, stalled, or moves again.",
+        "offsets": "A connector's offsets were altered or reset, or it was created with initial offsets.",
+        "logger": "The level of a logger was set, on one worker or on all.",
+        "worker": "A worker started, stops or lost contact to its group, or a part of it failed.",
+    }
+)
+"""Kind of event -> what it says."""
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEvent(JsonShape):
+    """One thing that happened in the group."""
+
+    id: str = field(metadata=described("The same on every worker, for as long as the event is kept."))
+    at_ms: int = field(metadata=described("Milliseconds since 1970, of the worker that recorded it."))
+    kind: str = field(metadata=one_of(KINDS))
+    worker_id: str = field(metadata=described("host:port of the worker that recorded it first."))
+    connector: str | None
+    task: int | None
+    summary: str = field(metadata=described("Summary in one line, without secrets."))
+    details: Mapping[str, Any] = field(metadata=described("More details. The fields depend on the kind."))
+    who: str | None = field(
+        default=None,
+        metadata=described("user@address of the client that asked for it; null: no client did, or it is unknown."),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class EventList(JsonShape):
+    """Events of the whole group, newest first."""
+
+    events: tuple[GroupEvent, ...]
+    unanswered: tuple[Unanswered, ...] = field(metadata=described("Workers whose latest events may be missing."))
+
+
+class EventReads(Protocol):
+    """The story of the whole group. Any thread."""
+
+    def gathered(self) -> tuple[Sequence[GroupEvent], Sequence[Unanswered]]:
+        """Return all events, oldest first, and whose may be missing. Blocks for a second at most."""
+
+
+class RecordEvent(Protocol):
+    """Takes note of something that happened on this worker. Any thread; quick; raises nothing."""
+
+    def __call__(
+        self,
+        kind: str,
+        summary: str,
+        *,
+        connector: str | None = None,
+        task: int | None = None,
+        details: Mapping[str, Any] = NOTHING,
+        key: str = "",
+    ) -> None:
+        """Take one event.
+
+        Args:
+            kind: one of ``KINDS``.
+            summary: what happened, in one line; secrets are hidden in it and in ``details``.
+            details: values that JSON has words for.
+            key: names what several workers see alike (``config_event_key``): shown as one event.
+                Empty: only this worker can know of it.
+        """
+
+
+def config_event_key(offset: int) -> str:
+    """Return the key of the event of a record of the config topic, which every worker reads."""
+    return f"config-{offset}"
+
+
+class NameClient(Protocol):
+    """Learns who asked for what an event is about. Any thread; quick; raises nothing."""
+
+    def __call__(self, key: str, who: str) -> None:
+        """Take that ``who`` asked for the event of a key, which may still come."""
+
+
+def no_client(key: str, who: str) -> None:
+    """Take no note: a NameClient for who keeps no events."""
+
+
+def no_event(kind: str, summary: str, **_: object) -> None:
+    """Take no note of anything: a RecordEvent for who has no management API."""

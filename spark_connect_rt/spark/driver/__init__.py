@@ -1,1 +1,0 @@
-"""Runs tasks as Spark jobs: the only door to SparkSession."""

@@ -1,1 +1,0 @@
-"""What the tasks of one slot's process have in common: its memory, its looks at what has nothing new."""

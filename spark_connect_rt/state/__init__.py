@@ -1,1 +1,0 @@
-"""Snapshots, folds and state machines. Pure."""

@@ -1,1 +1,0 @@
-"""Fold over a compacted log = a readable store: config, status, offset."""

@@ -1,0 +1,122 @@
+"""What a request to alter or reset offsets asks for, checked before anything is written (KIP-875).
+
+Owns: one entry per partition, a sink's partitions and offsets, the types a source's may hold, the answer's words.
+Source: Java ``ConnectorOffsets.toMap``, ``SinkUtils.parseSinkConnectorOffsets``, ``OffsetUtils.validateFormat``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.errors import BadRequestError, DataError
+from spark_connect_rt.topics.offset_records import OffsetMap, canonical, is_java_long
+
+OffsetPair = tuple[OffsetMap | None, OffsetMap | None]
+"""(partition, offset); an offset of None forgets the partition."""
+
+TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_MAPS_AND_LISTS: dict[type[Any], str] = {dict: "MAP", list: "ARRAY"}
+
+
+def one_per_partition(pairs: Sequence[OffsetPair]) -> list[OffsetPair]:
+    """Return the pairs with equal partitions collapsed; the later one wins."""
+    return list({canonical(partition): (partition, offset) for partition, offset in pairs}.values())
+
+
+def check_source_offsets(pairs: Sequence[OffsetPair]) -> None:
+    """Raise DataError unless every field is null, text, boolean, or a number that Java has a type for.
+
+    A partition that is to be forgotten may hold any number: whatever is stored can be removed.
+    """
+    for partition, offset in pairs:
+        for fields in (partition, offset):
+            for name, value in (fields or {}).items():
+                kind = _refused(value, may_be_big=offset is None)
+                if kind is not None:
+                    text = "Offsets may only contain primitive types as values, but field"
+                    raise DataError(f"{text} {name} contains {kind}")
+
+
+def _refused(value: Any, may_be_big: bool) -> str | None:
+    if isinstance(value, int) and not may_be_big and not is_java_long(value):
+        return "class java.math.BigInteger"
+    return _MAPS_AND_LISTS.get(type(value))
+
+
+def sink_offsets(pairs: Sequence[OffsetPair]) -> dict[TopicPartition, int | None]:
+    """Return a sink's new offsets, None where one is to be forgotten. Raises BadRequestError in Java's words."""
+    return {_sink_partition(partition): _sink_offset(offset) for partition, offset in pairs}
+
+
+def as_pairs(offsets: Mapping[TopicPartition, int | None]) -> list[OffsetPair]:
+    """Return a sink's offsets as the REST API shows them."""
+    return [
+        ({PARTITION: place.partition, TOPIC: place.topic}, None if offset is None else {OFFSET: offset})
+        for place, offset in sorted(offsets.items())
+    ]
+
+
+def _sink_partition(fields: OffsetMap | None) -> TopicPartition:
+    if fields is None:
+        raise BadRequestError("The partition for a sink connector offset cannot be null or missing")
+    if TOPIC not in fields or PARTITION not in fields:
+        raise BadRequestError(
+            f"The partition for a sink connector offset must contain the keys '{TOPIC}' and '{PARTITION}'"
+        )
+    if fields[TOPIC] is None:
+        raise BadRequestError("Kafka topic names must be valid strings and may not be null")
+    if fields[PARTITION] is None:
+        raise BadRequestError("Kafka partitions must be valid numbers and may not be null")
+    return TopicPartition(_text(fields[TOPIC]), _integer(fields[PARTITION], 32, "partition", "Partition"))
+
+
+def _sink_offset(fields: OffsetMap | None) -> int | None:
+    if fields is None:
+        return None
+    if OFFSET not in fields:
+        raise BadRequestError(f"The offset for a sink connector should either be null or contain the key '{OFFSET}'")
+    return _integer(fields[OFFSET], 64, "offset", "Offset")
+
+
+def _integer(value: Any, bits: int, what: str, begins: str) -> int:
+    text = _text(value)
+    if _INTEGER.fullmatch(text) and -(2 ** (bits - 1)) <= int(text) < 2 ** (bits - 1):
+        return int(text)
+    raise BadRequestError(
+        f"Failed to parse the following Kafka {what} value in the provided offsets: '{text}'. "
+        f"{begins} values for sink connectors need to be integers."
+    )
+
+
+def _text(value: Any) -> str:
+    """Return a JSON value as Java's ``String.valueOf`` writes it (maps and lists: near enough to be recognised)."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def answer_words(is_reset: bool, altered_outside: bool) -> str:
+    """Return the answer; ``altered_outside``: the connector says that nothing else is left to be done."""
+    done = "reset" if is_reset else "altered"
+    if altered_outside:
+        return f"The offsets for this connector have been {done} successfully"
+    return (
+        f"The Connect framework-managed offsets for this connector have been {done} successfully. However, if this "
+        f"connector manages offsets externally, they will need to be manually {done} in the system that the connector "
+        "uses."
+    )
+
+
+def caught_up(
+    held: Mapping[TopicPartition, tuple[int, int]], committed: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Return the offsets a group lacks: its table holds (start, end) of a partition and end was never committed."""
+    return {
+        partition: end for partition, (start, end) in held.items() if start <= committed.get(partition, start) < end
+    }

@@ -1,0 +1,199 @@
+"""The status topic as a store: what every connector and task reported last (Java ``KafkaStatusBackingStore``).
+
+Owns: safe puts, and sending again what Kafka refused for a while unless something newer was put since. Writes return
+at once and are seen by reads when they come back from the topic, on this worker as on any other.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+
+from spark_connect_rt.base.clock import Clock
+from spark_connect_rt.base.concurrency import MACHINE_THREADS, Threads, Timer
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.errors import ConnectError, RetriableError
+from spark_connect_rt.topics import status_records as records
+from spark_connect_rt.topics.compacted_log import CompactedLog, LogRecord
+from spark_connect_rt.topics.connector_status import ConnectorStatus, State, may_replace
+from spark_connect_rt.topics.status_fold import StatusFold, to_fields
+from spark_connect_rt.topics.status_records import (
+    ConnectorStatusKey,
+    StatusKey,
+    TaskStatusKey,
+    TopicStatus,
+    TopicStatusKey,
+)
+
+RETRY_BACKOFF_MS = 1_000  # before what Kafka refused is sent again
+
+_log = logging.getLogger(__name__)
+
+
+class StatusStore:
+    """Any thread may read and write; nothing here waits but ``start`` and ``flush``."""
+
+    def __init__(
+        self,
+        log: CompactedLog,
+        clock: Clock | None = None,
+        retry_backoff_ms: int = RETRY_BACKOFF_MS,
+        threads: Threads = MACHINE_THREADS,
+    ) -> None:
+        self._log = log
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._fold = StatusFold()
+        self._sequence = 0
+        self._version = 0
+        self._newest: dict[bytes, int] = {}  # key -> sequence of the last put that is not yet durable
+        self._retries: dict[bytes, tuple[bytes | None, int]] = {}  # key -> (value, sequence)
+        self._retry_backoff_ms = retry_backoff_ms
+        self._threads = threads
+        self._timer: Timer | None = None
+        self._stopped = False
+
+    @property
+    def version(self) -> int:
+        """Return a number that grows with everything that is read."""
+        return self._version
+
+    def start(self) -> None:
+        """Read to the end of the topic. Raises as ``CompactedLog.start``."""
+        self._log.start(self._on_records)
+
+    def stop(self) -> None:
+        """Flush what can be, close the log; what was read stays readable."""
+        with self._lock:
+            self._stopped = True
+            if self._timer is not None:
+                self._timer.cancel()
+        self._log.stop()
+
+    def flush(self, timeout_ms: int) -> None:
+        """Wait until everything put is durable and read back. Raises RetriableError, TimedOutError."""
+        self._log.read_to_end(timeout_ms)
+
+    def put_connector(self, name: str, status: ConnectorStatus, safe: bool = False) -> None:
+        """Report a connector. ``safe``: unless another worker reported in a later generation."""
+        self._put(ConnectorStatusKey(name), status, safe)
+
+    def put_task(self, task: ConnectorTaskId, status: ConnectorStatus, safe: bool = False) -> None:
+        """Report a task. ``safe``: unless another worker reported in a later generation."""
+        self._put(TaskStatusKey(task), status, safe)
+
+    def put_topic(self, connector: str, topic: str, task: int) -> None:
+        """Remember that a connector used a topic; written once while it is known, or on its way."""
+        key = TopicStatusKey(connector, topic)
+        with self._lock:
+            if self._fold.uses(connector, topic) or records.encode_key(key) in self._newest:
+                return
+        now_ms = self._clock.now_ms() if self._clock else 0
+        self._send(key, records.encode_topic_status(TopicStatus(topic, connector, task, now_ms)))
+
+    def reset_topics(self, connector: str) -> None:
+        """Forget the topics a connector used."""
+        for topic in self.topics(connector):
+            self._send(TopicStatusKey(connector, topic), None)
+
+    def remove_connector(self, name: str) -> None:
+        """Forget a connector's status (its tasks are removed one by one)."""
+        self._send(ConnectorStatusKey(name), None)
+
+    def remove_task(self, task: ConnectorTaskId) -> None:
+        """Forget a task's status."""
+        self._send(TaskStatusKey(task), None)
+
+    def connector(self, name: str) -> ConnectorStatus | None:
+        """Return the last status of a connector."""
+        with self._lock:
+            return self._fold.connectors.get(name)
+
+    def task(self, task: ConnectorTaskId) -> ConnectorStatus | None:
+        """Return the last status of a task."""
+        with self._lock:
+            return self._fold.task(task)
+
+    def tasks(self, name: str) -> dict[int, ConnectorStatus]:
+        """Return task number -> last status, by number."""
+        with self._lock:
+            return self._fold.tasks(name)
+
+    def topics(self, connector: str) -> tuple[str, ...]:
+        """Return the topics a connector used, sorted."""
+        with self._lock:
+            return self._fold.topics(connector)
+
+    def connectors(self) -> set[str]:
+        """Return the names of all connectors with a status of their own or of a task."""
+        with self._lock:
+            return self._fold.known()
+
+    def with_tasks(self) -> set[str]:
+        """Return the names of all connectors whose tasks have a status."""
+        with self._lock:
+            return self._fold.with_tasks()
+
+    def _put(self, key: ConnectorStatusKey | TaskStatusKey, status: ConnectorStatus, safe: bool) -> None:
+        if status.state is State.DESTROYED:
+            self._send(key, None)
+            return
+        if safe and not may_replace(self._previous(key), status):
+            _log.info("%s generation=%d kept: a newer worker reported", key, status.generation)
+            return
+        self._send(key, records.encode_status(to_fields(status)))
+
+    def _previous(self, key: ConnectorStatusKey | TaskStatusKey) -> ConnectorStatus | None:
+        return self.task(key.task) if isinstance(key, TaskStatusKey) else self.connector(key.connector)
+
+    def _send(self, key: StatusKey, value: bytes | None) -> None:
+        encoded = records.encode_key(key)
+        with self._lock:
+            self._sequence += 1
+            sequence = self._newest[encoded] = self._sequence
+        self._append(encoded, value, sequence)
+
+    def _append(self, key: bytes, value: bytes | None, sequence: int) -> None:
+        try:
+            self._log.append([(key, value)], lambda error: self._on_appended(key, value, sequence, error))
+        except ConnectError as error:  # the log is stopped
+            self._on_appended(key, value, sequence, error)
+
+    def _on_appended(self, key: bytes, value: bytes | None, sequence: int, error: Exception | None) -> None:
+        with self._lock:
+            if self._newest.get(key) != sequence:
+                return  # superseded meanwhile: what came later is what counts
+            if isinstance(error, RetriableError) and not self._stopped:
+                self._retries[key] = (value, sequence)
+                self._schedule_retries()
+                return
+            del self._newest[key]
+        if error is not None:
+            _log.error("status %s cannot be written: %s", key.decode("utf-8", errors="replace"), error)
+
+    def _schedule_retries(self) -> None:
+        if self._timer is None:
+            self._timer = self._threads.later(self._retry_backoff_ms, self._retry)
+
+    def _retry(self) -> None:
+        with self._lock:
+            self._timer = None
+            retries, self._retries = self._retries, {}
+            wanted = {key: it for key, it in retries.items() if self._newest.get(key) == it[1]}
+        for key, (value, sequence) in wanted.items():
+            self._append(key, value, sequence)
+
+    def _on_records(self, batch: Sequence[LogRecord]) -> None:
+        with self._lock:
+            self._version += 1
+            for record in batch:
+                try:
+                    self._fold.apply(record.key, record.value, record.timestamp_ms)
+                except Exception as error:  # noqa: BLE001 - what no one foresaw must not end the reader of every worker
+                    _log.error(
+                        "status topic partition=%d offset=%d ignored: %s",
+                        record.partition,
+                        record.offset,
+                        error,
+                    )

@@ -1,0 +1,247 @@
+"""What the records of the three internal topics say is wrong. Pure: records in, findings out.
+
+Owns: what counts as damage, and what is merely left over. The meaning of records is the folds' (``state``): whatever a
+worker would make of a topic is what is judged.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from spark_connect_rt.base.checked_lines import RawRecord
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.errors import DataError
+from spark_connect_rt.topics import config_records, offset_records, status_records
+from spark_connect_rt.topics.config_fold import ConfigFold
+from spark_connect_rt.topics.config_records import RecordKind
+from spark_connect_rt.topics.config_state import ClusterConfigState
+from spark_connect_rt.topics.connector_status import State
+from spark_connect_rt.topics.status_fold import from_fields
+from spark_connect_rt.topics.status_records import TaskStatusKey, TopicStatusKey
+from spark_connect_rt.topics.store_findings import Change, Finding, Severity
+
+DAMAGE, WARNING, LEFTOVER = Severity.DAMAGE, Severity.WARNING, Severity.LEFTOVER
+_OF_CONNECTORS = (RecordKind.TASK, RecordKind.COMMIT, RecordKind.TASK_COUNT)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Names and records of the three topics, each topic's in order per partition."""
+
+    names: Mapping[str, str]  # configs, offsets, statuses -> topic
+    configs: Sequence[RawRecord]
+    offsets: Sequence[RawRecord]
+    statuses: Sequence[RawRecord]
+    group_runs: bool = False
+    exactly_once: bool = False
+
+
+def live_records(records: Sequence[RawRecord]) -> list[RawRecord]:
+    """Return the last record of each key that is no tombstone, in the order given."""
+    last = {(record[0], record[2]): record for record in records}
+    return [record for record in records if record[3] is not None and last[record[0], record[2]] is record]
+
+
+def fold_configs(records: Sequence[RawRecord]) -> tuple[ClusterConfigState, dict[bytes | None, str]]:
+    """Return what a worker makes of the config topic, and of each key that it ignores last, why."""
+    fold, ignored = ConfigFold(), dict[bytes | None, str]()
+    for _, offset, key, value, _ in records:
+        ignored.pop(key, None)
+        try:
+            fold.apply(offset, key, value)
+        except DataError as error:
+            ignored[key] = str(error)
+    return fold.snapshot(), ignored
+
+
+def record_findings(stored: Stored) -> list[Finding]:
+    """Return what the records of all topics say."""
+    state, ignored = fold_configs(stored.configs)
+    found = [*_config_findings(stored, state, ignored), *_offset_findings(stored, state)]
+    return [*found, *_status_findings(stored, state)]
+
+
+def _config_findings(
+    stored: Stored, state: ClusterConfigState, ignored: Mapping[bytes | None, str]
+) -> Iterator[Finding]:
+    topic = stored.names["configs"]
+    live = {key: value for _, _, key, value, _ in live_records(stored.configs) if key is not None}
+    for key, why in ignored.items():
+        if key in live:
+            yield Finding("unreadable-config", DAMAGE, topic, _shown(key), f"workers ignore this record: {why}")
+    for name in state.connectors():
+        yield from _task_findings(topic, name, state, live, stored)
+    dead: dict[str, int] = defaultdict(int)
+    for key in live:
+        record = _config_key(key)
+        if record is None or state.contains(record.name):
+            continue
+        if record.kind is RecordKind.TARGET_STATE:
+            explanation = "a target state without its connector: a new connector of this name would not be started"
+            yield Finding("orphan-target-state", WARNING, topic, record.name, explanation, ((key, None),))
+        elif record.kind in _OF_CONNECTORS:
+            dead[record.name] += 1
+    for name, count in sorted(dead.items()):
+        explanation = (
+            f"{count} task, commit or task-count records of a deleted connector. Connect keeps them without using them"
+        )
+        yield Finding("dead-tasks", LEFTOVER, topic, name, explanation)
+
+
+def _task_findings(
+    topic: str, name: str, state: ClusterConfigState, live: Mapping[bytes, bytes | None], stored: Stored
+) -> Iterator[Finding]:
+    commit, count = config_records.commit_key(name), state.task_count(name)
+    if commit not in live:
+        explanation = (
+            "no commit record: its tasks were never created, or the record was lost. The leader creates them again"
+        )
+        yield Finding("no-commit", WARNING, topic, name, explanation)
+    elif not count and _committed(live[commit]):
+        explanation = "the commit is older than the connector (compaction, or it was created again), so no task runs"
+        yield Finding(
+            "commit-before-connector", WARNING, topic, name, f"{explanation} until the leader makes them again"
+        )
+    elif name in state.inconsistent:
+        yield _inconsistent(topic, name, count, live)
+    elif late := _tasks_after_commit(name, stored.configs):
+        explanation = f"configurations of tasks {late} wait for a commit: a leader died, or is writing at the moment"
+        yield Finding("uncommitted-tasks", WARNING, topic, name, explanation)
+    elif name in state.overtaken:
+        explanation = (
+            f"configured after the commit of its {count} tasks: workers that start after the next compaction see none"
+        )
+        yield Finding("overtaken-commit", WARNING, topic, name, explanation, _written_again(name, count, live))
+    if stored.exactly_once and count and state.task_count_record(name) is None:
+        explanation = "no task-count record: producers of earlier tasks are not fenced before the next ones start"
+        yield Finding("no-task-count", WARNING, topic, name, explanation)
+
+
+def _inconsistent(topic: str, name: str, count: int, live: Mapping[bytes, bytes | None]) -> Finding:
+    missing = [number for number in range(count) if _task_key(name, number) not in live]
+    if missing:
+        explanation = f"the commit has {count} tasks, but the configurations of {missing} are missing, so no task runs"
+        return Finding("lost-tasks", DAMAGE, topic, name, f"{explanation} until the leader makes them again")
+    explanation = f"{count} task configurations were written after their commit (compaction, or a leader died)"
+    repair = _written_again(name, count, live)
+    return Finding("tasks-without-commit", DAMAGE, topic, name, f"{explanation}: no task runs", repair)
+
+
+def _written_again(name: str, count: int, live: Mapping[bytes, bytes | None]) -> tuple[Change, ...]:
+    """Return the whole task set as it stands, behind everything else; empty when a part of it is not there."""
+    keys = [*(_task_key(name, number) for number in range(count)), config_records.commit_key(name)]
+    return tuple((key, live[key]) for key in keys) if all(key in live for key in keys) else ()
+
+
+def _task_key(name: str, number: int) -> bytes:
+    return config_records.task_key(ConnectorTaskId(name, number))
+
+
+def _committed(value: bytes | None) -> int:
+    """Return how many tasks a commit record names, 0 when that cannot be read."""
+    try:
+        return config_records.decode_commit(config_records.decode_value(value))
+    except DataError:
+        return 0
+
+
+def _tasks_after_commit(name: str, records: Sequence[RawRecord]) -> list[int]:
+    waiting: set[int] = set()
+    for _, _, raw, value, _ in records:
+        key = _config_key(raw)
+        if key is None or key.name != name:
+            continue
+        if key.kind is RecordKind.TASK and key.task is not None:
+            waiting.add(key.task)
+        elif key.kind is RecordKind.COMMIT or (key.kind is RecordKind.CONNECTOR and value is None):
+            waiting.clear()
+    return sorted(waiting)
+
+
+def _offset_findings(stored: Stored, state: ClusterConfigState) -> Iterator[Finding]:
+    topic = stored.names["offsets"]
+    yield from _scattered_findings(topic, stored.offsets)
+    spellings: dict[tuple[str, object], set[bytes]] = defaultdict(set)
+    deleted: dict[str, list[Change]] = defaultdict(list)
+    for partition, offset, key, value, _ in live_records(stored.offsets):
+        try:
+            connector, source_partition = offset_records.decode_key(key)
+            offset_records.decode_value(value)
+        except DataError as error:
+            where = f"partition {partition} offset {offset}"
+            yield Finding("unreadable-offset", DAMAGE, topic, where, f"workers ignore this record: {error}")
+            continue
+        assert key is not None  # decode_key raised otherwise
+        spellings[connector, offset_records.canonical(source_partition)].add(key)
+        if not state.contains(connector):
+            deleted[connector].append((key, None))
+    for (connector, _), keys in spellings.items():
+        if len(keys) > 1:
+            shown = ", ".join(sorted(map(_shown, keys)))
+            explanation = f"one source partition has {len(keys)} keys, of which Java uses any: {shown}"
+            yield Finding("double-offset", WARNING, topic, connector, explanation)
+    for name, changes in sorted(deleted.items()):
+        explanation = f"{len(changes)} offsets of a deleted connector: a new one with the same name would resume there"
+        yield Finding("offsets-of-deleted", LEFTOVER, topic, name, explanation, tuple(changes))
+
+
+def _scattered_findings(topic: str, records: Sequence[RawRecord]) -> Iterator[Finding]:
+    """Yield the keys that have live records in several partitions. Workers of ours take the newest, Java's any."""
+    places: dict[bytes | None, set[int]] = defaultdict(set)
+    for partition, _, key, _, _ in live_records(records):
+        places[key].add(partition)
+    for key, found in places.items():
+        if key is not None and len(found) > 1:
+            explanation = (
+                f"live records in partitions {sorted(found)} (partitions were added, or another client wrote): "
+                "Java uses any of them, our workers the newest, and their next write of the key removes the "
+                "others"
+            )
+            yield Finding("scattered-key", WARNING, topic, _shown(key), explanation)
+
+
+def _status_findings(stored: Stored, state: ClusterConfigState) -> Iterator[Finding]:
+    topic = stored.names["statuses"]
+    yield from _scattered_findings(topic, stored.statuses)
+    leftover: dict[str, list[Change]] = defaultdict(list)
+    running = 0
+    for partition, offset, key, value, _ in live_records(stored.statuses):
+        try:
+            subject = status_records.decode_key(key)
+            if isinstance(subject, TopicStatusKey):
+                status_records.decode_topic_status(value or b"")
+            elif subject is not None:
+                running += from_fields(status_records.decode_status(value or b"")).state is State.RUNNING
+        except DataError as error:
+            where = f"partition {partition} offset {offset}"
+            yield Finding("unreadable-status", WARNING, topic, where, f"workers ignore this record: {error}")
+            continue
+        if subject is None:
+            yield Finding(
+                "unknown-status", WARNING, topic, _shown(key), "a key of a kind that this version does not support"
+            )
+            continue
+        assert key is not None  # decode_key returned None otherwise
+        name = subject.task.connector if isinstance(subject, TaskStatusKey) else subject.connector
+        gone = isinstance(subject, TaskStatusKey) and subject.task.task >= state.task_count(name)
+        if not state.contains(name) or gone:
+            leftover[name].append((key, None))
+    for name, changes in sorted(leftover.items()):
+        explanation = f"{len(changes)} statuses of deleted connectors or tasks; the leader removes them"
+        yield Finding("statuses-of-deleted", LEFTOVER, topic, name, explanation, tuple(changes))
+    if running and not stored.group_runs:
+        explanation = f"{running} statuses are RUNNING, but no worker is in the group: the workers were killed"
+        yield Finding("stale-running", LEFTOVER, topic, "group", explanation)
+
+
+def _config_key(key: bytes | None) -> config_records.RecordKey | None:
+    try:
+        return config_records.decode_key(key)
+    except DataError:
+        return None
+
+
+def _shown(key: bytes | None) -> str:
+    return "no key" if key is None else key.decode("utf-8", errors="backslashreplace")
