@@ -16,24 +16,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.rest_reads import MOCK, memory_dependencies
+from spark_connect_rt.app.rest.admin_api import Management
 from spark_connect_rt.app.rest.console_app import Console
 from spark_connect_rt.app.rest.rest_app import create_app
-from spark_connect_rt.app.rest.routes import Management
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.engine.task_runner import BatchDurable, TaskKind, TaskLaunch, TaskRunning
 from spark_connect_rt.operations.events.memory import EventMemory
 from spark_connect_rt.operations.events.service import GroupEvents
 from spark_connect_rt.operations.overview.wiring import OverviewParts, shown_configs
-from spark_connect_rt.rest.peer_client import HttpPeerClient
-from spark_connect_rt.rest.peers import HttpGroupReads
+from spark_connect_rt.rest.peers import HttpGroupReads, HttpPeerClient
 from spark_connect_rt.rest.server import RestServer
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
 from spark_connect_rt.runtime.worker.worker_task import TaskServices, WorkerTask
 from spark_connect_rt.testing.memory_compacted_log import MemoryLogTopic
 from spark_connect_rt.topics import config_records, status_records
-from spark_connect_rt.topics.connector_status import ConnectorStatus, State
-from spark_connect_rt.topics.status_fold import to_fields
-from spark_connect_rt.topics.status_records import ConnectorStatusKey, TaskStatusKey
+from spark_connect_rt.topics.status_records import ConnectorStatus, ConnectorStatusKey, State, TaskStatusKey
+from spark_connect_rt.topics.status_store import to_fields
 
 FAILED_EACH = 50  # one connector of so many has a FAILED task
 BATCH = 10  # records of a batch

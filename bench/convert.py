@@ -28,7 +28,7 @@ from spark_connect_rt.api.data import schema as s
 from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
-from spark_connect_rt.base.maven import resolve_jars
+from spark_connect_rt.base.cache import resolve_jars
 from spark_connect_rt.engine.executor.daemon import collect_rarely
 from spark_connect_rt.engine.startup.java_home import find_java
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins

@@ -19,12 +19,10 @@ import psutil
 import pyarrow as pa
 
 from spark_connect_rt.engine.java_host.class_archive import HostProgram
-from spark_connect_rt.engine.java_host.columns import consumed
 from spark_connect_rt.engine.java_host.jar import program_jars
-from spark_connect_rt.engine.java_host.jvm_settings import for_records
 from spark_connect_rt.engine.java_host.plugin_folders import jvm_worker_config, with_plugins
-from spark_connect_rt.engine.java_host.process import JavaProcess, command_line
-from spark_connect_rt.engine.java_host.wire import Frame, FromJava, ToJava
+from spark_connect_rt.engine.java_host.process import JavaProcess, command_line, for_records
+from spark_connect_rt.engine.java_host.wire import Frame, FromJava, ToJava, consumed
 from spark_connect_rt.engine.startup.java_home import find_java
 from spark_connect_rt.records.pipeline.columns import PARTITION, TOPIC
 from tests.support.java_plugins import FILES, plugin_folder

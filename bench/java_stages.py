@@ -16,9 +16,9 @@ from typing import Any
 from spark_connect_rt.api.data.schema import Schema, Type, struct_of
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SourceRecord
-from spark_connect_rt.engine.java_code import JavaCode
 from spark_connect_rt.engine.java_host.stages.converters import JavaConverter
 from spark_connect_rt.engine.java_host.stages.transformations import JavaTransformation
+from spark_connect_rt.engine.task_runner import JavaCode
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.records.pipeline.source_pipeline import SourcePipeline
 

@@ -17,9 +17,8 @@ import psutil
 from bench.hosted.captured import database_server
 from spark_connect_rt.engine.java_host.class_archive import HostProgram, make_archive
 from spark_connect_rt.engine.java_host.jar import program_jars
-from spark_connect_rt.engine.java_host.jvm_settings import for_records
 from spark_connect_rt.engine.java_host.plugin_folders import jvm_worker_config, with_plugins
-from spark_connect_rt.engine.java_host.process import JavaProcess, command_line, rehearsal
+from spark_connect_rt.engine.java_host.process import JavaProcess, command_line, for_records, rehearsal
 from spark_connect_rt.engine.java_host.wire import Frame, FromJava, ToJava
 from spark_connect_rt.engine.startup.java_home import find_java
 from tests.support.captured_database import CapturedDatabase, postgres_source

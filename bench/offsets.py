@@ -23,7 +23,7 @@ from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.logs.log_load import LatestLoad
 from spark_connect_rt.testing.worker_settings import worker_settings
-from spark_connect_rt.topics.log_cache import LogCache
+from spark_connect_rt.topics.log_snapshot import LogCache
 from spark_connect_rt.topics.offset_store import OffsetStore
 from tests.support.worker_process import WorkerProcess
 

@@ -26,7 +26,7 @@ from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.files.file_stream_sink import FileStreamSinkTask
 from spark_connect_rt.connectors.files.file_stream_source import CHUNK_BYTES, complete_end, split_lines
 from spark_connect_rt.engine.executor.frames import decode_records, encode_records
-from spark_connect_rt.kafka.reading.fetched_rows import fetched_rows
+from spark_connect_rt.kafka.reading.fetch_consumer import fetched_rows
 from spark_connect_rt.kafka.records.passed_batches import ready_to_send
 from spark_connect_rt.kafka.records.record_batch_columns import Compression, record_batch, record_bytes
 from spark_connect_rt.kafka.records.record_batches import whole_batches

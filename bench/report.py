@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 
-from spark_connect_rt.base.maven import KAFKA_VERSION
+from spark_connect_rt.base.cache import KAFKA_VERSION
 from spark_connect_rt.engine.startup.java_home import find_java
 
 

@@ -12,14 +12,13 @@ from collections.abc import Iterator
 from starlette.responses import Response
 
 from spark_connect_rt.app.rest.rest_app import create_app
-from spark_connect_rt.base.clock import SystemClock
+from spark_connect_rt.base.concurrency import SystemClock
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.connectors.samples.mock import MockSourceConnector
 from spark_connect_rt.group.peers import PeerClient
 from spark_connect_rt.rest.server import RestServer
-from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, HerderSettings
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
-from spark_connect_rt.runtime.herder.settings import HerderSettings
 from spark_connect_rt.testing.in_process_cluster import InProcessPeers, MemoryPlugins
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
@@ -29,11 +28,9 @@ from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from spark_connect_rt.testing.worker_settings import worker_settings
 from spark_connect_rt.topics import config_records, status_records
 from spark_connect_rt.topics.config_store import ConfigStore
-from spark_connect_rt.topics.connector_status import ConnectorStatus, State
 from spark_connect_rt.topics.offset_store import OffsetStore
-from spark_connect_rt.topics.status_fold import to_fields
-from spark_connect_rt.topics.status_records import ConnectorStatusKey, TaskStatusKey
-from spark_connect_rt.topics.status_store import StatusStore
+from spark_connect_rt.topics.status_records import ConnectorStatus, ConnectorStatusKey, State, TaskStatusKey
+from spark_connect_rt.topics.status_store import StatusStore, to_fields
 
 MOCK = "org.apache.kafka.connect.tools.MockSourceConnector"
 

@@ -19,7 +19,7 @@ from bench.lab import Lab, TopicTruth
 from bench.process_cost import CpuMeter
 from bench.report import Result, Run
 from bench.source import watch
-from spark_connect_rt.connectors.sql.sql_urls import adbc_uri
+from spark_connect_rt.connectors.sql.sql_settings import adbc_uri
 from tests.support.postgres_server import PostgresServer
 from tests.support.worker_process import WorkerProcess
 

@@ -31,7 +31,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
     def __new__(cls, options: dict[str, str]) -> DataSource:  # type: ignore[misc]
         """Return the data source with the plug-ins of this machine's Python."""
-        from spark_connect_rt.engine.datasource.format_source import FormatSource
+        from spark_connect_rt.engine.datasource.connectrt import FormatSource
 
         return FormatSource(options)
 

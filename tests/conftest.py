@@ -12,8 +12,8 @@ import pytest
 
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from spark_connect_rt.base import hidden_values
-from spark_connect_rt.base.java_log_levels import JAVA_LOG_LEVELS
-from spark_connect_rt.base.maven import KAFKA_VERSION
+from spark_connect_rt.base.cache import KAFKA_VERSION
+from spark_connect_rt.base.loggers import JAVA_LOG_LEVELS
 from spark_connect_rt.connectors.mirror import named_class
 from spark_connect_rt.engine.startup.java_home import Java, find_java
 from tests.support.java_test_plugins import java_plugin_path

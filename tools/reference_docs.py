@@ -14,32 +14,26 @@ from typing import Any
 
 from spark_connect_rt.api.converter import CONVERTER_TYPE
 from spark_connect_rt.api.transformation import Transformation
-from spark_connect_rt.app.migrate.unserved_settings import in_this_version
+from spark_connect_rt.app.migrate.worker_file import in_this_version
 from spark_connect_rt.base.exit_codes import EXIT_CODES
-from spark_connect_rt.config import (
-    connector_config,
-    health_config,
-    override_policy,
-    placement,
-    plugin_install,
-    standalone_config,
-    validators,
-    worker_config,
-)
+from spark_connect_rt.config import connector_config, override_policy, validators, worker_config
 from spark_connect_rt.config import connectrt_config as own_settings
+from spark_connect_rt.config import group_config as placement
+from spark_connect_rt.config import management_config as health_config
 from spark_connect_rt.config import management_config as management
+from spark_connect_rt.config import management_config as plugin_install
+from spark_connect_rt.config import worker_settings as standalone_config
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Password, text_of
-from spark_connect_rt.config.connection_config import CLIENTS
-from spark_connect_rt.config.group_config import GROUP, SESSION_KEYS
-from spark_connect_rt.config.standalone_config import STANDALONE
-from spark_connect_rt.config.storage_config import STORAGE
+from spark_connect_rt.config.group_config import GROUP, SESSION_KEYS, STORAGE
+from spark_connect_rt.config.worker_config import CLIENTS
+from spark_connect_rt.config.worker_settings import STANDALONE
 from spark_connect_rt.connectors.mirror.maker_config import MAKER
 from spark_connect_rt.engine.log_lines import BURST, LINES_A_SECOND
 from spark_connect_rt.engine.task_logs import BYTES_EACH, BYTES_IN_ALL, KEPT_S, LINES_EACH
 from spark_connect_rt.operations.events.memory import BYTES_PER_KIND, EVENTS_PER_KIND
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.plugins.plugin_desc import PluginDesc
-from spark_connect_rt.records.transforms import settings as transform_settings
+from spark_connect_rt.records.transforms import record_side as transform_settings
 from spark_connect_rt.records.transforms.column_forms import has_column_form
 from spark_connect_rt.rest.metrics import prometheus_name
 from spark_connect_rt.runtime.group_events import KINDS

@@ -11,14 +11,31 @@ import typer
 from typer.core import TyperGroup
 
 from spark_connect_rt._version import CONNECT_VERSION, __version__
-from spark_connect_rt.app.add_commands import add_cluster_commands
 from spark_connect_rt.app.development.commands import add_development_commands
 from spark_connect_rt.app.migrate.commands import add_migrate_commands
 from spark_connect_rt.app.mirror.commands import add_mirror_commands
 from spark_connect_rt.app.offline.commands import add_store_commands
 from spark_connect_rt.app.settings_file import read_settings
+from spark_connect_rt.cli.context_commands import add_context_words
+from spark_connect_rt.cli.reading_options import add_reading_words
 from spark_connect_rt.errors import BadConfigError, ConnectError, StartupError
+from spark_connect_rt.operations.connectors.change_commands import add_changing_words
+from spark_connect_rt.operations.connectors.inspect_commands import add_seeing_words
+from spark_connect_rt.operations.connectors.offset_commands import FileReset, add_offset_words
+from spark_connect_rt.operations.dead_letters.commands import add_letter_words
 from spark_connect_rt.operations.plugin_install.commands import add_plugin_commands
+
+# Adds the words to the command line.
+
+
+def add_cluster_commands(cli: typer.Typer, offsets: typer.Typer, file_reset: FileReset) -> None:
+    """Add every word that steers a cluster; ``offsets``: the group of words that is there, and its reset."""
+    add_reading_words(cli)
+    add_changing_words(cli)
+    add_seeing_words(cli)
+    add_offset_words(offsets, file_reset)
+    add_letter_words(cli)
+    add_context_words(cli)
 
 
 def _show_version(asked: bool) -> None:

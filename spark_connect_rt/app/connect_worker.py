@@ -17,12 +17,12 @@ from typing import Any, Generic, TypeVar
 
 from spark_connect_rt.app.deferred_runner import DeferredRunner, with_stores
 from spark_connect_rt.app.operations import Surroundings, WorkerManagement
+from spark_connect_rt.app.rest.admin_api import NOTHING
 from spark_connect_rt.app.rest.rest_api import RestApi, settled_listeners
-from spark_connect_rt.app.rest.routes import NOTHING
-from spark_connect_rt.app.wiring import ClusterId, admin_of, spark_runner
+from spark_connect_rt.app.wiring import ClusterId, spark_runner
 from spark_connect_rt.base.exit_codes import EXIT_BROKER_UNREACHABLE
 from spark_connect_rt.base.supervision import Supervisor
-from spark_connect_rt.config.listeners import Advertised, advertised
+from spark_connect_rt.config.worker_config import Advertised, advertised
 from spark_connect_rt.config.worker_settings import WorkerConfig
 from spark_connect_rt.connectors.mirror.named_class import import_only
 from spark_connect_rt.engine.process_plugins import import_plugins_when_named, java_asked, plugins_of
@@ -31,6 +31,7 @@ from spark_connect_rt.engine.startup.surroundings import require_surroundings
 from spark_connect_rt.engine.task_runner import TaskRunner
 from spark_connect_rt.errors import RetriableError, StartupError
 from spark_connect_rt.kafka.admin import KafkaAdmin
+from spark_connect_rt.kafka.internal_topics import admin_of
 from spark_connect_rt.kafka.logs.bulk_read_process import cpu_count
 from spark_connect_rt.operations.plugin_install.group_installs import GroupInstalls
 from spark_connect_rt.operations.plugin_install.report import refuse_test_jars, refuse_unlisted, tell_broken

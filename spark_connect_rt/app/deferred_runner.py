@@ -20,7 +20,7 @@ HELD_BACK_S = 10.0  # at most
 
 def with_stores(launch: TaskLaunch) -> TaskLaunch:
     """Return the launch with the trust and key stores that its clients name, for executors without these files."""
-    from spark_connect_rt.base.security.carried_stores import carry_stores
+    from spark_connect_rt.base.security.key_stores import carry_stores
 
     return replace(launch, client_config=carry_stores(launch.client_config))
 

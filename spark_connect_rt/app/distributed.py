@@ -15,8 +15,7 @@ from spark_connect_rt.app.connect_worker import ConnectWorker
 from spark_connect_rt.app.deferred_member import DeferredMember
 from spark_connect_rt.app.deferred_runner import DeferredRunner
 from spark_connect_rt.app.logging_setup import set_up_logging
-from spark_connect_rt.app.serving import await_end, end_failed
-from spark_connect_rt.app.signals import stop_asked
+from spark_connect_rt.app.serving import await_end, end_failed, stop_asked
 from spark_connect_rt.app.wiring import herder_dependencies
 from spark_connect_rt.base.exit_codes import EXIT_BAD_TOPIC, EXIT_BROKER_UNREACHABLE
 from spark_connect_rt.base.ids import TopicPartition

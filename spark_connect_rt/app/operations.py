@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from spark_connect_rt._version import CONNECT_VERSION
-from spark_connect_rt.app.rest.routes import Management
+from spark_connect_rt.app.rest.admin_api import Management
 from spark_connect_rt.config.worker_settings import WorkerConfig
 from spark_connect_rt.engine.task_runner import TaskRunner
 from spark_connect_rt.kafka.admin import KafkaAdmin

@@ -86,7 +86,7 @@ def _restart(session: Session, words: Sequence[str], connector_only: bool, dry_r
 
 
 def _chosen(words: Sequence[str], selection: str | None, failed: bool, all_: bool) -> Any:
-    from spark_connect_rt.operations.connectors.lifecycle import Chosen
+    from spark_connect_rt.cli.options import Chosen
 
     return Chosen(words, selection, failed, all_)
 

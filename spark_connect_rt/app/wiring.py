@@ -6,31 +6,27 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from spark_connect_rt.api.config_provider import ConfigData, Resolve
 from spark_connect_rt.api.override_policy import ConnectorClientConfigOverridePolicy
-from spark_connect_rt.app.logger_levels import PythonLoggers
-from spark_connect_rt.base.clock import SystemClock
+from spark_connect_rt.app.logging_setup import PythonLoggers
+from spark_connect_rt.base.concurrency import SystemClock
 from spark_connect_rt.base.supervision import Report, Supervisor, report_nowhere
 from spark_connect_rt.config.client_properties import (
     connector_admin_properties,
     leader_producer_properties,
     log_client_properties,
     own_offset_properties,
-    shared_admin_properties,
     shared_client_properties,
 )
 from spark_connect_rt.config.connector_config import SINK, SOURCE
-from spark_connect_rt.config.listeners import Advertised
-from spark_connect_rt.config.oauth_endpoints import endpoints_in, refuse_foreign_endpoints
-from spark_connect_rt.config.override_policy import is_plugin
+from spark_connect_rt.config.override_policy import endpoints_in, is_plugin, refuse_foreign_endpoints
 from spark_connect_rt.config.programs import allowed_programs, names_programs, refuse_programs
-from spark_connect_rt.config.storage_config import StorageTopic
+from spark_connect_rt.config.worker_config import Advertised
 from spark_connect_rt.config.worker_settings import WorkerConfig
 from spark_connect_rt.engine.executor_clients import clients_factory
-from spark_connect_rt.engine.formats.spark_tables import SparkTables
+from spark_connect_rt.engine.formats.table_writer import SparkTables
 from spark_connect_rt.engine.process_plugins import java_asked, plugin_folders, plugins_of, providers_of
 from spark_connect_rt.engine.startup.java_home import find_java
 from spark_connect_rt.engine.task_runner import TaskRunner
@@ -40,22 +36,20 @@ from spark_connect_rt.group.membership import Timing
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
 from spark_connect_rt.kafka.interfaces import SinkGroup
-from spark_connect_rt.kafka.internal_topics import SHORT_HEAD
+from spark_connect_rt.kafka.internal_topics import internal_topics
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.logs.log_load import LatestLoad
 from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
 from spark_connect_rt.kafka.membership.group_settings import member_settings
-from spark_connect_rt.kafka.writing.fenced_writer import KafkaFencedWriter
-from spark_connect_rt.kafka.writing.transactions import KafkaTransactions
+from spark_connect_rt.kafka.writing.fenced_writer import KafkaFencedWriter, KafkaTransactions
 from spark_connect_rt.operations.events.memory import EventMemory
 from spark_connect_rt.plugins.locations import find_locations
 from spark_connect_rt.plugins.registry import Plugins
-from spark_connect_rt.rest.peer_client import HttpPeerClient
+from spark_connect_rt.rest.peers import HttpPeerClient
 from spark_connect_rt.rest.tls import client_tls
-from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
-from spark_connect_rt.runtime.herder.settings import HerderSettings
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, HerderSettings
 from spark_connect_rt.topics.config_store import ConfigStore
-from spark_connect_rt.topics.log_cache import LogCache
+from spark_connect_rt.topics.log_snapshot import LogCache
 from spark_connect_rt.topics.offset_store import OffsetStore
 from spark_connect_rt.topics.status_store import StatusStore
 
@@ -96,20 +90,6 @@ def leader_writer(config: WorkerConfig) -> KafkaFencedWriter | None:
     if not config.group.fences_leader:
         return None
     return KafkaFencedWriter(config.storage["config"].name, leader_producer_properties(config))
-
-
-def internal_topics(config: WorkerConfig) -> dict[str, TopicSpec]:
-    """Return how the three internal topics are created, by the word that ends their clients' ids."""
-    return {
-        "configs": topic_spec(config.storage["config"]),
-        "offsets": topic_spec(config.storage["offset"], SHORT_HEAD),
-        "statuses": topic_spec(config.storage["status"]),
-    }
-
-
-def topic_spec(topic: StorageTopic, usual: Mapping[str, str] = MappingProxyType({})) -> TopicSpec:
-    """Return how one of them is created; ``usual``: topic configurations unless the user says otherwise."""
-    return TopicSpec(topic.name, topic.partitions, topic.replication_factor, {**usual, **topic.settings})
 
 
 def sink_group(properties: Mapping[str, str]) -> SinkGroup:
@@ -258,11 +238,6 @@ def override_policy(config: WorkerConfig, plugins: Plugins) -> ConnectorClientCo
     except NotFoundError as error:
         raise BadConfigError({"connector.client.config.override.policy": [str(error)]}) from error
     return policy
-
-
-def admin_of(config: WorkerConfig) -> KafkaAdmin:
-    """Return the worker's own admin client."""
-    return KafkaAdmin(shared_admin_properties(config))
 
 
 def spark_runner(

@@ -6,6 +6,7 @@ not try again at the same instant. Pure: chance is an argument.
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
 
 JITTER = 0.2  # of Kafka's clients (CommonClientConfigs.RETRY_BACKOFF_JITTER)
@@ -34,3 +35,18 @@ class Backoff:
         """
         exact = min(self.longest, self.first * float(self.factor ** min(max(0, failures - 1), _EXPONENT_MOST)))
         return min(self.longest, exact * (1 + self.jitter * (2 * chance - 1)))
+
+
+# Chance without a source of it: spreads what would happen at one instant, the same way each time it is asked.
+#
+# For decisions that a tick makes and a simulation repeats.
+
+
+def chance_of(*names: object) -> float:
+    """Return a number from 0 to below 1 that the names' texts determine: a worker, an item, a count of attempts.
+
+    Example:
+        >>> 0 <= chance_of("worker-1:8083", "orders", 3) < 1
+        True
+    """
+    return zlib.crc32("\0".join(map(str, names)).encode("utf-8", "surrogatepass")) / 2**32

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol, TypeVar
+
+from spark_connect_rt.base.supervision import Part, Report, report_nowhere, watched
+from spark_connect_rt.errors import as_error
 
 T = TypeVar("T")
 NO_THREAD_PAUSE_MS = 1_000
@@ -167,3 +173,278 @@ class MachineThreads:
 
 
 MACHINE_THREADS = MachineThreads()
+
+
+# Time, as an argument.
+
+
+class Clock(Protocol):
+    """Wall clock and monotonic clock, both ms."""
+
+    def now_ms(self) -> int:
+        """Return ms since the epoch."""
+
+    def monotonic_ms(self) -> int:
+        """Return ms of a clock that never goes back."""
+
+
+class SystemClock:
+    """Port Clock by the machine's own clocks."""
+
+    def now_ms(self) -> int:
+        """See Clock."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        """See Clock."""
+        return time.monotonic_ns() // 1_000_000
+
+
+SYSTEM_CLOCK = SystemClock()
+
+
+# A thread that runs calls one after another: where a connector's own code runs.
+#
+# A connector that blocks keeps only itself waiting: the tick runs nothing of a connector's. Daemon threads, so that
+# one that never returns cannot keep the process alive.
+
+
+Call = Callable[[], None]
+
+
+class SerialThread:
+    """Runs what it is given, in order. The thread starts with the first call and ends with ``close``."""
+
+    def __init__(
+        self, name: str, threads: Threads, report: Report = report_nowhere, linger_s: float | None = None
+    ) -> None:
+        """``report`` is called with what a call raises all the same: it ends the thread.
+
+        ``linger_s``: a thread without a call for so long ends, and the next call starts another: of thousands, few are
+        busy. None: it stays.
+        """
+        self._linger_s = linger_s
+        self._name = name
+        self._report = report
+        self._threads = threads
+        self._calls: deque[Call | None] = deque()  # None: the end
+        self._thread: RunningThread | None = None
+        self._changed = threads.condition()
+
+    def submit(self, call: Call) -> None:
+        """Queue a call that raises nothing. Any thread."""
+        with self._changed:
+            if self._thread is None:
+                self._thread = self._threads.start(self._name, watched(self._run, Part.HERDER, self._report))
+            self._calls.append(call)
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """End the thread once everything queued before has run. Does not wait."""
+        with self._changed:
+            self._calls.append(None)
+            self._changed.notify_all()
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait for the end; return whether it came."""
+        if self._thread is None:
+            return True
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while (call := self._next()) is not None:
+            call()
+
+    def _next(self) -> Call | None:
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._calls, self._linger_s):
+                self._thread = None
+                return None
+            return self._calls.popleft()
+
+
+# Answers of requests: a Future gets what a call returned or raised, whatever that is, and whatever became of it.
+#
+# The one place where a request's work, plug-in code included, ends: nothing it raises passes to the thread that ran it.
+
+
+def answered(call: Callable[[], T | Future[T]]) -> Future[T]:
+    """Return what a call answered at once, or its error, or what a Future gets that it returned."""
+    answer: Future[T] = Future()
+    answer_by(answer, call)
+    return answer
+
+
+def answer_by(answer: Future[T], call: Callable[[], T | Future[T]]) -> None:
+    """Give ``answer`` what a call returns or raises, or what a Future gets that it returns.
+
+    An answer that was cancelled asks for no call; from here on it cannot be cancelled.
+    """
+    if not _is_wanted(answer):
+        return
+    try:
+        outcome = call()
+    except BaseException as error:  # noqa: BLE001 - the request's failure is its answer, SystemExit of a plug-in too
+        answer.set_exception(as_error(error))
+        return
+    if isinstance(outcome, Future):
+        outcome.add_done_callback(lambda done: copy_outcome(done, answer))
+    else:
+        answer.set_result(outcome)
+
+
+def copy_outcome(done: Future[T], answer: Future[T]) -> None:
+    """Give ``answer`` what ``done`` got, unless it was cancelled meanwhile."""
+    if not _is_wanted(answer):
+        return
+    try:
+        error = done.exception()
+    except CancelledError as cancelled:
+        error = cancelled
+    if error is not None:
+        answer.set_exception(as_error(error))
+    else:
+        answer.set_result(done.result())
+
+
+def _is_wanted(answer: Future[T]) -> bool:
+    """Return whether an answer may be set; if so it cannot be cancelled any more."""
+    return answer.running() or (not answer.cancelled() and answer.set_running_or_notify_cancel())
+
+
+# Threads for calls that come often and take little: one that has nothing left to do waits a while for the next call.
+#
+# A port Threads in front of another one. Starting a thread costs its caller a wait for it to come up; thousands of
+# connectors that are created in a row would cost the tick one each. Hundreds of calls that come at once run on a few
+# threads, one after the other: with a thread each they keep each other, and REST, from the interpreter. While calls
+# wait, a thread is added every few ms: a call that never returns keeps its thread, as ever, and no other from running,
+# as long as there are fewer threads than there may be.
+#
+# Not a ThreadPoolExecutor: the interpreter waits for each of its threads when it ends, and a plug-in's call that hangs
+# would keep the process; and the tests' simulation schedules threads itself, which takes a port.
+
+
+KEPT_S, KEPT_MOST = 2.0, 4  # threads that have nothing to do
+AT_ONCE, MORE_EACH_MS = 8, 10  # threads that are started without waiting; and then
+
+log = logging.getLogger(__name__)
+
+
+class _Run:
+    """One call, as the thread that its caller thinks it has."""
+
+    def __init__(self, name: str, call: Callable[[], None], over: Event) -> None:
+        self.name = name
+        self.call = call
+        self.over = over
+
+    def join(self, timeout: float | None = None) -> None:
+        """See RunningThread."""
+        self.over.wait(timeout)
+
+    def is_alive(self) -> bool:
+        """See RunningThread."""
+        return not self.over.is_set()
+
+
+class BriefThreads:
+    """Any thread."""
+
+    def __init__(
+        self, threads: Threads, kept_s: float = KEPT_S, most: int = KEPT_MOST, at_most: int | None = None
+    ) -> None:
+        """``most``: idle threads that are kept; ``at_most``: threads that there may be, None: as many as calls wait."""
+        self._threads = threads
+        self._at_most = at_most
+        self._kept_s = kept_s
+        self._most = most
+        self._changed = threads.condition()
+        self._waiting: deque[_Run] = deque()
+        self._count = 0  # of threads, idle ones among them
+        self._idle = 0
+        self._grows = False
+
+    def start(self, name: str, run: Callable[[], None]) -> RunningThread:
+        """See Threads. Raises RuntimeError: the machine has no thread left."""
+        thread = _Run(name, run, self._threads.event())
+        with self._changed:
+            if self._idle > len(self._waiting) or self._count - self._idle >= AT_ONCE or self._is_full():
+                self._waiting.append(thread)
+                self._changed.notify_all()
+                self._grow_later()
+                return thread
+            self._count += 1
+        try:
+            self._threads.start(name, lambda: self._work(thread))
+        except RuntimeError:
+            with self._changed:
+                self._count -= 1
+            raise
+        return thread
+
+    def _grow_later(self) -> None:
+        """Have a thread added if calls still wait then for one. Under the lock."""
+        if not self._grows and self._idle < len(self._waiting) and not self._is_full():
+            self._grows = True
+            self._threads.later(MORE_EACH_MS, self._grow)
+
+    def _grow(self) -> None:
+        with self._changed:
+            self._grows = False
+            if self._idle >= len(self._waiting) or self._is_full():
+                return
+            self._count += 1
+            self._grow_later()
+        try:
+            self._threads.start("brief", lambda: self._work(self._next()))
+        except RuntimeError:  # there is none to be had now; it is tried again
+            with self._changed:
+                self._count -= 1
+                self._grow_later()
+
+    def _is_full(self) -> bool:
+        return self._at_most is not None and self._count >= self._at_most
+
+    def answer(self, name: str, call: Callable[[], T | Future[T]]) -> Future[T]:
+        """Run a call that may block; answer with what it returns or raises, or with what a Future gets it returns.
+
+        Raises RuntimeError: the machine has no thread left.
+        """
+        answer: Future[T] = Future()
+        self.start(name, lambda: answer_by(answer, call))
+        return answer
+
+    def condition(self) -> Condition:
+        """See Threads."""
+        return self._threads.condition()
+
+    def event(self) -> Event:
+        """See Threads."""
+        return self._threads.event()
+
+    def later(self, delay_ms: int, call: Callable[[], None]) -> Timer:
+        """See Threads."""
+        return self._threads.later(delay_ms, call)
+
+    def _work(self, run: _Run | None) -> None:
+        while run is not None:
+            threading.current_thread().name = run.name
+            try:
+                run.call()
+            except BaseException:  # SystemExit too: the thread is for the calls that follow
+                log.exception("thread=%s a call raised", run.name)
+            finally:
+                run.over.set()
+            run = self._next()
+
+    def _next(self) -> _Run | None:
+        with self._changed:
+            if not self._waiting and self._idle < self._most:
+                self._idle += 1
+                self._changed.wait_for(lambda: self._waiting, self._kept_s)
+                self._idle -= 1
+            if self._waiting:
+                return self._waiting.popleft()
+            self._count -= 1
+            return None

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from spark_connect_rt.base.json_shape import JsonShape, renamed
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.base.json_text import JsonShape, renamed
 
 ROOT = "root"
 NUMBERS: Mapping[str, int] = {
@@ -59,3 +62,118 @@ class Loggers(Protocol):
 
     def set_level(self, namespace: str, level: str, now_ms: int) -> Sequence[str]:
         """Set a logger and everything below it (``root``: all) to one of LEVELS; return those that changed, sorted."""
+
+
+# Levels that were set for Java's loggers while this process ran (``PUT /admin/loggers``), for every JVM it has.
+#
+# One for a process: a worker sets them, its executors' processes are sent them, each JVM starts with them and is given
+# every change. Owns them in the order in which they were set: a later level of a namespace covers what is below it.
+
+
+Listener = Callable[[Mapping[str, str]], None]
+"""Takes all levels, in their order. Must not wait."""
+
+
+class JavaLogLevels:
+    """Namespace -> one of ``loggers.LEVELS``. Any thread."""
+
+    def __init__(self) -> None:
+        """Start with no level set."""
+        self._lock = threading.Lock()
+        self._levels: dict[str, str] = {}
+        self._listeners: list[Listener] = []
+
+    def current(self) -> dict[str, str]:
+        """Return all levels, in the order in which they were set."""
+        with self._lock:
+            return dict(self._levels)
+
+    def set(self, namespace: str, level: str) -> None:
+        """Set a namespace and all below it."""
+        with self._lock:
+            kept = {name: its for name, its in self._levels.items() if not _covers(namespace, name)}
+            self._levels = {**kept, namespace: level}
+        self._say()
+
+    def replace(self, levels: Mapping[str, str]) -> None:
+        """Take the levels of the worker."""
+        with self._lock:
+            if list(self._levels.items()) == list(levels.items()):
+                return
+            self._levels = dict(levels)
+        self._say()
+
+    def listen(self, listener: Listener) -> None:
+        """Have a listener called after each change."""
+        with self._lock:
+            self._listeners.append(listener)
+
+    def forget(self, listener: Listener) -> None:
+        """Call it no more. Any number of times."""
+        with self._lock:
+            self._listeners = [other for other in self._listeners if other != listener]
+
+    def _say(self) -> None:
+        with self._lock:
+            levels, listeners = dict(self._levels), list(self._listeners)
+        for listener in listeners:
+            listener(levels)
+
+
+def _covers(namespace: str, name: str) -> bool:
+    return namespace == ROOT or name == namespace or name.startswith(f"{namespace}.")
+
+
+JAVA_LOG_LEVELS = JavaLogLevels()
+
+
+# Which task or connector a log line is about, on the driver and on executors.
+#
+# Owns the signs: what a thread works for, the task that a line names, the context that Java's logging puts before a
+# line. A line without any is of the whole process.
+
+
+Subject = ConnectorTaskId | str
+"""A task, or a connector by its name."""
+
+ATTRIBUTE = "connectrt_subject"  # of a log record that another process made
+_CONNECTOR = "connector=%s"
+_JAVA_CONTEXT = re.compile(r"\[(?P<connector>.+?)\|(?:task-(?P<task>\d{1,9})|worker)(?:\|offsets)?\] ", re.DOTALL)
+_JAVA_THREAD = re.compile(r"connector-(?P<connector>.+)#\d+", re.DOTALL)
+_thread = threading.local()
+
+
+def working_for(subject: Subject) -> None:
+    """Have the lines of this thread be about a task or connector, from now on."""
+    _thread.subject = subject
+
+
+def subject_of(record: logging.LogRecord) -> Subject | None:
+    """Return what a line is about; None: nothing says it. On the thread that logs."""
+    known: Subject | None = getattr(record, ATTRIBUTE, None)
+    if known is not None:
+        return known
+    args = record.args if isinstance(record.args, tuple) else ()
+    for arg in args:
+        if isinstance(arg, ConnectorTaskId):
+            return arg
+    return _named_connector(record.msg, args) or getattr(_thread, "subject", None)
+
+
+def java_subject(message: str, thread: str) -> Subject | None:
+    """Return what a line of a JVM is about: its context stands before the message (``[name|task-0] ``)."""
+    found = _JAVA_CONTEXT.match(message)
+    if found is not None:
+        name, task = found["connector"], found["task"]
+        return name if task is None else ConnectorTaskId(name, int(task))
+    started = _JAVA_THREAD.fullmatch(thread)
+    return None if started is None else started["connector"]
+
+
+def _named_connector(template: object, args: tuple[object, ...]) -> str | None:
+    if not isinstance(template, str) or _CONNECTOR not in template:
+        return None
+    before = template[: template.index(_CONNECTOR)]
+    position = before.count("%") - 2 * before.count("%%")
+    found = args[position] if 0 <= position < len(args) else None
+    return found if isinstance(found, str) else None

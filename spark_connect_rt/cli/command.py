@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from spark_connect_rt.cli.completion import context_names
+from spark_connect_rt.cli.options import context_names
 from spark_connect_rt.cli.session import Session, opened, run, surroundings_in
 
 ContextName = Annotated[

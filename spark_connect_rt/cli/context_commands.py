@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from spark_connect_rt.cli.command import local
-from spark_connect_rt.cli.completion import context_names
-from spark_connect_rt.cli.options import Form
+from spark_connect_rt.cli.options import Form, context_names
 from spark_connect_rt.cli.session import Session
 from spark_connect_rt.cli.tables import Output
 

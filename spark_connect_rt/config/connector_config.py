@@ -2,18 +2,331 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from spark_connect_rt.config.config_def import HIGH, LOW, MEDIUM, REQUIRED, ConfigDef, ConfigKey, Type
+from spark_connect_rt.config.config_def import HIGH, LOW, MEDIUM, REQUIRED, ConfigDef, ConfigKey, Type, parse_value
 from spark_connect_rt.config.connectrt_config import CONNECTOR, OF_SINKS_ONLY
-from spark_connect_rt.config.dead_letter_config import dead_letter_problems
-from spark_connect_rt.config.error_config import ERRORS
-from spark_connect_rt.config.health_config import HEALTH
-from spark_connect_rt.config.sink_config import OF_SINKS, sink_problems
-from spark_connect_rt.config.source_config import OF_SOURCES, source_problems
-from spark_connect_rt.config.validators import AtLeast, no_control_characters, one_of, unique
+from spark_connect_rt.config.java_regex import java_pattern
+from spark_connect_rt.config.management_config import HEALTH
+from spark_connect_rt.config.validators import (
+    AtLeast,
+    AtLeastOr,
+    java_regex,
+    no_control_characters,
+    non_empty,
+    one_of,
+    unique,
+)
 from spark_connect_rt.config.worker_config import PLUGIN_VERSION
+
+# How a connector treats errant records: ``errors.*``. Source: KIP-298; Java ``ConnectorConfig``.
+
+
+_ERRORS = "Error Handling"
+
+ERRORS = ConfigDef(
+    [
+        ConfigKey(
+            "errors.retry.timeout",
+            Type.LONG,
+            0,
+            MEDIUM,
+            "How long a failed operation on a record is retried, ms. 0: no retry. -1: no limit.",
+            AtLeast(-1),
+            _ERRORS,
+            1,
+            "MEDIUM",
+            "Retry Timeout for Errors",
+        ),
+        ConfigKey(
+            "errors.retry.delay.max.ms",
+            Type.LONG,
+            60_000,
+            MEDIUM,
+            "Longest wait between two attempts, ms.",
+            AtLeast(1),
+            _ERRORS,
+            2,
+            "MEDIUM",
+            "Maximum Delay Between Retries for Errors",
+        ),
+        ConfigKey(
+            "errors.tolerance",
+            Type.STRING,
+            "none",
+            MEDIUM,
+            "none: the first errant record fails the task. all: errant records are skipped and counted.",
+            one_of("none", "all"),
+            _ERRORS,
+            3,
+            "SHORT",
+            "Error Tolerance",
+        ),
+        ConfigKey(
+            "errors.log.enable",
+            Type.BOOLEAN,
+            False,
+            MEDIUM,
+            "Log every failed operation.",
+            group=_ERRORS,
+            order=4,
+            width="SHORT",
+            display_name="Log Errors",
+        ),
+        ConfigKey(
+            "errors.log.include.messages",
+            Type.BOOLEAN,
+            False,
+            MEDIUM,
+            "Also log the failed record. It may contain data that must not be in logs.",
+            group=_ERRORS,
+            order=5,
+            width="SHORT",
+            display_name="Log Error Details",
+        ),
+    ]
+)
+
+
+# What only sink connectors have: their topics, their dead letter queue (Java ``SinkConnectorConfig``).
+
+
+_SINK_COMMON, _SINK_ERRORS = "Common", "Error Handling"
+_GROUP_OVERRIDE = "consumer.override.group.id"
+
+OF_SINKS = ConfigDef(
+    [
+        ConfigKey(
+            "topics",
+            Type.LIST,
+            "",
+            HIGH,
+            "Topics to consume, separated by commas.",
+            group=_SINK_COMMON,
+            order=4,
+            width="LONG",
+            display_name="Topics",
+        ),
+        ConfigKey(
+            "topics.regex",
+            Type.STRING,
+            "",
+            HIGH,
+            "Regular expression that matches whole topic names to consume.",
+            java_regex,
+            _SINK_COMMON,
+            4,
+            "LONG",
+            "Topics regex",
+        ),
+        ConfigKey(
+            "errors.deadletterqueue.topic.name",
+            Type.STRING,
+            "",
+            MEDIUM,
+            "Topic for errant records, created with one partition if it does not exist. Empty: errant records are "
+            "only counted. Source connectors can have one too (only here, not in Java).",
+            group=_SINK_ERRORS,
+            order=6,
+            width="MEDIUM",
+            display_name="Dead Letter Queue Topic Name",
+        ),
+        ConfigKey(
+            "errors.deadletterqueue.topic.replication.factor",
+            Type.SHORT,
+            3,
+            MEDIUM,
+            "Replication factor of the dead letter queue when it is created. -1: the broker's default.",
+            AtLeastOr(1, special=-1),
+            _SINK_ERRORS,
+            7,
+            "MEDIUM",
+            "Dead Letter Queue Topic Replication Factor",
+        ),
+        ConfigKey(
+            "errors.deadletterqueue.context.headers.enable",
+            Type.BOOLEAN,
+            False,
+            MEDIUM,
+            "Add headers with the origin and the error to errant records.",
+            group=_SINK_ERRORS,
+            order=8,
+            width="MEDIUM",
+            display_name="Enable Error Context Headers",
+        ),
+    ]
+)
+
+
+def sink_problems(config: Mapping[str, Any], worker_group: str | None = None) -> dict[str, list[str]]:
+    """Return what is wrong between a sink's settings: setting -> complaints.
+
+    Args:
+        worker_group: the worker's ``group.id``, which the sink's consumer group must not be.
+    """
+    # Java's words throughout: clients of the REST API look for them.
+    topics: Sequence[str] = [topic for topic in parse_value(Type.LIST, config.get("topics") or "") if topic]
+    pattern = str(config.get("topics.regex") or "").strip()
+    queue = str(config.get("errors.deadletterqueue.topic.name") or "").strip()
+    problems: dict[str, list[str]] = {}
+    if bool(topics) == bool(pattern):
+        both = "topics and topics.regex are mutually exclusive options, but both are set."
+        for name in ("topics", "topics.regex"):
+            problems[name] = [both if topics else "Must configure one of topics or topics.regex"]
+    if queue in topics:
+        listed = f"('topics=[{', '.join(dict.fromkeys(topics))}]')"
+        problems.setdefault("topics", []).append(
+            f"The DLQ topic '{queue}' may not be included in the list of topics {listed} consumed by the connector"
+        )
+    elif queue and pattern and not java_regex(pattern) and java_pattern(pattern).fullmatch(queue):
+        problems.setdefault("topics.regex", []).append(
+            f"The DLQ topic '{queue}' may not be matched by the regex for the topics ('topics.regex={pattern}') "
+            "consumed by the connector"
+        )
+    for name, conflict in _group_problem(config, worker_group):
+        problems.setdefault(name, []).append(conflict)
+    return problems
+
+
+def _group_problem(config: Mapping[str, Any], worker_group: str | None) -> list[tuple[str, str]]:
+    """Return (setting, complaint) when the sink's consumer group is the worker group."""
+    conflict = f"conflicts with Connect worker group {worker_group}"
+    group = config.get(_GROUP_OVERRIDE)
+    if group is not None:
+        return [(_GROUP_OVERRIDE, f"Consumer group {group} {conflict}")] if group == worker_group else []
+    name = config.get("name")
+    if worker_group is None or f"connect-{name}" != worker_group:
+        return []
+    return [("name", f"Consumer group for sink connector named {name} {conflict}")]
+
+
+# The dead letter queue: declared with the settings of sinks, as in Java; here sources have one too.
+#
+# Of sources ``validate`` lists these settings only where something is wrong with them: its answer stays Java's.
+
+
+PREFIX = "errors.deadletterqueue."
+TOPIC_NAME = f"{PREFIX}topic.name"
+DEAD_LETTERS = ConfigDef([key for key in OF_SINKS if key.name.startswith(PREFIX)])
+
+
+def dead_letter_problems(config: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return what is wrong with the dead letter queue of a source: setting -> complaints."""
+    return {
+        config_value.name: list(config_value.errors)
+        for config_value in DEAD_LETTERS.validate(config)
+        if config_value.errors
+    }
+
+
+# What only source connectors have: topic creation, exactly-once, an offset topic (Java ``SourceConnectorConfig``).
+
+
+_TOPICS, _ONCE, _OFFSETS = "Topic Creation", "Exactly Once Support", "offsets.topic"
+
+OF_SOURCES = ConfigDef(
+    [
+        ConfigKey(
+            "topic.creation.groups",
+            Type.LIST,
+            "",
+            LOW,
+            "Groups of topics with the same creation settings. Configure each with topic.creation.<group>.",
+            unique,
+            _TOPICS,
+            1,
+            "LONG",
+            "Topic Creation Groups",
+        ),
+        ConfigKey(
+            "exactly.once.support",
+            Type.STRING,
+            "requested",
+            MEDIUM,
+            "required: reject the connector if it cannot guarantee exactly-once.",
+            one_of("REQUIRED", "REQUESTED", ignore_case=True),
+            _ONCE,
+            2,
+            "SHORT",
+            "Exactly once support",
+        ),
+        ConfigKey(
+            "transaction.boundary",
+            Type.STRING,
+            "poll",
+            MEDIUM,
+            "When exactly-once transactions are committed. poll: after each poll. interval: periodically. "
+            "connector: when the connector says so.",
+            one_of("INTERVAL", "POLL", "CONNECTOR", ignore_case=True),
+            _ONCE,
+            3,
+            "SHORT",
+            "Transaction Boundary",
+        ),
+        ConfigKey(
+            "transaction.boundary.interval.ms",
+            Type.LONG,
+            None,
+            LOW,
+            "Length of a transaction with boundary interval, ms. Not set: offset.flush.interval.ms.",
+            AtLeast(0),
+            _ONCE,
+            4,
+            "SHORT",
+            "Transaction boundary interval",
+        ),
+        ConfigKey(
+            "offsets.storage.topic",
+            Type.STRING,
+            None,
+            LOW,
+            "Separate offset topic of this connector. Not set: the worker's.",
+            non_empty,
+            _OFFSETS,
+            1,
+            "LONG",
+            "Offsets topic",
+        ),
+    ]
+)
+
+_COUNT = AtLeastOr(1, special=-1)
+_NEW_TOPICS = "topic.creation."
+_COUNTS = {"replication.factor": Type.SHORT, "partitions": Type.INT}
+
+
+def source_problems(config: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return what is wrong between a source's settings: setting -> complaints.
+
+    Groups of new topics: ``default`` says copies and partitions, every other one may say which topics it has.
+    """
+    groups = parse_value(Type.LIST, config.get(f"{_NEW_TOPICS}groups") or "")
+    if len(set(groups)) < len(groups):
+        return {}  # the list says it itself; what its groups lack is not asked, as in Java
+    if not any(name.startswith(_NEW_TOPICS) and name != f"{_NEW_TOPICS}groups" for name in config) and not groups:
+        return {}
+    keys = [key for group in dict.fromkeys([*groups, "default"]) for key in _group_keys(group)]
+    return {name: found for name, found in _complaints(keys, config) if found}
+
+
+def _group_keys(group: str) -> list[ConfigKey]:
+    prefix, default = f"{_NEW_TOPICS}{group}.", group == "default"
+    counts = [
+        ConfigKey(prefix + name, kind, REQUIRED if default else None, LOW, "", _COUNT) for name, kind in _COUNTS.items()
+    ]
+    if default:
+        return counts
+    return [
+        *(ConfigKey(f"{prefix}{name}", Type.LIST, "", LOW, "", java_regex) for name in ("include", "exclude")),
+        *counts,
+    ]
+
+
+def _complaints(keys: Iterable[ConfigKey], config: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
+    for key in keys:
+        yield key.name, key.parse(config)[1]
+
 
 _COMMON, _TRANSFORMS, _PREDICATES = "Common", "Transforms", "Predicates"
 

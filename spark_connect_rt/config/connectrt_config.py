@@ -5,17 +5,110 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from spark_connect_rt.config.config_def import LOW, MEDIUM, ConfigDef, ConfigKey, Type
-from spark_connect_rt.config.java_hosting import heap_of_tasks, options_of_tasks
-from spark_connect_rt.config.oauth_endpoints import ALLOWED_FILES, ALLOWED_URLS
+from spark_connect_rt.config.override_policy import ALLOWED_FILES, ALLOWED_URLS
 from spark_connect_rt.config.programs import PROGRAMS_KEY
 from spark_connect_rt.config.settings_group import SettingsGroup
-from spark_connect_rt.config.task_range import TASKS_AUTO, task_range
 from spark_connect_rt.config.validators import AtLeast, one_of
 from spark_connect_rt.config.worker_config import RUNTIME
+
+# What can be said of the heap and the options of a JVM that hosts Java plug-ins without starting it. Pure.
+
+
+LEAST_HEAP_BYTES = 32 << 20  # Connect's own classes do not start with less
+MOST_HEAP_BYTES = 1 << 40
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_OURS = ("-cp", "-classpath", "--class-path", "-jar", "-m", "--module", "-XX:-ExitOnOutOfMemoryError")
+
+
+def heap_bytes(text: str) -> int | None:
+    """Return the bytes of a size as ``-Xmx`` takes it (``256m``), None: that is none."""
+    found = re.fullmatch(r"(\d{1,15})([kmg]?)", text.strip().lower())
+    return int(found.group(1)) * _UNITS[found.group(2)] if found else None
+
+
+def heap_complaint(text: str) -> str | None:
+    """Return what is wrong with a heap's size, None when nothing is."""
+    size = heap_bytes(text)
+    if size is None:
+        return f"{text!r} is not a valid size. Use a number with k, m or g, for example 256m"
+    if size < LEAST_HEAP_BYTES:
+        return f"{text} is too small for a Java host. Use at least {LEAST_HEAP_BYTES >> 20}m"
+    if size > MOST_HEAP_BYTES:
+        return f"{text} is larger than the memory of any machine"
+    return None
+
+
+def options_complaint(options: Sequence[str]) -> str | None:
+    """Return what is wrong with the JVM's options, None when nothing is that can be seen without starting it."""
+    for option in options:
+        if not option.startswith("-"):
+            return f"{option!r} is not a JVM option. Options start with -"
+        if option.partition("=")[0] in _OURS:
+            return f"{option} cannot be set, because the host sets it itself"
+    return None
+
+
+def heap_of_tasks(value: str | None) -> str | None:
+    """Accept a heap that a JVM can start with: a connector with another one would fail with its first task."""
+    return heap_complaint(value) if value else None
+
+
+def options_of_tasks(value: str | None) -> str | None:
+    """Accept options in a shell's quotes, none of which is the host's own."""
+    try:
+        return options_complaint(shlex.split(value or ""))
+    except ValueError as error:
+        return f"not a valid list of options: {error}"
+
+
+# ``tasks.max.auto=min..max``: the bounds within which the number of a sink's tasks follows its load.
+
+
+TASKS_AUTO = "tasks.max.auto"
+LARGEST = 100_000
+_RANGE = re.compile(r"\s*(\d{1,6})\s*\.\.\s*(\d{1,6})\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRange:
+    """The bounds that the setting gives, both included."""
+
+    least: int
+    most: int
+
+    def clamped(self, tasks: int) -> int:
+        """Return the number within the bounds that is nearest."""
+        return max(self.least, min(tasks, self.most))
+
+    @staticmethod
+    def of(text: str) -> TaskRange:
+        """Read ``min..max``. Raises ValueError that says what is wrong."""
+        found = _RANGE.fullmatch(text)
+        if found is None:
+            raise ValueError(f"must be two whole numbers, min..max, for example 2..16, but is {text[:40]!r}")
+        least, most = int(found[1]), int(found[2])
+        if not 1 <= least <= most <= LARGEST:
+            raise ValueError(f"must be 1 <= min <= max <= {LARGEST}, but is {text[:40]!r}")
+        return TaskRange(least, most)
+
+
+def task_range(value: Any) -> str | None:
+    """Complain about a text that is no range; None and no text at all are fine."""
+    if not value:
+        return None
+    try:
+        TaskRange.of(value)
+    except ValueError as error:
+        return str(error)
+    return None
+
 
 LOG_LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from spark_connect_rt.config.config_def import HIGH, LOW, MEDIUM, REQUIRED, ConfigDef, ConfigKey, Type
+from spark_connect_rt.config.config_def import HIGH, LOW, MEDIUM, REQUIRED, ConfigDef, ConfigKey, Type, prefixed
 from spark_connect_rt.config.settings_group import SettingsGroup
-from spark_connect_rt.config.validators import AtLeast, non_empty, one_of
+from spark_connect_rt.config.validators import AtLeast, AtLeastOr, non_empty, one_of
 
 MAC_ALGORITHMS = ("HmacSHA256", "HmacSHA1", "HmacSHA384", "HmacSHA512", "HmacSHA224", "HmacMD5")
 
@@ -148,3 +149,115 @@ class SessionKeySettings(SettingsGroup):
     inter_worker_key_ttl_ms: int
     inter_worker_signature_algorithm: str
     inter_worker_verification_algorithms: tuple[str, ...]
+
+
+# The three internal topics: their names and how they are created (Java ``DistributedConfig``).
+
+
+TOPIC_KINDS = {"config": "connector configurations", "offset": "source offsets", "status": "statuses"}
+_COUNT = AtLeastOr(1, special=-1)
+
+
+def _topic_keys(kind: str, holds: str) -> list[ConfigKey]:
+    name = ConfigKey(f"{kind}.storage.topic", Type.STRING, REQUIRED, HIGH, f"Compacted topic of {holds}.", non_empty)
+    copies = ConfigKey(
+        f"{kind}.storage.replication.factor",
+        Type.SHORT,
+        3,
+        LOW,
+        f"Replication factor of the topic of {holds} when it is created. -1: the broker's default.",
+        _COUNT,
+    )
+    return [name, copies]
+
+
+STORAGE = ConfigDef(
+    [
+        *(key for kind, holds in TOPIC_KINDS.items() for key in _topic_keys(kind, holds)),
+        ConfigKey(
+            "offset.storage.partitions",
+            Type.INT,
+            25,
+            LOW,
+            "Partitions of the offset topic when it is created. -1: the broker's default.",
+            _COUNT,
+        ),
+        ConfigKey(
+            "status.storage.partitions",
+            Type.INT,
+            5,
+            LOW,
+            "Partitions of the status topic when it is created. -1: the broker's default.",
+            _COUNT,
+        ),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StorageTopic:
+    """One internal topic and how it is created; -1 partitions or copies: the broker's default."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    settings: Mapping[str, str]  # topic configurations; cleanup.policy is not the user's to choose
+
+
+def storage_topics(values: Mapping[str, Any], resolved: Mapping[str, str]) -> dict[str, StorageTopic]:
+    """Return the topics by TOPIC_KINDS, of typed values and of the texts (``config.storage.segment.bytes``)."""
+    own = {"topic", "replication.factor", "partitions", "cleanup.policy"}
+    return {
+        kind: StorageTopic(
+            values[f"{kind}.storage.topic"],
+            values.get(f"{kind}.storage.partitions", 1),  # the config topic has one: its order is that of everything
+            values[f"{kind}.storage.replication.factor"],
+            {name: text for name, text in prefixed(resolved, f"{kind}.storage.").items() if name not in own},
+        )
+        for kind in TOPIC_KINDS
+    }
+
+
+# Settings of how the leader places work in a group of our own workers. Ours; Java workers ignore them.
+
+
+GROUP_RECORD_BYTES = "connectrt.group.record.max.bytes"
+BY_LOAD = "connectrt.placement.by.load"
+
+PLACEMENT = ConfigDef(
+    [
+        ConfigKey(
+            GROUP_RECORD_BYTES,
+            Type.INT,
+            1_048_588,
+            LOW,
+            "Largest group record that the brokers accept, in bytes: their message.max.bytes, or "
+            "max.message.bytes of __consumer_offsets. In a group without Java workers, the leader assigns in one "
+            "round only what fits. The rest follows in the next rounds. Set the same value on every worker.",
+            AtLeast(4_096),
+        ),
+        ConfigKey(
+            BY_LOAD,
+            Type.STRING,
+            "own",
+            LOW,
+            "When the leader swaps tasks between workers because one has much more load than the others. "
+            "own: only in a group without Java workers. always: also with Java workers. never: not at all.",
+            one_of("own", "always", "never", ignore_case=True),
+        ),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementSettings(SettingsGroup):
+    """How the leader places work."""
+
+    definition: ClassVar[ConfigDef] = PLACEMENT
+    connectrt_group_record_max_bytes: int
+    connectrt_placement_by_load: str
+
+    def by_load(self, own_group: bool) -> bool:
+        """Return whether tasks change places by load, in a group of our own workers only or in another."""
+        wanted = self.connectrt_placement_by_load.lower()
+        return wanted == "always" or (wanted == "own" and own_group)

@@ -5,11 +5,13 @@ Types, units, checks and defaults stand in the declarations (``ConfigDef``) alon
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any, ClassVar, Self
 
-from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.config.config_def import LOW, MEDIUM, ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.validators import AtLeast, Check, anything
 
 
 class SettingsGroup:
@@ -46,3 +48,35 @@ class SettingsGroup:
         parsed = ((name, self.definition[name].parse(texts)) for name in self.settings() if name in texts)
         good = {name.replace(".", "_"): value for name, (value, complaints) in parsed if not complaints}
         return replace(self, **good)  # type: ignore[type-var]
+
+
+# Settings of the kinds that most connectors have, in few words; and the check that text is JSON.
+
+
+def text(
+    name: str,
+    doc: str,
+    default: Any = None,
+    importance: Importance = MEDIUM,
+    check: Check = anything,
+    *,
+    trimmed: bool = True,
+) -> ConfigKey:
+    """Return a setting that is text; not ``trimmed``, blanks and line ends around it belong to it."""
+    return ConfigKey(name, Type.STRING, default, importance, doc, check, trimmed=trimmed)
+
+
+def number(name: str, doc: str, default: int, least: int, importance: Importance = LOW) -> ConfigKey:
+    """Return a setting that is a whole number, ``least`` or more."""
+    return ConfigKey(name, Type.LONG, default, importance, doc, AtLeast(least))
+
+
+def json_object(value: Any) -> str | None:
+    """Complain about text that is no JSON object."""
+    if value is None:
+        return None
+    try:
+        found = json.loads(getattr(value, "value", value))
+    except ValueError as error:
+        return f"is not valid JSON: {error}"
+    return None if isinstance(found, dict) else "must be a JSON object"

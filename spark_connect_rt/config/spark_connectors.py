@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
-from spark_connect_rt.config.config_def import HIGH, MEDIUM, REQUIRED, ConfigDef, ConfigKey, Type, prefixed
+from spark_connect_rt.config.config_def import HIGH, LOW, MEDIUM, REQUIRED, ConfigDef, ConfigKey, Type, prefixed
+from spark_connect_rt.config.settings_group import SettingsGroup
 from spark_connect_rt.config.validators import AtLeast, non_empty, one_of
 from spark_connect_rt.errors import BadConfigError
 
@@ -161,3 +162,66 @@ def problems(config: Mapping[str, str]) -> dict[str, list[str]]:
             "must be set for a stream of files, because only the checkpoint lists the files that were read"
         ]
     return found
+
+
+# Settings of a table that Spark writes: the connector declares them, the driver goes by them.
+
+
+TABLE_SINK = ConfigDef(
+    [
+        ConfigKey(
+            "spark.format",
+            Type.STRING,
+            "parquet",
+            HIGH,
+            "Spark's name of the table's format: parquet, orc, json, csv, delta, jdbc ...",
+            non_empty,
+        ),
+        ConfigKey("path", Type.STRING, None, HIGH, "Folder of the table. Either this or table must be set."),
+        ConfigKey(
+            "table", Type.STRING, None, HIGH, "Name of the table in Spark's catalog. Either this or path must be set."
+        ),
+        ConfigKey(
+            "table.schema",
+            Type.STRING,
+            "",
+            HIGH,
+            "Columns as Spark's DDL, such as 'id BIGINT, name STRING'. Empty: inferred from the first records.",
+        ),
+        ConfigKey("mode", Type.STRING, "append", LOW, "How a batch is written.", one_of("append")),
+        ConfigKey(
+            "flush.size",
+            Type.INT,
+            100_000,
+            MEDIUM,
+            "Records of a batch. When so many wait, they are written immediately.",
+            AtLeast(1),
+        ),
+        ConfigKey(
+            "flush.interval.ms",
+            Type.LONG,
+            10_000,
+            MEDIUM,
+            "Longest time that a record waits to be written, ms.",
+            AtLeast(1),
+        ),
+        ConfigKey(
+            "batch.max.records",
+            Type.INT,
+            1_000_000,
+            LOW,
+            "Most records of a batch when many wait.",
+            AtLeast(1),
+        ),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TableFlushSettings(SettingsGroup):
+    """Write when ``flush_size`` records wait, or when the oldest has waited ``flush_interval_ms``."""
+
+    definition: ClassVar[ConfigDef] = TABLE_SINK
+    flush_size: int
+    flush_interval_ms: int
+    batch_max_records: int  # most records one batch may hold: bounds what a crash repeats and what memory holds

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_connect_rt.config.config_def import Type, parse_value
-from spark_connect_rt.config.dead_letter_config import DEAD_LETTERS
+from spark_connect_rt.config.connector_config import DEAD_LETTERS
 from spark_connect_rt.config.nearest_name import nearest_name
 
 _FREE = ("topic.creation.", "spark.", "dlt.config.", "lakeflow.option.", "lakeflow.table.")

@@ -2,16 +2,164 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Any, ClassVar
 
 from spark_connect_rt.config.config_def import HIGH, LOW, MEDIUM, REQUIRED, ConfigDef, ConfigKey, Type
 from spark_connect_rt.config.nearest_name import nearest_name
 from spark_connect_rt.config.override_policy import known_policy
-from spark_connect_rt.config.response_headers import valid_header_rules
 from spark_connect_rt.config.settings_group import SettingsGroup
 from spark_connect_rt.config.validators import AtLeast, non_empty, one_of
+from spark_connect_rt.errors import BadConfigError
+
+# Connections to the brokers: times, buffers, protocol. ``ssl.*`` and ``sasl.*`` go to the clients as they are.
+
+
+CLIENTS = ConfigDef(
+    [
+        ConfigKey(
+            "security.protocol",
+            Type.STRING,
+            "PLAINTEXT",
+            MEDIUM,
+            "Protocol for connections to the brokers.",
+            one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL", ignore_case=True),
+        ),
+        ConfigKey("metadata.max.age.ms", Type.LONG, 300_000, LOW, "Age at which metadata is refreshed, ms."),
+        ConfigKey("retry.backoff.ms", Type.LONG, 100, LOW, "First wait before a request is retried, ms."),
+        ConfigKey("retry.backoff.max.ms", Type.LONG, 1_000, LOW, "Longest wait before a request is retried, ms."),
+        ConfigKey("request.timeout.ms", Type.INT, 40_000, MEDIUM, "Longest wait for a response, ms.", AtLeast(0)),
+        ConfigKey(
+            "connections.max.idle.ms", Type.LONG, 540_000, MEDIUM, "Idle connections are closed after this time, ms."
+        ),
+        ConfigKey("reconnect.backoff.ms", Type.LONG, 50, LOW, "First wait before a reconnect, ms.", AtLeast(0)),
+        ConfigKey(
+            "reconnect.backoff.max.ms", Type.LONG, 1_000, LOW, "Longest wait before a reconnect, ms.", AtLeast(0)
+        ),
+        ConfigKey(
+            "socket.connection.setup.timeout.ms", Type.LONG, 10_000, LOW, "First timeout for opening a connection, ms."
+        ),
+        ConfigKey(
+            "socket.connection.setup.timeout.max.ms",
+            Type.LONG,
+            30_000,
+            LOW,
+            "Longest timeout for opening a connection, ms.",
+        ),
+        ConfigKey(
+            "send.buffer.bytes",
+            Type.INT,
+            131_072,
+            MEDIUM,
+            "TCP send buffer, bytes. -1: the operating system's default.",
+            AtLeast(-1),
+        ),
+        ConfigKey(
+            "receive.buffer.bytes",
+            Type.INT,
+            32_768,
+            MEDIUM,
+            "TCP receive buffer, bytes. -1: the operating system's default.",
+            AtLeast(-1),
+        ),
+        ConfigKey(
+            "metadata.recovery.strategy",
+            Type.STRING,
+            "rebootstrap",
+            LOW,
+            "What a client does when none of the known brokers answers.",
+            one_of("none", "rebootstrap", ignore_case=True),
+        ),
+        ConfigKey(
+            "metadata.recovery.rebootstrap.trigger.ms",
+            Type.LONG,
+            300_000,
+            LOW,
+            "Time without metadata after which a client uses bootstrap.servers again, ms.",
+            AtLeast(0),
+        ),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSettings(SettingsGroup):
+    """The times that our own connections keep; the others are the client libraries'."""
+
+    definition: ClassVar[ConfigDef] = CLIENTS
+    request_timeout_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    socket_connection_setup_timeout_ms: int
+
+
+# ``response.http.headers.config``: headers that go with every answer (KIP-577). Pure.
+#
+# ``add Cache-Control: no-cache, "set X-List: a, b", addDate Expires: 3600000``: action, name, value; separated by
+# commas, in quotes where there is a comma inside. Dates are milliseconds from now.
+
+
+ACTIONS = ("set", "add", "setDate", "addDate")
+_PART = re.compile(r'\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)|([^,]*)(?:,|$)')
+_BAD_IN_VALUES = re.compile(r"[\r\n\x00]")
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderRule:
+    """One header; ``replaces``: instead of those of that name. ``value`` of a date: ms from now."""
+
+    name: str
+    value: str
+    replaces: bool
+    is_date: bool
+
+
+def parse_header_rules(text: str) -> list[HeaderRule]:
+    """Return the rules in order. Raises ValueError naming the part that is wrong."""
+    return [_rule(part) for part in _parts(text)]
+
+
+def valid_header_rules(value: Any) -> str | None:
+    """Complain about what ``parse_header_rules`` cannot read."""
+    try:
+        parse_header_rules(str(value or ""))
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _parts(text: str) -> list[str]:
+    found: list[str] = []
+    at = 0
+    while at < len(text):
+        match = _PART.match(text, at)
+        if match is None or match.end() == at:
+            break
+        at = match.end()
+        part = match.group(1) if match.group(1) is not None else match.group(2)
+        if part.strip():
+            found.append(part.strip())
+    return found
+
+
+def _rule(part: str) -> HeaderRule:
+    action, _, header = part.partition(" ")
+    if not header.strip():
+        raise ValueError(f"Invalid format of header config '{part}'. Expected: '[action] [header name]:[header value]'")
+    if action not in ACTIONS:
+        raise ValueError(f"Invalid header config action: '{action}'. Expected one of {', '.join(ACTIONS)}")
+    name, colon, value = header.partition(":")
+    if not colon or not _TOKEN.fullmatch(name.strip()) or _BAD_IN_VALUES.search(value):
+        raise ValueError(f"Invalid format of header '{header.strip()}' in '{part}'. Expected: 'name:value'")
+    is_date = action.endswith("Date")
+    if is_date and not re.fullmatch(r"-?\d+", value.strip()):
+        raise ValueError(f"'{value.strip()}' of header config '{part}' is not a valid number of milliseconds")
+    return HeaderRule(name.strip(), value.strip(), action.startswith("set"), is_date)
+
 
 PLUGIN_VERSION = "Version of the plug-in: 1.2, a range [1.0,2.0), or latest. Not set: the bundled or newest version."
 
@@ -265,3 +413,86 @@ def unknown_setting_warnings(definition: ConfigDef, raw: Mapping[str, Any], pref
         for name in definition.unknown(raw, prefixes)
         for near in [nearest_name(name, definition.names())]
     ]
+
+
+# Where the REST API listens and under which address other workers know it (Java ``RestServer.advertisedUrl``).
+
+
+DEFAULT_PORT = 8083
+_LISTENER = re.compile(r"^(?P<scheme>https?)://(?P<host>\[[^\]]*\]|[^:/\[\]]*):(?P<port>\d+)/?$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One address of ``listeners``; an empty host means every interface, port 0 one that the system chooses."""
+
+    scheme: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """Return it as the setting has it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Advertised:
+    """How other workers reach this one: ``url`` ends in a slash, ``worker_id`` is host:port."""
+
+    url: str
+    worker_id: str
+
+
+def parse_listeners(texts: Sequence[str]) -> list[Listener]:
+    """Parse ``http://host:port`` texts. Raises BadConfigError naming the bad ones."""
+    listeners, problems = [], []
+    for text in texts:
+        found = _LISTENER.match(text.strip())
+        if found is None or int(found["port"]) > 65_535:
+            problems.append(f"{text!r} is not a valid listener. Use http://host:port or https://host:port")
+            continue
+        listeners.append(Listener(found["scheme"].lower(), found["host"].strip("[]"), int(found["port"])))
+    if not listeners and not problems:
+        problems.append("must contain at least one listener")
+    if problems:
+        raise BadConfigError({"listeners": problems})
+    return listeners
+
+
+def listener_problems(setting: str, texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Return (``setting``, complaint) for each text that is no listener."""
+    try:
+        parse_listeners(texts)
+    except BadConfigError as error:
+        return [(setting, why) for why in error.problems["listeners"]]
+    return []
+
+
+def advertised(rest: RestSettings, local_host: str) -> Advertised:
+    """Return the address for others: ``rest.advertised.*``, else the first http listener's, else the first https one's.
+
+    ``local_host`` stands in where a listener is on every interface.
+    """
+    listeners = parse_listeners(rest.listeners)
+    preferred = "http" if any(listener.scheme == "http" for listener in listeners) else "https"
+    scheme = (rest.rest_advertised_listener or preferred).lower()
+    chosen = next((listener for listener in listeners if listener.scheme == scheme), listeners[0])
+    host = rest.rest_advertised_host_name or _reachable(chosen.host) or local_host
+    port = rest.rest_advertised_port or chosen.port
+    shown = f"[{host}]" if ":" in host else host
+    return Advertised(f"{scheme}://{shown}:{port}/", f"{shown}:{port}")
+
+
+def _reachable(host: str) -> str:
+    return "" if host in ("0.0.0.0", "::") else host
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a name or address is one of this machine's for itself. Pure."""
+    if host.lower() in ("localhost", "localhost."):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

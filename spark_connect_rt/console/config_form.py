@@ -15,7 +15,7 @@ from typing import Any
 
 from spark_connect_rt.base.hidden_values import HIDDEN
 from spark_connect_rt.config.connector_config import SINK, SOURCE
-from spark_connect_rt.config.indirection import references
+from spark_connect_rt.config.secrets import references
 
 FIRST, OWN, OTHER = "Main settings", "More settings of this connector", "Other settings"
 _CONVERTERS, _CLIENTS = "Converters", "Kafka clients"

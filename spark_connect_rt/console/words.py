@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from spark_connect_rt.operations.overview.verdict import last_line
+from spark_connect_rt.base.traces import last_line
 
 NOT_KNOWN = "–"
 _STATES = {

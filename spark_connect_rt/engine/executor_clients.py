@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.api.plugin_modules import public_name
-from spark_connect_rt.config.oauth_endpoints import endpoints_in, refuse_foreign_endpoints
+from spark_connect_rt.config.override_policy import endpoints_in, refuse_foreign_endpoints
 from spark_connect_rt.config.programs import allowed_programs, names_programs, refuse_programs
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import NotFoundError

@@ -7,16 +7,13 @@ task that logs a hundred thousand lines a second pays for a comparison each.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from spark_connect_rt.base.hidden_values import without_secrets
-from spark_connect_rt.base.json_shape import JsonShape, described, one_of
 from spark_connect_rt.base.json_text import tellable
-from spark_connect_rt.base.log_subjects import Subject
-from spark_connect_rt.base.loggers import NUMBERS
-from spark_connect_rt.rest.group_reads import Unanswered
+from spark_connect_rt.base.loggers import NUMBERS, Subject
 
 LINE_LIMIT = 8_192  # characters of a line, its trace included
 READ_LIMIT = 256 * 1024  # characters of a message that are looked at for secrets
@@ -41,64 +38,6 @@ class RawLine:
     def size(self) -> int:
         """Return about how many bytes it takes in memory."""
         return 160 + len(self.logger) + len(self.message)
-
-
-@dataclass(frozen=True, slots=True)
-class LogLine(JsonShape):
-    """A line of the log of a task's executor or driver."""
-
-    at_ms: int = field(metadata=described("Milliseconds since 1970, of the machine that logged it."))
-    level: str = field(metadata=one_of(LEVELS))
-    logger: str
-    task: int | None = field(metadata=described("null: the line is of the connector itself."))
-    where: str = field(
-        metadata=one_of(PLACES, "process: a line of an executor's process, which every task in it gets.")
-    )
-    worker_id: str = field(metadata=described("Id of the worker whose task it was."))
-    host: str = field(metadata=described("Host name of the machine."))
-    message: str = field(metadata=described("Message, with the trace if there is one, and without secrets."))
-
-
-@dataclass(frozen=True, slots=True)
-class LogList(JsonShape):
-    """The last lines, oldest first."""
-
-    lines: tuple[LogLine, ...]
-    unanswered: tuple[Unanswered, ...] = field(metadata=described("Workers whose lines may be missing."))
-
-
-@dataclass(frozen=True, slots=True)
-class WantedLines:
-    """Which lines a reader asks for."""
-
-    connector: str
-    task: int | None = None  # None: of the connector and of all its tasks
-    tail: int = 1_000
-    level: str = "TRACE"  # and above
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedLine:
-    """A line, and where it is: the process that keeps it, and its number there."""
-
-    line: LogLine
-    run: str
-    number: int
-
-
-class LogReads(Protocol):
-    """Log lines of the whole group's tasks. Any thread."""
-
-    def lines(
-        self, wanted: WantedLines, after: Mapping[str, int] | None = None, *, everywhere: bool = True
-    ) -> tuple[Sequence[PlacedLine], Sequence[Unanswered]]:
-        """Return the last lines, oldest first, and whose may be missing. Blocks for a second at most.
-
-        Args:
-            wanted: which.
-            after: run -> number of the last line that is known; None: none is.
-            everywhere: ask every worker; else only those that run the connector and its tasks now.
-        """
 
 
 class LineGate:

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 from spark_connect_rt.base.cache import cache_directory
 from spark_connect_rt.config.config_def import Type, parse_value
 from spark_connect_rt.config.connectrt_config import PluginSettings
-from spark_connect_rt.config.distributed_config import parse_distributed
-from spark_connect_rt.config.plugin_install import PluginInstallSettings
-from spark_connect_rt.config.worker_settings import WorkerConfig
+from spark_connect_rt.config.management_config import PluginInstallSettings
+from spark_connect_rt.config.worker_settings import WorkerConfig, parse_distributed
 from spark_connect_rt.plugins.bundled_plugins import BUNDLED
 from spark_connect_rt.plugins.config_providers import ConfigProviders
 from spark_connect_rt.plugins.discovery import Discovered, discover
@@ -111,7 +110,7 @@ def _java_settings(settings: PluginSettings) -> _JavaSettings:
 
 @cache
 def _java(settings: _JavaSettings) -> DriverAnswers:
-    from spark_connect_rt.engine.java_host.driver_jvm import JvmSettings, driver_host, searching_host
+    from spark_connect_rt.engine.java_host.driver_host import JvmSettings, driver_host, searching_host
     from spark_connect_rt.engine.java_host.plugin_answers import DriverAnswers
 
     heap, options, discovery = settings

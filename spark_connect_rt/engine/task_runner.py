@@ -6,16 +6,118 @@ tests/contract/task_runner_contract.py. The engine knows nothing of the herder, 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import orjson
 
 from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.config.config_def import ConfigValue
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.config.worker_config import FlushSettings
-from spark_connect_rt.engine.java_code import JavaCode
 from spark_connect_rt.kafka.interfaces import GroupGeneration
+
+# How what a task measures itself is named on its way from an executor: one text for group, name, tags and part.
+#
+# Owns that text; ``engine.executor.task_meter`` writes it, ``runtime.worker.plugin_metrics`` reads it.
+
+
+PREFIX = "plugin:"
+COUNT = "count"  # what was counted
+VALUE = "value"  # what it is now
+JMX = "jmx:"  # before the domain of a Java plug-in's MBeans, as their group
+SUM, NUMBER, MOST, LEAST = "sum", "number", "most", "least_negated"  # of what was observed
+
+
+class PluginMetricKey(NamedTuple):
+    """A metric of a task's own; ``tags`` beside its task's."""
+
+    group: str
+    name: str
+    tags: Mapping[str, str]
+
+    def encode(self) -> str:
+        """Return the text; equal keys have equal ones."""
+        return PREFIX + orjson.dumps(tuple(self), option=orjson.OPT_SORT_KEYS).decode()
+
+    @classmethod
+    def decode(cls, text: str) -> PluginMetricKey:
+        """Return the key of a text that ``encode`` made."""
+        return cls(*orjson.loads(text.removeprefix(PREFIX)))
+
+
+def part_of(key: str, part: str) -> str:
+    """Return the name that one part of a metric is counted under."""
+    return f"{key}#{part}"
+
+
+def is_value(name: str) -> bool:
+    """Tell whether a name is of what something is now, and no total."""
+    return name.endswith(f"#{VALUE}")
+
+
+def parted(name: str) -> tuple[str, str]:
+    """Return the key and the part of a name that ``part_of`` made."""
+    key, _, part = name.rpartition("#")
+    return key, part
+
+
+# Java plug-ins, as the inside sees them: what an executor must know to host one, what a connector's class answers.
+
+
+DEFAULT_HEAP = "256m"
+WARM_UP = "spark_connect_rt.engine.java_host.slot_hosts:warm_up"
+"""What an executor calls before a task is there: (JavaCode, worker's settings, ExecutorClients). Blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class JavaCode:
+    """Java plug-ins of one task and the JVM that hosts them. Pickles. Equal ones may share a JVM, unless ``alone``."""
+
+    plugins: tuple[str, ...]
+    """Folders of jars, or single jars, as they are on the driver: the connector's own first, then what its chain of
+    converters and transformations needs besides. Empty: all is in Connect's own jars."""
+    heap: str = DEFAULT_HEAP  # as of -Xmx
+    options: tuple[str, ...] = ()  # of the JVM, besides ours
+    alone: bool = False  # connectrt.isolation=process: a JVM for this task only
+    levels: tuple[tuple[str, str], ...] = field(default=(), compare=False)  # of Java's loggers when it starts
+    connector_class: str = ""  # Java's name
+    connector_version: str = ""  # as the driver found it; empty: the plug-in has none
+    contents: tuple[str, ...] = ()
+    """Digests of what is in ``plugins``: other jars at a place need a JVM that has not loaded those of before."""
+
+
+class JavaConnector(ABC):
+    """What the runtime asks of the Python class that stands for a Java connector, beside what all connectors answer."""
+
+    content: ClassVar[str] = ""  # digest of what is at its location
+
+    @property
+    @abstractmethod
+    def java_class(self) -> str:
+        """Return Java's name of the connector class."""
+
+    @property
+    @abstractmethod
+    def location(self) -> str:
+        """Return where its jars are on the driver."""
+
+    @property
+    @abstractmethod
+    def java_task_class(self) -> str:
+        """Return Java's name of the task class, as the config topic holds it."""
+
+    @property
+    @abstractmethod
+    def executor_task_class(self) -> str:
+        """Return ``package.module:Class`` of what hosts its tasks on an executor."""
+
+    @abstractmethod
+    def config_values(self, config: Mapping[str, str]) -> Sequence[ConfigValue]:
+        """Return what the connector's own validation says of every setting. Raises ConnectError."""
 
 
 class TaskKind(Enum):

@@ -1,1 +1,4 @@
-"""The algorithms the leader runs to divide connectors and tasks. Pure; memory is passed in and returned."""
+"""The worker group: its subprotocol, membership, assignors, rebalance plans and requests between workers.
+
+Everything here but the member's inbox is pure: facts in, decisions out. Kafka's side is ``kafka.membership``.
+"""

@@ -7,11 +7,13 @@ the memory of its previous round in and keeps the one that comes out; a new lead
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, cycle
 from typing import TypeVar
 
-from spark_connect_rt.group import revocations
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.group.assignments import (
     NOTHING,
     AssignmentResult,
@@ -21,12 +23,190 @@ from spark_connect_rt.group.assignments import (
     split,
     union,
 )
-from spark_connect_rt.group.lost_assignments import AssignorMemory, handle_lost
 from spark_connect_rt.group.subprotocol import Assignment
 
-__all__ = ["AssignorMemory", "assign", "fill"]
+# What members must stop: deleted work, work held twice, and work in the way of balance.
+#
+# Owns the arithmetic of balance (Java ``IncrementalCooperativeAssignor.loadBalancingRevocations``) and the
+# back-off between rounds that revoke. Decides nothing about when; ``incremental`` does.
+
 
 Item = TypeVar("Item")
+
+REVOKING_BACKOFF_FIRST_MS = 1
+REVOKING_BACKOFF_FACTOR = 40
+
+
+def revoking_backoff_ms(successive: int, max_delay_ms: int) -> int:
+    """Return how long to wait before revoking again after ``successive`` such rounds: 40, 1600, 64000 ..."""
+    if max_delay_ms == 0:
+        return 0
+    # An exponent that large would be the maximum anyway; it must not grow into a thousand digits.
+    return min(REVOKING_BACKOFF_FIRST_MS * int(REVOKING_BACKOFF_FACTOR ** min(successive, 16)), max_delay_ms)
+
+
+def duplicated(held: Mapping[str, ConnectorsAndTasks]) -> ConnectorsAndTasks:
+    """Return what more than one member holds. All holders must stop it; it is assigned in the next round."""
+    connectors = Counter(chain.from_iterable(set(part.connectors) for part in held.values()))
+    tasks = Counter(chain.from_iterable(set(part.tasks) for part in held.values()))
+    return ConnectorsAndTasks(
+        tuple(sorted(c for c, count in connectors.items() if count > 1)),
+        tuple(sorted(t for t, count in tasks.items() if count > 1)),
+    )
+
+
+def balance(configured: ConnectorsAndTasks, held: Mapping[str, ConnectorsAndTasks]) -> dict[str, ConnectorsAndTasks]:
+    """Return what each member must give up so that everything configured can be spread evenly (+-1).
+
+    Only members that give up something are in the answer.
+    """
+    if configured.is_empty or all(part.is_empty for part in held.values()):
+        return {}
+    connectors = _surplus(len(configured.connectors), {m: part.connectors for m, part in held.items()})
+    tasks = _surplus(len(configured.tasks), {m: part.tasks for m, part in held.items()})
+    return {
+        member: ConnectorsAndTasks(connectors.get(member, ()), tasks.get(member, ()))
+        for member in held
+        if member in connectors or member in tasks
+    }
+
+
+def _surplus(total: int, held: Mapping[str, Sequence[Item]]) -> dict[str, tuple[Item, ...]]:
+    """Return what is above the level of ``total`` items over all members, first held first revoked."""
+    least, extra = divmod(total, len(held))
+    sizes = Counter(len(items) for items in held.values())
+    if sizes[least + 1] == extra and sizes[least] + sizes[least + 1] == len(held):
+        return {}
+    surplus: dict[str, tuple[Item, ...]] = {}
+    for member in sorted(held):
+        items = held[member]
+        if len(items) <= least:
+            continue
+        allowed = least + 1 if extra > 0 else least
+        extra -= 1
+        if len(items) > allowed:
+            surplus[member] = tuple(items[: len(items) - allowed])
+    return surplus
+
+
+def add(
+    revoked: Mapping[str, ConnectorsAndTasks], more: Mapping[str, ConnectorsAndTasks]
+) -> dict[str, ConnectorsAndTasks]:
+    """Return both, member by member."""
+    return {m: revoked.get(m, NOTHING) | more.get(m, NOTHING) for m in [*revoked, *more]}
+
+
+# Work whose worker vanished: wait for it (scheduled rebalance), then place it elsewhere.
+#
+# Owns the delay (KIP-415; Java ``IncrementalCooperativeAssignor.handleLostAssignments``): lost work stays where
+# it was for up to ``scheduled.rebalance.max.delay.ms``, so that a worker that restarts gets it back. Time is an
+# argument; the memory is replaced, never changed.
+
+
+@dataclass(frozen=True, slots=True)
+class AssignorMemory:
+    """What the leader remembers between rounds; a new leader starts with an empty one.
+
+    ``candidates`` are workers that were empty while a delay ran, in order of discovery.
+    ``scheduled_rebalance_ms`` is absolute, 0 for none; ``delay_ms`` is what members were sent.
+    """
+
+    previous_assignment: ConnectorsAndTasks = NOTHING
+    previous_revocation: ConnectorsAndTasks = NOTHING
+    previous_generation: int = -1
+    previous_members: frozenset[str] = frozenset()
+    revoked_in_previous: bool = False
+    successive_revoking: int = 0
+    candidates: tuple[str, ...] = ()
+    scheduled_rebalance_ms: int = 0
+    delay_ms: int = 0
+
+    def without_delay(self) -> AssignorMemory:
+        """Return the memory with no delay running."""
+        return replace(self, candidates=(), scheduled_rebalance_ms=0, delay_ms=0)
+
+
+@dataclass(frozen=True, slots=True)
+class LostWork:
+    """What becomes of lost work in one round."""
+
+    memory: AssignorMemory
+    to_reassign: ConnectorsAndTasks  # place it like new work, now
+    held: Mapping[str, ConnectorsAndTasks]  # next load per member, with what candidates got back
+
+
+def handle_lost(
+    memory: AssignorMemory,
+    lost: ConnectorsAndTasks,
+    held: Mapping[str, ConnectorsAndTasks],
+    now_ms: int,
+    max_delay_ms: int,
+) -> LostWork:
+    """Decide whether lost work waits, goes to who came back empty, or is placed like new.
+
+    Args:
+        memory: of the previous round.
+        lost: in order; configured, handed out earlier, held by no one.
+        held: member -> what it keeps this round.
+        now_ms: on any clock, the same in every round.
+        max_delay_ms: ``scheduled.rebalance.max.delay.ms``; in a group of our own workers the own setting.
+    """
+    if lost.is_empty and not memory.revoked_in_previous:
+        return LostWork(memory.without_delay(), NOTHING, held)
+    if max_delay_ms == 0:
+        return LostWork(_pause_goes_on(memory, now_ms), lost, held)
+    if memory.scheduled_rebalance_ms <= 0 and memory.previous_members <= held.keys():
+        # With all members here one of them never received its assignment: nothing to wait for.
+        return LostWork(memory, lost, held)
+    if memory.scheduled_rebalance_ms > 0 and now_ms >= memory.scheduled_rebalance_ms:
+        return _after_the_delay(memory, lost, held)
+    return LostWork(_waiting(memory, held, now_ms, max_delay_ms), NOTHING, held)
+
+
+def _pause_goes_on(memory: AssignorMemory, now_ms: int) -> AssignorMemory:
+    """Return the memory when lost work never waits: only the pause between two revocations for balance may run."""
+    if memory.scheduled_rebalance_ms <= 0:
+        return memory
+    if now_ms >= memory.scheduled_rebalance_ms:
+        return replace(memory.without_delay(), revoked_in_previous=False)
+    return replace(memory, delay_ms=memory.scheduled_rebalance_ms - now_ms)
+
+
+def _after_the_delay(
+    memory: AssignorMemory, lost: ConnectorsAndTasks, held: Mapping[str, ConnectorsAndTasks]
+) -> LostWork:
+    candidates = [member for member in memory.candidates if member in held]
+    memory = replace(memory.without_delay(), revoked_in_previous=False)
+    if not candidates:
+        return LostWork(memory, lost, held)
+    connectors: dict[str, list[str]] = {candidate: [] for candidate in candidates}
+    tasks: dict[str, list[ConnectorTaskId]] = {candidate: [] for candidate in candidates}
+    for candidate, connector in zip(cycle(candidates), lost.connectors, strict=False):
+        connectors[candidate].append(connector)
+    for candidate, task in zip(cycle(candidates), lost.tasks, strict=False):
+        tasks[candidate].append(task)
+    given_back = {
+        candidate: held[candidate] | ConnectorsAndTasks(tuple(connectors[candidate]), tuple(tasks[candidate]))
+        for candidate in candidates
+    }
+    return LostWork(memory, NOTHING, {**held, **given_back})
+
+
+def _waiting(
+    memory: AssignorMemory, held: Mapping[str, ConnectorsAndTasks], now_ms: int, max_delay_ms: int
+) -> AssignorMemory:
+    empty = [member for member in sorted(held) if held[member].is_empty]
+    remaining_ms = memory.scheduled_rebalance_ms - now_ms
+    delay_ms = min(remaining_ms, max_delay_ms) if remaining_ms > 0 else max_delay_ms
+    return replace(
+        memory,
+        candidates=tuple(dict.fromkeys([*memory.candidates, *empty])),
+        delay_ms=delay_ms,
+        scheduled_rebalance_ms=now_ms + delay_ms,
+    )
+
+
+__all__ = ["AssignorMemory", "assign", "fill"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +232,7 @@ def assign(memory: AssignorMemory, this_round: AssignmentRound) -> tuple[Assigno
     lost = handle_lost(facts.memory, facts.lost, kept, this_round.now_ms, this_round.lost_work_waits_ms)
     memory, surplus = _load_balancing(lost.memory, this_round, lost.held)
     surplus = surplus or _moving(memory, this_round, lost.held)
-    revoked = revocations.add(revoked, surplus)
+    revoked = add(revoked, surplus)
     after = {member: part - surplus.get(member, NOTHING) for member, part in lost.held.items()}
     free = facts.created | lost.to_reassign
     if this_round.bound_for:
@@ -106,7 +286,7 @@ def _compare(memory: AssignorMemory, this_round: AssignmentRound, held: Mapping[
     return _Facts(
         memory=memory,
         deleted=deleted,
-        duplicated=revocations.duplicated(held),
+        duplicated=duplicated(held),
         lost=(previous - active - deleted).in_order(),
         created=(configured - previous - active).in_order(),
     )
@@ -118,7 +298,7 @@ def _load_balancing(
     """Return the memory and what is revoked for balance: nothing while a delay runs, never twice in a row."""
     if memory.delay_ms != 0:
         return replace(memory, revoked_in_previous=False), {}
-    surplus = revocations.balance(this_round.configured, held)
+    surplus = balance(this_round.configured, held)
     if not surplus:
         if memory.revoked_in_previous:
             memory = replace(memory, revoked_in_previous=False, successive_revoking=0)
@@ -126,7 +306,7 @@ def _load_balancing(
     if not memory.revoked_in_previous:
         return replace(memory, revoked_in_previous=True), surplus
     successive = memory.successive_revoking + 1
-    delay_ms = revocations.revoking_backoff_ms(successive, this_round.max_delay_ms)
+    delay_ms = revoking_backoff_ms(successive, this_round.max_delay_ms)
     memory = replace(memory, successive_revoking=successive, delay_ms=delay_ms)
     if delay_ms == 0:
         return memory, surplus

@@ -7,19 +7,21 @@ leader assigned from, what counts as a change that needs a rebalance. Java ``Wor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
+from typing import TypeVar
 
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
 from spark_connect_rt.group.assignments import ConnectorsAndTasks
 from spark_connect_rt.group.subprotocol import Assignment
 from spark_connect_rt.group.work_plan import Wanted
-from spark_connect_rt.topics.config_state import ClusterConfigState
-from spark_connect_rt.topics.connector_status import State
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.config_records import TargetState
+from spark_connect_rt.topics.config_state import EMPTY, ClusterConfigState
+from spark_connect_rt.topics.status_records import State
 
 
 class Adoption(Enum):
@@ -188,3 +190,131 @@ def sync_backoff_ms(attempt: int, incremental: bool, max_delay_ms: int, unsync_b
     if not incremental:
         return unsync_backoff_ms
     return max_delay_ms // 10 // max(1, 5 - attempt)
+
+
+# When changes of the configuration are dealt out to the group: at once, or many of them in one rebalance.
+#
+# Pure. In a rebalance no request is served and nothing starts, and it goes through everything that is configured. A
+# script that creates one connector after another would wait for one each time. The first few are dealt out at once;
+# where they come so often, those that come while others wait are dealt out with them, and the longer the run, the more
+# of them. Every worker goes by the same times after the same records, so members of a group ask at the same moment.
+# Java asks for a rebalance at each.
+
+
+AT_ONCE, WITHIN_MS = 4, 3_000  # a connector's creation and its task set are two
+QUIET_MS = 50  # nothing changed for so long: dealt out
+QUIET_GAPS = 4  # ... or for so many times the pause before the last change, where changes come slowly
+QUIET_MOST_MS = 250
+MOST_MS = 500  # and that long after the first change at the latest
+LONGER_MS, LONGEST_MS = 250, 2_000  # each time that comes in a row, it is later by so much
+
+
+@dataclass(slots=True)
+class ChangePace:
+    """The changes of one worker's view. Times are monotonic, ms."""
+
+    _dealt_ms: deque[int] = field(default_factory=lambda: deque(maxlen=AT_ONCE))
+    _first_ms: int | None = None  # of the changes that wait
+    _last_ms: int = 0
+    _last: object = None
+    _quiet_ms: int = QUIET_MS
+    _most_ms: int = MOST_MS
+
+    def due_ms(self, changed: object, now_ms: int) -> int:
+        """Return when the changes that wait are due; ``changed`` is the last one, another object each time."""
+        if self._last is not changed or self._first_ms is None:
+            if self._first_ms is not None:  # else a rebalance was between the two
+                self._quiet_ms = max(QUIET_MS, min(QUIET_GAPS * (now_ms - self._last_ms), QUIET_MOST_MS))
+            self._last, self._last_ms = changed, now_ms
+            self._first_ms = now_ms if self._first_ms is None else self._first_ms
+        if self._most_ms == MOST_MS and (len(self._dealt_ms) < AT_ONCE or now_ms - self._dealt_ms[0] >= WITHIN_MS):
+            return now_ms
+        return min(self._last_ms + self._quiet_ms, self._first_ms + self._most_ms)
+
+    def dealt(self, now_ms: int) -> None:
+        """All that waits is being dealt out."""
+        in_a_run = self._first_ms is not None and now_ms >= self._first_ms + self._most_ms
+        self._most_ms = min(self._most_ms + LONGER_MS, LONGEST_MS) if in_a_run else MOST_MS
+        self._dealt_ms.append(now_ms)
+        self._first_ms = None
+
+    def nothing_waits(self) -> None:
+        """What waited was dealt out by a rebalance that came for another reason."""
+        self._first_ms = None
+
+
+# What this worker ought to run, worked out again only for what changed.
+#
+# Pure; owns no rule of its own: these are group.rebalance_plan's. Of thousands of connectors a record of the config
+# topic is about one, often about none that is held here, and then the mappings stay the very same objects.
+
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class WantedWork:
+    """What ought to run, and the facts it was worked out from. Mappings are never changed."""
+
+    held: ConnectorsAndTasks | None = None
+    snapshot: ClusterConfigState = EMPTY
+    restarts: Restarts = field(default_factory=lambda: Restarts({}))
+    connectors: Mapping[str, Wanted] = field(default_factory=dict)
+    tasks: Mapping[ConnectorTaskId, Wanted] = field(default_factory=dict)
+    held_tasks: Mapping[str, Sequence[ConnectorTaskId]] = field(default_factory=dict)  # by connector, held or not
+
+    def now(
+        self,
+        held: ConnectorsAndTasks | None,
+        snapshot: ClusterConfigState,
+        restarts: Restarts,
+        *,
+        exactly_once: bool = False,
+    ) -> WantedWork:
+        """Return what ought to run by these facts; ``self`` is what ought to run until now."""
+        if held is not self.held or restarts is not self.restarts:
+            return self._worked_out(held, snapshot, restarts, exactly_once)
+        if snapshot is self.snapshot:
+            return self
+        changed = snapshot.changed_since(self.snapshot.offset)
+        if changed is None:
+            return self._worked_out(held, snapshot, restarts, exactly_once)
+        mine = changed & self.held_tasks.keys()
+        return self._patched(mine, snapshot, exactly_once) if mine else replace(self, snapshot=snapshot)
+
+    def _worked_out(
+        self, held: ConnectorsAndTasks | None, snapshot: ClusterConfigState, restarts: Restarts, exactly_once: bool
+    ) -> WantedWork:
+        by_connector = self.held_tasks if held is self.held else _by_connector(held)
+        connectors = wanted_connectors(held, snapshot, restarts, self.connectors)
+        tasks = wanted_tasks(held, snapshot, restarts, exactly_once=exactly_once)
+        return WantedWork(held, snapshot, restarts, connectors, tasks, by_connector)
+
+    def _patched(self, names: Collection[str], snapshot: ClusterConfigState, exactly_once: bool) -> WantedWork:
+        connectors, tasks = dict(self.connectors), dict(self.tasks)
+        held = frozenset(self.held.connectors) if self.held else frozenset[str]()
+        for name in names:
+            part = ConnectorsAndTasks((name,) if name in held else (), tuple(self.held_tasks[name]))
+            _put(connectors, part.connectors, wanted_connectors(part, snapshot, self.restarts, self.connectors))
+            _put(tasks, part.tasks, wanted_tasks(part, snapshot, self.restarts, exactly_once=exactly_once))
+        return replace(
+            self,
+            snapshot=snapshot,
+            connectors=self.connectors if connectors == self.connectors else connectors,
+            tasks=self.tasks if tasks == self.tasks else tasks,
+        )
+
+
+def _put(wanted: dict[Item, Wanted], items: Sequence[Item], now: Mapping[Item, Wanted]) -> None:
+    for item in items:
+        if item in now:
+            wanted[item] = now[item]
+        else:
+            wanted.pop(item, None)
+
+
+def _by_connector(held: ConnectorsAndTasks | None) -> dict[str, list[ConnectorTaskId]]:
+    found: dict[str, list[ConnectorTaskId]] = {name: [] for name in held.connectors} if held else {}
+    for task in held.tasks if held else ():
+        found.setdefault(task.connector, []).append(task)
+    return found

@@ -8,6 +8,7 @@ views: of the answer's buffer when received, of whatever memory holds them when 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import struct
 import time
@@ -16,9 +17,118 @@ from typing import Any, NamedTuple, Protocol
 
 from aiokafka.errors import CorrelationIdError, KafkaConnectionError
 
-from spark_connect_rt.kafka.buffer_pool import BufferPool
-from spark_connect_rt.kafka.group_connection import GroupConnection
-from spark_connect_rt.kafka.socket_writer import Piece, SocketWriter
+from spark_connect_rt.kafka.group_security import GroupConnection
+
+# Memory for answers, used again: fresh pages cost as much as the bytes that are read into them.
+
+
+KEPT = 12  # what is under way is 16 MiB in answers of 4 MiB, parts of which have been sent, and an answer or two more
+ROUNDED_BYTES = 1 << 20
+RESTS = 20  # in a row, until what is kept is memory for nothing: a reader has caught up
+
+
+class BufferPool:
+    """Hands out views of buffers; one is free again when no view of it is left. One thread."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._kept: list[bytearray] = []
+        self._rests = 0
+
+    def take(self, size: int) -> memoryview:
+        """Return a writable view of so many bytes; what is in them is not said."""
+        self._rests = 0
+        for number, buffer in enumerate(self._kept):
+            if _is_free(buffer):
+                if len(buffer) >= size:
+                    return memoryview(buffer)[:size]
+                del self._kept[number]
+                break
+        made = bytearray(-(-size // ROUNDED_BYTES) * ROUNDED_BYTES)
+        if len(self._kept) < KEPT:
+            self._kept.append(made)
+        return memoryview(made)[:size]
+
+    def rest(self) -> None:
+        """Note that its user waits; after ``RESTS`` of them without a ``take`` nothing is kept."""
+        self._rests += 1
+        if self._rests >= RESTS:
+            self.forget()
+
+    def forget(self) -> None:
+        """Keep nothing; what has views left lives as long as they do."""
+        self._kept.clear()
+
+
+def _is_free(buffer: bytearray) -> bool:
+    """Tell whether no view of it is left: one that is seen by a view refuses to change its size."""
+    try:
+        last = buffer.pop()
+    except BufferError:
+        return False
+    buffer.append(last)
+    return True
+
+
+# Writes pieces to a socket from where they lie, many in one call of the kernel: nothing is joined or copied before.
+#
+# Owns a second descriptor of a transport's socket, which the transport goes on reading. Only for a socket without TLS,
+# and while the transport itself has nothing to write.
+
+
+MOST_PIECES = 512  # of one call; the kernel takes 1024 (IOV_MAX)
+Piece = bytes | bytearray | memoryview
+
+
+class SocketWriter:
+    """See the module. One loop, one ``write`` at a time."""
+
+    def __init__(self, transport: Any) -> None:
+        """Take a transport that is connected."""
+        self._socket = transport.get_extra_info("socket").dup()
+        self._socket.setblocking(False)
+        self._loop = asyncio.get_running_loop()
+        self._waiting: asyncio.Future[None] | None = None
+
+    async def write(self, pieces: Sequence[Piece]) -> None:
+        """Return when the kernel has all of it. Raises OSError: the connection is closed."""
+        left = pieces
+        while left:
+            sent = 0
+            with contextlib.suppress(BlockingIOError, InterruptedError):
+                sent = self._socket.sendmsg(left[:MOST_PIECES])
+            left = _behind(left, sent)
+            if left:
+                await self._room()
+
+    def close(self) -> None:
+        """Give the descriptor back; a ``write`` under way fails."""
+        if self._socket.fileno() < 0:
+            return
+        self._loop.remove_writer(self._socket.fileno())
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_exception(ConnectionResetError("the connection was closed"))
+        self._socket.close()
+
+    async def _room(self) -> None:
+        self._waiting = self._loop.create_future()
+        self._loop.add_writer(self._socket.fileno(), self._has_room)
+        await self._waiting
+
+    def _has_room(self) -> None:
+        self._loop.remove_writer(self._socket.fileno())
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+
+def _behind(pieces: Sequence[Piece], sent: int) -> list[Piece]:
+    """Return what is left of pieces of which so many bytes were sent."""
+    for number, piece in enumerate(pieces):
+        if sent < len(piece):
+            return [memoryview(piece)[sent:], *pieces[number + 1 :]]
+        sent -= len(piece)
+    return []
+
 
 FIRST_BYTES = 8 << 10  # read at once where no frame is begun: most answers, and the first bytes of large ones
 SMALL_FRAME_BYTES = 64 << 10

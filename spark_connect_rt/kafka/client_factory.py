@@ -9,6 +9,8 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import re
+import time
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,7 +21,40 @@ from confluent_kafka.admin import AdminClient
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.kafka.client_config import ClientRole, client_config
 from spark_connect_rt.kafka.error_mapping import kafka_error
-from spark_connect_rt.kafka.repeated_lines import RepeatedLines
+
+# Keeps a client library's log short: one that cannot connect says so some twenty times a second, in the same words.
+
+
+EACH_S = 30.0
+MOST = 1_000  # different lines that are remembered; then all are forgotten
+_NUMBERS = re.compile(r"\d+")
+
+
+class RepeatedLines(logging.Filter):
+    """Lets a line pass once in so many seconds, numbers aside; the next one says how many were left out. Any thread."""
+
+    def __init__(self, each_s: float = EACH_S, clock_s: Callable[[], float] = time.monotonic) -> None:
+        """Take the time between two lines that are alike, s."""
+        super().__init__()
+        self._each_s = each_s
+        self._clock_s = clock_s
+        self._seen: dict[str, tuple[float, int]] = {}  # line -> when it passed last, how many were left out since
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Tell whether the line is to be written."""
+        text, now_s = record.getMessage(), self._clock_s()
+        alike = _NUMBERS.sub("#", text)
+        passed_s, left_out = self._seen.get(alike, (now_s - self._each_s, 0))
+        if now_s - passed_s < self._each_s:
+            self._seen[alike] = (passed_s, left_out + 1)
+            return False
+        if len(self._seen) >= MOST:
+            self._seen.clear()
+        self._seen[alike] = (now_s, 0)
+        if left_out:
+            record.msg, record.args = "%s (and %d more like it since the last one)", (text, left_out)
+        return True
+
 
 _log = logging.getLogger(__name__)
 _library_log = logging.getLogger("spark_connect_rt.kafka.librdkafka")
@@ -91,7 +126,7 @@ def _make(role: ClientRole, client: Callable[..., Any], properties: Mapping[str,
     settings = {**QUIET, **config.settings, **extra}
     if config.tokens is not None:
         # Imported when needed: executors start often, and need not have aiokafka.
-        from spark_connect_rt.base.security.oauth_tokens import token_callback, token_source
+        from spark_connect_rt.base.security.oauth import token_callback, token_source
 
         settings["oauth_cb"] = token_callback(token_source(config.tokens))
     settings.update({name: _not_owning(settings[name]) for name in _CALLBACKS if name in settings})

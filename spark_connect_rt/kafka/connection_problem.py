@@ -10,12 +10,23 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from aiokafka.errors import AuthenticationFailedError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
 
 from spark_connect_rt.config.bootstrap_servers import bootstrap_addresses
 from spark_connect_rt.kafka.group_security import connection_arguments
-from spark_connect_rt.kafka.refusal import Refusal
+
+# Why a broker will not have this client: what a coordinator's answers and failed connections have in common.
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The setting to correct, for an answer that repeating cannot change."""
+
+    setting: str
+    reason: str
+
 
 _TRUST, _OWN, _NAME = "ssl.truststore.location", "ssl.keystore.location", "ssl.endpoint.identification.algorithm"
 _VERIFY = {  # OpenSSL's X509_V_ERR_*

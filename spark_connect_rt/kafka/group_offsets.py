@@ -1,4 +1,4 @@
-"""Consumer groups' offsets, read and changed from outside (port ``kafka.ports_group_offsets``; Java ``Admin``).
+"""Consumer groups' offsets, read and changed from outside (port ``kafka.interfaces``; Java ``Admin``).
 
 Every request goes to the group's coordinator over a connection of its own (``group_link``). librdkafka's admin client
 cannot forget single partitions (OffsetDelete), and 2.16 ends the process when it asks a broker that does not have its
@@ -17,12 +17,13 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from spark_connect_rt.base.ids import TopicPartition
-from spark_connect_rt.config.connection_config import ConnectionSettings
 from spark_connect_rt.config.group_config import GroupSettings
+from spark_connect_rt.config.worker_config import ConnectionSettings
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.kafka.aiokafka_parts import DeleteGroupsRequest, OffsetCommitRequest, OffsetFetchRequest
 from spark_connect_rt.kafka.error_mapping import COORDINATOR_UNSETTLED, connect_error, is_code
+from spark_connect_rt.kafka.interfaces import GroupInUseError
 from spark_connect_rt.kafka.membership.group_link import (
     NETWORK_ERRORS,
     CoordinatorRefusesError,
@@ -32,7 +33,6 @@ from spark_connect_rt.kafka.membership.group_link import (
 )
 from spark_connect_rt.kafka.membership.group_settings import member_settings
 from spark_connect_rt.kafka.membership.group_wire import OffsetDeleteRequest, forgotten
-from spark_connect_rt.kafka.ports_group_offsets import GroupInUseError
 
 TIMEOUT_MS = 30_000
 PAUSE_S = 0.2  # between two questions to a coordinator that is not ready
@@ -46,13 +46,13 @@ Errors = Iterator[tuple[str, int]]
 
 
 class KafkaGroupOffsets:
-    """Implements kafka.ports_group_offsets.GroupOffsets; a client is made for each call, as in Java."""
+    """Implements kafka.interfaces.GroupOffsets; a client is made for each call, as in Java."""
 
     def __init__(self, timeout_ms: int = TIMEOUT_MS) -> None:
         self._timeout_ms = timeout_ms
 
     def committed(self, properties: Mapping[str, str], group: str) -> dict[TopicPartition, int]:
-        """See ``kafka.ports_group_offsets.GroupOffsets.committed``."""
+        """See ``kafka.interfaces.GroupOffsets.committed``."""
         return {place: offset for place, (offset, _) in self.committed_with_metadata(properties, group).items()}
 
     def committed_with_metadata(
@@ -70,7 +70,7 @@ class KafkaGroupOffsets:
         }
 
     def is_in_use(self, properties: Mapping[str, str], group: str) -> bool:
-        """See ``kafka.ports_group_offsets.GroupOffsets.is_in_use``."""
+        """See ``kafka.interfaces.GroupOffsets.is_in_use``."""
         with closing(KafkaAdmin(properties)) as admin:
             return admin.group_is_active(group, self._timeout_ms)
 
@@ -85,12 +85,12 @@ class KafkaGroupOffsets:
         self._ask(properties, group, request, f"altering the offsets of group {group}", _partition_errors)
 
     def forget(self, properties: Mapping[str, str], group: str, partitions: Collection[TopicPartition]) -> None:
-        """See ``kafka.ports_group_offsets.GroupOffsets.forget``."""
+        """See ``kafka.interfaces.GroupOffsets.forget``."""
         request = OffsetDeleteRequest(group, partitions)
         self._ask(properties, group, request, f"deleting offsets of group {group}", forgotten, _GONE)
 
     def delete(self, properties: Mapping[str, str], group: str) -> None:
-        """See ``kafka.ports_group_offsets.GroupOffsets.delete``."""
+        """See ``kafka.interfaces.GroupOffsets.delete``."""
         self._ask(properties, group, DeleteGroupsRequest([group]), f"deleting group {group}", _group_errors, _GONE)
 
     def _ask(

@@ -16,10 +16,10 @@ from typing import Any
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.errors import SaslAuthenticationFailed
 
-from spark_connect_rt.base.security.oauth import token_settings
-from spark_connect_rt.base.security.oauth_tokens import TokenRefusedError, TokenSource, token_source
+from spark_connect_rt.base.security.oauth import TokenRefusedError, TokenSource, token_settings, token_source
 from spark_connect_rt.base.security.sasl import sasl_settings
 from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.kafka.aiokafka_parts import AIOKafkaConnection, OAuthAuthenticator
 
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER")
 _NO_GSSAPI = "GSSAPI needs the Python library gssapi, which is not installed. See docs/howto/broker_security.md"
@@ -60,7 +60,7 @@ def connection_arguments(config: Mapping[str, str], token_provider: Any = None) 
         arguments |= _sasl(config, token_provider)
     if protocol.endswith("SSL"):
         # Imported when needed: it brings the library that opens key stores.
-        from spark_connect_rt.base.security.tls_context import ssl_context
+        from spark_connect_rt.base.security.tls import ssl_context
 
         arguments["ssl_context"] = ssl_context(config)
     return arguments
@@ -103,3 +103,36 @@ def _sasl(config: Mapping[str, str], token_provider: Any) -> dict[str, Any]:
         "sasl_plain_username": settings["sasl.username"],
         "sasl_plain_password": settings["sasl.password"],
     }
+
+
+# A connection of aiokafka's that reads why a broker refuses an OAUTHBEARER token.
+#
+# Owns the one step that the library leaves out (RFC 7628, 3.2.3): a refusal comes as a challenge with a JSON text,
+# which the client answers with a single 0x01; only then does the broker send the error. Without it the broker hangs
+# up, and a wrong token looks like a broken connection.
+
+
+_KVSEP = b"\x01"
+
+
+class _RefusalReadingAuthenticator(OAuthAuthenticator):  # type: ignore[misc]
+    async def step(self, payload: bytes | None) -> tuple[bytes, bool] | None:
+        if self._token_sent and payload:
+            return _KVSEP, True
+        step: tuple[bytes, bool] | None = await super().step(payload)
+        return step
+
+
+class GroupConnection(AIOKafkaConnection):  # type: ignore[misc]
+    """A connection that completes a refused OAUTHBEARER exchange, so that the reason arrives."""
+
+    def authenticator_oauth(self) -> Any:
+        """Return the exchange of OAUTHBEARER."""
+        return _RefusalReadingAuthenticator(sasl_oauth_token_provider=self._sasl_oauth_token_provider)
+
+
+async def connect(host: str, port: int, **arguments: Any) -> GroupConnection:
+    """Return an open, authenticated connection; ``arguments`` as of ``aiokafka.conn.create_conn``."""
+    connection = GroupConnection(host, port, **arguments)
+    await connection.connect()
+    return connection

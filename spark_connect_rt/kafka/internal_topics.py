@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from spark_connect_rt.base.supervision import Part
-from spark_connect_rt.config.client_properties import LogClientProperties
+from spark_connect_rt.config.client_properties import LogClientProperties, shared_admin_properties
+from spark_connect_rt.config.group_config import StorageTopic
+from spark_connect_rt.config.worker_settings import WorkerConfig
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
-from spark_connect_rt.topics.compacted_log import CompactedLog
-from spark_connect_rt.topics.lazy_log import LogSource, OnEnd
+from spark_connect_rt.topics.compacted_log import CompactedLog, LogSource, OnEnd
 
 # Of topics that we make, unless the worker's file says otherwise. The broker never compacts the last segment of a
 # partition, by default of 1 GB and seven days: every start would read all of it.
@@ -24,3 +28,25 @@ def topic_source(topic: TopicSpec, admin: KafkaAdmin, clients: LogClientProperti
         return KafkaCompactedLog(topic, admin, clients, exact_partitions=1, report=ended)
 
     return LogSource(lambda: admin.partition_count(topic.name) is not None, open_log)
+
+
+# Ports meet adapters: everything one distributed worker is made of.
+
+
+def internal_topics(config: WorkerConfig) -> dict[str, TopicSpec]:
+    """Return how the three internal topics are created, by the word that ends their clients' ids."""
+    return {
+        "configs": topic_spec(config.storage["config"]),
+        "offsets": topic_spec(config.storage["offset"], SHORT_HEAD),
+        "statuses": topic_spec(config.storage["status"]),
+    }
+
+
+def topic_spec(topic: StorageTopic, usual: Mapping[str, str] = MappingProxyType({})) -> TopicSpec:
+    """Return how one of them is created; ``usual``: topic configurations unless the user says otherwise."""
+    return TopicSpec(topic.name, topic.partitions, topic.replication_factor, {**usual, **topic.settings})
+
+
+def admin_of(config: WorkerConfig) -> KafkaAdmin:
+    """Return the worker's own admin client."""
+    return KafkaAdmin(shared_admin_properties(config))

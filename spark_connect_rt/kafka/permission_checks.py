@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, NewTopic
@@ -15,7 +17,45 @@ from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.kafka.admin_answers import answer_of
 from spark_connect_rt.kafka.error_mapping import connect_error, is_code, kafka_error
-from spark_connect_rt.operations.checks.model import NewTopicPlan, TopicRights
+
+# Checks of a configuration that reach out: hosts, credentials, topics, registries, offsets; one line each.
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRights:
+    """A topic as one client sees it; None: the cluster does not say."""
+
+    partitions: int
+    may_read: bool | None = None
+    may_write: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopicPlan:
+    """A topic that would be made; -1: the broker's default."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+class Clusters(Protocol):
+    """Looks at Kafka clusters with any client's properties, resolved. Changes nothing; raises ConnectError."""
+
+    def reach(self, properties: Mapping[str, str], limit_s: float) -> int:
+        """Return how many brokers there are. Raises BadConfigError naming a setting of TLS or SASL, RetriableError."""
+
+    def topics(self, properties: Mapping[str, str], limit_s: float) -> Mapping[str, int]:
+        """Return the partitions of every topic that this client may see."""
+
+    def rights(
+        self, properties: Mapping[str, str], topics: Sequence[str], limit_s: float
+    ) -> Mapping[str, TopicRights | None]:
+        """Return what there is of each topic, None: there is none, or this client may not know."""
+
+    def obstacle(self, properties: Mapping[str, str], plan: NewTopicPlan, limit_s: float) -> str:
+        """Say why a topic could not be made; empty: it could. Nothing is made."""
 
 
 class KafkaClusterLook:

@@ -4,8 +4,51 @@ from __future__ import annotations
 
 from functools import cache
 
-from spark_connect_rt.plugins.bundled_transforms import PREDICATES, TRANSFORMATIONS
 from spark_connect_rt.plugins.registry import PluginDesc, Plugins, bundled
+
+# The bundled transformations and predicates by name; ``$Key`` and ``$Value`` are Java's inner classes.
+
+
+_PACKAGE = "spark_connect_rt.records.transforms"
+_JAVA_TRANSFORMS = "org.apache.kafka.connect.transforms"
+_SIDES = ("Key", "Value")
+_TWO_SIDED = {
+    "Cast": "cast",
+    "ExtractField": "extract_field",
+    "Flatten": "flatten",
+    "HeaderFrom": "headers",
+    "HoistField": "hoist_field",
+    "InsertField": "insert_field",
+    "MaskField": "mask_field",
+    "ReplaceField": "replace_field",
+    "SetSchemaMetadata": "set_schema_metadata",
+    "TimestampConverter": "timestamp_converter",
+}
+_WHOLE = {
+    "DropHeaders": "headers",
+    "Filter": "predicates",
+    "InsertHeader": "headers",
+    "RegexRouter": "routers",
+    "TimestampRouter": "routers",
+    "ValueToKey": "value_to_key",
+}
+_PREDICATES = ("HasHeaderKey", "RecordIsTombstone", "TopicNameMatches")
+
+TRANSFORMATIONS: tuple[PluginDesc, ...] = (
+    *(
+        bundled(f"{_PACKAGE}.{module}:{name}{side}", "transformation", f"{_JAVA_TRANSFORMS}.{name}${side}")
+        for name, module in _TWO_SIDED.items()
+        for side in _SIDES
+    ),
+    *(
+        bundled(f"{_PACKAGE}.{module}:{name}", "transformation", f"{_JAVA_TRANSFORMS}.{name}")
+        for name, module in _WHOLE.items()
+    ),
+)
+PREDICATES: tuple[PluginDesc, ...] = tuple(
+    bundled(f"{_PACKAGE}.predicates:{name}", "predicate", f"{_JAVA_TRANSFORMS}.predicates.{name}")
+    for name in _PREDICATES
+)
 
 _CONNECTORS = "spark_connect_rt.connectors"
 _CONVERTERS = "spark_connect_rt.records.converters"
@@ -82,7 +125,7 @@ BUNDLED: tuple[PluginDesc, ...] = (
         bundled(f"{_CONVERTERS}.{target}Converter", kind, f"{_JAVA}.{java_class}Converter")
         for kind in ("converter", "header_converter")
         for target, java_class in (
-            ("string:String", "storage.String"),
+            ("plain:String", "storage.String"),
             ("json:Json", "json.Json"),
             ("plain:ByteArray", "converters.ByteArray"),
             *((f"numbers:{name}", f"converters.{name}") for name in _NUMBERS),
@@ -97,24 +140,24 @@ BUNDLED: tuple[PluginDesc, ...] = (
         )
     ),
     bundled(
-        f"{_CONVERTERS}.simple_header:SimpleHeaderConverter",
+        f"{_CONVERTERS}.plain:SimpleHeaderConverter",
         "header_converter",
         f"{_JAVA}.storage.SimpleHeaderConverter",
     ),
     *TRANSFORMATIONS,
     *PREDICATES,
     bundled(
-        f"{_CONFIG_PROVIDERS}.file:FileConfigProvider",
+        f"{_CONFIG_PROVIDERS}.config_providers:FileConfigProvider",
         "configprovider",
         f"{_JAVA_CONFIG_PROVIDERS}.FileConfigProvider",
     ),
     bundled(
-        f"{_CONFIG_PROVIDERS}.directory:DirectoryConfigProvider",
+        f"{_CONFIG_PROVIDERS}.config_providers:DirectoryConfigProvider",
         "configprovider",
         f"{_JAVA_CONFIG_PROVIDERS}.DirectoryConfigProvider",
     ),
     bundled(
-        f"{_CONFIG_PROVIDERS}.env_var:EnvVarConfigProvider",
+        f"{_CONFIG_PROVIDERS}.config_providers:EnvVarConfigProvider",
         "configprovider",
         f"{_JAVA_CONFIG_PROVIDERS}.EnvVarConfigProvider",
     ),

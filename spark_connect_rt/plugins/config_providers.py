@@ -1,15 +1,20 @@
-"""The providers a worker names in ``config.providers``, ready for ``config.indirection.resolve``."""
+"""The providers a worker names in ``config.providers``, ready for ``config.secrets.resolve``."""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Mapping, Set
+from pathlib import Path
 from typing import Any
 
 from spark_connect_rt.api.config_provider import ConfigData, ConfigProvider
 from spark_connect_rt.base import hidden_values
 from spark_connect_rt.config.config_def import Type, parse_value, prefixed
 from spark_connect_rt.config.connector_config import unknown_class
-from spark_connect_rt.config.indirection import resolve
+from spark_connect_rt.config.java_properties import load_properties
+from spark_connect_rt.config.repeated_settings import warn_repeated
+from spark_connect_rt.config.secrets import resolve
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 
 
@@ -60,3 +65,100 @@ class ConfigProviders:
 
         values = resolve(config, look_up) if self._providers else config
         return ConfigData(values, min(ttls_ms, default=None))
+
+
+# ``${file:/path/x.properties:key}``: one key of a properties file (Java ``FileConfigProvider``).
+
+
+ALLOWED_PATHS = "allowed.paths"
+
+
+def allowed_folders(config: Mapping[str, str]) -> tuple[Path, ...] | None:
+    """Return the folders that ``allowed.paths`` names; None: everything may be read."""
+    given = parse_value(Type.LIST, config.get(ALLOWED_PATHS) or "")
+    return tuple(Path(folder).resolve() for folder in given) or None
+
+
+def is_allowed(path: Path, folders: tuple[Path, ...] | None) -> bool:
+    """Answer whether ``path``, links followed, lies in one of ``folders``."""
+    real = path.resolve()
+    return folders is None or any(real.is_relative_to(folder) for folder in folders)
+
+
+class FileConfigProvider(ConfigProvider):
+    """Reads the file at every look-up; an empty or forbidden path has no values."""
+
+    _folders: tuple[Path, ...] | None = None
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        """Take the folders of ``allowed.paths``; files elsewhere are not read."""
+        self._folders = allowed_folders(config)
+
+    def get(self, path: str, keys: Set[str] | None = None) -> Mapping[str, str]:
+        """Return the file's settings. Raises BadConfigError naming a file that cannot be read."""
+        if not path or not is_allowed(Path(path), self._folders):
+            return {}
+        settings = warn_repeated(load_properties(path), path)
+        return settings if keys is None else {key: settings[key] for key in keys if key in settings}
+
+
+# ``${directory:/path:file}``: one whole file of a folder, as secrets are (Java ``DirectoryConfigProvider``).
+
+
+class DirectoryConfigProvider(ConfigProvider):
+    """Every regular file of the folder is a key; an empty or forbidden path, or no folder, has no values."""
+
+    _folders: tuple[Path, ...] | None = None
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        """Take ``allowed.paths``."""
+        self._folders = allowed_folders(config)
+
+    def get(self, path: str, keys: Set[str] | None = None) -> Mapping[str, str]:
+        """Return file name -> content. Raises BadConfigError naming a file that cannot be read."""
+        folder = Path(path)
+        if not path or not is_allowed(folder, self._folders) or not folder.is_dir():
+            return {}
+        names = [entry.name for entry in folder.iterdir()] if keys is None else sorted(keys)
+        # A key with a separator would leave the folder; a link that leaves it is stopped by allowed.paths.
+        files = [folder / name for name in names if name and Path(name).name == name]
+        return {file.name: _content(file) for file in files if file.is_file() and is_allowed(file, self._folders)}
+
+
+def _content(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not valid UTF-8"
+        raise BadConfigError({str(file): [f"cannot be read: {reason}"]}) from None
+
+
+# ``${env:NAME}``: an environment variable (Java ``EnvVarConfigProvider``).
+
+
+ALLOWLIST = "allowlist.pattern"
+
+
+class EnvVarConfigProvider(ConfigProvider):
+    """Reads the process's environment; variables that ``allowlist.pattern`` does not match whole are not there."""
+
+    _allowed: re.Pattern[str] | None = None
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        """Take ``allowlist.pattern``. Raises BadConfigError: it does not compile."""
+        pattern = config.get(ALLOWLIST)
+        try:
+            self._allowed = re.compile(pattern) if pattern else None
+        except re.error as error:
+            raise BadConfigError({ALLOWLIST: [f"invalid regex {pattern}: {error}"]}) from None
+
+    def get(self, path: str, keys: Set[str] | None = None) -> Mapping[str, str]:
+        """Return the variables. Raises BadConfigError: a path was given."""
+        if path:
+            raise BadConfigError({"${env:...}": [f"environment variables have no path, but the path is {path!r}"]})
+        allowed = self._allowed
+        return {
+            name: value
+            for name, value in os.environ.items()
+            if (keys is None or name in keys) and (allowed is None or allowed.fullmatch(name))
+        }

@@ -1,1 +1,1 @@
-"""Records."""
+"""A record between task and Kafka: transformations, converters, schema registries, tolerance of errors."""

@@ -23,7 +23,7 @@ from spark_connect_rt.base.security.jaas import parse_jaas
 from spark_connect_rt.config.java_properties import load_properties
 from spark_connect_rt.config.repeated_settings import warn_repeated
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.group.internal_request import SIGNATURE_HEADER
+from spark_connect_rt.group.peers import SIGNATURE_HEADER
 
 LOGIN_FILE = "java.security.auth.login.config"  # a system property of Java's; here app.rest.rest_api fills it in
 ENTRY = "KafkaConnect"

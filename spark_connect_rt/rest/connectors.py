@@ -7,6 +7,9 @@ forwarded when another worker must serve them.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
 
 from fastapi import APIRouter, Depends
 from starlette.requests import Request
@@ -14,16 +17,16 @@ from starlette.responses import Response
 
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.base.java_hash_order import NamesInHashOrder, in_java_hash_order
+from spark_connect_rt.base.json_text import encode_finite_json
 from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.rest.config_versions import etag, expected_version
 from spark_connect_rt.rest.context import JsonResponse, RestContext, flag
-from spark_connect_rt.rest.expanded_list import ExpandedList, expansions
+from spark_connect_rt.rest.json_values import as_json
 from spark_connect_rt.rest.paths import ConnectorName, TaskNumber, connector_path, decoded
-from spark_connect_rt.rest.read_back import read_back, read_back_offset, read_back_task
-from spark_connect_rt.rest.request_body import read_config, read_create, read_patch
-from spark_connect_rt.rest.request_offsets import read_offsets, with_initial_offsets
-from spark_connect_rt.rest.shapes import ConnectorOffsets, Message, Topics
+from spark_connect_rt.rest.request_body import read_config, read_create, read_offsets, read_patch, with_initial_offsets
+from spark_connect_rt.rest.shapes import ConnectorOffsets, ExpandedConnector, Message, Topics
 from spark_connect_rt.rest.shared_answers import SharedAnswers, read_json
+from spark_connect_rt.runtime.herder.api import HerderViews
 from spark_connect_rt.runtime.herder.requests_api import (
     DeleteConnector,
     ModifyOffsets,
@@ -35,8 +38,73 @@ from spark_connect_rt.runtime.herder.requests_api import (
     RestartTask,
     SetTargetState,
 )
-from spark_connect_rt.runtime.values import ConfigWritten
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.runtime.values import ConfigWritten, ConnectorInfo, ConnectorOffset, TaskInfo
+from spark_connect_rt.topics.config_records import TargetState
+
+# Configurations and offsets in the order in which Java prints those that it read back: that of its HashMap.
+
+
+def read_back(found: ConnectorInfo) -> ConnectorInfo:
+    """Return a connector with its configuration in that order; the answer to a write keeps the writer's."""
+    return replace(found, config=in_java_hash_order(found.config))
+
+
+def read_back_task(found: TaskInfo) -> TaskInfo:
+    """Return a task with its configuration in that order."""
+    return TaskInfo(found.id, in_java_hash_order(found.config))
+
+
+def read_back_offset(found: ConnectorOffset) -> ConnectorOffset:
+    """Return partition and offset with their fields in that order."""
+    return ConnectorOffset(_ordered(found.partition), _ordered(found.offset))
+
+
+def _ordered(values: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    return None if values is None else in_java_hash_order(values)
+
+
+# ``GET /connectors?expand=...``: every connector's status and info in one body.
+#
+# Owns: the bytes made last for each connector, used again while nothing about it has changed. A list of 2,000
+# connectors is asked for by every dashboard every few seconds, and hardly any of them has changed.
+
+
+EXPANSIONS = ("status", "info")
+
+
+def expansions(words: Collection[str]) -> tuple[str, ...]:
+    """Return those of ``words`` that can be expanded, each once."""
+    return tuple(expansion for expansion in EXPANSIONS if expansion in words)
+
+
+class ExpandedList:
+    """The list of one worker. Any thread: two at once may make the same bytes twice."""
+
+    def __init__(self, views: HerderViews) -> None:
+        self._views = views
+        self._made: dict[tuple[str, ...], dict[str, tuple[object, bytes]]] = {}
+
+    def body(self, names: Iterable[str], wanted: Collection[str]) -> bytes:
+        """Return the JSON object name -> what ``wanted`` names, in this order of names; unknown words count nothing."""
+        known = expansions(wanted)
+        before = self._made.get(known, {})
+        after: dict[str, tuple[object, bytes]] = {}
+        for name in names:
+            try:
+                mark = self._views.connector_mark(name)  # first: what changes meanwhile is made again the next time
+                kept = before.get(name)
+                after[name] = kept if kept is not None and kept[0] == mark else (mark, self._member(name, known))
+            except NotFoundError:
+                continue  # deleted since the list was taken
+        self._made[known] = after
+        return b"{%b}" % b",".join(member for _, member in after.values())
+
+    def _member(self, name: str, wanted: Collection[str]) -> bytes:
+        found = ExpandedConnector(
+            self._views.connector_status(name) if "status" in wanted else None,
+            read_back(self._views.connector_info(name)) if "info" in wanted else None,
+        )
+        return encode_finite_json({name: as_json(found)})[1:-1]
 
 
 def router(context: RestContext) -> APIRouter:

@@ -15,12 +15,11 @@ from starlette.responses import Response
 
 from spark_connect_rt.base.json_text import decode_json, encode_quick_json
 from spark_connect_rt.errors import BadRequestError
-from spark_connect_rt.group.internal_request import ALGORITHM_HEADER, SIGNATURE_HEADER, SignatureVerdict, verify
+from spark_connect_rt.group.peers import ALGORITHM_HEADER, SIGNATURE_HEADER, SignatureVerdict, verify
 from spark_connect_rt.rest.context import JsonResponse, RestContext
 from spark_connect_rt.rest.error_mapping import RestError
-from spark_connect_rt.rest.group_reads import GroupReads
-from spark_connect_rt.rest.negotiation import json_body
-from spark_connect_rt.rest.paths import ConnectorName, decoded
+from spark_connect_rt.rest.paths import ConnectorName, decoded, json_body
+from spark_connect_rt.rest.peers import GroupReads
 from spark_connect_rt.rest.request_body import read_task_configs
 from spark_connect_rt.rest.shared_answers import read_json
 from spark_connect_rt.runtime.herder.requests_api import FenceZombies, PutTaskConfigs

@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.samples import Sample
 
-from spark_connect_rt.engine.plugin_metric_keys import JMX
+from spark_connect_rt.engine.task_runner import JMX
 from spark_connect_rt.runtime.metric_names import Measured
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST

@@ -8,21 +8,96 @@ from __future__ import annotations
 
 import json
 import logging
+import ssl
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
-from spark_connect_rt.base.json_text import decode_json, decode_quick_json
-from spark_connect_rt.errors import ConnectError, NotFoundError
-from spark_connect_rt.group.internal_request import sign
-from spark_connect_rt.group.peers import PeerAnswer, PeerClient
-from spark_connect_rt.rest.group_reads import ASK_LIMIT_MS, JAVA, OURS, UNKNOWN, GroupWorker, Serve, WorkerAnswer
+from spark_connect_rt.base.json_text import JsonShape, decode_json, decode_quick_json
+from spark_connect_rt.errors import ConnectError, NotFoundError, RetriableError, TimedOutError, UnreachableError
+from spark_connect_rt.group.peers import PeerAnswer, PeerClient, sign
 from spark_connect_rt.runtime.herder.api import HerderViews
 from spark_connect_rt.runtime.values import WorkerStanding
+
+if TYPE_CHECKING:
+    import httpx
+
+
+# Reads of what only the memory of other workers holds: rates, courses, events, lines of logs.
+#
+# Every part of the management API serves its reads here under a name, and asks the group for them by that name. A
+# worker that is away, too slow or of another kind is named with the reason; it never keeps the others' answers back.
+
+
+OURS, JAVA, UNKNOWN = "spark-connect-rt", "java", "unknown"
+ASK_LIMIT_MS = 1_000
+
+Serve = Callable[[Mapping[str, Any]], Any]
+"""Takes the arguments of a read, returns what JSON can hold: dicts, lists, texts, numbers. Any thread; soon."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupWorker:
+    """A member of the group, by its advertised address."""
+
+    worker_id: str  # host:port
+    url: str  # with a trailing slash
+    leader: bool = False
+    this: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerAnswer:
+    """What one worker answered. ``why`` is empty if it did, and else says in one line why not."""
+
+    worker: GroupWorker
+    answer: Any = None
+    why: str = ""
+    runtime: str = OURS  # spark-connect-rt, java, or unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered(JsonShape):
+    """A worker whose part is missing in an answer, and why."""
+
+    worker_id: str
+    why: str
+
+
+def unanswered(answers: Sequence[WorkerAnswer]) -> tuple[Unanswered, ...]:
+    """Return whose part is missing."""
+    return tuple(Unanswered(answer.worker.worker_id, answer.why) for answer in answers if answer.why)
+
+
+class GroupReads(Protocol):
+    """One worker's end of the reads between workers. Any thread."""
+
+    def serve(self, what: str, read: Serve) -> None:
+        """Answer reads called ``what`` (letters, digits, - and .) from now on, of this worker and of others."""
+
+    def answer(self, what: str, arguments: Mapping[str, Any]) -> Any:
+        """Return what this worker answers. Raises NotFoundError: it serves no such read."""
+
+    def workers(self) -> Sequence[GroupWorker]:
+        """Return the members of the group, this worker first; may ask the leader, for at most ``ASK_LIMIT_MS``."""
+
+    def ask(
+        self,
+        what: str,
+        arguments: Mapping[str, Any] | None = None,
+        limit_ms: int = ASK_LIMIT_MS,
+        only: Collection[str] | None = None,
+    ) -> Sequence[WorkerAnswer]:
+        """Ask every worker at once, this one too; return within ``limit_ms`` (and a first look-up of the members).
+
+        Blocks: not for the thread of the REST server. ``only``: these workers, by worker id.
+        """
+
 
 PATH = "internal/group-reads"
 MEMBERS = "members"
@@ -34,7 +109,7 @@ log = logging.getLogger(__name__)
 
 
 class HttpGroupReads:
-    """Implements rest.group_reads.GroupReads."""
+    """Implements rest.peers.GroupReads."""
 
     def __init__(
         self,
@@ -209,3 +284,59 @@ def _words(answer: PeerAnswer) -> str:
         return f": {str(decode_json(answer.body)['message'])[:200]}"
     except (ConnectError, LookupError, TypeError):
         return ""
+
+
+# HTTP between workers over httpx (Java ``RestClient``).
+
+
+CONNECT_LIMIT_S = 10.0
+
+
+class HttpPeerClient:
+    """A PeerClient. httpx is imported with the first request: a worker alone never pays for it."""
+
+    def __init__(self, tls: Callable[[], ssl.SSLContext | None] = lambda: None) -> None:
+        """Take what makes the context for https; None: the system's authorities are trusted."""
+        self._tls = tls
+        self._lock = threading.Lock()
+        self._client: httpx.Client | None = None
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_ms: int = 90_000,
+    ) -> PeerAnswer:
+        """See ``group.peers.PeerClient.request``."""
+        import httpx
+
+        timeout = httpx.Timeout(timeout_ms / 1000, connect=min(CONNECT_LIMIT_S, timeout_ms / 1000))
+        try:
+            answer = self._opened().request(method, url, content=body, headers=dict(headers or {}), timeout=timeout)
+        except httpx.ConnectTimeout as error:
+            raise UnreachableError(f"{method} {url}: no connection within {CONNECT_LIMIT_S:.0f} s") from error
+        except httpx.ConnectError as error:
+            raise UnreachableError(f"{method} {url}: {error}") from error
+        except httpx.TimeoutException as error:
+            raise TimedOutError(f"{method} {url}: no answer within {timeout_ms} ms") from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise RetriableError(f"{method} {url}: {error}") from error
+        return PeerAnswer(answer.status_code, answer.content, dict(answer.headers))
+
+    def close(self) -> None:
+        """See ``group.peers.PeerClient.close``."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def _opened(self) -> httpx.Client:
+        import httpx
+
+        with self._lock:
+            if self._client is None:
+                # Proxies of the environment are for the way out, not for the way between workers.
+                self._client = httpx.Client(verify=self._tls() or True, trust_env=False, follow_redirects=False)
+            return self._client

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from spark_connect_rt.base.json_text import decode_json
 from spark_connect_rt.config.config_def import java_trim
 from spark_connect_rt.config.connector_config import NULL_VALUE
-from spark_connect_rt.errors import BadConfigError, BadRequestError
+from spark_connect_rt.errors import BadConfigError, BadRequestError, DataError
 from spark_connect_rt.rest.error_mapping import UnreadableBodyError
 from spark_connect_rt.rest.shapes import INITIAL_STATES
 from spark_connect_rt.runtime.herder.requests_api import CreateConnector
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.config_records import TargetState
+from spark_connect_rt.topics.offset_changes import OffsetPair
 
 _CREATE_FIELDS = ("config", "name", "initial_state", "initial_offsets")
 
@@ -169,3 +172,125 @@ def _refuse(literal: str) -> None:
 
 _CLASSES = ("ConnectorOffsets", "ConnectorOffset")
 _DECODER = json.JSONDecoder(parse_int=_Number, parse_float=_Number, parse_constant=_refuse)
+
+
+# What requests of the management API hold: JSON objects of known fields, texts, switches, numbers.
+#
+# Owns their refusals, each a BadRequestError that names what is needed.
+
+
+DIGITS_MOST = 18
+
+
+def json_object(data: bytes, known: Sequence[str]) -> dict[str, Any]:
+    """Return a body that is an object of some of these fields.
+
+    An empty body is none: ``{}`` is sent as JSON, which a page in a browser cannot send to a foreign address.
+    """
+    try:
+        body = decode_json(data) if data.strip() else None
+    except DataError as error:
+        raise BadRequestError(f"the body is {error}") from error
+    if not isinstance(body, dict):
+        raise BadRequestError(
+            f"the body must be a JSON object with fields of {', '.join(known)}" if known else "the body must be {}"
+        )
+    if unknown := sorted(set(body) - set(known)):
+        what = f"Use {', '.join(known)}" if known else "The body must be {}"
+        raise BadRequestError(f"unknown fields in the body: {', '.join(unknown)[:200]}. {what}")
+    return body
+
+
+def text_field(body: Mapping[str, Any], name: str) -> str | None:
+    """Return a field that is a text or left out."""
+    value = body.get(name)
+    if value is not None and not isinstance(value, str):
+        raise BadRequestError(f"{name}: must be a string")
+    return value or None
+
+
+def object_field(body: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a field that is an object or left out."""
+    value = body.get(name)
+    if value is not None and not isinstance(value, dict):
+        raise BadRequestError(f"{name}: must be an object")
+    return value or {}
+
+
+def switch_field(body: Mapping[str, Any], name: str, *, or_null: bool = False) -> bool:
+    """Return a field that is true, false or left out; ``or_null``: null is false, too."""
+    value = body.get(name, False)
+    if isinstance(value, bool) or (or_null and value is None):
+        return bool(value)
+    raise BadRequestError(f"{name}: must be true or false")
+
+
+def whole_number(text: str | None, name: str, digits: int = DIGITS_MOST) -> int | None:
+    """Return a parameter as a number that is not negative; None where it is not given."""
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= digits):
+        raise BadRequestError(f"{name}: must be a whole number of at most {digits} digits, and not negative")
+    return int(text)
+
+
+def number_up_to(text: str | None, name: str, default: int, most: int) -> int:
+    """Return a parameter as a number that is not negative; one above ``most`` is that, none given the default."""
+    found = whole_number(text or None, name, digits=20)
+    return default if found is None else min(found, most)
+
+
+# Reads the body of ``PATCH /connectors/{name}/offsets`` (Java ``ConnectorOffsets``): numbers stay numbers.
+
+
+NOTHING = "Partitions / offsets need to be provided for an alter offsets request"
+
+
+def read_offsets(body: bytes) -> list[OffsetPair]:
+    """Return (partition, offset) in the order of the body. Raises UnreadableBodyError, BadRequestError (none)."""
+    fields = _object(_json(body), ("offsets",), "ConnectorOffsets")
+    entries = fields.get("offsets")
+    if entries is not None and not isinstance(entries, list):
+        raise UnreadableBodyError(wrong_type("ArrayList<ConnectorOffset>", entries))
+    if not entries:
+        raise BadRequestError(NOTHING)
+    return [_pair(entry) for entry in entries]
+
+
+def with_initial_offsets(request: CreateConnector, body: bytes) -> CreateConnector:
+    """Return the request with the ``initial_offsets`` of its body (KIP-995). Raises BadRequestError: they are none."""
+    fields = _json(body)
+    entries = fields.get("initial_offsets") if isinstance(fields, dict) else None
+    if entries is None:
+        return request
+    if not isinstance(entries, list) or not entries:
+        raise BadRequestError('initial_offsets: must be a non-empty list of {"partition": {...}, "offset": {...}}')
+    try:
+        return replace(request, initial_offsets=[_pair(entry) for entry in entries])
+    except UnreadableBodyError as error:
+        raise BadRequestError(f"initial_offsets: {error}") from error
+
+
+def _pair(entry: Any) -> OffsetPair:
+    fields = _object(entry, ("partition", "offset"), "ConnectorOffset")
+    partition, offset = fields.get("partition"), fields.get("offset")
+    for name, value in (("partition", partition), ("offset", offset)):
+        if value is not None and not isinstance(value, dict):
+            raise UnreadableBodyError(f"{wrong_type('Map', value)} ('{name}' of an entry of 'offsets')")
+    return partition, offset
+
+
+def _object(value: Any, known: tuple[str, ...], what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise UnreadableBodyError(wrong_type(what, value))
+    for name in value:
+        if name not in known:
+            raise UnreadableBodyError(unknown_field(name, known))
+    return value
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return parsed(body, json.JSONDecoder(parse_constant=_refuse))
+    except (ValueError, RecursionError) as error:
+        raise UnreadableBodyError(f"Cannot deserialize value: the request body is not JSON: {error}") from error

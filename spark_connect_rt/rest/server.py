@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.base.supervision import Part, Report, report_nowhere, watched
-from spark_connect_rt.config.listeners import Listener
+from spark_connect_rt.config.worker_config import Listener
 from spark_connect_rt.errors import EXIT_LISTENER_TAKEN, EXIT_PART_FAILED, StartupError
 from spark_connect_rt.rest.listening.connections import CONNECTIONS_MAX
 from spark_connect_rt.rest.listening.free_ports import FreePorts, listening
@@ -74,8 +74,7 @@ class RestServer:
         """Bind if need be, then answer from a thread. Raises StartupError (exit code 16)."""
         import uvicorn
 
-        from spark_connect_rt.rest.listening.bounded_http import HEAD_MAX_BYTES
-        from spark_connect_rt.rest.listening.event_driven_server import CalmServer
+        from spark_connect_rt.rest.listening.event_driven_server import HEAD_MAX_BYTES, CalmServer
 
         self.bind()
         logging.getLogger("uvicorn.error").addFilter(_is_no_offered_upgrade)

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_connect_rt.base.json_shape import JsonShape, described, left_out, one_of
-from spark_connect_rt.plugins.plugin_installs import InstalledInfo
+from spark_connect_rt.base.json_text import JsonShape, described, left_out, one_of
+from spark_connect_rt.plugins.interfaces import InstalledInfo
 from spark_connect_rt.runtime.values import ConnectorInfo, ConnectorOffset, ConnectorStateInfo, HerderEvent
 from spark_connect_rt.topics.config_diff import SettingChange
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.config_records import TargetState
 
 INITIAL_STATES = {"RUNNING": TargetState.STARTED, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
 Setting = str | int | float | bool
@@ -134,3 +134,31 @@ class PluginReport(JsonShape):
     problem: str = field(
         default="", metadata=described("Why the worker cannot follow the group's plug-in record. Empty: it can.")
     )
+
+
+# What describes one operation of the REST API: the classes that rest/description makes /openapi.json from.
+
+
+Shape = Any
+"""A dataclass of the ports or of rest/shapes.py, or a list or dict of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryParameter:
+    """A parameter that may be left out; ``repeats``: given more than once, each adds to the others."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    repeats: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method on one path. ``answers``: status -> what it holds (None: nothing); ``refusals``: status -> why."""
+
+    id: str
+    answers: Mapping[int, Shape | None]
+    refusals: Mapping[int, str] = field(default_factory=dict)
+    body: Shape | None = None
+    parameters: tuple[QueryParameter, ...] = ()

@@ -10,7 +10,7 @@ from typing import TypeVar
 from starlette.requests import Request
 
 from spark_connect_rt.errors import as_error
-from spark_connect_rt.rest.negotiation import json_body
+from spark_connect_rt.rest.paths import json_body
 
 T = TypeVar("T")
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping
 
-from spark_connect_rt.base.security.tls import tls_settings
-from spark_connect_rt.base.security.tls_context import load_own_certificate
+from spark_connect_rt.base.security.tls import load_own_certificate, tls_settings
 from spark_connect_rt.config.config_def import prefixed
 from spark_connect_rt.config.worker_config import REST
 from spark_connect_rt.errors import BadConfigError

@@ -1,1 +1,1 @@
-"""The worker's brain (herder) and hands (worker)."""
+"""The worker: the herder decides, the worker runs connectors and tasks."""

@@ -6,13 +6,12 @@ through ``RecordEvent``; who keeps it is not its business.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from spark_connect_rt.base.json_shape import JsonShape, described, one_of
-from spark_connect_rt.rest.group_reads import Unanswered
+from spark_connect_rt.base.json_text import JsonShape, described, one_of
 
 KINDS: Mapping[str, str] = MappingProxyType(
     {
@@ -50,21 +49,6 @@ class GroupEvent(JsonShape):
         default=None,
         metadata=described("user@address of the client that asked for it; null: no client did, or it is unknown."),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class EventList(JsonShape):
-    """Events of the whole group, newest first."""
-
-    events: tuple[GroupEvent, ...]
-    unanswered: tuple[Unanswered, ...] = field(metadata=described("Workers whose latest events may be missing."))
-
-
-class EventReads(Protocol):
-    """The story of the whole group. Any thread."""
-
-    def gathered(self) -> tuple[Sequence[GroupEvent], Sequence[Unanswered]]:
-        """Return all events, oldest first, and whose may be missing. Blocks for a second at most."""
 
 
 class RecordEvent(Protocol):

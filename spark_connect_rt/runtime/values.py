@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, TypeVar
 
 from spark_connect_rt.base.ids import ConnectorTaskId
-from spark_connect_rt.base.json_shape import JsonShape, described, left_out, one_of, renamed
-from spark_connect_rt.topics.connector_status import State
+from spark_connect_rt.base.json_text import JsonShape, described, left_out, one_of, renamed
+from spark_connect_rt.topics.status_records import State
 
 STATES = tuple(state.value for state in State if state is not State.DESTROYED)
 CONNECTOR_TYPES = ("source", "sink", "unknown")

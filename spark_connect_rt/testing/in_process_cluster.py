@@ -15,21 +15,18 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from spark_connect_rt.base.clock import SystemClock
+from spark_connect_rt.base.concurrency import SystemClock
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.base.supervision import Supervisor
 from spark_connect_rt.errors import ConnectError, NotFoundError, RetriableError
-from spark_connect_rt.group.internal_request import SignatureVerdict, verify
 from spark_connect_rt.group.membership import Timing
-from spark_connect_rt.group.peers import PeerAnswer
+from spark_connect_rt.group.peers import PeerAnswer, SignatureVerdict, verify
 from spark_connect_rt.operations.events.memory import EventMemory
 from spark_connect_rt.plugins.config_providers import ConfigProviders
-from spark_connect_rt.records.converters.simple_header import SimpleHeaderConverter
-from spark_connect_rt.records.converters.string import StringConverter
-from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.records.converters.plain import SimpleHeaderConverter, StringConverter
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, HerderSettings
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
 from spark_connect_rt.runtime.herder.requests_api import FenceZombies, PutTaskConfigs
-from spark_connect_rt.runtime.herder.settings import HerderSettings
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
 from spark_connect_rt.testing.memory_connectors import MemorySink, MemorySource
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients

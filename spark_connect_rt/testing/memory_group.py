@@ -17,8 +17,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.group import membership_events as happened
-from spark_connect_rt.group.member import Assigned, AssignmentRequired, ContactLost, JoinRequired, MembershipEvent
+from spark_connect_rt.group import membership as happened
+from spark_connect_rt.group.member import (
+    Assigned,
+    AssignmentRequired,
+    ContactLost,
+    JoinRequired,
+    MembershipEvent,
+    MembershipInbox,
+)
 from spark_connect_rt.group.membership import (
     Effect,
     Member,
@@ -30,7 +37,6 @@ from spark_connect_rt.group.membership import (
     overdue,
     step,
 )
-from spark_connect_rt.group.membership_inbox import MembershipInbox
 
 POLL_SLICE_MS = 20
 

@@ -1,4 +1,4 @@
-"""In-memory twin of ``app.logger_levels``: levels that no logging obeys."""
+"""In-memory twin of ``app.logging_setup``: levels that no logging obeys."""
 
 from __future__ import annotations
 

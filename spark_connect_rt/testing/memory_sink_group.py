@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.java_regex import java_pattern
 from spark_connect_rt.errors import FencedError
-from spark_connect_rt.kafka.interfaces import GroupGeneration, OnAssigned, OnLost, OnRevoked
-from spark_connect_rt.kafka.ports_group_offsets import GroupInUseError
+from spark_connect_rt.kafka.interfaces import GroupGeneration, GroupInUseError, OnAssigned, OnLost, OnRevoked
 
 
 @dataclass(eq=False)
@@ -137,26 +136,26 @@ class MemoryGroupOffsets:
         self._groups = groups
 
     def committed(self, properties: Mapping[str, str], group: str) -> dict[TopicPartition, int]:
-        """See ``kafka.ports_group_offsets.GroupOffsets.committed``."""
+        """See ``kafka.interfaces.GroupOffsets.committed``."""
         return self._groups.committed(group)
 
     def is_in_use(self, properties: Mapping[str, str], group: str) -> bool:
-        """See ``kafka.ports_group_offsets.GroupOffsets.is_in_use``."""
+        """See ``kafka.interfaces.GroupOffsets.is_in_use``."""
         return self._groups.has_members(group)
 
     def alter(self, properties: Mapping[str, str], group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """See ``kafka.ports_group_offsets.GroupOffsets.alter``."""
+        """See ``kafka.interfaces.GroupOffsets.alter``."""
         self._refuse_members(group)
         self._groups.ends(list(offsets))  # KeyError for what is not there
         self._groups.set_committed(group, offsets)
 
     def forget(self, properties: Mapping[str, str], group: str, partitions: Collection[TopicPartition]) -> None:
-        """See ``kafka.ports_group_offsets.GroupOffsets.forget``."""
+        """See ``kafka.interfaces.GroupOffsets.forget``."""
         self._refuse_members(group)
         self._groups.forget(group, partitions)
 
     def delete(self, properties: Mapping[str, str], group: str) -> None:
-        """See ``kafka.ports_group_offsets.GroupOffsets.delete``."""
+        """See ``kafka.interfaces.GroupOffsets.delete``."""
         self._refuse_members(group)
         self._groups.forget(group)
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from spark_connect_rt.base.clock import SYSTEM_CLOCK, Clock
+from spark_connect_rt.base.concurrency import SYSTEM_CLOCK, Clock
 from spark_connect_rt.base.supervision import Report, report_nowhere
 from spark_connect_rt.engine.driver.engine import Engine
 from spark_connect_rt.engine.driver.model import EngineSettings

@@ -1,4 +1,4 @@
-"""In-memory twin of ``kafka.writing.transactions``, and offset topics that a make-believe transaction reaches.
+"""In-memory twin of ``kafka.writing.fenced_writer``, and offset topics that a make-believe transaction reaches.
 
 Owns: which transactional ids were shut out, in order. Offsets that a source task's transaction holds go to the same
 MemoryLogTopic that the stores read.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spark_connect_rt.api.records import RecordMetadata
-from spark_connect_rt.kafka.transactions import ProducerProperties
+from spark_connect_rt.kafka.interfaces import ProducerProperties
 from spark_connect_rt.records.pipeline.delivery_runs import DeliveryRuns
 from spark_connect_rt.testing.memory_compacted_log import MemoryLogTopic
 from spark_connect_rt.testing.memory_executor_clients import MemoryTopics, Row
@@ -40,7 +40,7 @@ class MemoryTransactions:
         self.refuse: Exception | None = None  # what the next ``fence`` raises
 
     def fence(self, producers: Sequence[ProducerProperties], timeout_ms: int) -> None:
-        """See ``kafka.transactions.Transactions.fence``."""
+        """See ``kafka.interfaces.Transactions.fence``."""
         refused, self.refuse = self.refuse, None
         if refused is not None:
             raise refused
@@ -55,6 +55,6 @@ class MemoryTransactions:
         records: Sequence[tuple[bytes, bytes | None]],
         timeout_ms: int,
     ) -> None:
-        """See ``kafka.transactions.Transactions.write``."""
+        """See ``kafka.interfaces.Transactions.write``."""
         self._topics.claim(producer["transactional.id"])
         self._topics.append([{"topic": topic, "key": key, "value": value} for key, value in records])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spark_connect_rt.config.distributed_config import parse_distributed
-from spark_connect_rt.config.worker_settings import Resolve, WorkerConfig
+from spark_connect_rt.config.worker_settings import Resolve, WorkerConfig, parse_distributed
 
 LEAST = {
     "group.id": "g",

@@ -1,6 +1,6 @@
 """Keys and values of the config topic: bytes <-> frozen values (Java ``KafkaConfigBackingStore``).
 
-Owns: the key prefixes, the JSON forms and their field order. What a record MEANS is topics/config_fold.py.
+Owns: the key prefixes, the JSON forms and their field order. What a record MEANS is topics/config_state.py.
 """
 
 from __future__ import annotations
@@ -301,3 +301,14 @@ def _whole_number(value: Any, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise DataError(f"{name!r} is not a whole number")
     return value
+
+
+# What the user wants of a connector (Java ``TargetState``).
+
+
+class TargetState(Enum):
+    """STARTED, PAUSED (tasks kept, idle) or STOPPED (no tasks, KIP-875)."""
+
+    STARTED = "STARTED"
+    PAUSED = "PAUSED"
+    STOPPED = "STOPPED"

@@ -1,7 +1,7 @@
 """The config topic as a store: snapshots to read, whole-record writes, events (Java ``KafkaConfigBackingStore``).
 
 Owns: which records one change consists of, who may write them how, and reading them back before a write returns. The
-meaning of records is topics/config_fold.py; the topic is behind the ports CompactedLog and FencedWriter.
+meaning of records is topics/config_state.py; the topic is behind the ports CompactedLog and FencedWriter.
 
 With a FencedWriter what only the leader may write goes in transactions that a newer leader's claim shuts out (KIP-618);
 what any worker may write (target states alone, logger levels) never does.
@@ -12,16 +12,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-from spark_connect_rt.base.clock import Clock
+from spark_connect_rt.base.concurrency import Clock
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import ConnectError, DataError, RetriableError
 from spark_connect_rt.topics import config_records as records
 from spark_connect_rt.topics.compacted_log import CompactedLog, FencedWriter, LogRecord
-from spark_connect_rt.topics.config_changes import CONFIG, LOGGER, STATE, ConfigChange
-from spark_connect_rt.topics.config_fold import ConfigEvent, ConfigFold
-from spark_connect_rt.topics.config_records import PendingChange, RecordKey, RecordKind, SessionKey
-from spark_connect_rt.topics.config_state import EMPTY, ClusterConfigState
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.config_records import PendingChange, RecordKey, RecordKind, SessionKey, TargetState
+from spark_connect_rt.topics.config_state import (
+    CONFIG,
+    EMPTY,
+    LOGGER,
+    STATE,
+    ClusterConfigState,
+    ConfigChange,
+    ConfigEvent,
+    ConfigFold,
+)
 
 OnConfigChange = Callable[[ConfigChange], None]
 _KINDS = {RecordKind.CONNECTOR: CONFIG, RecordKind.TARGET_STATE: STATE, RecordKind.LOGGER: LOGGER}
@@ -107,7 +113,7 @@ class ConfigStore:
         self._lead(changes, self._deadline())
 
     def remove_connector_config(self, name: str) -> None:
-        """Delete a connector; its task records stay behind, dead (``topics.config_fold``)."""
+        """Delete a connector; its task records stay behind, dead (``topics.config_state``)."""
         tombstones: list[Change] = [(records.connector_key(name), None), (records.target_state_key(name), None)]
         self._lead([*tombstones, *self._without_pending(name)], self._deadline())
 

@@ -15,8 +15,14 @@ from dataclasses import dataclass, field
 from spark_connect_rt.base.concurrency import MACHINE_THREADS, Threads, Timer
 from spark_connect_rt.errors import ConnectError, FencedError, RetriableError, TimedOutError
 from spark_connect_rt.topics.compacted_log import CompactedLog, LogRecord
-from spark_connect_rt.topics.offset_fold import OffsetFold, PartitionKey, partition_key, same_offset
-from spark_connect_rt.topics.offset_records import OffsetMap, checked_offset
+from spark_connect_rt.topics.offset_records import (
+    OffsetFold,
+    OffsetMap,
+    PartitionKey,
+    checked_offset,
+    partition_key,
+    same_offset,
+)
 
 OnDone = Callable[[Exception | None], None]
 """Called once: None when the offsets are durable, else why they are not (they are tried again all the same)."""

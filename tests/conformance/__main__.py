@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from spark_connect_rt.base.maven import KAFKA_VERSION, resolve_jars
+from spark_connect_rt.base.cache import KAFKA_VERSION, resolve_jars
 from spark_connect_rt.engine.java_host.jar import TEST_JARS, compiler_command, connect_jars
 from spark_connect_rt.engine.startup.java_home import find_java
 from tests.conformance.results import CANNOT_APPLY, CLASSES, Outcome, dump, load, page, read_reports, summary

@@ -6,12 +6,18 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.operations.history.course import HOURS, MINUTE_MS, MINUTES, Part, packed, with_point
-from spark_connect_rt.operations.history.history_records import CourseKey
-from spark_connect_rt.operations.history.offset_timeline import CourseStore
-from spark_connect_rt.operations.history.store import Draft, HistoryStore
+from spark_connect_rt.operations.history.offset_timeline import (
+    HOURS,
+    MINUTE_MS,
+    MINUTES,
+    CourseStore,
+    Part,
+    packed,
+    with_point,
+)
+from spark_connect_rt.operations.history.store import CourseKey, Draft, HistoryStore
 from spark_connect_rt.rest.change_history import CONFIG, OFFSETS, Change, ChangeQuery
-from spark_connect_rt.topics.lazy_log import LogSource
+from spark_connect_rt.topics.compacted_log import LogSource
 from tests.contract.compacted_log_contract import fresh_name
 
 READ_MS = 10_000

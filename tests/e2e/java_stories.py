@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 
-from spark_connect_rt.base.maven import resolve_jars
+from spark_connect_rt.base.cache import resolve_jars
 from tests.support.java_connect import COORDINATES
 from tests.support.worker_process import WorkerProcess
 

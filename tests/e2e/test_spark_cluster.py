@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka, free_ports
-from spark_connect_rt.base.maven import resolve_jars
+from spark_connect_rt.base.cache import resolve_jars
 from spark_connect_rt.engine.startup.java_home import Java
 from tests.e2e.commands import get_json, until, worker_file
 from tests.e2e.conftest import Times

@@ -10,7 +10,7 @@ import psutil
 
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.engine.startup.java_home import Java
-from spark_connect_rt.topics.java_serialization import decode_byte_map
+from spark_connect_rt.topics.offset_file import decode_byte_map
 from tests.e2e.commands import until, worker_file
 from tests.e2e.submitted import descendants, executors_of, killed_at_the_end, named, submitted
 from tests.support.connect_rest import ConnectRest

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka, free_ports
-from spark_connect_rt.topics.java_serialization import decode_byte_map
+from spark_connect_rt.topics.offset_file import decode_byte_map
 from tests.e2e.commands import get_json, launch, spark_submit, until, worker_file
 from tests.support.standalone_process import OFFSETS, SparkStandalone
 from tests.support.worker_process import worker_properties

@@ -19,7 +19,7 @@ from starlette.responses import Response
 
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka, free_ports
-from spark_connect_rt.connectors.samples.datagen_values import parse_fields, row_schema, rows
+from spark_connect_rt.connectors.samples.datagen_source import parse_fields, row_schema, rows
 from tests.e2e.commands import until
 from tests.e2e.conftest import Times
 from tests.e2e.console_stories import the_console_shows_executors

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pyspark
 
-from spark_connect_rt.base.maven import resolve_jars
+from spark_connect_rt.base.cache import resolve_jars
 from spark_connect_rt.engine.startup.java_home import Java
 from tests.e2e.commands import until
 from tests.e2e.submitted import descendants, kill_all, plain_environment

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import jgo
 
+from spark_connect_rt.base.cache import KAFKA_BROKER, KAFKA_VERSION
 from spark_connect_rt.base.locked_jars import locked_jars
-from spark_connect_rt.base.maven import KAFKA_BROKER, KAFKA_VERSION
 
 
 def test_the_lock_file_holds_what_the_brokers_coordinate_resolves_to(tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.base.maven import KAFKA_VERSION
+from spark_connect_rt.base.cache import KAFKA_VERSION
 from spark_connect_rt.operations.plugin_install.downloads import NotFetchedError
 from spark_connect_rt.operations.plugin_install.folders import PluginFolder
 from spark_connect_rt.operations.plugin_install.installer import Installer
-from spark_connect_rt.plugins.plugin_installs import WantedPlugin
+from spark_connect_rt.plugins.interfaces import WantedPlugin
 
 COORDINATE = f"org.apache.kafka:connect-file:{KAFKA_VERSION}"
 JAR = f"connect-file-{KAFKA_VERSION}.jar"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
-from spark_connect_rt.base.maven import resolve_jars
+from spark_connect_rt.base.cache import resolve_jars
 from tests.java_proofs.test_apache_connectors import JSON, contents, create
 from tests.support.java_beside_ours import LIMIT_S, JavaBesideOurs
 from tests.support.java_connect import COORDINATES, JavaConnect

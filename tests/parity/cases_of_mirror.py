@@ -19,11 +19,10 @@ from spark_connect_rt.connectors.mirror.flow import Flow
 from spark_connect_rt.connectors.mirror.mirror_checkpoint import MirrorCheckpointConnector
 from spark_connect_rt.connectors.mirror.mirror_heartbeat import MirrorHeartbeatConnector
 from spark_connect_rt.connectors.mirror.mirror_source import MirrorSourceConnector
-from spark_connect_rt.connectors.mirror.offset_sync_store import OffsetSyncStore
-from spark_connect_rt.connectors.mirror.offset_syncs import OffsetRun, OffsetSyncQueue
+from spark_connect_rt.connectors.mirror.offset_syncs import OffsetRun, OffsetSyncQueue, OffsetSyncStore
 from spark_connect_rt.connectors.mirror.policy import POLICIES
 from spark_connect_rt.connectors.mirror.records import Checkpoint, Heartbeat, OffsetSync
-from spark_connect_rt.connectors.mirror.task_shares import checkpoint_tasks, source_tasks
+from spark_connect_rt.connectors.mirror.source_offsets import checkpoint_tasks, source_tasks
 from spark_connect_rt.errors import ConnectError
 
 Case = dict[str, Any]

@@ -12,7 +12,7 @@ from typing import IO, Self
 
 import pyspark
 
-from spark_connect_rt.base.maven import resolve_jars
+from spark_connect_rt.base.cache import resolve_jars
 from spark_connect_rt.engine.startup.java_home import find_java
 from tests.support.java_connect import COORDINATES
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from spark_connect_rt.plugins.bundled_transforms import PREDICATES, TRANSFORMATIONS
+from spark_connect_rt.plugins.bundled_plugins import PREDICATES, TRANSFORMATIONS
 from tests.parity.conversation import Ask
 
 JAVA = "org.apache.kafka.connect"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
-from spark_connect_rt.base.maven import KAFKA_VERSION
+from spark_connect_rt.base.cache import KAFKA_VERSION
 from tests.parity.conversation import Said, Step, converse
 from tests.parity.scripts import CLUSTER_LOGGER, EVERYTHING, SOURCE_LIFE
 from tests.parity.topic_dump import dump

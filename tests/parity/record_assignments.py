@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from spark_connect_rt.base.maven import KAFKA_VERSION
+from spark_connect_rt.base.cache import KAFKA_VERSION
 from tests.parity.group_history import GroupHistory, Leaders, Step, make_up
 from tests.parity.java_leader import JavaLeader
 from tests.parity.leaders import BothLeaders, JavaLeaders

@@ -11,7 +11,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from spark_connect_rt.base.maven import KAFKA_VERSION, resolve_jars
+from spark_connect_rt.base.cache import KAFKA_VERSION, resolve_jars
 from spark_connect_rt.engine.startup.java_home import find_java
 from tests.parity.cases_of_addresses import ADDRESSES
 from tests.support.java_connect import COORDINATES

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from spark_connect_rt.base.maven import KAFKA_VERSION, resolve_jars
+from spark_connect_rt.base.cache import KAFKA_VERSION, resolve_jars
 from spark_connect_rt.engine.startup.java_home import find_java
 from tests.parity import cases_of_converters, cases_of_jaas, cases_of_transforms, cases_of_values
 from tests.parity.shared_trees import pack

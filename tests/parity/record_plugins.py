@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
-from spark_connect_rt.base.maven import KAFKA_VERSION, resolve_jars
+from spark_connect_rt.base.cache import KAFKA_VERSION, resolve_jars
 from tests.parity.conversation import Ask, converse
 from tests.parity.plugin_scripts import ABOUT_PLUGINS, OF_TEST_CONNECTORS, OVERRIDES, POLICIES
 from tests.parity.shared_trees import pack, unpack

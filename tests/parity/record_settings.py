@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
-from spark_connect_rt.base.maven import KAFKA_VERSION, resolve_jars
+from spark_connect_rt.base.cache import KAFKA_VERSION, resolve_jars
 from spark_connect_rt.engine.startup.java_home import find_java
 from tests.parity.worker_settings import SETTINGS
 from tests.support.java_connect import COORDINATES, JavaConnect

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spark_connect_rt.group import eager
+from spark_connect_rt.group import assignments as eager
 from spark_connect_rt.group.assignments import AssignmentRound, ConnectorsAndTasks, union
-from spark_connect_rt.group.revocations import balance
+from spark_connect_rt.group.assignor import balance
 from spark_connect_rt.group.subprotocol import WorkerMetadata
 from tests.unit.assignors.simulated_group import SimulatedGroup, configured
 

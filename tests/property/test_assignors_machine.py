@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from spark_connect_rt.group import assignor as incremental
-from spark_connect_rt.group import revocations
+from spark_connect_rt.group import assignor as revocations
 from spark_connect_rt.group.assignments import NOTHING, ConnectorsAndTasks
-from spark_connect_rt.group.lost_assignments import LostWork
+from spark_connect_rt.group.assignor import LostWork
 from tests.unit.assignors.assignment_rules import items
 from tests.unit.assignors.simulated_group import SimulatedGroup, configured
 

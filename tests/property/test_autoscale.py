@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_connect_rt.operations.placement.autoscale import Look, ScaleMemory, ScaleRules, TaskRange, decide
+from spark_connect_rt.operations.placement.task_scaling import Look, ScaleMemory, ScaleRules, TaskRange, decide
 from tests.support.load_curves import DAY_S, Curve, office_day, steady
 
 LOOK_S = 30

@@ -18,12 +18,18 @@ from spark_connect_rt.api.data.schema import Field, Schema, Type
 from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.records.registry.avro_codec import Reading, Writing, parsed, read_datum, write_datum
 from spark_connect_rt.records.registry.avro_columns import flat_rows, framed_column
 from spark_connect_rt.records.registry.avro_connect_schema import connect_schema
-from spark_connect_rt.records.registry.avro_names import AvroSettings
-from spark_connect_rt.records.registry.avro_schema import avro_schema
-from spark_connect_rt.records.registry.avro_values import datum_writer, value_reader
+from spark_connect_rt.records.registry.avro_schema import AvroSettings, avro_schema
+from spark_connect_rt.records.registry.avro_values import (
+    Reading,
+    Writing,
+    datum_writer,
+    parsed,
+    read_datum,
+    value_reader,
+    write_datum,
+)
 
 SETTINGS = AvroSettings()
 slow_machine = settings(deadline=None, max_examples=80)

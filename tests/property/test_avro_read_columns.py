@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.records.registry.avro_codec import Reading, parsed, read_datum, write_datum
 from spark_connect_rt.records.registry.avro_connect_schema import connect_schema
-from spark_connect_rt.records.registry.avro_names import AvroSettings
 from spark_connect_rt.records.registry.avro_read_columns import column_reader
-from spark_connect_rt.records.registry.avro_values import value_reader
+from spark_connect_rt.records.registry.avro_schema import AvroSettings
+from spark_connect_rt.records.registry.avro_values import Reading, parsed, read_datum, value_reader, write_datum
 
 FRAME = b"\0\0\0\0\7"
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)

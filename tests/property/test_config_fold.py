@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.topics import config_records as records
-from spark_connect_rt.topics.config_fold import ConfigFold
 from spark_connect_rt.topics.config_records import SessionKey
-from spark_connect_rt.topics.config_state import ClusterConfigState
+from spark_connect_rt.topics.config_state import ClusterConfigState, ConfigFold
 
 Record = tuple[int, bytes, bytes | None]
 Change = tuple[bytes, bytes | None]

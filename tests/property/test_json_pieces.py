@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_connect_rt.records.converters.json import JsonConverter
-from spark_connect_rt.records.converters.json_pieces import LEAST_ROWS, Coded, double_pieces, integer_pieces
+from spark_connect_rt.records.converters.json_columns import LEAST_ROWS, Coded, double_pieces, integer_pieces
 
 ROWS = LEAST_ROWS + 7
 PLAIN = JsonConverter()

@@ -8,7 +8,7 @@ from aiokafka.partitioner import murmur2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_connect_rt.kafka.records.key_hashes import key_hashes
+from spark_connect_rt.kafka.records.partitioning import key_hashes
 
 JAVA = {  # Java's UtilsTest.testMurmur2
     b"21": -973932308,

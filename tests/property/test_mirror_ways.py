@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.kafka.copying.pieces import CopyRules, Piece, behind, laid_out, pieces_of
-from spark_connect_rt.kafka.reading.fetched_rows import fetched_rows
+from spark_connect_rt.kafka.reading.fetch_consumer import fetched_rows
 from spark_connect_rt.kafka.records.passed_batches import ready_to_send
 from tests.unit.kafka.test_record_batches import ABORT, COMMIT, marker
 

@@ -19,9 +19,8 @@ from spark_connect_rt.kafka.logs.compaction import Latest
 from spark_connect_rt.kafka.logs.key_places import BY_KEY, KeyPlaces, Write, murmur2
 from spark_connect_rt.kafka.logs.log_load import LatestLoad
 from spark_connect_rt.topics.compacted_log import LogRecord
-from spark_connect_rt.topics.log_cache import LogCache
+from spark_connect_rt.topics.log_snapshot import LogCache, LogFacts
 from spark_connect_rt.topics.newest_records import NewestOfKey, in_time_order
-from spark_connect_rt.topics.planning_log_snapshot import LogFacts
 
 EXAMPLES = 1_000 if "CONNECTRT_SCHEDULES" in os.environ else 60  # ./test.sh long sets it
 KEY = b'["c",{"p":1}]'

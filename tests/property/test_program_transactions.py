@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_connect_rt.api.records import SourceRecord
-from spark_connect_rt.connectors.external_process.airbyte_messages import parts_of
+from spark_connect_rt.connectors.external_process.airbyte_source import parts_of
 from spark_connect_rt.connectors.external_process.intake import STATE, STREAM, Intake
 from spark_connect_rt.connectors.external_process.stream_rows import RowSettings
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_connect_rt.base.ids import TopicPartition
-from spark_connect_rt.config.table_sink_config import TableFlushSettings
-from spark_connect_rt.engine.formats.range_planning import bounded_ends, cut, flush_is_due, pending_count
+from spark_connect_rt.config.spark_connectors import TableFlushSettings
+from spark_connect_rt.engine.formats.table_batch import bounded_ends, cut, flush_is_due, pending_count
 
 partitions = st.builds(TopicPartition, st.sampled_from(["a", "b"]), st.integers(0, 5))
 spans = st.dictionaries(partitions, st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), max_size=8)

@@ -23,8 +23,8 @@ from spark_connect_rt.kafka.records.record_batch_columns import (
     next_sequence,
     record_batch,
     record_bytes,
+    value_records,
 )
-from spark_connect_rt.kafka.records.value_records import value_records
 from spark_connect_rt.records.pipeline.columns import PRODUCE_FIELDS
 
 NOW_MS = 1_700_000_000_000

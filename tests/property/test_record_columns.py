@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.kafka.reading.fetched_rows import fetched_rows
+from spark_connect_rt.kafka.reading.fetch_consumer import fetched_rows
 from spark_connect_rt.kafka.records import record_batches as way
 from tests.contract.batch_clients_contract import rows_of
 

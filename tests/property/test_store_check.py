@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_connect_rt.base.checked_lines import RawRecord
-from spark_connect_rt.topics.store_check import Stored, record_findings
-from spark_connect_rt.topics.store_findings import Finding, Severity
+from spark_connect_rt.topics.store_check import Finding, Severity, Stored, record_findings
 from tests.property.test_config_fold import (
     Record,
     compacted,

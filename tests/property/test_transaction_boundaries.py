@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_connect_rt.api.records import SourceRecord
-from spark_connect_rt.config.exactly_once import Boundary
+from spark_connect_rt.config.worker_settings import Boundary
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.records.pipeline.transaction_boundaries import End, TransactionBoundaries
 

@@ -13,13 +13,18 @@ from hypothesis import strategies as st
 
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.records.converters.json_choice import ONE_OF
-from spark_connect_rt.records.converters.json_values import JsonSettings, from_tree, to_tree
-from spark_connect_rt.records.registry.avro_codec import Reading, parsed, read_datum, write_datum
+from spark_connect_rt.records.converters.json_values import ONE_OF, JsonSettings, from_tree, to_tree
 from spark_connect_rt.records.registry.avro_connect_schema import connect_schema
-from spark_connect_rt.records.registry.avro_names import AvroSettings
-from spark_connect_rt.records.registry.avro_values import datum_writer, value_reader
-from spark_connect_rt.records.registry.draft_schema import DraftSettings, connect_schema_of
+from spark_connect_rt.records.registry.avro_schema import AvroSettings
+from spark_connect_rt.records.registry.avro_values import (
+    Reading,
+    datum_writer,
+    parsed,
+    read_datum,
+    value_reader,
+    write_datum,
+)
+from spark_connect_rt.records.registry.json_schema_converter import DraftSettings, connect_schema_of
 from tests.property.test_avro import plain, slow_machine
 
 AVRO_BRANCHES: dict[str, tuple[Any, Any]] = {  # member -> its schema, a value of it as fastavro takes it
@@ -214,7 +219,7 @@ def test_each_member_of_a_protobuf_oneof_is_read_and_written_back(kinds: list[st
 
     from spark_connect_rt.records.registry.proto_schema import ProtoSettings
     from spark_connect_rt.records.registry.proto_schema import connect_schema_of as schema_of_message
-    from spark_connect_rt.records.registry.proto_values import fill_message, value_of
+    from spark_connect_rt.records.registry.protobuf_converter import fill_message, value_of
 
     field = descriptor_pb2.FieldDescriptorProto
     proto = descriptor_pb2.FileDescriptorProto(name="t.proto", syntax="proto3", package="t")

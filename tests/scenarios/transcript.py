@@ -12,7 +12,7 @@ from pathlib import Path
 
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.runtime.herder.requests_api import DeleteConnector, PutConfig, RestartConnector, SetTargetState
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.config_records import TargetState
 from tests.scenarios.eager_member import EagerMember
 from tests.support.simulation.simulated_cluster import SimulatedCluster, memory_source
 from tests.support.simulation.simulated_threads import Scheduler

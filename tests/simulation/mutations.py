@@ -21,7 +21,7 @@ from spark_connect_rt.runtime.herder.steps.membership import Membership
 from spark_connect_rt.runtime.herder.steps.publishing import Publishing
 from spark_connect_rt.runtime.worker.worker import Worker
 from spark_connect_rt.runtime.worker.worker_task import WorkerTask
-from spark_connect_rt.topics.config_fold import ConfigFold
+from spark_connect_rt.topics.config_state import ConfigFold
 from spark_connect_rt.topics.config_store import ConfigStore
 from spark_connect_rt.topics.offset_store import OffsetStore
 from tests.support.simulation import simulated_users

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from spark_connect_rt.engine.java_host.class_archive import HostProgram
-from spark_connect_rt.engine.java_host.columns import consumed, produce_batches
 from spark_connect_rt.engine.java_host.jar import connect_jars, host_jar
 from spark_connect_rt.engine.java_host.process import JavaProcess, command_line
-from spark_connect_rt.engine.java_host.wire import Frame, FromJava, ToJava
+from spark_connect_rt.engine.java_host.wire import Frame, FromJava, ToJava, consumed, produce_batches
 from spark_connect_rt.engine.startup.java_home import find_java
 from tests.support.java_test_plugins import SINK, SINK_TASK, SOURCE, SOURCE_TASK
 

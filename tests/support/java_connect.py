@@ -9,8 +9,8 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from spark_connect_rt.base.maven import KAFKA_VERSION, resolve_jars
-from spark_connect_rt.engine.startup.archive_at_end import ArchiveAtEnd
+from spark_connect_rt.base.cache import KAFKA_VERSION, resolve_jars
+from spark_connect_rt.engine.startup.class_archives import ArchiveAtEnd
 from spark_connect_rt.engine.startup.java_home import Java, find_java
 from tests.support.worker_process import WorkerProcess
 

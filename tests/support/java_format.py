@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from spark_connect_rt.base.maven import resolve_jars
+from spark_connect_rt.base.cache import resolve_jars
 from spark_connect_rt.engine.startup.java_home import find_java
 
 FORMATTER = "com.google.googlejavaformat:google-java-format:1.28.0"  # the newest that Java 17 runs

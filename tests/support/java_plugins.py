@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyspark
 
-from spark_connect_rt.base.maven import KAFKA_VERSION, resolve_jars
+from spark_connect_rt.base.cache import KAFKA_VERSION, resolve_jars
 
 # 3.7.1 and later are listed in Maven Central, but name a parent that is not there.
 DEBEZIUM_POSTGRES = "io.debezium:debezium-connector-postgres:3.7.0.Final"

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from spark_connect_rt.base.maven import KAFKA_VERSION, resolve_jars
+from spark_connect_rt.base.cache import KAFKA_VERSION, resolve_jars
 from spark_connect_rt.engine.startup.java_home import find_java
 from tests.support.java_connect import COORDINATES as CONNECT
 from tests.support.java_connect import LOG_CONFIG

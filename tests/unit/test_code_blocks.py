@@ -35,11 +35,11 @@ from typer.main import get_command
 from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.app.cli import cli
-from spark_connect_rt.app.rest.openapi_operations import OPERATIONS
+from spark_connect_rt.app.rest.openapi import OPERATIONS
 from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.config.distributed_config import parse_distributed
 from spark_connect_rt.config.java_properties import parse_properties
 from spark_connect_rt.config.unread_settings import unread_settings
+from spark_connect_rt.config.worker_settings import parse_distributed
 from spark_connect_rt.plugins.bundled_plugins import BUNDLED
 from spark_connect_rt.plugins.plugin_desc import GROUPS
 from spark_connect_rt.plugins.registry import Plugins

@@ -124,9 +124,9 @@ def test_the_check_finds_both_forms() -> None:
 # record's fault (the pipeline, put_delivery.py), and whatever else is raised fails the task.
 CALLS_PLUGINS = (
     "engine/java_host/latest_config.py",
-    "runtime/herder/steps/runtime_herder_steps_health.py",
-    "runtime/worker/config_reloads.py",
-    "runtime/worker/expected_tasks.py",
+    "runtime/herder/steps/health.py",
+    "runtime/worker/worker_connector.py",
+    "runtime/worker/java_launches.py",
     "runtime/worker/launches.py",
     "runtime/worker/prepared_runner.py",
     "runtime/worker/task_starts.py",

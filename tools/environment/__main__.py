@@ -109,7 +109,7 @@ class Environment:
         self._progress.phase("packages", "Python packages, some 300 MB")
         self._run(uv_install(uv, self.python, PIP, "-r", str(first)), variables)
         if jars:  # Kafka's, while the big one is built: one of two cores is idle then
-            self._downloads.append(self._beside_this("-m", "spark_connect_rt.base.maven"))
+            self._downloads.append(self._beside_this("-m", "spark_connect_rt.base.cache"))
         self._beside.append(self._beside_this("-m", "compileall", "-q", *self._modules()))
         self._progress.phase("Spark", "Apache Spark, some 450 MB")
         self._run(uv_install(uv, self.python, "-r", str(self._lock)), variables)

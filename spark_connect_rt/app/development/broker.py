@@ -10,7 +10,7 @@ from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.engine.executor_clients import KafkaExecutorClients
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.kafka.executor_clients import RECORD_REPORTS, BatchConsumer, BatchProducer
-from spark_connect_rt.records.pipeline.produce_rows import ProduceRows
+from spark_connect_rt.records.pipeline.columns import ProduceRows
 from spark_connect_rt.testing.connector_harness import ProducedRecord
 from spark_connect_rt.testing.memory_executor_clients import rows_of
 

@@ -5,24 +5,130 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
 from spark_connect_rt.api.connector import SinkConnector, SourceConnector
 from spark_connect_rt.app.development.broker import Broker
-from spark_connect_rt.app.development.failures import failure_lines
 from spark_connect_rt.app.development.given_records import RecordFile
-from spark_connect_rt.app.development.project import LoadedConnector, Project
+from spark_connect_rt.app.development.project import PYPROJECT, LoadedConnector, Project, is_below
 from spark_connect_rt.app.development.runs import Run, SinkRun, SourceRun, topics_of
-from spark_connect_rt.app.development.watching import changed_files, snapshot
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.cli.terminal import Terminal
 from spark_connect_rt.errors import BadConfigError, ConnectError
+from spark_connect_rt.plugins.locations import ENTRY_POINTS
 from spark_connect_rt.testing.connector_harness import PLAIN_JSON, MemoryOffsets
+
+# What a failure of a connector shows its author: the lines of the author's own files first, then everything.
+
+
+Line = tuple[str, str | None]
+"""(text, style of the terminal)."""
+
+
+def failure_lines(error: BaseException, folders: Sequence[Path]) -> list[Line]:
+    """Return the lines to show.
+
+    First what failed. Then every line of a file below ``folders`` that took part, the one that raised first. Then the
+    whole traceback, unless the error is a sentence of this product and no line of the author's took part.
+    """
+    chain = list(_chain(error))
+    lines: list[Line] = [(f"FAILED  {_named(error)}", "red")]
+    if isinstance(error, BadConfigError):
+        problems = error.problems.items()
+        lines = [("FAILED  the configuration is invalid:", "red")]
+        lines += [(f"  {setting}: {why}", None) for setting, reasons in problems for why in reasons]
+    own = [line for cause in reversed(chain) for line in _own_lines(cause, folders)]
+    if chain[-1] is not error and own:
+        lines.append((f"        caused by {_named(chain[-1])}", "red"))
+    lines += own
+    if own or not isinstance(error, ConnectError):
+        lines.append(("the whole traceback:", "faint"))
+        text = "".join(traceback.format_exception(error)).rstrip().split("\n")
+        lines += [(f"  {line}", "faint") for line in text]
+    return lines
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and its causes, the root cause last; each once."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        hidden = current.__suppress_context__
+        current = current.__cause__ or (None if hidden else current.__context__)
+
+
+def _own_lines(error: BaseException, folders: Sequence[Path]) -> Iterator[Line]:
+    if isinstance(error, SyntaxError) and error.filename and _is_own(error.filename, folders):
+        yield from _place(error.filename, error.lineno, "", error.text, folders)
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if _is_own(frame.filename, folders):
+            yield from _place(frame.filename, frame.lineno, f" in {frame.name}", frame.line, folders)
+
+
+def _place(file: str, number: int | None, where: str, text: str | None, folders: Sequence[Path]) -> Iterator[Line]:
+    shown = next((str(Path(file).relative_to(folder)) for folder in folders if Path(file).is_relative_to(folder)), file)
+    yield f"  {shown}:{number}{where}", "bold"
+    if text and text.strip():
+        yield f"      {text.strip()}", None
+
+
+def _is_own(file: str, folders: Sequence[Path]) -> bool:
+    return "site-packages" not in Path(file).parts and any(is_below(file, folder) for folder in folders)
+
+
+def _named(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+# Which of a project's files changed: their times and sizes, compared every few hundred milliseconds.
+
+
+Snapshot = Mapping[Path, tuple[int, int]]
+"""File -> (time of its last change in ns, size in bytes)."""
+
+# Only sources: what the connector itself writes into its folder must not reload it.
+_NAMES = (PYPROJECT, ENTRY_POINTS)
+_LEFT_OUT = ("__pycache__", "node_modules", "site-packages", "build", "dist")
+
+
+def snapshot(folders: Iterable[Path], files: Iterable[Path] = ()) -> Snapshot:
+    """Return the state of the Python files below ``folders``, of their project files and of ``files``.
+
+    Hidden folders and virtual environments are left out, as is a file that disappears meanwhile.
+    """
+    found: dict[Path, tuple[int, int]] = {}
+    for file in (*files, *(file for folder in folders for file in _sources(folder))):
+        try:
+            stat = file.stat()
+        except OSError:
+            continue
+        found[file] = (stat.st_mtime_ns, stat.st_size)
+    return found
+
+
+def changed_files(before: Snapshot, after: Snapshot) -> list[Path]:
+    """Return what was added, changed or removed between two snapshots, sorted."""
+    return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
+
+
+def _sources(folder: Path) -> Iterator[Path]:
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if _is_watched(Path(parent, name))]
+        yield from (Path(parent, name) for name in names if name.endswith(".py") or name in _NAMES)
+
+
+def _is_watched(folder: Path) -> bool:
+    return not folder.name.startswith(".") and folder.name not in _LEFT_OUT and not (folder / "pyvenv.cfg").exists()
+
 
 RECORDS_FILE = "records.jsonl"
 BOOTSTRAP = "bootstrap.servers"

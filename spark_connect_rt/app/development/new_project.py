@@ -13,8 +13,49 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
 
-from spark_connect_rt.app.development import project_template, sink_template, source_template
+from spark_connect_rt.app.development import sink_template, source_template
 from spark_connect_rt.errors import BadRequestError
+
+# The files that every new project has, whatever its kind.
+
+
+PYPROJECT = """
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "$name"
+version = "0.1.0"
+requires-python = ">=3.11"
+dependencies = ["spark-connect-rt"]
+
+[project.optional-dependencies]
+test = ["pytest"]
+
+[project.entry-points."spark_connect_rt.${kind}_connectors"]
+$class_name = "$module:$class_name"
+
+[tool.hatch.build.targets.wheel]
+only-include = ["$module.py"]
+
+[tool.pytest.ini_options]
+pythonpath = ["."]
+"""
+
+README = """
+# $name
+
+A $kind connector for spark-connect-rt.
+
+| You want to | Run here |
+|---|---|
+| see what it does while you write it | `connectrt dev connector.json` |
+| test it | `pytest` |
+| build a wheel | `pip wheel --no-deps --wheel-dir dist .` |
+| install the wheel on running workers | `connectrt plugins install dist/WHEEL --url http://HOST:8083` |
+| start the connector there | `connectrt apply -f connector.json --url http://HOST:8083` |
+"""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _KINDS = {"source": source_template, "sink": sink_template}
@@ -58,8 +99,8 @@ def project_files(kind: str, name: str) -> Mapping[str, str]:
         f"{module}.py": template.CODE,
         f"test_{module}.py": template.TESTS,
         **template.FILES,
-        "pyproject.toml": project_template.PYPROJECT,
-        "README.md": project_template.README,
+        "pyproject.toml": PYPROJECT,
+        "README.md": README,
     }
     return {file: Template(text.lstrip("\n")).substitute(words) for file, text in texts.items()}
 

@@ -4,29 +4,124 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from spark_connect_rt.app.migrate.findings import Fate, Line, MigrationReport
-from spark_connect_rt.app.migrate.migrate_words import document, text
-from spark_connect_rt.app.migrate.plugin_catalog import MigrationCatalog
-from spark_connect_rt.app.migrate.plugin_jars import PluginJars
-from spark_connect_rt.app.migrate.rules import Given, connector_verdict, shown
-from spark_connect_rt.app.migrate.steps import steps_back, steps_there
-from spark_connect_rt.app.migrate.stored_state import given_connectors, topic_lines
+from spark_connect_rt.app.migrate.plugin_catalog import MigrationCatalog, PluginJars
+from spark_connect_rt.app.migrate.rules import (
+    ConnectorVerdict,
+    Fate,
+    Given,
+    Line,
+    MigrationReport,
+    connector_verdict,
+    shown,
+)
+from spark_connect_rt.app.migrate.stored_state import given_connectors, steps_back, steps_there, topic_lines
 from spark_connect_rt.app.migrate.worker_file import WorkerFile, worker_lines
 from spark_connect_rt.app.offline.internal_topics import InternalTopics
 from spark_connect_rt.base.exit_codes import EXIT_MUST_CHANGE
 from spark_connect_rt.config.client_settings import client_config_def
 from spark_connect_rt.config.config_def import prefixed
 from spark_connect_rt.config.connectrt_config import PluginSettings
-from spark_connect_rt.config.distributed_config import DISTRIBUTED, PASSED_ON
+from spark_connect_rt.config.worker_settings import DISTRIBUTED, PASSED_ON
 from spark_connect_rt.engine.process_plugins import distributed_config, plugins_of
 from spark_connect_rt.errors import BadConfigError, ConnectError
 from spark_connect_rt.kafka.client_config import ClientRole, client_config
 from spark_connect_rt.plugins.discovery import ENVIRONMENT, BrokenPlugin
 from spark_connect_rt.plugins.java_plugins import NO_SERVICES
 from spark_connect_rt.topics.store_check import record_findings
+
+# A migration report as text and as JSON.
+
+
+_WHERE = {"python": "in Python", "java": "in the Java host", "": "nowhere"}
+
+
+def text(report: MigrationReport) -> str:
+    """Return the report for people: a line for each setting, then connectors, then the steps."""
+    parts = [
+        "WORKER FILE",
+        *_lines(report.worker),
+        "",
+        "GROUP AND TOPICS (read only)",
+        *_lines(report.topics),
+        "",
+        f"CONNECTORS: {_summary(report.connectors)}",
+        *(word for connector in report.connectors for word in _connector(connector)),
+        "",
+        "STEPS",
+        *_numbered(report.there),
+        "",
+        "AND BACK",
+        *_numbered(report.back),
+        "",
+        _verdict(report),
+    ]
+    return "\n".join(parts)
+
+
+def document(report: MigrationReport) -> dict[str, Any]:
+    """Return the report for programs; fates and names of fields are stable."""
+    whole = asdict(report) | {"must_change": report.must_change(), "counts": _counts(report)}
+    return {name: _plain(part) for name, part in whole.items()}
+
+
+def _plain(part: Any) -> Any:
+    if isinstance(part, Fate):
+        return part.value
+    if isinstance(part, dict):
+        return {name: _plain(value) for name, value in part.items()}
+    return [_plain(value) for value in part] if isinstance(part, list | tuple) else part
+
+
+def _lines(lines: Sequence[Line], indent: str = "  ") -> Iterator[str]:
+    width = min(max((len(_given(line)) for line in lines), default=0), 72)
+    for line in lines:
+        yield f"{indent}{line.fate.value:8}{_given(line):{width}}  {line.why}".rstrip()
+
+
+def _given(line: Line) -> str:
+    return f"{line.name}={line.value}" if line.value else line.name
+
+
+def _connector(verdict: ConnectorVerdict) -> Iterator[str]:
+    mixed = "; its chain is mixed" if verdict.kind == "mixed" else ""
+    yield (
+        f"  {verdict.name}: {verdict.class_name} runs {_WHERE[verdict.runtime]}{mixed}; {verdict.state}, "
+        f"{verdict.tasks} tasks"
+    )
+    if verdict.kind == "mixed":
+        for element in verdict.elements:
+            yield f"    {'':8}{element.setting}={element.name}: {_WHERE[element.runtime]}"
+    yield from _lines(verdict.lines, "    ")
+
+
+def _summary(connectors: Sequence[ConnectorVerdict]) -> str:
+    if not connectors:
+        return "none"
+    kinds = Counter(_WHERE[connector.runtime] for connector in connectors)
+    mixed = sum(connector.kind == "mixed" for connector in connectors)
+    named = ", ".join(f"{count} {where}" for where, count in sorted(kinds.items()))
+    return f"{named}; {mixed} with a mixed chain (records cross between JVM and Python once)" if mixed else named
+
+
+def _numbered(steps: Sequence[str]) -> Iterator[str]:
+    for number, step in enumerate(steps, start=1):
+        yield f"  {number}. {step}"
+
+
+def _counts(report: MigrationReport) -> dict[str, int]:
+    found = Counter(line.fate.value for line in report.lines())
+    return {fate.value: found[fate.value] for fate in Fate}
+
+
+def _verdict(report: MigrationReport) -> str:
+    counts = ", ".join(f"{count} {name}" for name, count in _counts(report).items())
+    return f"{counts}. " + ("Something must be changed first." if report.must_change() else "Nothing must be changed.")
+
 
 _NO_JVM = {"plugin.discovery": "service_load"}  # PluginJars knows the classes that no service file names
 _JAVA_CLASSES = ("interceptor.classes", "partitioner.class", "metric.reporters", "ssl.engine.factory.class")

@@ -9,10 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from spark_connect_rt.app.migrate.findings import JAVA, Catalog, Fate, Line
-from spark_connect_rt.app.migrate.unserved_settings import WITHOUT_EFFECT
+from spark_connect_rt.app.migrate.rules import JAVA, Catalog, Fate, Line
 from spark_connect_rt.config.config_def import ConfigDef, Type, parse_value
 from spark_connect_rt.config.nearest_name import nearest_name
+
+# Settings of Kafka Connect whose effect this version does not have, and that promise nothing by their defaults.
+#
+# A promise that would be broken in silence (protection, delivery) is refused where the setting is checked; what only
+# changes comfort is said on the reference pages. A line goes when the feature comes.
+
+
+WITHOUT_EFFECT = {
+    "metrics.recording.level": "every metric is recorded; see /admin/metrics",
+}
+
+
+def in_this_version(name: str) -> str:
+    """Return what the reference page adds about a setting; empty when it has its whole effect."""
+    return WITHOUT_EFFECT.get(name, "")
+
 
 CLIENTS = ("producer", "consumer", "admin")
 _SHARED = ("ssl.", "sasl.", "security.")

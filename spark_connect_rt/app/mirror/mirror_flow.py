@@ -19,8 +19,8 @@ from spark_connect_rt.app.mirror.mirror_rest import FlowApplications, FlowPeers
 from spark_connect_rt.app.rest.rest_api import RestApi
 from spark_connect_rt.app.wiring import spark_runner
 from spark_connect_rt.base.exit_codes import EXIT_BROKER_UNREACHABLE, EXIT_TICK_CRASHED, exit_code_of
-from spark_connect_rt.config.listeners import Advertised
 from spark_connect_rt.config.stored_config import StoredConfig
+from spark_connect_rt.config.worker_config import Advertised
 from spark_connect_rt.connectors.mirror.maker_config import CONNECTORS, MirrorMakerConfig, SourceAndTarget
 from spark_connect_rt.engine.task_runner import TaskRunner
 from spark_connect_rt.errors import ConnectError, NotFoundError, NotLeaderError, RetriableError, StartupError

@@ -11,33 +11,87 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from rich.console import Console
+from rich.live import Live
+from rich.table import Table
 
 from spark_connect_rt.app.logging_setup import set_up_logging
 from spark_connect_rt.app.mirror.mirror_flow import RunningFlow, Surroundings
 from spark_connect_rt.app.mirror.mirror_rest import FlowApplications, internal_servers
-from spark_connect_rt.app.mirror.mirror_view import show
 from spark_connect_rt.app.rest.rest_api import settled_listeners
-from spark_connect_rt.app.serving import await_end
-from spark_connect_rt.app.signals import stop_asked
+from spark_connect_rt.app.serving import await_end, stop_asked
 from spark_connect_rt.base.pandas_on_demand import load_pandas_on_demand
 from spark_connect_rt.config.connectrt_config import EngineSettings, PluginSettings
-from spark_connect_rt.config.listeners import advertised, parse_listeners
-from spark_connect_rt.config.worker_config import RestSettings
+from spark_connect_rt.config.worker_config import RestSettings, advertised, parse_listeners
 from spark_connect_rt.connectors.mirror.maker_config import MirrorMakerConfig, SourceAndTarget
 from spark_connect_rt.engine.process_plugins import providers_of
 from spark_connect_rt.engine.startup.java_home import find_java
 from spark_connect_rt.engine.startup.surroundings import require_surroundings
 from spark_connect_rt.rest.listening.free_ports import FreePorts
 from spark_connect_rt.rest.server import RestServers
-from spark_connect_rt.runtime.values import WorkerProgress
+from spark_connect_rt.runtime.values import TaskProgress, WorkerProgress
 
-STOP_LIMIT_S = 120.0
+# What a dedicated MirrorMaker shows of its flows: a live table, or log lines.
+
+
+TELL_EVERY_S = 60.0
+REDRAW_EVERY_S = 0.5
+NOT_UP = "waits for its cluster"
+
+Progress = Mapping[SourceAndTarget, WorkerProgress | None]
 
 log = logging.getLogger(__name__)
+
+
+def show(progress: Callable[[], Progress], console: Console, ended: threading.Event) -> None:
+    """Keep a table of the flows on a terminal; elsewhere log a line for each, now and then. Returns at the end."""
+    if not console.is_terminal:
+        while not ended.wait(TELL_EVERY_S):
+            for line in flow_lines(progress()):
+                log.info("%s", line)
+        return
+    with Live(console=console, refresh_per_second=4, transient=True) as live:
+        while not ended.wait(REDRAW_EVERY_S):
+            live.update(flows_table(progress()))
+
+
+def flows_table(progress: Progress) -> Table:
+    """Return a row for each task of this process; a flow without one has a row of its own."""
+    table = Table(title="MirrorMaker")
+    for column in ("flow", "task", "state", "records", "records/s", "MB"):
+        table.add_column(column, justify="left" if column in ("flow", "task", "state") else "right")
+    for flow, worker in sorted(progress.items()):
+        for task in worker.tasks if worker else ():
+            moved = (f"{task.records:,}", f"{task.records_per_s:,.0f}", f"{task.data_bytes / 1e6:,.1f}")
+            table.add_row(str(flow), str(task.task), task.state, *moved)
+        if worker is None or not worker.tasks:
+            table.add_row(str(flow), "-", NOT_UP if worker is None else "no task here", "-", "-", "-")
+    return table
+
+
+def flow_lines(progress: Progress) -> list[str]:
+    """Return a sentence for each flow: its tasks of this process by state, and what they moved."""
+    return [f"flow={flow} {_sentence(worker)}" for flow, worker in sorted(progress.items())]
+
+
+def _sentence(worker: WorkerProgress | None) -> str:
+    if worker is None:
+        return NOT_UP
+    tasks = worker.tasks
+    rate, records = sum(task.records_per_s for task in tasks), sum(task.records for task in tasks)
+    return f"{_states(tasks)}, {records:,} records, {rate:,.0f} records/s"
+
+
+def _states(tasks: tuple[TaskProgress, ...]) -> str:
+    names = [task.state for task in tasks]
+    counted = [f"{names.count(name)} {name}" for name in dict.fromkeys(names)]
+    return f"{len(tasks)} tasks here" + (f" ({', '.join(counted)})" if counted else "")
+
+
+STOP_LIMIT_S = 120.0
 
 
 def maker_config(raw: Mapping[str, str]) -> MirrorMakerConfig:

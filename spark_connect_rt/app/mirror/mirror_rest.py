@@ -18,7 +18,7 @@ from starlette.routing import Mount
 
 from spark_connect_rt.app.rest.rest_api import servers_of
 from spark_connect_rt.app.rest.rest_app import create_internal_app
-from spark_connect_rt.config.listeners import Listener
+from spark_connect_rt.config.worker_config import Listener
 from spark_connect_rt.connectors.mirror.maker_config import INTERNAL_REST, SourceAndTarget
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.group.peers import PeerAnswer, PeerClient

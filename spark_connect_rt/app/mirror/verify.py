@@ -11,8 +11,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from spark_connect_rt.app.mirror.mirror_client import checkpoints
-from spark_connect_rt.app.mirror.mirror_cluster import MirroredCluster
+from spark_connect_rt.app.mirror.client import MirroredCluster, checkpoints
 from spark_connect_rt.app.mirror.mirror_maker import maker_config
 from spark_connect_rt.app.mirror.verify_report import (
     GROUP_COLUMNS,
@@ -25,8 +24,7 @@ from spark_connect_rt.app.mirror.verify_report import (
     group_rows,
     partition_rows,
 )
-from spark_connect_rt.app.mirror.verify_rules import Compared, Seen, Sides, compare, contains, fail_over, total
-from spark_connect_rt.app.mirror.verify_sample import windows
+from spark_connect_rt.app.mirror.verify_rules import Compared, Seen, Sides, compare, contains, fail_over, total, windows
 from spark_connect_rt.app.offline.store_actions import print_table, say
 from spark_connect_rt.base.exit_codes import EXIT_COUNTS_DISAGREE, EXIT_NOTHING_COMPARED
 from spark_connect_rt.base.ids import TopicPartition

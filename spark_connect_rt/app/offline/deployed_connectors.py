@@ -12,15 +12,15 @@ from contextlib import closing
 from urllib.parse import quote
 
 from spark_connect_rt.app.offline.internal_topics import InternalTopics
-from spark_connect_rt.app.wiring import admin_of, internal_topics
 from spark_connect_rt.config.client_properties import log_client_properties
 from spark_connect_rt.engine.datasource.named_connector import OffsetBook
 from spark_connect_rt.engine.datasource.read_options import SourceOffset
 from spark_connect_rt.engine.process_plugins import distributed_config
 from spark_connect_rt.errors import ConnectError, NotFoundError
+from spark_connect_rt.kafka.internal_topics import admin_of, internal_topics
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.logs.log_load import LatestLoad
-from spark_connect_rt.rest.peer_client import HttpPeerClient
+from spark_connect_rt.rest.peers import HttpPeerClient
 from spark_connect_rt.rest.tls import client_tls
 from spark_connect_rt.topics.offset_store import OffsetStore
 from spark_connect_rt.topics.store_check import fold_configs

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Self
 
 from spark_connect_rt.app.offline.store_backup import KINDS, BackedUpTopic, StoreBackup
-from spark_connect_rt.app.wiring import admin_of, internal_topics
 from spark_connect_rt.base.checked_lines import RawRecord
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.client_properties import log_client_properties
@@ -19,9 +18,17 @@ from spark_connect_rt.engine.process_plugins import distributed_config
 from spark_connect_rt.errors import BadRequestError, RetriableError
 from spark_connect_rt.group.compact.form import metadata_of
 from spark_connect_rt.kafka.admin import TopicSpec
+from spark_connect_rt.kafka.internal_topics import admin_of, internal_topics
 from spark_connect_rt.kafka.logs.topic_records import read_topic, write_topic
-from spark_connect_rt.topics.store_check import Stored, live_records, record_findings
-from spark_connect_rt.topics.store_findings import Change, Finding, TopicShape, topic_findings
+from spark_connect_rt.topics.store_check import (
+    Change,
+    Finding,
+    Stored,
+    TopicShape,
+    live_records,
+    record_findings,
+    topic_findings,
+)
 
 REACH_LIMIT_MS = 15_000
 WRITE_LIMIT_MS = 120_000

@@ -17,29 +17,28 @@ from urllib.parse import quote
 
 from spark_connect_rt.app.deferred_runner import DeferredRunner
 from spark_connect_rt.app.offline.internal_topics import InternalTopics
-from spark_connect_rt.app.offline.store_actions import keep_backup, print_table, say
-from spark_connect_rt.app.offline.store_words import change_rows
-from spark_connect_rt.app.wiring import ClusterId, admin_of, herder_dependencies, internal_topics, spark_runner
+from spark_connect_rt.app.offline.store_actions import change_rows, keep_backup, print_table, say
+from spark_connect_rt.app.wiring import ClusterId, herder_dependencies, spark_runner
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.client_properties import exactly_once_producer_properties, log_client_properties
-from spark_connect_rt.config.listeners import advertised
 from spark_connect_rt.config.stored_config import NO_SETTINGS
+from spark_connect_rt.config.worker_config import advertised
 from spark_connect_rt.config.worker_settings import WorkerConfig
 from spark_connect_rt.errors import BadRequestError, ConnectError, NotFoundError
 from spark_connect_rt.group.peers import PeerAnswer, PeerClient
+from spark_connect_rt.kafka.internal_topics import admin_of, internal_topics
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.logs.log_load import LatestLoad
 from spark_connect_rt.operations.history.command_history import record_offsets
-from spark_connect_rt.rest.peer_client import HttpPeerClient
-from spark_connect_rt.rest.request_offsets import read_offsets
+from spark_connect_rt.rest.peers import HttpPeerClient
+from spark_connect_rt.rest.request_body import read_offsets
 from spark_connect_rt.rest.tls import client_tls
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, source_offset_stores
 from spark_connect_rt.runtime.herder.requests.offset_change import OffsetChange
 from spark_connect_rt.runtime.herder.requests.zombie_fencing import FENCE_LIMIT_MS
 from spark_connect_rt.runtime.herder.views import ConnectorViews
 from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
-from spark_connect_rt.topics.offset_changes import OffsetPair
-from spark_connect_rt.topics.offset_notes import OffsetNotes, OffsetsChanged
+from spark_connect_rt.topics.offset_changes import OffsetNotes, OffsetPair, OffsetsChanged
 from spark_connect_rt.topics.offset_store import OffsetStore
 
 OWN = "no worker of the group runs, so this command writes"

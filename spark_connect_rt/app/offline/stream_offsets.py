@@ -14,11 +14,11 @@ from pathlib import Path
 from spark_connect_rt.app.offline.deployed_connectors import Deployed
 from spark_connect_rt.app.offline.internal_topics import InternalTopics
 from spark_connect_rt.app.offline.store_actions import keep_backup, print_table, say
-from spark_connect_rt.base.json_text import decode_json, encode_json
+from spark_connect_rt.base.json_text import canonical, decode_json, encode_json
 from spark_connect_rt.engine.datasource.read_options import SourceOffset
 from spark_connect_rt.engine.datasource.stream_position import as_position, offsets_of
 from spark_connect_rt.errors import BadRequestError, DataError
-from spark_connect_rt.topics.offset_records import OffsetMap, canonical
+from spark_connect_rt.topics.offset_records import OffsetMap
 from spark_connect_rt.topics.store_check import fold_configs
 
 VERSION = "v1"

@@ -14,15 +14,15 @@ from typing import Any
 
 from spark_connect_rt.app.offline.deployed_connectors import DEFAULTS, Deployed
 from spark_connect_rt.app.offline.internal_topics import InternalTopics
-from spark_connect_rt.app.offline.store_words import offsets_of
+from spark_connect_rt.app.offline.store_actions import offsets_of
 from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.engine.datasource.pushed_filters import Comparison
 from spark_connect_rt.engine.datasource.table_columns import DEAD_LETTERS
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.operations.dead_letters.table import dead_letters
 from spark_connect_rt.topics.config_state import ClusterConfigState
-from spark_connect_rt.topics.connector_status import ConnectorStatus
-from spark_connect_rt.topics.status_fold import StatusFold
+from spark_connect_rt.topics.status_records import ConnectorStatus
+from spark_connect_rt.topics.status_store import StatusFold
 from spark_connect_rt.topics.store_check import Stored, fold_configs
 
 Row = tuple[Any, ...]

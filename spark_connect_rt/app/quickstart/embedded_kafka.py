@@ -24,9 +24,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from spark_connect_rt.base.cache import KAFKA_BROKER, KAFKA_VERSION, resolve_jars
 from spark_connect_rt.base.downloads import Downloads
-from spark_connect_rt.base.maven import KAFKA_BROKER, KAFKA_VERSION, resolve_jars
-from spark_connect_rt.engine.startup.archive_at_end import ArchiveAtEnd
+from spark_connect_rt.engine.startup.class_archives import ArchiveAtEnd
 from spark_connect_rt.engine.startup.java_home import Java, find_java
 from spark_connect_rt.errors import StartupError
 

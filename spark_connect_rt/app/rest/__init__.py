@@ -1,5 +1,1 @@
-"""What the API says of itself: ``/openapi.json`` and the page that shows it.
-
-Owns operations, statuses and schemas as OpenAPI has them; the shapes come from the port's values. Must not answer
-any other request.
-"""
+"""Puts the REST application together: Connect's resources, the features' routes, the console, ``/openapi.json``."""

@@ -17,7 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from spark_connect_rt.api.rest_extension import Asgi
-from spark_connect_rt.console import assets
+from spark_connect_rt.console import protection as assets
 from spark_connect_rt.console.api import ApiError
 from spark_connect_rt.console.frame import Frame
 from spark_connect_rt.console.protection import Protection

@@ -7,43 +7,93 @@ From outside in: CORS, ``response.http.headers.config``, ``rest.extension.classe
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import re
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from starlette.routing import Route, Router
 
 from spark_connect_rt.api.rest_extension import Asgi, ClusterState, ConnectRestExtension
-from spark_connect_rt.app.rest.build_commit import build_commit
+from spark_connect_rt.app.rest.admin_api import NOTHING, Management
 from spark_connect_rt.app.rest.console_app import Console
 from spark_connect_rt.app.rest.rest_app import create_admin_app, create_app
-from spark_connect_rt.app.rest.routes import NOTHING, Management
 from spark_connect_rt.base.descriptor_limit import descriptor_limit
 from spark_connect_rt.base.supervision import Report, report_nowhere
-from spark_connect_rt.config.listeners import Listener, is_loopback, parse_listeners
-from spark_connect_rt.config.plugin_install import LOOPBACK
-from spark_connect_rt.config.response_headers import parse_header_rules
-from spark_connect_rt.config.worker_config import RestSettings
+from spark_connect_rt.config.management_config import LOOPBACK
+from spark_connect_rt.config.worker_config import (
+    Listener,
+    RestSettings,
+    is_loopback,
+    parse_header_rules,
+    parse_listeners,
+)
 from spark_connect_rt.config.worker_settings import WorkerConfig
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.group.peers import PeerClient
 from spark_connect_rt.operations.plugin_install.install_token import made_token, token_file
 from spark_connect_rt.operations.plugin_install.report import plugin_report
 from spark_connect_rt.operations.plugin_install.routes import InstallRights
-from spark_connect_rt.plugins.plugin_installs import PluginInstalls
+from spark_connect_rt.plugins.interfaces import PluginInstalls
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.rest.basic_auth import LOGIN_FILE
-from spark_connect_rt.rest.cors import CrossOrigin
 from spark_connect_rt.rest.listening.connections import CONNECTIONS_MAX, connections_max
 from spark_connect_rt.rest.listening.free_ports import FreePorts
-from spark_connect_rt.rest.response_headers import ResponseHeaders
+from spark_connect_rt.rest.middleware import CrossOrigin, ResponseHeaders
 from spark_connect_rt.rest.server import RestServer, RestServers, cannot_listen
 from spark_connect_rt.rest.tls import ADMIN, LISTENERS, server_tls
 from spark_connect_rt.runtime.herder.api import HerderApi, HerderViews
+
+# The ``commit`` of ``GET /``: 16 hex digits, as clients parse them.
+#
+# In a checkout the commit that is checked out; else a digest of the installed modules: what differs is another build.
+
+
+_PACKAGE = Path(__file__).resolve().parents[2]
+
+
+def build_commit(package: Path = _PACKAGE, root: Path = _PACKAGE.parent) -> str:
+    """Return the first 16 digits of the commit, or of the digest of ``package``'s modules."""
+    return commit_of_checkout(root) or _digest(package)
+
+
+def commit_of_checkout(root: Path) -> str | None:
+    """Return the commit of the git checkout whose top folder is ``root``; None: it is none, or cannot be read."""
+    try:
+        folder = _git_folder(root / ".git")
+        head = (folder / "HEAD").read_text("utf-8").strip()
+        commit = _of_branch(folder, head.removeprefix("ref: ")) if head.startswith("ref: ") else head
+    except OSError:
+        return None
+    return commit[:16] if commit and len(commit) >= 40 else None
+
+
+def _git_folder(place: Path) -> Path:
+    if place.is_dir():
+        return place
+    return place.parent / place.read_text("utf-8").strip().removeprefix("gitdir: ")  # a work tree of its own
+
+
+def _of_branch(folder: Path, branch: str) -> str | None:
+    shared = folder / "commondir"
+    home = folder / shared.read_text("utf-8").strip() if shared.exists() else folder
+    if (home / branch).exists():
+        return (home / branch).read_text("utf-8").strip()
+    lines = (home / "packed-refs").read_text("utf-8").splitlines()
+    return next((line.split()[0] for line in lines if line.endswith(f" {branch}")), None)
+
+
+def _digest(package: Path) -> str:
+    digest = hashlib.sha256()
+    for module in sorted(package.rglob("*.py")):
+        digest.update(str(module.relative_to(package)).encode() + b"\0" + module.read_bytes())
+    return digest.hexdigest()[:16]
+
 
 log = logging.getLogger(__name__)
 

@@ -18,9 +18,9 @@ from starlette.routing import BaseRoute, Match
 
 from spark_connect_rt._version import CONNECT_VERSION
 from spark_connect_rt.app.rest import admin_api as admin
-from spark_connect_rt.app.rest import docs_page
+from spark_connect_rt.app.rest import openapi as docs_page
+from spark_connect_rt.app.rest.admin_api import NOTHING, Management
 from spark_connect_rt.app.rest.openapi import describe
-from spark_connect_rt.app.rest.routes import NOTHING, Management
 from spark_connect_rt.base.java_hash_order import java_hash_order
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.group.peers import PeerClient
@@ -28,10 +28,8 @@ from spark_connect_rt.operations.plugin_install.routes import InstallRights, Rea
 from spark_connect_rt.rest import connector_plugins, connectors, health, internal, root
 from spark_connect_rt.rest.context import REQUEST_LIMIT_MS, Forwarded, JsonResponse, RestContext
 from spark_connect_rt.rest.error_mapping import ErrorAnswer, answer_of, answer_of_http, answer_of_unexpected
-from spark_connect_rt.rest.middleware import BodyLimit
-from spark_connect_rt.rest.negotiation import speaks_json
-from spark_connect_rt.rest.paths import EncodedPaths
-from spark_connect_rt.rest.plugin_exits import PluginExits
+from spark_connect_rt.rest.middleware import BodyLimit, PluginExits
+from spark_connect_rt.rest.paths import EncodedPaths, speaks_json
 from spark_connect_rt.runtime.herder.api import HerderApi
 
 _log = logging.getLogger(__name__)
@@ -94,7 +92,7 @@ def _application(routers: Sequence[APIRouter], context: RestContext, version: st
     app = FastAPI(
         docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan, dependencies=[Depends(speaks_json)]
     )
-    app.state.internal_key = context.herder.views.internal_key  # rest/identity.py
+    app.state.internal_key = context.herder.views.internal_key  # rest/context.py
     for router in routers:
         app.include_router(router)
     pages = docs_page.routes()

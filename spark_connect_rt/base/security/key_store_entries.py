@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 
-from spark_connect_rt.base.security import jks_store
+from spark_connect_rt.base.security import key_stores as jks_store
 from spark_connect_rt.base.security.key_stores import StoreFile
 from spark_connect_rt.errors import BadConfigError
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from spark_connect_rt.base.security.jaas import FLAGS
-from spark_connect_rt.base.security.stream_tokens import Token, stream_tokens
+from spark_connect_rt.base.security.jaas import FLAGS, Token, stream_tokens
 from spark_connect_rt.errors import BadConfigError
 
 SETTING = "sasl.jaas.config"

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spark_connect_rt.config.config_def import HIGH, LOW, MEDIUM, REQUIRED, ConfigDef, ConfigKey, Type
-from spark_connect_rt.config.keys import json_object, number, text
+from spark_connect_rt.config.settings_group import json_object, number, text
 from spark_connect_rt.config.validators import AtLeast, non_empty, one_of
 from spark_connect_rt.errors import ConnectError
 

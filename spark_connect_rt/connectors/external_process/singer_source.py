@@ -6,31 +6,164 @@ state of its last STATE message that is durable, so what it said after that come
 
 from __future__ import annotations
 
+import copy
+import gzip
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
+import orjson
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
-from spark_connect_rt.config.keys import json_object, text
+from spark_connect_rt.config.settings_group import json_object, text
 from spark_connect_rt.config.validators import one_of
-from spark_connect_rt.connectors.external_process.intake import Intake, Offset
+from spark_connect_rt.connectors.external_process.intake import SHARED, STATE, Intake, Offset
 from spark_connect_rt.connectors.external_process.program import Catalog, Program
 from spark_connect_rt.connectors.external_process.program_settings import json_of, program_settings
 from spark_connect_rt.connectors.external_process.program_source import ProgramSourceConnector
 from spark_connect_rt.connectors.external_process.program_task import ProgramSourceTask
-from spark_connect_rt.connectors.external_process.singer_messages import (
-    METHODS,
-    batch_tables,
-    joined_state,
-    parts_of,
-    selected,
-    singer_catalog,
-    stream_id,
-)
+from spark_connect_rt.errors import ConnectError, DataError
+
+# Singer's catalog, its state and its batches, as trees. Pure, but for the files of a batch.
+#
+# A tap has one state for all of its streams. Kept by stream (``bookmarks``), so that streams may move between tasks;
+# what a tap keeps elsewhere in its state is kept with each of its task's streams.
+
+
+_BOOKMARKS, _CURRENT = "bookmarks", "currently_syncing"
+METHODS = ("auto", "FULL_TABLE", "INCREMENTAL", "LOG_BASED")
+
+
+def singer_catalog(output: bytes) -> Catalog:
+    """Return what a tap's discovery printed. Raises ConnectError: it is no catalog."""
+    try:
+        tree = orjson.loads(output)
+        return Catalog(tuple(stream_id(stream) for stream in tree["streams"]), tree)
+    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise ConnectError(f"discovery printed no Singer catalog: {error!r}") from error
+
+
+def stream_id(entry: Mapping[str, Any]) -> str:
+    """Return what state and settings call a stream of a catalog."""
+    return str(entry.get("tap_stream_id") or entry["stream"])
+
+
+def selected(
+    catalog: Catalog, streams: Sequence[str], method: str = "auto", replication_keys: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Return the catalog with just these streams selected, and every column that may be.
+
+    Args:
+        method: of replication; ``auto`` leaves what the tap says.
+        replication_keys: stream -> column.
+
+    Raises ConnectError: a stream is not in it.
+    """
+    if missing := set(streams) - set(catalog.streams):
+        raise ConnectError(
+            f"the tap no longer offers {', '.join(sorted(missing))}. It offers {', '.join(catalog.streams)}"
+        )
+    tree: dict[str, Any] = copy.deepcopy(catalog.tree)
+    for entry in tree["streams"]:
+        name = stream_id(entry)
+        root = _root_metadata(entry)
+        root["selected"] = name in streams
+        if method != "auto":
+            root["replication-method"] = entry["replication_method"] = method
+        key = (replication_keys or {}).get(name)
+        if key:
+            root["replication-key"] = entry["replication_key"] = key
+        for item in entry["metadata"]:
+            about = item["metadata"]
+            if about is not root and about.get("inclusion") != "unsupported":
+                about.setdefault("selected", True)
+    return tree
+
+
+def _root_metadata(entry: dict[str, Any]) -> dict[str, Any]:
+    entries = entry.setdefault("metadata", [])
+    for item in entries:
+        if not item["breadcrumb"]:
+            found: dict[str, Any] = item["metadata"]
+            return found
+    entries.append({"breadcrumb": [], "metadata": {}})
+    return _root_metadata(entry)
+
+
+def parts_of(state: Any, streams: Sequence[str]) -> dict[str, Offset]:
+    """Return a STATE's value by stream. Raises DataError: it is no object."""
+    if not isinstance(state, dict):
+        raise DataError(f"the state is not an object: {state!r:.80}")
+    bookmarks = state.get(_BOOKMARKS)
+    own = bookmarks if isinstance(bookmarks, dict) else {}
+    rest = {name: value for name, value in state.items() if name not in (_BOOKMARKS, _CURRENT)}
+    others = {name: bookmark for name, bookmark in own.items() if name not in streams}
+    shared = {SHARED: _text({**rest, **({_BOOKMARKS: others} if others else {})})} if rest or others else {}
+    return {name: {STATE: _text(own.get(name, {})), **shared} for name in streams}
+
+
+def joined_state(offsets: Mapping[str, Offset]) -> tuple[dict[str, Any] | None, list[str]]:
+    """Return the state to start a tap with, None where there is none, and what of it is left out.
+
+    Left out is what two streams' offsets say differently of what they share: they were in different tasks. The tap then
+    reads more than it has to.
+    """
+    shared: dict[str, Any] = {}
+    disputed: set[str] = set()
+    bookmarks: dict[str, Any] = {}
+    for offset in offsets.values():
+        for name, value in json.loads(offset.get(SHARED) or "{}").items():
+            if shared.setdefault(name, value) != value:
+                disputed.add(name)
+    for name in disputed:
+        del shared[name]
+    for name, offset in offsets.items():
+        own = json.loads(offset.get(STATE) or "{}")
+        if own:
+            bookmarks[name] = own
+    state = {**shared, _BOOKMARKS: {**shared.get(_BOOKMARKS, {}), **bookmarks}} if shared or bookmarks else None
+    return state, sorted(disputed)
+
+
+def _text(tree: Any) -> str:
+    return orjson.dumps(tree, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def batch_tables(message: Mapping[str, Any]) -> Iterator[tuple[Path, pa.Table | list[Any]]]:
+    """Yield each file of a BATCH message and its records: a table (parquet), or objects (jsonl).
+
+    Raises DataError: it is not on this machine, of another format, or cannot be read.
+    """
+    encoding = message["encoding"]
+    kind, compression = encoding.get("format"), encoding.get("compression") or "none"
+    for address in message["manifest"]:
+        path = _local(address)
+        try:
+            if kind == "parquet":
+                yield path, pq.read_table(path)
+            elif kind == "jsonl" and compression in ("none", "gzip"):
+                content = path.read_bytes()
+                lines = (gzip.decompress(content) if compression == "gzip" else content).splitlines()
+                yield path, [orjson.loads(line) for line in lines if line.strip()]
+            else:
+                raise DataError(
+                    f"a batch of format {kind}, compression {compression} cannot be read. Use jsonl (gzip) or parquet"
+                )
+        except (OSError, EOFError, orjson.JSONDecodeError, pa.ArrowException) as error:
+            raise DataError(f"the batch {path} cannot be read: {error}") from error
+
+
+def _local(address: str) -> Path:
+    parts = urlsplit(address)
+    if parts.scheme not in ("", "file") or parts.netloc:
+        raise DataError(f"a batch on another machine cannot be read: {parts.scheme}://{parts.netloc}. Use file://")
+    return Path(unquote(parts.path))
+
 
 log = logging.getLogger(__name__)
 

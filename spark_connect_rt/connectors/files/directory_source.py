@@ -7,31 +7,230 @@ that its last row was handed on: then its rows are in the topic and no restart r
 
 from __future__ import annotations
 
+import fnmatch
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from spark_connect_rt.api.connector import ExactlyOnceSupport, SourceConnector, SourceOffset
+from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.records import SourceBatch
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.base.json_text import tellable
-from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.connectors.files import directory_settings as settings
+from spark_connect_rt.config.config_def import HIGH, LOW, MEDIUM, REQUIRED, ConfigDef, ConfigKey, Type
+from spark_connect_rt.config.java_regex import java_pattern
+from spark_connect_rt.config.validators import AtLeast, java_regex, non_empty, one_of
 from spark_connect_rt.connectors.files.delimited_file_source import rows_batch
 from spark_connect_rt.connectors.files.delimited_rows import DelimitedRows
+from spark_connect_rt.connectors.files.delimited_settings import ROWS, checked_rows, row_problems
 from spark_connect_rt.connectors.files.directory_files import (
+    HIDDEN,
     DirectoryFiles,
     FoundFile,
     delete,
     is_as_found,
     move_into,
     rename,
+    share_of,
 )
-from spark_connect_rt.connectors.files.parquet_rows import ParquetRows
+from spark_connect_rt.connectors.files.file_problems import content_problem
 from spark_connect_rt.connectors.record_times import timed
-from spark_connect_rt.errors import ConnectError, DataError, RetriableError
+from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, RetriableError
+from spark_connect_rt.records.pipeline.arrow_values import RowColumns
+
+# The settings of the directory source.
+
+
+TASK, TASKS = "directory.task", "directory.tasks"  # of a task's configuration: its number, and of how many
+LEAVE, DELETE, MOVE, RENAME = "leave", "delete", "move", "rename"
+
+CONFIG = (
+    ConfigDef(
+        [
+            ConfigKey(
+                "directory", Type.STRING, REQUIRED, HIGH, "Folder of the files. Subfolders are not read.", non_empty
+            ),
+            ConfigKey("topic", Type.STRING, REQUIRED, HIGH, "Topic that the rows are sent to.", non_empty),
+            ConfigKey(
+                "format",
+                Type.STRING,
+                "csv",
+                HIGH,
+                "csv: delimited rows. jsonl: one JSON object per line. parquet: columns and types of the file.",
+                one_of("csv", "jsonl", "parquet", ignore_case=True),
+            ),
+            ConfigKey(
+                "file.pattern",
+                Type.STRING,
+                "*",
+                HIGH,
+                "Pattern of file names to read, with * ? and [abc]. Names that begin with . or _ are never read.",
+                non_empty,
+            ),
+            ConfigKey(
+                "file.regex",
+                Type.STRING,
+                None,
+                LOW,
+                "Regular expression that the whole name must also match.",
+                java_regex,
+            ),
+            ConfigKey(
+                "file.order",
+                Type.STRING,
+                "name",
+                MEDIUM,
+                "Order of the files of a task: by name, or by modification time.",
+                one_of("name", "modified", ignore_case=True),
+            ),
+            ConfigKey(
+                "file.settle.ms",
+                Type.LONG,
+                1_000,
+                MEDIUM,
+                "How long size and time of a file must stay the same before it is read, ms, so that no "
+                "half-written file is read. 0: read it immediately, for files that are moved here complete.",
+                AtLeast(0),
+            ),
+            ConfigKey(
+                "poll.interval.ms", Type.LONG, 1_000, MEDIUM, "Time between polls of the directory, ms.", AtLeast(1)
+            ),
+            ConfigKey(
+                "file.done",
+                Type.STRING,
+                LEAVE,
+                HIGH,
+                "What happens to a file once all of its rows are acknowledged and its offset is stored. leave: it "
+                "stays, and is read again only if it changes.",
+                one_of(LEAVE, DELETE, MOVE, RENAME, ignore_case=True),
+            ),
+            ConfigKey("file.done.directory", Type.STRING, None, MEDIUM, "Folder that file.done=move moves files to."),
+            ConfigKey(
+                "file.done.suffix",
+                Type.STRING,
+                ".done",
+                LOW,
+                "Suffix that file.done=rename adds to the name.",
+                non_empty,
+            ),
+            ConfigKey(
+                "file.error.directory",
+                Type.STRING,
+                None,
+                MEDIUM,
+                "Folder for files that cannot be read or have a row that is not tolerated. Reading continues with "
+                "the next file. Not set: errors.tolerance decides, and all leaves the file where it is.",
+            ),
+        ]
+    )
+    + ROWS
+)
+
+
+def checked(config: Mapping[str, str]) -> dict[str, Any]:
+    """Return the typed settings. Raises BadConfigError."""
+    values = checked_rows(CONFIG, config)
+    for name in ("file.order", "file.done"):
+        values[name] = values[name].lower()
+    if values["file.done"] == MOVE and not values["file.done.directory"]:
+        raise BadConfigError({"file.done.directory": ["must be set with file.done=move"]})
+    return values
+
+
+def problems(config: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return problems of settings against each other."""
+    found = row_problems(CONFIG, config)
+    moves = (config.get("file.done") or "").lower() == MOVE
+    if moves and not config.get("file.done.directory"):
+        found["file.done.directory"] = ["must be set with file.done=move"]
+    return found
+
+
+def name_filter(values: Mapping[str, Any], config: Mapping[str, str]) -> Callable[[str], bool]:
+    """Return which file names are this task's."""
+    regex = None if values["file.regex"] is None else java_pattern(values["file.regex"])
+    suffix = values["file.done.suffix"] if values["file.done"] == RENAME else None
+    task, tasks = int(config.get(TASK, "0")), int(config.get(TASKS, "1"))
+
+    def wanted(name: str) -> bool:
+        return (
+            not name.startswith(HIDDEN)
+            and not (suffix and name.endswith(suffix))
+            and fnmatch.fnmatchcase(name, values["file.pattern"])
+            and (regex is None or regex.fullmatch(name) is not None)
+            and share_of(name, tasks) == task
+        )
+
+    return wanted
+
+
+# The rows of one Parquet file in order, by the batch; the row behind each batch is where to go on.
+
+
+BATCH_ROWS = 8_192
+
+
+class ParquetRows:
+    """Reads one file that no one changes. ``row`` counts the rows handed on."""
+
+    def __init__(self, path: str, row: int = 0) -> None:
+        """Open it. Raises DataError: it is no Parquet file, or a column has no Connect form;
+        RetriableError: it cannot be read just now."""
+        self.row = row
+        self._path = path
+        try:
+            self._file: Any = pq.ParquetFile(path)
+            self._columns = RowColumns(self._file.schema_arrow)
+        except OSError as error:
+            raise content_problem(path, "cannot be read", error) from error
+        except (pa.ArrowException, DataError) as error:
+            raise DataError(f"file {path}: {error}") from None
+        self._batches = self._from(row)
+
+    @property
+    def schema(self) -> Schema:
+        """The Connect schema of a row."""
+        return self._columns.schema
+
+    def next(self) -> pa.StructArray | None:
+        """Return the next rows; None: that was all. Raises DataError: the rest of the file is unreadable."""
+        try:
+            batch = next(self._batches, None)
+            rows = None if batch is None else self._columns.structs(batch)
+        except OSError as error:
+            raise content_problem(self._path, f"after row {self.row} cannot be read", error) from error
+        except pa.ArrowException as error:
+            raise DataError(f"file {self._path} after row {self.row}: {error}") from None
+        if rows is not None:
+            self.row += len(rows)
+        return rows
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _from(self, row: int) -> Iterator[pa.RecordBatch]:
+        """Yield the batches behind ``row``; row groups before it are not read."""
+        metadata, skip = self._file.metadata, row
+        groups: list[int] = []
+        for group in range(metadata.num_row_groups):
+            group_rows = metadata.row_group(group).num_rows
+            if groups or skip < group_rows:
+                groups.append(group)
+            else:
+                skip -= group_rows
+        for batch in self._file.iter_batches(BATCH_ROWS, row_groups=groups) if groups else ():
+            if skip >= batch.num_rows:
+                skip -= batch.num_rows
+                continue
+            yield batch.slice(skip)
+            skip = 0
+
 
 FILE, ROW, LINE, POSITION, SIZE, MODIFIED = "file", "row", "line", "position", "size", "modified"
 STORED_CHECK_MS = 1_000  # between questions whether the offsets of files that are read are stored by now
@@ -47,7 +246,7 @@ class DirectorySourceConnector(SourceConnector):
 
     def config_def(self) -> ConfigDef:
         """Declare the settings."""
-        return settings.CONFIG
+        return CONFIG
 
     def task_class(self) -> type[Any]:
         """Return the task."""
@@ -55,12 +254,12 @@ class DirectorySourceConnector(SourceConnector):
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         """Return a configuration for each task, with its number."""
-        numbers = {settings.TASKS: str(max_tasks)}
-        return [{**self.config, **numbers, settings.TASK: str(task)} for task in range(max_tasks)]
+        numbers = {TASKS: str(max_tasks)}
+        return [{**self.config, **numbers, TASK: str(task)} for task in range(max_tasks)]
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
         """Check settings against each other."""
-        return settings.problems(config)
+        return problems(config)
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
         """Offsets name the last row of each batch."""
@@ -86,8 +285,8 @@ class DirectorySourceTask(SourceTask):
 
     def start(self, config: Mapping[str, str]) -> None:
         """Take the settings. Raises BadConfigError."""
-        self._values = settings.checked(config)
-        wanted = settings.name_filter(self._values, config)
+        self._values = checked(config)
+        wanted = name_filter(self._values, config)
         self._files = DirectoryFiles(self._values["directory"], wanted, self._values["file.settle.ms"])
         self._waiting: deque[tuple[FoundFile, Mapping[str, Any] | None]] = deque()  # with their stored offsets
         self._reading: _Reading | None = None
@@ -200,11 +399,11 @@ class DirectorySourceTask(SourceTask):
         if bad:
             move_into(path, self._values["file.error.directory"])
             return
-        if done == settings.DELETE:
+        if done == DELETE:
             delete(path)
-        elif done == settings.MOVE:
+        elif done == MOVE:
             move_into(path, self._values["file.done.directory"])
-        elif done == settings.RENAME:
+        elif done == RENAME:
             rename(path, self._values["file.done.suffix"])
         else:
             self._done[path] = found

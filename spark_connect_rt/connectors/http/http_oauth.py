@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from spark_connect_rt.base.security.oauth_tokens import REFRESH_AT, basic_credentials, oauth_error
+from spark_connect_rt.base.security.oauth import REFRESH_AT, basic_credentials, oauth_error
 
 BASIC, POST = "basic", "post"
 

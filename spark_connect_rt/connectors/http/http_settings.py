@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from spark_connect_rt.config.config_def import HIGH, LOW, MEDIUM, REQUIRED, ConfigDef, ConfigKey, Type
-from spark_connect_rt.config.keys import json_object, number, text
+from spark_connect_rt.config.settings_group import json_object, number, text
 from spark_connect_rt.config.validators import one_of
 from spark_connect_rt.connectors.http.http_oauth import BASIC, POST
 

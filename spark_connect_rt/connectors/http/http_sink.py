@@ -21,7 +21,7 @@ from spark_connect_rt.api.records import SinkRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.config_def import ConfigDef, Importance
-from spark_connect_rt.config.keys import number, text
+from spark_connect_rt.config.settings_group import number, text
 from spark_connect_rt.config.validators import one_of
 from spark_connect_rt.connectors.http.http_connection import (
     PassingFailure,

@@ -19,11 +19,10 @@ import pyarrow as pa
 
 from spark_connect_rt.api.connector import SourceConnector, SourceOffset
 from spark_connect_rt.api.data.schema import OPTIONAL_STRING
-from spark_connect_rt.api.outside_checks import OutsideCheck
+from spark_connect_rt.api.outside_checks import Finding, Level, OutsideCheck
 from spark_connect_rt.api.records import SourceBatch, SourceRecord, altered
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.connectors.http.http_checks import first_answer
 from spark_connect_rt.connectors.http.http_connection import (
     PassingFailure,
     Patience,
@@ -44,7 +43,8 @@ from spark_connect_rt.connectors.http.http_pages import (
     standing_of,
     taken,
 )
-from spark_connect_rt.connectors.http.http_settings import URL, auth_problems
+from spark_connect_rt.connectors.http.http_settings import URL as URL_HTTP_SOURCE
+from spark_connect_rt.connectors.http.http_settings import auth_problems
 from spark_connect_rt.connectors.http.http_source_settings import (
     CONFIG,
     CURSOR,
@@ -57,6 +57,36 @@ from spark_connect_rt.connectors.http.http_source_settings import (
 )
 from spark_connect_rt.connectors.record_times import timed
 from spark_connect_rt.errors import ConnectError, DataError
+
+# What only the HTTP service can tell of a configuration: does it answer, and let this worker in.
+
+
+URL = "http.url"
+
+
+def first_answer(values: Mapping[str, Any]) -> list[Finding]:
+    """Ask for the first page as the task does. Raises BadConfigError."""
+    method: str = values["http.method"]
+    begins = json.loads(values["http.offset.initial"] or "{}")
+    address = filled(values[URL], begins)
+    params = {name: filled(param, begins) for name, param in json.loads(values["http.params"] or "{}").items()}
+    client = http_client(values)
+    try:
+        parts: dict[str, Any] = {"params": {name: param for name, param in params.items() if param}} if params else {}
+        if values["http.body"] is not None:
+            parts["content"] = filled(values["http.body"], begins)
+        answer = request(client, method, address, time.time(), **parts)
+    except PassingFailure as failure:
+        return [Finding("host", URL, Level.PROBLEM, str(failure), f"correct {URL}, or check the service")]
+    except RefusedRequestError as error:
+        what = f"{method} {shown(address)} returns {error.status}" if error.status else str(error)
+        check, change = ("credentials", "correct http.auth.*") if error.denied else ("host", f"correct {URL}")
+        return [Finding(check, URL, Level.PROBLEM, what, change)]
+    finally:
+        client.close()
+    what = f"{method} {shown(address)} returns {answer.status_code}"
+    return [Finding("credentials", URL, Level.OK, what)]
+
 
 log = logging.getLogger(__name__)
 ADDRESS = "url"
@@ -103,7 +133,7 @@ class HttpSourceConnector(SourceConnector):
                 raise ConnectError(f'the partition must be {{"{ADDRESS}": address}}')
             following = standing_of(offset, {}).next
             if isinstance(following, str) and config.get("http.pagination", LINK) in FOLLOWING:
-                page_address(config.get(URL.name) or partition[ADDRESS], following)
+                page_address(config.get(URL_HTTP_SOURCE.name) or partition[ADDRESS], following)
         return True
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
-from spark_connect_rt.config.keys import number, text
+from spark_connect_rt.config.settings_group import number, text
 from spark_connect_rt.config.validators import non_empty, one_of
 from spark_connect_rt.connectors.http.http_settings import CONNECTION, URL, json_texts
 

@@ -1,6 +1,5 @@
-"""MirrorMaker's three connectors (Java ``MirrorSourceConnector``, ``MirrorCheckpointConnector``,
-``MirrorHeartbeatConnector``).
+"""MirrorMaker 2: its three connectors, and the rules of replication.
 
-Owns their rounds and tasks; the rules of replication are ``spark_connect_rt.mirror``'s, and pure. They talk to
-Kafka by the clients of ``spark_connect_rt.kafka``, and to nothing else of the worker.
+Owns names, filters and records of replication (pure), and the connectors' rounds and tasks. The tasks use the
+clients of ``spark_connect_rt.kafka``, and nothing else of the worker.
 """

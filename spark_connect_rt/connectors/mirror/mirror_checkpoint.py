@@ -10,14 +10,18 @@ from typing import Any
 from spark_connect_rt.api.connector import SourceConnector, SourceOffset
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.connectors.mirror.config import EMIT_CHECKPOINTS, MIRROR_CHECKPOINT, SOURCE, TARGET, interval_ms
-from spark_connect_rt.connectors.mirror.connector_parts import Rounds, create_internal_topic, done
+from spark_connect_rt.connectors.mirror.connector_parts import (
+    WRITES_BESIDE,
+    Rounds,
+    checkpoint_problems,
+    create_internal_topic,
+    done,
+)
 from spark_connect_rt.connectors.mirror.filters import group_filter, topic_filter
 from spark_connect_rt.connectors.mirror.flow import Flow
 from spark_connect_rt.connectors.mirror.mirror_admin import MirrorAdmin
 from spark_connect_rt.connectors.mirror.mirror_checkpoint_task import MirrorCheckpointTask
-from spark_connect_rt.connectors.mirror.mirror_validation import WRITES_BESIDE, checkpoint_problems
-from spark_connect_rt.connectors.mirror.source_offsets import GROUP, TOPIC, check_offsets
-from spark_connect_rt.connectors.mirror.task_shares import checkpoint_tasks
+from spark_connect_rt.connectors.mirror.source_offsets import GROUP, TOPIC, check_offsets, checkpoint_tasks
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
 
 log = logging.getLogger(__name__)

@@ -13,10 +13,9 @@ from spark_connect_rt.api.records import SourceRecord
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.connectors.mirror.config import MIRROR_HEARTBEAT, TARGET, interval_ms
-from spark_connect_rt.connectors.mirror.connector_parts import create_internal_topic
+from spark_connect_rt.connectors.mirror.connector_parts import WRITES_BESIDE, base_problems, create_internal_topic
 from spark_connect_rt.connectors.mirror.flow import Flow
 from spark_connect_rt.connectors.mirror.mirror_admin import MirrorAdmin
-from spark_connect_rt.connectors.mirror.mirror_validation import WRITES_BESIDE, base_problems
 from spark_connect_rt.connectors.mirror.records import Heartbeat
 from spark_connect_rt.connectors.mirror.source_offsets import ONLY_ZERO, check_offsets
 

@@ -14,14 +14,18 @@ from spark_connect_rt.api.connector import ExactlyOnceSupport, SourceConnector, 
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.connectors.mirror.config import EMIT_OFFSET_SYNCS, MIRROR_SOURCE, SOURCE, TARGET, interval_ms
-from spark_connect_rt.connectors.mirror.connector_parts import Rounds, create_internal_topic, done
+from spark_connect_rt.connectors.mirror.connector_parts import (
+    WRITES_BESIDE,
+    Rounds,
+    create_internal_topic,
+    done,
+    source_problems,
+)
 from spark_connect_rt.connectors.mirror.filters import TopicSelection, property_filter, topic_filter
 from spark_connect_rt.connectors.mirror.flow import Flow, reads_committed
 from spark_connect_rt.connectors.mirror.mirror_admin import MirrorAdmin
 from spark_connect_rt.connectors.mirror.mirror_source_task import MirrorSourceTask
-from spark_connect_rt.connectors.mirror.mirror_validation import WRITES_BESIDE, source_problems
-from spark_connect_rt.connectors.mirror.source_offsets import CLUSTER, TOPIC, check_offsets
-from spark_connect_rt.connectors.mirror.task_shares import source_tasks
+from spark_connect_rt.connectors.mirror.source_offsets import CLUSTER, TOPIC, check_offsets, source_tasks
 from spark_connect_rt.connectors.mirror.topic_sync import (
     acls_to_sync,
     missing_partitions,

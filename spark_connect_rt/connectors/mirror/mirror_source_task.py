@@ -9,35 +9,284 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_connect_rt.api.records import Delivered, Polled, SourceBatch, Written
-from spark_connect_rt.api.task import SourceTask
+from spark_connect_rt.api.task import OwnWrites, PluginMetrics, SourceTask
 from spark_connect_rt.base.ids import TopicPartition
-from spark_connect_rt.connectors.mirror.batch_copies import BatchCopies, batches_refused
-from spark_connect_rt.connectors.mirror.config import EMIT_OFFSET_SYNCS, MIRROR_SOURCE, SOURCE
+from spark_connect_rt.connectors.mirror.config import COPY_BATCHES, EMIT_OFFSET_SYNCS, MIRROR_SOURCE, SOURCE
 from spark_connect_rt.connectors.mirror.flow import Flow
-from spark_connect_rt.connectors.mirror.mirror_metrics import MirrorSourceMetrics
-from spark_connect_rt.connectors.mirror.offset_sync_writer import OffsetSyncWriter
-from spark_connect_rt.connectors.mirror.offset_syncs import OffsetRun
-from spark_connect_rt.connectors.mirror.source_offsets import next_offset, source_partition
-from spark_connect_rt.connectors.mirror.target_logs import TargetLogs
-from spark_connect_rt.connectors.mirror.task_shares import partitions_of
+from spark_connect_rt.connectors.mirror.offset_syncs import OffsetRun, OffsetSyncQueue
+from spark_connect_rt.connectors.mirror.source_offsets import next_offset, partitions_of, source_partition
 from spark_connect_rt.connectors.topics.kafka_source_task import source_batch
-from spark_connect_rt.connectors.topics.log_policy import LogPolicy
-from spark_connect_rt.errors import NotFoundError
+from spark_connect_rt.connectors.topics.log_policy import LogPolicy, offset_of
+from spark_connect_rt.connectors.topics.moved_logs_config import FAIL, ON_RECREATED
+from spark_connect_rt.errors import ConnectError, NotFoundError
+from spark_connect_rt.kafka.client_factory import make_producer
+from spark_connect_rt.kafka.client_lifetime import close_producer
+from spark_connect_rt.kafka.copying.batch_copier import BatchCopier, Copied, obstacles
+from spark_connect_rt.kafka.lost_brokers import BrokerWatch
 from spark_connect_rt.kafka.reading.consumers import batch_consumer, polled_apart
+from spark_connect_rt.kafka.reading.log_moves import LogWatch
+
+# What a MirrorSource task measures of each partition it copies (Java ``MirrorSourceMetrics``).
+#
+# Owns the names and what they mean. A batch is timed by its first and its last record, not by each of them.
+
+
+GROUP = "mirror-MirrorSourceConnector"
+NowMs = Callable[[], float]
+Stamps = tuple[int, int, float, float]
+"""Of a batch: its first and its newest timestamp, when it was read, when it was acknowledged, ms."""
+
+
+class MirrorSourceMetrics:
+    """Of one task. One thread."""
+
+    def __init__(self, metrics: PluginMetrics, flow: Flow, now_ms: NowMs) -> None:
+        """Take where to count, whose records they are, and the time of day in ms."""
+        self._metrics = metrics
+        self._flow = flow
+        self._now_ms = now_ms
+        self._under_way: dict[TopicPartition, deque[tuple[int, list[int]]]] = defaultdict(deque)
+
+    def read(self, remote: TopicPartition, rows: pa.RecordBatch) -> None:
+        """Take note of records that were read, on their way to ``remote``."""
+        times = rows.column("timestamp")
+        ends = [times[0].as_py(), times[-1].as_py()]
+        tags = self._tags(remote)
+        size = pc.sum(pc.binary_length(rows.column("value"))).as_py()
+        self._metrics.count("byte", size or 0, GROUP, **tags)
+        self._metrics.observe("record-age-ms", self._ages(ends), GROUP, **tags)
+        self._under_way[remote].append((rows.num_rows, ends))
+
+    def arrived(self, delivery: Delivered) -> None:
+        """Take note of records that are acknowledged."""
+        remote = TopicPartition(delivery.topic, delivery.partition)
+        runs, left = self._under_way.get(remote), delivery.records
+        if not runs:
+            return
+        tags = self._tags(remote)
+        self._metrics.count("record", delivery.records, GROUP, **tags)
+        while left and runs:
+            count, ends = runs.popleft()
+            self._metrics.observe("replication-latency-ms", self._ages(ends), GROUP, **tags)
+            if count > left:
+                runs.appendleft((count - left, ends))
+            left -= min(count, left)
+
+    def copied(self, remote: TopicPartition, records: int, size: int, stamps: Sequence[Stamps]) -> None:
+        """Take note of whole batches that are acknowledged; of them bytes are those of the batches."""
+        tags = self._tags(remote)
+        self._metrics.count("byte", size, GROUP, **tags)
+        self._metrics.count("record", records, GROUP, **tags)
+        ages = [read - time for *times, read, _ in stamps for time in times if time >= 0]
+        latencies = [arrived - time for *times, _, arrived in stamps for time in times if time >= 0]
+        self._metrics.observe("record-age-ms", ages, GROUP, **tags)
+        self._metrics.observe("replication-latency-ms", latencies, GROUP, **tags)
+
+    def _ages(self, times: list[int]) -> list[float]:
+        now = self._now_ms()
+        return [now - time for time in times if time >= 0]
+
+    def _tags(self, remote: TopicPartition) -> dict[str, str]:
+        source, target = self._flow.source_alias, self._flow.target_alias
+        return {"source": source, "target": target, "topic": remote.topic, "partition": str(remote.partition)}
+
+
+# Writes the offset syncs of one MirrorSource task (Java ``OffsetSyncWriter``).
+
+
+PROMOTE_EACH_S = 5.0  # Java: offset.flush.interval.ms, a minute
+SYNCS_IN_FLIGHT = 10
+LAST_FLUSH_S = 5.0
+log = logging.getLogger(__name__)
+
+
+class OffsetSyncWriter:
+    """Writes offset syncs: a few at a time, none of them waited for, as in Java. One thread."""
+
+    def __init__(self, flow: Flow, max_lag: int) -> None:
+        """Take the flow and ``offset.lag.max``."""
+        side, self._topic = flow.offset_syncs()
+        self._properties = flow.client(side, "producer", f"offset-syncs-{side}-producer")
+        self._watch = BrokerWatch(f"the producer of topic {self._topic}")
+        self._producer = self._new_producer()
+        self._queue = OffsetSyncQueue(max_lag)
+        self._in_flight = 0
+        self._promote_at_s = time.monotonic() + PROMOTE_EACH_S
+
+    def take_in(self, partition: TopicPartition, run: OffsetRun) -> None:
+        """Note records that arrived, and write what is due at once."""
+        for _ in self._queue.take_in(partition, run):
+            self._write()
+
+    def write_due(self) -> None:
+        """Write what waited for room, and now and then what low traffic leaves out of date."""
+        if time.monotonic() >= self._promote_at_s:
+            self._promote_at_s = time.monotonic() + PROMOTE_EACH_S
+            self._queue.promote()
+        self._write()
+
+    def close(self) -> None:
+        """Write everything there is, for a short while."""
+        self._queue.promote()
+        self._write(SYNCS_IN_FLIGHT + len(self._queue))
+        self._producer.flush(LAST_FLUSH_S)
+        close_producer(self._producer)
+
+    def _write(self, room: int = SYNCS_IN_FLIGHT) -> None:
+        self._producer.poll(0)
+        if self._watch.is_lost():
+            self._watch.replaced()
+            close_producer(self._producer)
+            self._producer = self._new_producer()
+        while self._in_flight < room and (sync := self._queue.take()) is not None:
+            self._producer.produce(self._topic, sync.value(), sync.key(), 0)
+            self._in_flight += 1
+
+    def _new_producer(self) -> Any:
+        return make_producer(self._properties, {**self._watch.settings(), "on_delivery": self._reported})
+
+    def _reported(self, error: Any, message: Any) -> None:
+        self._in_flight -= 1
+        if error is not None:
+            log.error("an offset sync cannot be written to %s: %s", self._topic, error.str())
+
+
+# Notices that a topic at the target is not the one that was copied to before: deleted, and created again.
+#
+# Owns the judgement by offsets alone: what arrives at the target never gets a smaller offset than what came before it.
+
+
+class TargetLogs:
+    """Of one task. One thread."""
+
+    def __init__(self, values: Mapping[str, Any], metrics: PluginMetrics, copied: Iterable[TopicPartition]) -> None:
+        """Take the parsed configuration, where to count, and the target's partitions that earlier runs wrote to."""
+        self._fails = values[ON_RECREATED].lower() == FAIL
+        self._metrics = metrics
+        self._next = dict.fromkeys(copied, 1)  # the smallest offset that a record can get there; 0 was taken
+        self._first_of_run = set(self._next)
+        self._problem: ConnectError | None = None  # raised once what arrived is taken note of elsewhere, too
+
+    def arrived(self, partition: TopicPartition, offset: int, records: int) -> None:
+        """Take note of records whose first one is at ``offset``; -1: not known."""
+        if offset < 0:
+            return
+        expected, is_first = self._next.get(partition, 0), partition in self._first_of_run
+        self._next[partition] = offset + records
+        self._first_of_run.discard(partition)
+        if offset >= expected:
+            return
+        text = (
+            f"{partition} at the target was deleted and created again: records arrive at offset {offset}, after "
+            f"{'an earlier run' if is_first else f'offset {expected - 1}'}. Only new records are copied. To copy all "
+            "of them, reset the connector's offsets."
+        )
+        tags = {"topic": partition.topic, "partition": str(partition.partition)}
+        self._metrics.count("recreated-target-topics", 1, GROUP, **tags)
+        # Offsets that a user has set look like an earlier run: that alone fails nothing.
+        if self._fails and not is_first:
+            self._problem = ConnectError(f"{text} (setting {ON_RECREATED}=fail)")
+        log.warning("%s", text)
+
+    def check(self) -> None:
+        """Raises ConnectError: records came to another topic than those before them; on.topic.recreated is fail."""
+        if self._problem is not None:
+            raise self._problem
+
+
+# Partitions copied by whole record batches, as a MirrorSource task's ``poll`` wants them.
+#
+# Owns the choice whether a task may copy so, and says what it chose; and what its metrics and offset syncs learn of
+# batches. Records are not looked at.
+
+
+COPY_POLL_MS = 100
+
+
+def batches_refused(config: Mapping[str, str], consumer: Mapping[str, str], own: OwnWrites) -> list[str]:
+    """Return the settings because of which a task copies record by record; none: it copies whole batches."""
+    if config.get(COPY_BATCHES, "auto").strip().lower() == "never":
+        return [COPY_BATCHES]
+    if own.properties is None:
+        return list(own.obstacles) or ["a task outside of a worker"]
+    return list(own.obstacles) + obstacles(consumer, own.properties)
+
+
+class BatchCopies:
+    """Of one task. One thread."""
+
+    def __init__(
+        self,
+        flow: Flow,
+        consumer: Mapping[str, str],
+        producer: Mapping[str, str],
+        metrics: MirrorSourceMetrics,
+        syncs: OffsetSyncWriter | None,
+        watch: LogWatch,
+        targets: TargetLogs,
+    ) -> None:
+        """Take the flow, the properties of both sides' clients, who learns of what is copied and of moved logs."""
+        self._flow = flow
+        self._metrics = metrics
+        self._syncs = syncs
+        self._targets = targets
+        self._copier = BatchCopier(consumer, producer, self._target, watch)
+
+    def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Copy these partitions from these offsets on. Raises ConnectError."""
+        self._copier.assign(offsets)
+
+    def poll(self) -> Sequence[Written]:
+        """Copy for a while; return what is acknowledged. Raises ConnectError."""
+        return self._written(self._copier.poll(COPY_POLL_MS))
+
+    def under_way(self) -> bool:
+        """Tell whether ``finish`` may have something to return."""
+        return self._copier.under_way()
+
+    def finish(self) -> Sequence[Written]:
+        """Read nothing more; return what is acknowledged within a while."""
+        return self._written(self._copier.finish(COPY_POLL_MS))
+
+    def close(self) -> None:
+        """Give up what is under way."""
+        self._copier.close()
+
+    def _target(self, partition: TopicPartition) -> TopicPartition:
+        return TopicPartition(self._flow.remote_topic(partition.topic), partition.partition)
+
+    def _written(self, copied: Sequence[Copied]) -> list[Written]:
+        for batch in copied:
+            self._targets.arrived(batch.target, batch.first_target, batch.records)
+            self._metrics.copied(batch.target, batch.records, batch.size, batch.stamps)
+            if self._syncs is not None:
+                for upstream, downstream, count in batch.runs:
+                    self._syncs.take_in(batch.source, OffsetRun(upstream, downstream, count))
+        return [
+            Written(
+                source_partition(self._flow.source_alias, batch.source),
+                offset_of(batch.last, batch.topic_id),
+                batch.target.topic,
+                batch.records,
+                batch.size,
+            )
+            for batch in copied
+        ]
+
 
 POLL_MS, IDLE_WAIT_MS = 50, 10
 MOST_RECORDS = 5_000  # of one poll, unless max.poll.records says
 SAY_MISSING_EACH_S = 60.0
 # A number where it can be one: nothing is asked, so that a topic deleted meanwhile keeps no task from starting.
 _BEGINNINGS = {"latest": -2, "earliest": 0}
-log = logging.getLogger(__name__)
 
 
 class MirrorSourceTask(SourceTask):

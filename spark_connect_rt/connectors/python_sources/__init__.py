@@ -1,4 +1,5 @@
-"""Connectors of other Python projects as sources: one thin adapter for each of their interfaces.
+"""Connectors of other Python projects as sources, and source connectors as resources of dlt.
 
-Owns what these projects' pages, states and deletions become here; the projects themselves are extras of the package.
+Owns how these projects' pages, states and deletions become records; the projects themselves are extras of the
+package.
 """

@@ -35,7 +35,7 @@ from dlt.extract.resource import DltResource
 from dlt.extract.source import DltSource
 from dlt.extract.state import reset_resource_state
 
-from spark_connect_rt.connectors.python_sources.imports import named
+from spark_connect_rt.connectors.python_sources.passes import named
 from spark_connect_rt.connectors.python_sources.table_pages import Page, TableHints
 from spark_connect_rt.errors import ConnectError
 

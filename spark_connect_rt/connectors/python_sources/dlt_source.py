@@ -21,11 +21,10 @@ from spark_connect_rt.api.connector import (
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
-from spark_connect_rt.config.keys import json_object
+from spark_connect_rt.config.settings_group import json_object
 from spark_connect_rt.config.validators import AtLeast, non_empty, one_of
 from spark_connect_rt.connectors.python_sources.dlt_unit import AUTO, PAGE, PASS, STATE, DltUnit, UnitSettings
-from spark_connect_rt.connectors.python_sources.imports import module_of_extra
-from spark_connect_rt.connectors.python_sources.passes import ONCE, PassTimes
+from spark_connect_rt.connectors.python_sources.passes import ONCE, PassTimes, module_of_extra
 from spark_connect_rt.connectors.python_sources.table_pages import is_json_object
 from spark_connect_rt.connectors.record_times import timed
 from spark_connect_rt.errors import BadConfigError, ConnectError

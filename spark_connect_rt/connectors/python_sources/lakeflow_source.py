@@ -17,8 +17,7 @@ from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.validators import AtLeast, non_empty
-from spark_connect_rt.connectors.python_sources.imports import named
-from spark_connect_rt.connectors.python_sources.passes import ONCE, PassTimes
+from spark_connect_rt.connectors.python_sources.passes import ONCE, PassTimes, named
 from spark_connect_rt.connectors.python_sources.table_pages import is_json_object
 from spark_connect_rt.connectors.record_times import timed
 from spark_connect_rt.errors import ConnectError

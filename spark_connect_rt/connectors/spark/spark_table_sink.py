@@ -8,8 +8,7 @@ from typing import Any
 from spark_connect_rt.api.connector import SparkSinkConnector, SparkSinkTask
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.config.spark_connectors import OPTION_PREFIX
-from spark_connect_rt.config.table_sink_config import TABLE_SINK
+from spark_connect_rt.config.spark_connectors import OPTION_PREFIX, TABLE_SINK
 
 
 class SparkTableSinkConnector(SparkSinkConnector):

@@ -12,9 +12,9 @@ from spark_connect_rt.api.outside_checks import Finding, Level
 from spark_connect_rt.config.config_def import Type, parse_value
 from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
 from spark_connect_rt.connectors.sql.sql_plans import query_plan, table_plan
+from spark_connect_rt.connectors.sql.sql_settings import SQLITE
 from spark_connect_rt.connectors.sql.sql_tables import TableId, all_tables, near_name, read_tables, unmatched_names
 from spark_connect_rt.connectors.sql.sql_target import FORMAT, table_of
-from spark_connect_rt.connectors.sql.sql_urls import SQLITE
 from spark_connect_rt.errors import BadConfigError, ConnectError, RetriableError
 
 CREDENTIALS, TABLE, URL = "credentials", "table", "connection.url"

@@ -21,7 +21,7 @@ from spark_connect_rt.api.data import schema as schemas
 from spark_connect_rt.api.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
 from spark_connect_rt.api.data.schema import Field, Schema
 from spark_connect_rt.api.data.schema import Type as ConnectType
-from spark_connect_rt.connectors.sql.sql_urls import SQLITE
+from spark_connect_rt.connectors.sql.sql_settings import SQLITE
 from spark_connect_rt.errors import DataError
 
 UTC_TIME = pa.timestamp("us", "UTC")

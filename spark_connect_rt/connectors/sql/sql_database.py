@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
-from spark_connect_rt.connectors.sql.sql_urls import POSTGRESQL, SQLITE, URL, sqlalchemy_url
+from spark_connect_rt.connectors.sql.sql_settings import POSTGRESQL, SQLITE, URL, sqlalchemy_url
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, ExternalError, RetriableError
 
 # SQLSTATE: connection lost, out of resources, shut down or starting, deadlock, serialization, lock not available, a

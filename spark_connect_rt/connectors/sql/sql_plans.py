@@ -16,6 +16,7 @@ from spark_connect_rt.connectors.sql.sql_columns import (
 )
 from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
 from spark_connect_rt.connectors.sql.sql_queries import ReadPlan, as_written, check_plan
+from spark_connect_rt.connectors.sql.sql_settings import POSTGRESQL, SQLITE
 from spark_connect_rt.connectors.sql.sql_source_config import (
     BOTH,
     INCREMENTING,
@@ -25,7 +26,6 @@ from spark_connect_rt.connectors.sql.sql_source_config import (
 )
 from spark_connect_rt.connectors.sql.sql_tables import TableId, near_name
 from spark_connect_rt.connectors.sql.sql_texts import type_name
-from spark_connect_rt.connectors.sql.sql_urls import POSTGRESQL, SQLITE
 from spark_connect_rt.errors import ConnectError
 
 QUERY = "query"

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from spark_connect_rt.connectors.sql.sql_columns import SourceColumn
 from spark_connect_rt.connectors.sql.sql_progress import Progress
-from spark_connect_rt.connectors.sql.sql_urls import SQLITE
+from spark_connect_rt.connectors.sql.sql_settings import SQLITE
 
 MOMENT = "connectrt_moment"  # an added column: the time that counts, of several columns and in one form
 _SQLITE_MOMENT = "%Y-%m-%d %H:%M:%f"

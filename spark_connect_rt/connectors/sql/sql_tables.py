@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from spark_connect_rt.config.java_regex import java_pattern
 from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
-from spark_connect_rt.connectors.sql.sql_urls import POSTGRESQL, SQLITE
+from spark_connect_rt.connectors.sql.sql_settings import POSTGRESQL, SQLITE
 from spark_connect_rt.errors import ConnectError
 
 log = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from spark_connect_rt.connectors.sql.sql_copy import COPIED_COLUMNS, CopiedTable
 from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
 from spark_connect_rt.connectors.sql.sql_queries import as_written
 from spark_connect_rt.connectors.sql.sql_rows import Shape
+from spark_connect_rt.connectors.sql.sql_settings import POSTGRESQL
 from spark_connect_rt.connectors.sql.sql_tables import TableId, name_parts, near_name
-from spark_connect_rt.connectors.sql.sql_urls import POSTGRESQL
 from spark_connect_rt.connectors.sql.sql_values import VARIABLE_SCALE_DECIMAL
 from spark_connect_rt.errors import BadConfigError, DataError, ExternalError
 

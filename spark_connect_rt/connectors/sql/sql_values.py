@@ -18,7 +18,7 @@ from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.json_text import json_text
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.connectors.sql.sql_urls import SQLITE
+from spark_connect_rt.connectors.sql.sql_settings import SQLITE
 from spark_connect_rt.errors import DataError
 
 _CSV_ROWS = 4_096  # of a piece: some 200 kB, what a socket takes at once

@@ -14,11 +14,11 @@ from spark_connect_rt.connectors.sql.sql_batches import ShapeColumns
 from spark_connect_rt.connectors.sql.sql_copy import CopyWords
 from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
 from spark_connect_rt.connectors.sql.sql_rows import Rows, Shape
+from spark_connect_rt.connectors.sql.sql_settings import POSTGRESQL
 from spark_connect_rt.connectors.sql.sql_sink_config import INSERT, UPDATE, UPSERT
 from spark_connect_rt.connectors.sql.sql_tables import TableId
 from spark_connect_rt.connectors.sql.sql_target import Target
 from spark_connect_rt.connectors.sql.sql_texts import text_column
-from spark_connect_rt.connectors.sql.sql_urls import POSTGRESQL
 from spark_connect_rt.connectors.sql.sql_values import Convert, CsvRows, conversion, converted_arrays, converted_columns
 from spark_connect_rt.errors import DataError
 

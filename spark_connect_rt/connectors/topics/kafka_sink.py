@@ -16,7 +16,7 @@ from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.connectors.topics import kafka_settings as settings
 from spark_connect_rt.errors import DataError, RetriableError
 from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
-from spark_connect_rt.records.pipeline.produce_rows import ProduceRows, columns_batch
+from spark_connect_rt.records.pipeline.columns import ProduceRows, columns_batch
 
 
 class KafkaSinkConnector(SinkConnector):

@@ -24,18 +24,20 @@ from pyspark.sql.types import StructType
 
 from spark_connect_rt.engine.datasource.named_connector import NamedConnector
 from spark_connect_rt.engine.datasource.pushed_filters import Comparison, kept_rows, since_ms, taken
-from spark_connect_rt.engine.datasource.range_plan import non_empty, wanted
+from spark_connect_rt.engine.datasource.range_stream import non_empty, wanted
 from spark_connect_rt.engine.datasource.read_columns import columns_ddl, given_kinds
 from spark_connect_rt.engine.datasource.read_options import LATEST, SourceOffset, parse_options
-from spark_connect_rt.engine.datasource.task_partition import TaskPartition
+from spark_connect_rt.engine.datasource.stream_position import TaskPartition
+from spark_connect_rt.engine.datasource.table_columns import DEPLOYED, READ_TABLE, TABLE_COLUMNS
+from spark_connect_rt.engine.datasource.table_columns import FILTERED as FILTERED_FORMAT_SOURCE
 from spark_connect_rt.engine.executor.hosting import load_named
+from spark_connect_rt.engine.executor_clients import FACTORY
 from spark_connect_rt.engine.startup.spark_version import STREAM_LIMITS, has
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 
 if TYPE_CHECKING:
-    from spark_connect_rt.engine.datasource.kafka_write import KafkaPlan
     from spark_connect_rt.engine.datasource.open_task import OpenTask
-    from spark_connect_rt.engine.datasource.sink_write import SinkPlan
+    from spark_connect_rt.engine.datasource.row_writer import KafkaPlan, SinkPlan
 
 FORMAT = "connectrt"
 REPEAT_IDLE_MS = 30_000
@@ -205,7 +207,7 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, TaskPartition):  # Spark's own, where there is none
             return
-        from spark_connect_rt.engine.datasource.bounded_read import task_rows
+        from spark_connect_rt.engine.datasource.open_task import task_rows
 
         for batch in task_rows(partition):
             kept = kept_rows(batch, self._conditions)
@@ -217,3 +219,16 @@ class _FilteringReader(_Reader):
     def pushFilters(self, filters: list[Any]) -> list[Any]:  # noqa: N802 - Spark's name
         self._conditions, left = taken(filters, FILTERED)
         return left
+
+
+# ``format("connectrt")`` with what this package brings: its plug-ins' clients and the tables of a worker group.
+
+
+class FormatSource(ConnectRt):
+    """The data source with the plug-ins of this machine's Python."""
+
+    clients = FACTORY
+    tables: ClassVar = TABLE_COLUMNS
+    filtered: ClassVar = FILTERED_FORMAT_SOURCE
+    read_table = READ_TABLE
+    deployed = DEPLOYED

@@ -21,7 +21,7 @@ from spark_connect_rt.engine.datasource.read_options import (
     connector_config,
     parse_options,
 )
-from spark_connect_rt.engine.datasource.task_partition import TaskPartition
+from spark_connect_rt.engine.datasource.stream_position import Position, TaskPartition, offsets_of
 from spark_connect_rt.engine.executor.hosting import load_clients, load_named
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.kafka.executor_clients import ExecutorClients
@@ -204,3 +204,30 @@ class _Planning(ConnectorContext):
     def raise_error(self, error: Exception) -> None:
         """Let the next question fail of itself."""
         log.warning("the connector reports %s", error)
+
+
+# The offset topic behind a stream: it is given where the stream's batches end (``commitOffsets=connect``).
+
+
+class StreamBook:
+    """Stores positions; without an OffsetBook nothing."""
+
+    def __init__(self, open_book: Callable[[], OffsetBook] | None) -> None:
+        self._open = open_book
+        self._book: OffsetBook | None = None
+        self._stored: Position = {}
+
+    def write(self, position: Position) -> None:
+        """Store a position unless it is the last one. Raises ConnectError."""
+        if self._open is None or position == self._stored:
+            return
+        if self._book is None:
+            self._book = self._open()
+        self._book.write(offsets_of(position))
+        self._stored = position
+
+    def close(self) -> None:
+        """Give up the client."""
+        if self._book is not None:
+            self._book.close()
+            self._book = None

@@ -7,13 +7,12 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from spark_connect_rt.engine.datasource.bounded_read import poll_rows
-from spark_connect_rt.engine.datasource.decoding import Readers
-from spark_connect_rt.engine.datasource.open_task import open_task
+from spark_connect_rt.engine.datasource.open_task import open_task, poll_rows
 from spark_connect_rt.engine.datasource.read_options import Decode
-from spark_connect_rt.engine.datasource.task_partition import TaskPartition
+from spark_connect_rt.engine.datasource.stream_position import TaskPartition
+from spark_connect_rt.engine.datasource.value_readers import Readers
 from spark_connect_rt.errors import BadConfigError, DataError
-from spark_connect_rt.records.pipeline.typed_columns import common_type
+from spark_connect_rt.records.pipeline.arrow_values import common_type
 
 SAMPLE_RECORDS = 1_000
 

@@ -21,10 +21,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from spark_connect_rt.engine.datasource.named_connector import OffsetBook
+from spark_connect_rt.engine.datasource.named_connector import OffsetBook, StreamBook
 from spark_connect_rt.engine.datasource.open_task import OpenTask
 from spark_connect_rt.engine.datasource.read_options import COLUMNS, SourceOffset
-from spark_connect_rt.engine.datasource.stream_book import StreamBook
 from spark_connect_rt.engine.datasource.stream_limits import (
     ReadAllAvailable,
     ReadLimit,

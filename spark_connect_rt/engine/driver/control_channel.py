@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from spark_connect_rt.base.java_log_levels import JAVA_LOG_LEVELS
+from spark_connect_rt.base.loggers import JAVA_LOG_LEVELS
 from spark_connect_rt.base.supervision import Part, report_nowhere
 from spark_connect_rt.engine.driver.control_handshake import Door, Guest
 from spark_connect_rt.engine.executor.control_wire import Message, encode_message
@@ -314,7 +314,7 @@ def listen_unix(path: str, session_timeout_ms: int, holds_lease: Callable[[], bo
 
 def listen_tcp(host: str, session_timeout_ms: int, holds_lease: Callable[[], bool] = lambda: True) -> ControlChannel:
     """Listen on a free port of the driver's address; TLS."""
-    from spark_connect_rt.engine.driver.control_identity import new_identity  # 8 MiB that a local Spark does not need
+    from spark_connect_rt.engine.driver.control_handshake import new_identity  # 8 MiB that a local Spark does not need
 
     listener = socket.create_server((host, 0), backlog=256)
     port = listener.getsockname()[1]

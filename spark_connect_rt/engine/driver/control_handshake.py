@@ -6,16 +6,24 @@ they have named a slice and its token. Who did is handed to the channel; any oth
 
 from __future__ import annotations
 
+import datetime as dt
 import hmac
 import logging
 import selectors
 import socket
 import ssl
+import tempfile
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from spark_connect_rt.engine.executor.control_cipher import Cipher, Plain, Tls
 from spark_connect_rt.engine.executor.control_wire import MESSAGE_LIMIT_BYTES, Message, MessageSplitter
@@ -179,3 +187,28 @@ def check_hello(hello: Message, token_of: Callable[[int], str | None]) -> None:
 def _same_secret(known: str, said: Any) -> bool:
     """Compare in constant time; as bytes, for str with other letters than ASCII cannot be."""
     return isinstance(said, str) and hmac.compare_digest(known.encode(), said.encode(errors="replace"))
+
+
+# The driver's key and certificate for its control channel: made when it starts to listen, kept in memory only.
+#
+# Owns how they are made. The dates say nothing (clocks of executors may be wrong, a driver may run for years): the
+# certificate is trusted because the ticket names it, and ends with its driver.
+
+
+_NAME = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "connectrt")])
+_FROM, _UNTIL = dt.datetime(2000, 1, 1, tzinfo=dt.UTC), dt.datetime(9999, 12, 31, tzinfo=dt.UTC)
+
+
+def new_identity() -> tuple[ssl.SSLContext, str]:
+    """Return the TLS context of a new key, and its certificate (PEM)."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = x509.CertificateBuilder(_NAME, _NAME, key.public_key(), x509.random_serial_number(), _FROM, _UNTIL)
+    certificate = builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.num_tickets = 0  # no client resumes a session: each process connects once
+    with tempfile.TemporaryDirectory(prefix="connectrt-") as folder:  # 0700; ssl takes keys from files alone
+        path = Path(folder, "identity.pem")
+        path.write_bytes(certificate + key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        context.load_cert_chain(path)
+    return context, certificate.decode()

@@ -7,28 +7,30 @@ reports of hostings that are over find no run and are refused (E2). Transport is
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
-from spark_connect_rt.base.clock import SYSTEM_CLOCK, Clock
-from spark_connect_rt.base.concurrency import MACHINE_THREADS, Threads
+from spark_connect_rt.base.concurrency import MACHINE_THREADS, SYSTEM_CLOCK, Clock, Threads
 from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.base.supervision import Report, report_nowhere
 from spark_connect_rt.engine.driver import reports
 from spark_connect_rt.engine.driver.loop import Loop
 from spark_connect_rt.engine.driver.model import EngineSettings, Phase, Run, Slot
-from spark_connect_rt.engine.driver.offset_look_ups import OffsetLookUps
-from spark_connect_rt.engine.driver.run_partitions import RunPartitions
+from spark_connect_rt.engine.driver.reports import offsets_answer
 from spark_connect_rt.engine.driver.slices import SliceConnected, SliceEvent, SliceGone, SliceLauncher, SliceMessage
 from spark_connect_rt.engine.driver.slot_packing import Isolation
 from spark_connect_rt.engine.driver.slot_table import SlotTable
-from spark_connect_rt.engine.executor.control_wire import Message
+from spark_connect_rt.engine.executor.control_wire import Message, encode_offsets
 from spark_connect_rt.engine.slot_losses import judge_loss, named, verdict_text
 from spark_connect_rt.engine.task_runner import (
     Assign,
     Expect,
     NoteGeneration,
     OnTaskEvent,
+    PartitionsReleased,
     Pause,
     ReadOffsets,
     Resume,
@@ -43,11 +45,142 @@ from spark_connect_rt.engine.task_runner import (
     TaskPaused,
     TaskRunning,
 )
+from spark_connect_rt.errors import RetriableError
+
+# Source offsets that tasks ask the driver for, read beside the engine's loop: a read may block.
+#
+# Owns the threads that read. As in Java, brokers that are away fail no task: a read is tried while the run is wanted.
+
+
+AT_A_TIME = 32  # some may wait long for a cluster that is away
+PAUSE_S = 0.2
+log = logging.getLogger(__name__)
+
+
+class OffsetLookUps:
+    """Reads offsets on threads of its own, which end when nothing is left to read."""
+
+    def __init__(self, threads: Threads = MACHINE_THREADS) -> None:
+        self._threads = threads
+        self._lock = threading.Lock()
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._thread_count = 0
+        self._closed = threads.event()
+
+    def open(self, read: ReadOffsets) -> None:
+        """Take how offsets are read."""
+        self._read = read
+
+    def close(self) -> None:
+        """Read no more; answers that are still to come are of no use."""
+        self._closed.set()
+        with self._lock:
+            self._waiting.clear()
+
+    def begin(
+        self,
+        task: ConnectorTaskId,
+        question: Message,
+        wanted: Callable[[], bool],
+        on_answer: Callable[[Message], None],
+    ) -> None:
+        """Answer a task's question, on one of the threads. ``wanted``: whether to go on while brokers are away."""
+
+        def read() -> None:
+            partitions = question["partitions"]
+            on_answer(offsets_answer(task, question["id"], lambda: self._patiently(task, partitions, wanted)))
+
+        with self._lock:
+            self._waiting.append(read)
+            if self._thread_count == AT_A_TIME:
+                return
+            self._thread_count += 1
+        self._threads.start("engine-offsets", self._read_all)
+
+    def _read_all(self) -> None:
+        while (read := self._next()) is not None:
+            read()
+
+    def _next(self) -> Callable[[], None] | None:
+        with self._lock:
+            if self._waiting:
+                return self._waiting.popleft()
+            self._thread_count -= 1
+            return None
+
+    def _patiently(
+        self, task: ConnectorTaskId, partitions: Sequence[Mapping[str, Any]], wanted: Callable[[], bool]
+    ) -> list[Mapping[str, Any] | None]:
+        while True:
+            try:
+                return self._read(task, partitions)
+            except RetriableError as error:
+                if not wanted():
+                    raise
+                log.warning("task=%s: reading source offsets again: %s", task, error)
+                self._closed.wait(PAUSE_S)
+
+
+# The partitions of sink runs: read from where, given up when, and answered once for each time they were revoked.
+#
+# Owns what a run has to know of its partitions, and the deadline of letting go. Called only on the engine's loop.
+
+
+class RunPartitions:
+    """What is assigned to runs, and what they have to release."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        send: Callable[[Run, Message], None],
+        emit: Callable[[PartitionsReleased], None],
+        condemn: Callable[[Run], None],
+    ) -> None:
+        """``send`` reaches the run's host if it has one; ``condemn`` ends a hosting that does not let go in time."""
+        self._loop = loop
+        self._send = send
+        self._emit = emit
+        self._condemn = condemn
+
+    def assign(self, run: Run, offsets: Mapping[TopicPartition, int]) -> None:
+        """Have a run read these partitions from there, now or when it is hosted."""
+        run.positions.update(offsets)
+        if run.phase is Phase.HOSTED:
+            self._send(run, {"op": "assign", "offsets": encode_offsets(offsets)})
+
+    def revoke(self, run: Run, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
+        """Have a run let go of partitions; its hosting is condemned when it has not in time."""
+        for partition in partitions:
+            run.positions.pop(partition, None)
+        unanswered = run.revocations.add(partitions)
+        if run.host is None:
+            self.release(run, partitions)
+        elif run.phase is Phase.HOSTED:
+            pairs = [(tp.topic, tp.partition) for tp in partitions]
+            self._send(run, {"op": "revoke", "partitions": pairs})
+        if unanswered:
+            self._loop.later(timeout_ms, lambda: self._unreleased(run, unanswered))
+
+    def _unreleased(self, run: Run, unanswered: Collection[TopicPartition]) -> None:
+        """Kill the hosting of a run that cannot let go of its partitions: another task is about to write them."""
+        if unanswered:
+            self._condemn(run)
+
+    def release(self, run: Run, partitions: Sequence[TopicPartition]) -> None:
+        """Tell the worker that a run has let go of these."""
+        if partitions:
+            run.revocations.answered(partitions)
+            self._emit(PartitionsReleased(run.task, run.launch.run, frozenset(partitions)))
+
+    def release_all(self, run: Run) -> None:
+        """Answer every open revocation of a run that is hosted nowhere."""
+        for partitions in run.revocations.unanswered():
+            self.release(run, partitions)
+
 
 _END_WAIT_S = 10.0  # for empty slots to end by themselves at close; then they are killed
 _CONTACT_PATIENCE_MS = 500
 _FAILED_LINGER_MS = 30_000  # a failed task's own stop() may take this long before its slot is killed
-log = logging.getLogger(__name__)
 
 
 class Engine:

@@ -8,9 +8,8 @@ import threading
 from collections.abc import Sequence
 
 from spark_connect_rt.engine.driver.session import BackgroundSession
-from spark_connect_rt.engine.executor.reach import Place, ReachPart
+from spark_connect_rt.engine.executor.reach import Obstacles, Place, ReachPart
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
-from spark_connect_rt.operations.checks.model import Obstacles
 
 _numbers = itertools.count(1)
 log = logging.getLogger(__name__)

@@ -9,22 +9,24 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shutil
+import socket
 import threading
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext, SparkFiles
 from pyspark.sql import SparkSession
 
 from spark_connect_rt.base.pandas_on_demand import import_without_pandas
 from spark_connect_rt.base.supervision import Part, Report, report_nowhere
 from spark_connect_rt.config.connectrt_config import ENGINE
-from spark_connect_rt.engine.driver.plugin_shipping import ship_plugins
 from spark_connect_rt.engine.driver.slot_session import make_active
-from spark_connect_rt.engine.driver.watch import JvmWatch, watch_jvm
 from spark_connect_rt.engine.executor.daemon import prepare_zygote
+from spark_connect_rt.engine.executor.shipped_plugins import JAVA_HOST, shipped_name
 from spark_connect_rt.engine.startup.gateway import early_descriptors, open_gateway, record_of
 from spark_connect_rt.engine.startup.ml_functions import NOT_READY, registered_later
 from spark_connect_rt.engine.startup.process_python import starter_serves
@@ -32,7 +34,122 @@ from spark_connect_rt.engine.startup.session_conf import import_paths, is_local,
 from spark_connect_rt.engine.startup.spark_version import what_is_off
 from spark_connect_rt.engine.startup.zygote import run_daemon, start_zygote
 
+# Sends the folders of ``plugin.path`` to executors on other machines, as archives that Spark unpacks there.
+#
+# Nothing is sent where driver and executors are one machine's processes with ``local[*]``, or with
+# ``connectrt.plugins.ship=false`` (the folders are at the same paths on every machine: an image, a shared disk).
+
+
 log = logging.getLogger(__name__)
+
+
+def ship_plugins(context: SparkContext, folders: Sequence[str], jars: Sequence[Path] = ()) -> list[str]:
+    """Give every executor a copy of each folder (or single jar) that is there; return the names of the copies.
+
+    ``jars``: those that host Java plug-ins; sent where there are some.
+    """
+    sent: list[str] = []
+    # Executors fetch the archives when they start, at any time: these must live as long as the session, whose own
+    # folder this is.
+    made = Path(SparkFiles.getRootDirectory()) / "connectrt-plugin-archives"
+    for number, folder in enumerate(map(Path, folders)):
+        if not folder.exists():
+            continue
+        name = shipped_name(number)
+        if folder.is_dir():
+            archive = shutil.make_archive(str(made / name), "zip", root_dir=folder)
+        else:
+            archive = _archive_of(made / name, [folder])
+        context.addArchive(f"{archive}#{name}")
+        log.info("plug-ins of %s are sent to executors: %d bytes", folder, Path(archive).stat().st_size)
+        sent.append(name)
+    if jars:
+        archive = _archive_of(made / JAVA_HOST, jars)
+        context.addArchive(f"{archive}#{JAVA_HOST}")
+        log.info("the Java host is sent to executors: %d bytes", Path(archive).stat().st_size)
+        sent.append(JAVA_HOST)
+    return sent
+
+
+def _archive_of(name: Path, files: Sequence[Path]) -> str:
+    """Write an archive of single files, side by side; return its path."""
+    archive = name.with_suffix(".zip")
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(archive, "w") as content:
+        for file in files:
+            content.write(file, file.name)
+    return str(archive)
+
+
+# Notices that the JVM behind a session is gone, or that its SparkContext was stopped.
+#
+# A connection to the JVM's gateway that no one speaks on ends when the JVM does, however it ends (kill -9, out of
+# memory, System.exit), whether it is a child of this process or its parent. Calls into a dead JVM only fail one by
+# one.
+
+
+LOOK_EVERY_S = 5.0
+CONNECT_LIMIT_S = 10.0
+JVM_ENDED = "its JVM ended"
+CONTEXT_STOPPED = "its SparkContext was stopped"
+
+
+class JvmWatch:
+    """Watches from a thread of its own until ``stop``."""
+
+    def __init__(self, address: tuple[str, int], is_stopped: Callable[[], bool], gone: Callable[[str], None]) -> None:
+        """Watch the gateway at ``address``; ``gone`` gets the reason, once. ``is_stopped`` asks the JVM; may raise."""
+        self._address = address
+        self._is_stopped = is_stopped
+        self._gone = gone
+        self._stopped = False
+        threading.Thread(target=self._run, name="jvm-watch", daemon=True).start()
+
+    def stop(self) -> None:
+        """Say nothing any more: Spark is being stopped."""
+        self._stopped = True
+
+    def _run(self) -> None:
+        why = self._await_end()
+        if not self._stopped:
+            self._gone(why)
+
+    def _await_end(self) -> str:
+        try:
+            with socket.create_connection(self._address, CONNECT_LIMIT_S) as line:
+                line.settimeout(LOOK_EVERY_S)
+                while not self._stopped and not self._ended(line):
+                    if self._context_stopped():
+                        return CONTEXT_STOPPED
+        except OSError as error:
+            log.debug("the gateway's connection broke: %s", error)
+        return JVM_ENDED
+
+    @staticmethod
+    def _ended(line: socket.socket) -> bool:
+        try:
+            return not line.recv(1)
+        except TimeoutError:
+            return False
+
+    def _context_stopped(self) -> bool:
+        try:
+            return self._is_stopped()
+        except Exception as error:  # noqa: BLE001 - whatever py4j says: the connection tells whether the JVM lives
+            log.debug("the SparkContext does not answer: %s", error)
+            return False
+
+
+def watch_jvm(session: Any, gone: Callable[[str], None]) -> JvmWatch | None:
+    """Watch the JVM of a session; None: it has none of its own in reach (Spark Connect)."""
+    context = getattr(session, "_sc", None)
+    gateway = getattr(context, "_gateway", None)
+    if context is None or gateway is None:
+        return None
+    parameters = gateway.gateway_parameters
+    return JvmWatch((parameters.address, parameters.port), lambda: bool(context._jsc.sc().isStopped()), gone)
+
+
 _LAUNCH_LOCK = threading.Lock()
 _BEGUN = threading.Event()
 _AHEAD: list[tuple[dict[str, str], Future[SparkSession]]] = []  # one at most

@@ -12,19 +12,19 @@ import secrets
 import shutil
 import tempfile
 import threading
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import TracebackType
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.base.supervision import Part, Report, report_nowhere
 from spark_connect_rt.engine.driver.control_channel import Connection, ControlChannel, listen_tcp, listen_unix
-from spark_connect_rt.engine.driver.planning_gate import FairGate
-from spark_connect_rt.engine.driver.plugin_door import PluginDoor
-from spark_connect_rt.engine.driver.received_lines import take_lines
 from spark_connect_rt.engine.driver.session import BackgroundSession
 from spark_connect_rt.engine.driver.slices import (
     OnSliceEvent,
@@ -38,14 +38,158 @@ from spark_connect_rt.engine.driver.slot_session import make_active, slice_sessi
 from spark_connect_rt.engine.executor.control_wire import Message
 from spark_connect_rt.engine.executor.datasource import FORMAT, TICKET_OPTION
 from spark_connect_rt.engine.executor.late_plugins import ROLE as PLUGINS
+from spark_connect_rt.engine.executor.shipped_plugins import JAVA_HOST
 from spark_connect_rt.engine.executor.task_logs import OP as LINES
 from spark_connect_rt.engine.executor.ticket import SliceTicket
+from spark_connect_rt.engine.log_lines import decoded_line
 from spark_connect_rt.engine.startup.session_conf import is_local
-from spark_connect_rt.engine.task_logs import TASK_LOGS
+from spark_connect_rt.engine.task_logs import TASK_LOGS, TaskLogs
+from spark_connect_rt.errors import ConnectError
+
+# Lets only a few jobs be planned at once, first come first served.
+#
+# Owns nothing but the queue. Spark starts one Python process per planning step and thread, so a hundred jobs planned
+# together would want gigabytes; a plain semaphore is not fair.
+
+
+class Turn:
+    """A place at the gate; given back once."""
+
+    def __init__(self, gate: FairGate) -> None:
+        self._gate = gate
+        self._lock = threading.Lock()
+        self._held = True
+
+    def give_back(self) -> None:
+        """Let the next one in."""
+        with self._lock:
+            held, self._held = self._held, False
+        if held:
+            self._gate.leave()
+
+    def __enter__(self) -> Turn:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.give_back()
+
+
+class FairGate:
+    """Lets a few in at a time, first come first served (a plain semaphore is not fair)."""
+
+    def __init__(self, width: int) -> None:
+        self._free = width
+        self._queue: list[threading.Event] = []
+        self._lock = threading.Lock()
+
+    def turn(self) -> Turn:
+        """Wait, in the order of the calls, until a place is free; return the turn that holds it."""
+        with self._lock:
+            if self._free > 0 and not self._queue:
+                self._free -= 1
+                return Turn(self)
+            called = threading.Event()
+            self._queue.append(called)
+        called.wait()
+        return Turn(self)
+
+    def leave(self) -> None:
+        """Give the place to the caller that waits longest, or free it."""
+        with self._lock:
+            if self._queue:
+                self._queue.pop(0).set()
+            else:
+                self._free += 1
+
+
+# What executors on other machines are answered when they ask for plug-ins that came after their session began.
+#
+# Archives that Spark sends reach an executor at its start or with its next task; a slot's processes live long. So they
+# ask here, over the control channel: what is there, which files, the files' bytes, part by part. The jars that host
+# Java plug-ins are asked for in the same way: a session that began without such plug-ins sent none. Reads files, no
+# more.
+
+
+PART_BYTES = 512 * 1024
+
+
+class PluginDoor:
+    """The folders of plug-ins as they are now. One thread."""
+
+    def __init__(self, folders: Sequence[str], java_jars: Callable[[], Sequence[Path]] = tuple) -> None:
+        """Take the folders that executors are sent, and what finds the jars that host the Java plug-ins there.
+
+        No folders: executors have them at the same paths.
+        """
+        self._folders = [Path(folder) for folder in folders]
+        self._java_jars = java_jars
+        self._host_jars: dict[str, Path] = {}  # as they were when an executor asked which there are
+
+    def answer(self, message: Message) -> Message:
+        """Answer one question; what is not there, or not to be read, is answered by nothing of it."""
+        try:
+            return self._answer(message)
+        except (ConnectError, OSError, ValueError, KeyError, IndexError, TypeError) as error:
+            return {"op": "refused", "why": f"{type(error).__name__}: {error}"}
+
+    def _answer(self, message: Message) -> Message:
+        if message["op"] == "plugins":
+            return {"op": "plugins", "folders": [_children(folder) for folder in self._folders]}
+        if message["op"] == "files" and message["folder"] == JAVA_HOST:
+            self._host_jars = {jar.name: jar for jar in self._java_jars()}
+            return {"op": "files", "files": list(self._host_jars)}
+        if message["op"] == "files":
+            plugin = self._below(message["folder"], message["plugin"])
+            if plugin.is_file():
+                return {"op": "files", "files": [""]}
+            files = (file for file in plugin.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
+            return {"op": "files", "files": sorted(file.relative_to(plugin).as_posix() for file in files)}
+        if message["op"] == "part":
+            with self._file(message).open("rb") as opened:
+                opened.seek(message["offset"])
+                data = opened.read(PART_BYTES)
+            return {"op": "part", "data": b64encode(data).decode(), "last": len(data) < PART_BYTES}
+        raise ValueError(f"no answer to {message['op']}")
+
+    def _file(self, message: Message) -> Path:
+        if message["folder"] == JAVA_HOST:
+            return self._host_jars[message["file"]]
+        return self._below(message["folder"], message["plugin"], message["file"])
+
+    def _below(self, number: int, *names: str) -> Path:
+        folder = self._folders[number].resolve()
+        found = folder.joinpath(*filter(None, names))
+        if ".." in found.parts or folder not in found.parents:
+            raise ValueError("a path out of the folder of plug-ins")
+        return found
+
+
+def _children(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        return []
+    return sorted(path.name for path in folder.iterdir() if not path.name.startswith((".", "__")))
+
+
+# Log lines that executors sent, into the memory of this process. What cannot be read costs these lines alone.
+
+
+log = logging.getLogger(__name__)
+
+
+def take_lines(message: Message, logs: TaskLogs) -> None:
+    """Keep the lines of a message for each of its tasks. Raises nothing; quick: the control channel waits for it."""
+    try:
+        tasks = [ConnectorTaskId(str(connector), int(number)) for connector, number in message["tasks"]]
+        lines = [decoded_line(line) for line in message["lines"]]
+        logs.add(tasks, "process" if message.get("shared") else "executor", str(message["machine"])[:255], lines)
+    except (LookupError, TypeError, ValueError) as error:
+        log.warning("log lines of an executor cannot be read: %s", error)
+
 
 PLANNING_THREADS = 3  # more would start a Python process per planning step and thread
 ERROR_LIMIT = 2_000
-log = logging.getLogger(__name__)
 
 
 class SparkSliceLauncher:

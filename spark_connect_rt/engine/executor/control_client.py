@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from spark_connect_rt.base.java_log_levels import JAVA_LOG_LEVELS
+from spark_connect_rt.base.loggers import JAVA_LOG_LEVELS
 from spark_connect_rt.engine.executor.control_cipher import driver_known_by
 from spark_connect_rt.engine.executor.control_wire import Message, MessageSplitter, encode_message
 from spark_connect_rt.engine.executor.task_logs import take_logs

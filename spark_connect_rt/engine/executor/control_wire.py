@@ -21,8 +21,7 @@ import orjson
 
 from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.config.worker_config import FlushSettings
-from spark_connect_rt.engine.java_code import JavaCode
-from spark_connect_rt.engine.task_runner import Expect, TaskKind, TaskLaunch
+from spark_connect_rt.engine.task_runner import Expect, JavaCode, TaskKind, TaskLaunch
 
 Message = dict[str, Any]
 _LENGTH = struct.Struct("!I")

@@ -18,9 +18,9 @@ from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.engine.executor.task_meter import TaskMeter
 from spark_connect_rt.errors import ConnectError, TimedOutError
 from spark_connect_rt.kafka.executor_clients import BatchProducer, ExecutorClients
+from spark_connect_rt.records.pipeline.columns import ProduceRows
 from spark_connect_rt.records.pipeline.dead_letters import DeadLetters, ReportSettings
 from spark_connect_rt.records.pipeline.errant_records import Errant, errant_put, log_sentence
-from spark_connect_rt.records.pipeline.produce_rows import ProduceRows
 from spark_connect_rt.records.pipeline.sink_pipeline import SinkPipeline, place_of
 
 ASK_TIMEOUT_MS = 120_000  # how long a task that asks for the end of its own report waits

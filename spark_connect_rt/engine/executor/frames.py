@@ -9,15 +9,18 @@ before them (E1: in-band order is the proof that a report's data came first).
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 import pyarrow as pa
 
 from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.errors import ShuttingDownError
 from spark_connect_rt.kafka.executor_clients import DeliveryReports
 
 ROW_SCHEMA = pa.schema([("host", pa.int64()), ("kind", pa.int32()), ("head", pa.binary()), ("data", pa.binary())])
@@ -146,3 +149,150 @@ def decode_starts(head: bytes) -> dict[TopicPartition, int]:
     """Return the first offsets of ``encode_partitions``'s bytes, where they are known."""
     places = orjson.loads(head)
     return {TopicPartition(topic, number): at for topic, number, *rest in places for at in rest if at >= 0}
+
+
+# Small batches of several tasks as one super-row: each row costs two Python processes and the JVM some 2 ms.
+#
+# Owns what is small, when it is worth waiting a moment for more of it, and the layout of a pack. A pack is its rows in
+# order, no less: its reader sees them as if each had come alone.
+
+
+SMALL_BYTES = 16 * 1024
+PACK_ROWS = 64
+GATHER_S = 0.005
+OFTEN_ROWS, OFTEN_S = 8, 1.0
+
+
+def is_small(row: Row) -> bool:
+    """Tell whether a row may be packed."""
+    return row.kind is RowKind.BATCH and row.size_bytes() < SMALL_BYTES
+
+
+def packed(rows: Sequence[Row]) -> Row:
+    """Return small rows as one row, a lone one as it is."""
+    if len(rows) == 1:
+        return rows[0]
+    parts = [b"" if row.data is None else row.data for row in rows]
+    head = [(row.host, row.head.decode(), len(part)) for row, part in zip(rows, parts, strict=True)]
+    return Row(0, RowKind.PACK, orjson.dumps(head), pa.py_buffer(b"".join(map(memoryview, parts))))
+
+
+def unpacked(rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield rows, packs as what was packed; only the last row of a pack may be ``last``."""
+    for row in rows:
+        if row.kind is RowKind.PACK:
+            yield from _rows_of(row)
+        else:
+            yield row
+
+
+def _rows_of(pack: Row) -> Iterator[Row]:
+    at, heads = 0, orjson.loads(pack.head)
+    for number, (host, head, size) in enumerate(heads, 1):
+        # A copy: a slice would keep the whole pack in memory for as long as one slow lane has not taken its row.
+        data = pa.py_buffer(pack.data[at : at + size].to_pybytes()) if pack.data is not None and size else None
+        yield Row(host, RowKind.BATCH, head.encode(), data, pack.last and number == len(heads))
+        at += size
+
+
+class Gathering:
+    """Whether small rows come so often that more are likely within a moment; a lone one is not held back."""
+
+    def __init__(self) -> None:
+        """Begin with none seen."""
+        self._seen_s: deque[float] = deque(maxlen=OFTEN_ROWS)
+
+    def seen(self, now_s: float) -> bool:
+        """Take note of a small row; return whether those of the last second were many."""
+        self._seen_s.append(now_s)
+        return len(self._seen_s) == OFTEN_ROWS and now_s - self._seen_s[0] < OFTEN_S
+
+
+# The queue between a slot's task threads and the one generator that Spark reads.
+#
+# Owns back-pressure: each host may have ``limit_bytes`` queued, so a busy task waits for Spark while its quiet
+# neighbours' rows still get in. Rows leave in the order they came.
+
+
+class Rows(Protocol):
+    """Where a host's rows go."""
+
+    def put(self, row: Row) -> None:
+        """Hand a row on, maybe after a wait. Raises ShuttingDownError once the slice is over."""
+
+    def serve_at_once(self, host: int, head: BatchHead, batch: pa.RecordBatch) -> bool:
+        """Have a batch served on this thread, as it is; False: it is to be ``put`` as a row."""
+
+
+class RowQueue:
+    """First in, first out; bounded by bytes per host."""
+
+    def __init__(self, limit_bytes: int = 4 * 1024 * 1024) -> None:
+        self._limit_bytes = limit_bytes
+        self._rows: deque[Row] = deque()
+        self._queued_bytes: dict[int, int] = {}
+        self._closed = False
+        self.taken = 0  # rows that left
+        self._lock = threading.Lock()
+        self._not_empty = threading.Condition(self._lock)
+        self._not_full = threading.Condition(self._lock)
+
+    def put(self, row: Row) -> None:
+        """Queue a row; waits while its host has too much queued. Raises ShuttingDownError once closed."""
+        size = row.size_bytes()
+        with self._lock:
+            while not self._closed and row.data is not None and self._is_full(row.host):
+                self._not_full.wait()
+            if self._closed:
+                raise ShuttingDownError("the slice is over, so rows are discarded")
+            self._queued_bytes[row.host] = self._queued_bytes.get(row.host, 0) + size
+            self._rows.append(row)
+            self._not_empty.notify()
+
+    def serve_at_once(self, host: int, head: BatchHead, batch: pa.RecordBatch) -> bool:
+        """Refuse: it is served in another process."""
+        return False
+
+    def _is_full(self, host: int) -> bool:
+        return self._queued_bytes.get(host, 0) >= self._limit_bytes
+
+    def get(self, timeout_s: float) -> Row | None:
+        """Return the next row, or None when none came in time or the queue is closed and empty."""
+        with self._lock:
+            if not self._rows and not self._closed:
+                self._not_empty.wait(timeout_s)
+            return self._take() if self._rows else None
+
+    def take_while(self, wanted: Callable[[Row], bool], most: int) -> list[Row]:
+        """Return up to so many rows from the front, as far as they are wanted; does not wait."""
+        taken = list[Row]()
+        with self._lock:
+            while self._rows and len(taken) < most and wanted(self._rows[0]):
+                taken.append(self._take())
+        return taken
+
+    def _take(self) -> Row:
+        row = self._rows.popleft()
+        self.taken += 1
+        left = self._queued_bytes.pop(row.host, 0) - row.size_bytes()
+        if left > 0:
+            self._queued_bytes[row.host] = left
+        if row.data is not None:
+            self._not_full.notify_all()
+        return row
+
+    def empty(self) -> bool:
+        """Tell whether nothing is queued right now."""
+        return not self._rows
+
+    def wake(self) -> None:
+        """Make a waiting ``get`` return now."""
+        with self._lock:
+            self._not_empty.notify_all()
+
+    def close(self) -> None:
+        """Refuse further rows; waiting putters get ShuttingDownError."""
+        with self._lock:
+            self._closed = True
+            self._not_empty.notify_all()
+            self._not_full.notify_all()

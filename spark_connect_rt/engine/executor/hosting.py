@@ -19,7 +19,7 @@ from spark_connect_rt.base import hidden_values
 from spark_connect_rt.base.hidden_values import without_secrets
 from spark_connect_rt.base.json_text import tellable
 from spark_connect_rt.config.secrets import secrets_in
-from spark_connect_rt.engine.java_code import WARM_UP, JavaCode
+from spark_connect_rt.engine.task_runner import WARM_UP, JavaCode
 from spark_connect_rt.errors import ExternalError, JavaPluginError, NotFoundError
 
 if TYPE_CHECKING:

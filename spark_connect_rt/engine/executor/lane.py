@@ -16,7 +16,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spark_connect_rt.base.log_subjects import working_for
+from spark_connect_rt.base.loggers import working_for
 from spark_connect_rt.engine.executor.frames import Row, RowKind
 from spark_connect_rt.engine.executor.hosting import HostLostError, tell_or_log, text_of, trace_of
 from spark_connect_rt.engine.executor.task_meter import TaskMeter

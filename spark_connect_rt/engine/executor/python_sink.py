@@ -17,7 +17,7 @@ from spark_connect_rt.engine.executor.hosting import load_class, monotonic_ms
 from spark_connect_rt.engine.executor.put_delivery import PutDelivery
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.records.pipeline.dead_letters import ReportSettings
-from spark_connect_rt.records.pipeline.retry_tolerance import RetryInterrupted, Waiting
+from spark_connect_rt.records.pipeline.errant_records import RetryInterrupted, Waiting
 from spark_connect_rt.records.pipeline.sink_pipeline import SinkConverted, SinkPipeline
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol
 
 CONNECT_S = 5.0
 SIDE_BY_SIDE = 25
@@ -36,3 +38,21 @@ class ReachPart:
         yield socket.gethostname()
         with ThreadPoolExecutor(SIDE_BY_SIDE) as threads:
             yield from threads.map(lambda place: obstacle_to(place, self._limit_s), self._places)
+
+
+# Checks of a configuration that reach out: hosts, credentials, topics, registries, offsets; one line each.
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacles:
+    """Why places cannot be reached from a host, in their order; an empty one: it can."""
+
+    host: str
+    why: Sequence[str]
+
+
+class ReachFrom(Protocol):
+    """Looks from where tasks run. Any thread."""
+
+    def __call__(self, places: Sequence[tuple[str, int]], limit_s: float) -> Obstacles:
+        """Connect to every (host, port). Blocks that long at most. Raises ConnectError: none could look."""

@@ -25,17 +25,26 @@ from spark_connect_rt.engine.executor.control_wire import (
     decode_offsets,
     encode_launch,
 )
-from spark_connect_rt.engine.executor.frames import MARKER_ROW, BatchHead, Row, RowKind
+from spark_connect_rt.engine.executor.frames import (
+    GATHER_S,
+    MARKER_ROW,
+    PACK_ROWS,
+    BatchHead,
+    Gathering,
+    Row,
+    RowKind,
+    RowQueue,
+    is_small,
+    packed,
+)
 from spark_connect_rt.engine.executor.freed_memory import FreedMemory
 from spark_connect_rt.engine.executor.hosted_source import LookUpEndedError
 from spark_connect_rt.engine.executor.hosting import get_ready, is_shortage, tell_or_log, text_of, trace_of
 from spark_connect_rt.engine.executor.idle_looks import IDLE_LOOKS
 from spark_connect_rt.engine.executor.joint_reports import JointReports, Report
-from spark_connect_rt.engine.executor.log_masking import hide_secrets
-from spark_connect_rt.engine.executor.row_packs import GATHER_S, PACK_ROWS, Gathering, is_small, packed
-from spark_connect_rt.engine.executor.row_queue import RowQueue
 from spark_connect_rt.engine.executor.sink_feed import SinkFeed
 from spark_connect_rt.engine.executor.source_host import SourceHost
+from spark_connect_rt.engine.executor.task_logs import hide_secrets
 from spark_connect_rt.engine.executor.task_meter import TELL_EACH_S
 from spark_connect_rt.engine.executor.writer_side import LaneTable, not_hosted
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch

@@ -17,11 +17,10 @@ import orjson
 import pyarrow as pa
 
 from spark_connect_rt.base.ids import TopicPartition
-from spark_connect_rt.base.log_subjects import working_for
+from spark_connect_rt.base.loggers import working_for
 from spark_connect_rt.engine.executor.control_wire import encode_offsets
-from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, encode_partitions, encode_records
+from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, Rows, encode_partitions, encode_records
 from spark_connect_rt.engine.executor.hosting import Switches, trace_of
-from spark_connect_rt.engine.executor.row_queue import Rows
 from spark_connect_rt.engine.executor.task_meter import TELL_EACH_S, TaskMeter
 from spark_connect_rt.engine.task_runner import TaskLaunch
 from spark_connect_rt.errors import RetriableError, ShuttingDownError

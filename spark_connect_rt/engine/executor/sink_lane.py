@@ -8,34 +8,248 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 import pyarrow as pa
 
 from spark_connect_rt.base.ids import TopicPartition
-from spark_connect_rt.engine.executor.commit_times import CommitTimes
 from spark_connect_rt.engine.executor.control_wire import encode_offsets
 from spark_connect_rt.engine.executor.errant_reports import ErrantReports, ensure_dead_letter_queue
 from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, decode_partitions, decode_starts
 from spark_connect_rt.engine.executor.hosted_sink import HostedSink, Outcome, SinkParts
 from spark_connect_rt.engine.executor.hosting import HostLostError
 from spark_connect_rt.engine.executor.lane import Lane, Report, now_s
-from spark_connect_rt.engine.executor.leaving import Leaving
-from spark_connect_rt.engine.executor.lots import Lot, LotQueue, Lots
-from spark_connect_rt.engine.executor.plugin_metrics import MeteredPluginMetrics
-from spark_connect_rt.engine.executor.put_counts import PutCounts
+from spark_connect_rt.engine.executor.put_delivery import Lot, LotQueue, Lots, first_offsets, without_partitions
 from spark_connect_rt.engine.executor.python_sink import hosted_sink
 from spark_connect_rt.engine.executor.sink_context import TaskContext
-from spark_connect_rt.engine.executor.sink_offsets import SinkOffsets
-from spark_connect_rt.engine.executor.sink_rows import first_offsets, without_partitions
+from spark_connect_rt.engine.executor.task_meter import MeteredPluginMetrics
 from spark_connect_rt.engine.task_runner import TaskLaunch
 from spark_connect_rt.kafka.executor_clients import ExecutorClients
 from spark_connect_rt.kafka.interfaces import GroupGeneration
 from spark_connect_rt.records.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.records.pipeline.sink_pipeline import next_offsets
+
+# What a sink task was put and is not yet reported as durable, in numbers.
+
+
+@dataclass(slots=True)
+class PutCounts:
+    """Of one task. The lane's thread."""
+
+    records: int = 0
+    data_bytes: float = 0.0
+    skipped: int = 0  # tolerated errant records, given up before the put
+
+    def add(self, counts: tuple[int, int], data_bytes: float) -> None:
+        """Count a put: records and skipped ones, and the bytes that held them."""
+        self.records += counts[0]
+        self.skipped += counts[1]
+        self.data_bytes += data_bytes
+
+    def forget_records(self) -> None:
+        """They are read again."""
+        self.records, self.data_bytes = 0, 0.0
+
+    def take(self, reported: int) -> dict[str, int]:
+        """Return the fields of a report, once; ``reported``: of the records, by the task itself as errant."""
+        records = max(0, self.records - reported) if reported else self.records
+        fields = {"records": records, "bytes": round(self.data_bytes), "skipped": self.skipped + reported}
+        self.records, self.data_bytes, self.skipped = 0, 0.0, 0
+        return fields
+
+
+# Partitions that leave a sink task: known as soon as their REVOKED row is queued, long before it is served.
+#
+# Owns the count of such rows. What waits for a put looks here, so that a target that refuses does not hold them up.
+
+
+Partitions = frozenset[TopicPartition]
+
+
+class Leaving:
+    """Of one task. ``note`` comes from the thread that queues rows, everything else from the lane's."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._queued: Counter[TopicPartition] = Counter()
+        self.now: Partitions = frozenset()  # another object with each row
+        self._seen = self.now  # when the batch in hand was cut
+        self._released: Partitions = frozenset()  # ahead of their row
+
+    def note(self, partitions: Partitions) -> None:
+        """Their row is queued."""
+        with self._lock:
+            self._queued.update(partitions)
+            self.now = frozenset(self._queued)
+
+    def see(self) -> Partitions:
+        """Return those of now; what comes later is news."""
+        self._seen = self.now
+        return self._seen
+
+    @property
+    def is_news(self) -> bool:
+        """Whether a row was queued since ``see``."""
+        return self.now is not self._seen
+
+    def unreleased(self, partitions: Partitions) -> Partitions:
+        """Return those of them that are not released ahead of their row."""
+        return partitions - self._released
+
+    def released(self, partitions: Partitions) -> None:
+        """They are closed and reported."""
+        self._released |= partitions
+
+    def served(self, partitions: Partitions) -> None:
+        """Their row is served: nothing of them is behind it; they may be assigned again."""
+        self._released -= partitions
+        with self._lock:
+            self._queued -= Counter(partitions)  # counted: another revocation of the same may be queued
+            self.now = frozenset(self._queued)
+
+
+# When a sink task is asked what may be committed: soon after its reader is idle, else about once a second. Pure.
+#
+# A Java task that acts when it is asked (writes a file in ``flush``, commits elsewhere in ``preCommit``) is asked each
+# ``offset.flush.interval.ms`` only, as by Java ``WorkerSinkTask.iteration``. Times are s on the monotonic clock.
+
+
+EACH_S = 1.0  # at most; less if offset.flush.interval.ms is less
+APART_S = 0.2  # reader idle: at once unless the last was this recently
+
+
+class CommitTimes:
+    """Of one task. The lane's thread."""
+
+    def __init__(self, flush_interval_s: float = 60.0, *, acts_since_s: float | None = None) -> None:
+        """Take how often Java asks.
+
+        Args:
+            flush_interval_s: ``offset.flush.interval.ms``, in s.
+            acts_since_s: when a task that acts when it is asked was started; None: asking costs nothing.
+        """
+        self._seldom = acts_since_s is not None
+        self._each_s = flush_interval_s if self._seldom else min(EACH_S, flush_interval_s)
+        self._most_s = flush_interval_s
+        self._asked_s = acts_since_s or 0.0
+        self._failures = 0  # in a row
+        self.dirty = False  # something may be left to commit
+        self._at_s: float | None = None
+
+    @property
+    def at_s(self) -> float | None:
+        """When to ask next; None: nothing is left to commit."""
+        return self._at_s if self.dirty else None
+
+    def due(self, now_s: float) -> bool:
+        """Tell whether it is time."""
+        at_s = self.at_s
+        return at_s is not None and now_s >= at_s
+
+    def put(self, now_s: float) -> None:
+        """Take note of a put."""
+        self.dirty = True
+        if self._at_s is None:
+            self._at_s = max(self._asked_s + self._each_s, now_s)
+
+    def due_in_flow(self, now_s: float) -> bool:
+        """Tell whether it is time while more is on the way: what a reader that was idle for a moment hurried waits."""
+        return self.dirty and now_s >= self._asked_s + self._each_s
+
+    def idle(self, now_s: float) -> bool:
+        """Nothing more is on the way: tell whether it is time."""
+        if self.dirty and not self._seldom:
+            self._at_s = self._asked_s + APART_S
+        return self.due(now_s)
+
+    def asked(self, now_s: float) -> None:
+        """The task is asked now; what is not safe yet is asked again."""
+        self._asked_s = now_s
+        self._at_s = now_s + self._each_s
+
+    def answered(self, *, all_safe: bool) -> None:
+        """The task answered; ``all_safe``: nothing is left."""
+        self._failures = 0
+        if all_safe:
+            self.dirty, self._at_s = False, None
+
+    def failed(self, now_s: float) -> None:
+        """The task could not: everything is put again. It is asked ever more seldom, at last as seldom as by Java."""
+        wait_s = min(self._each_s * 2**self._failures, self._most_s)
+        self._failures = min(self._failures + 1, 30)
+        self._asked_s = now_s + wait_s - self._each_s
+        self.dirty, self._at_s = False, None
+
+
+# How far one sink task is: what it was put, what of it was reported, and where a failed commit goes back to. Pure.
+#
+# Owns the next offset of each open partition, twice: behind the last put, and behind what is committed as far as the
+# executor knows (Java ``WorkerSinkTask``, its ``currentOffsets`` and ``lastCommittedOffsets``).
+
+
+Offsets = dict[TopicPartition, int]
+
+
+class SinkOffsets:
+    """Of the partitions that are open. The lane's thread."""
+
+    def __init__(self) -> None:
+        self._put: Offsets = {}
+        self._committed: Offsets = {}  # where it began, until something was reported
+
+    def took(self, batch: pa.RecordBatch, next_offsets: Mapping[TopicPartition, int]) -> None:
+        """A batch in consume form was put; ``next_offsets`` is behind it."""
+        new = next_offsets.keys() - self._committed.keys()
+        self._committed.update(first_offsets(batch, new))
+        self._put.update(next_offsets)
+
+    def of(self, partitions: AbstractSet[TopicPartition]) -> Offsets:
+        """Return the next offsets behind what was put of these."""
+        return {partition: offset for partition, offset in self._put.items() if partition in partitions}
+
+    def safe(self, answered: Mapping[TopicPartition, int]) -> Offsets:
+        """Return what of a task's answer may be committed: nothing that it was not put."""
+        return {
+            partition: min(offset, self._put[partition])
+            for partition, offset in answered.items()
+            if partition in self._put
+        }
+
+    def reported(self, safe: Mapping[TopicPartition, int]) -> Offsets:
+        """Take ``safe`` as committed; return what of it is new."""
+        changed = {partition: offset for partition, offset in safe.items() if self._committed.get(partition) != offset}
+        self._committed.update(changed)
+        return changed
+
+    def all_safe(self, safe: Mapping[TopicPartition, int]) -> bool:
+        """Tell whether nothing else is left to commit."""
+        return self._put == safe
+
+    def behind(self) -> Offsets:
+        """Return where each partition goes back to when nothing that was put since may count."""
+        return {
+            partition: self._committed[partition]
+            for partition, offset in self._put.items()
+            if self._committed[partition] != offset
+        }
+
+    def moved(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """These are read from there, newly opened or sought: a later failure goes back to there, too, as in Java."""
+        self._put.update(offsets)
+        self._committed.update(offsets)
+
+    def gone(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are the task's no more."""
+        for partition in partitions:
+            self._put.pop(partition, None)
+            self._committed.pop(partition, None)
+
 
 PUT_EMPTY_EACH_S = 1.0  # tasks that buffer by time expect empty puts, as Java's poll loop makes them
 RETRY_FIRST_S, RETRY_LAST_S = 0.1, 5.0

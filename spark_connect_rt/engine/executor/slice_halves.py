@@ -18,9 +18,8 @@ from spark_connect_rt.engine.executor.freed_memory import FreedMemory
 from spark_connect_rt.engine.executor.hosting import load_clients
 from spark_connect_rt.engine.executor.joint_reports import JointReports
 from spark_connect_rt.engine.executor.late_plugins import ask_this_driver
-from spark_connect_rt.engine.executor.log_masking import mask_logs
 from spark_connect_rt.engine.executor.reader_side import ReaderSide
-from spark_connect_rt.engine.executor.task_logs import EXECUTOR_LOGS
+from spark_connect_rt.engine.executor.task_logs import EXECUTOR_LOGS, mask_logs
 from spark_connect_rt.engine.executor.ticket import SliceTicket
 from spark_connect_rt.engine.executor.writer_side import WriterSide
 from spark_connect_rt.errors import FencedError

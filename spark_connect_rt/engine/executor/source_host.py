@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from spark_connect_rt.api.records import Delivered, RecordMetadata
-from spark_connect_rt.base.log_subjects import working_for
-from spark_connect_rt.config.exactly_once import Boundary, interval_ms
-from spark_connect_rt.engine.executor.frames import EXACT, BatchHead, Row, RowKind, encode_records
+from spark_connect_rt.base.loggers import working_for
+from spark_connect_rt.config.worker_settings import Boundary, interval_ms
+from spark_connect_rt.engine.executor.frames import EXACT, BatchHead, Row, RowKind, Rows, encode_records
 from spark_connect_rt.engine.executor.hosted_source import (
     DriverLink,
     Durable,
@@ -32,7 +32,6 @@ from spark_connect_rt.engine.executor.hosting import (
     trace_of,
 )
 from spark_connect_rt.engine.executor.python_source import PythonSource
-from spark_connect_rt.engine.executor.row_queue import Rows
 from spark_connect_rt.engine.executor.task_meter import TaskMeter
 from spark_connect_rt.engine.task_runner import TaskLaunch
 from spark_connect_rt.errors import ConnectError, ShuttingDownError

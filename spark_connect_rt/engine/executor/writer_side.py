@@ -15,15 +15,14 @@ import orjson
 
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.engine.executor.control_wire import Message, decode_launch
-from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind
+from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, unpacked
 from spark_connect_rt.engine.executor.freed_memory import FreedMemory
 from spark_connect_rt.engine.executor.hosting import is_shortage, text_of, trace_of
 from spark_connect_rt.engine.executor.joint_reports import JointReports
 from spark_connect_rt.engine.executor.lane import Lane, Report, Totals
-from spark_connect_rt.engine.executor.log_masking import hide_secrets
-from spark_connect_rt.engine.executor.row_packs import unpacked
 from spark_connect_rt.engine.executor.sink_lane import SinkLane
 from spark_connect_rt.engine.executor.source_lane import SourceLane
+from spark_connect_rt.engine.executor.task_logs import hide_secrets
 from spark_connect_rt.engine.executor.task_meter import TELL_EACH_S
 from spark_connect_rt.engine.executor.transactional_lane import TransactionalLane
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch

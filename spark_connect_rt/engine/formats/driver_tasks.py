@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.base.log_subjects import working_for
+from spark_connect_rt.base.loggers import working_for
 from spark_connect_rt.engine.executor.hosting import trace_of
-from spark_connect_rt.engine.executor.log_masking import hide_secrets
+from spark_connect_rt.engine.executor.task_logs import hide_secrets
 from spark_connect_rt.engine.task_runner import (
     Assign,
     OnTaskEvent,

@@ -13,12 +13,17 @@ from typing import Any
 
 from spark_connect_rt.base.concurrency import MACHINE_THREADS, Timer
 from spark_connect_rt.base.ids import TopicPartition
-from spark_connect_rt.config.table_sink_config import TableFlushSettings
+from spark_connect_rt.config.spark_connectors import TableFlushSettings
 from spark_connect_rt.engine.executor.errant_reports import ensure_dead_letter_queue
 from spark_connect_rt.engine.executor.hosting import load_clients
 from spark_connect_rt.engine.formats.driver_tasks import DriverTask, DriverTasks
-from spark_connect_rt.engine.formats.range_planning import bounded_ends, flush_is_due, pending_count
-from spark_connect_rt.engine.formats.table_batch import TableBatches, columns_session
+from spark_connect_rt.engine.formats.table_batch import (
+    TableBatches,
+    bounded_ends,
+    columns_session,
+    flush_is_due,
+    pending_count,
+)
 from spark_connect_rt.engine.task_runner import BatchDurable, OnTaskEvent, PartitionsReleased, TaskLaunch
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.records.pipeline.dead_letters import ReportSettings

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from spark_connect_rt.engine.formats.hadoop_text import read_text
+from spark_connect_rt.engine.formats.table_files import read_text
 from spark_connect_rt.errors import BadConfigError, ConnectError
 
 VERSION = "v1"

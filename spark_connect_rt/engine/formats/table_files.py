@@ -15,7 +15,18 @@ from typing import Any
 from urllib.parse import quote
 
 from spark_connect_rt.base.ids import TopicPartition
-from spark_connect_rt.engine.formats.hadoop_text import read_text
+
+# Small text files of any Hadoop file system, read through the JVM.
+
+
+def read_text(jvm: Any, fs: Any, path: Any) -> str:
+    """Return the whole UTF-8 text of a file. Raises what the file system raises (Py4JJavaError)."""
+    stream = fs.open(path)
+    try:
+        return str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+    finally:
+        stream.close()
+
 
 MANIFEST = "manifest.json"
 DRAFT = f"{MANIFEST}.new"

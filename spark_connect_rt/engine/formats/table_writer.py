@@ -232,3 +232,45 @@ def writer_for(spark: Any, config: Mapping[str, str], task: ConnectorTaskId) -> 
 
 def _spark_knows_delta(spark: Any) -> bool:
     return "DeltaSparkSessionExtension" in spark.conf.get("spark.sql.extensions", "")
+
+
+# What a table remembers of a sink's last batch, seen from outside of its tasks: read, and forgotten for good.
+#
+# For altered offsets (KIP-875): a task that starts skips what the table holds and the group did not commit
+# (decision 0001), so a user's rewind into that range would be skipped as well.
+
+
+def held_by_table(session: Any, connector: str, config: Mapping[str, str]) -> Ranges:
+    """Finish the batches that a crash left declared; return the (start, end) the table holds of each partition."""
+    return dict(_writer(session, connector, config).recover().ranges)
+
+
+def forget_table(session: Any, connector: str, config: Mapping[str, str]) -> None:
+    """Remove what every task of the connector left. Call ``held_by_table`` first: it finishes what is half done."""
+    _writer(session, connector, config).forget_all()
+
+
+def _writer(session: Any, connector: str, config: Mapping[str, str]) -> Any:
+    # A thread of its own has no active session; writers look formats up there.
+    session._jvm.org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)
+    return writer_for(session, config, ConnectorTaskId(connector, 0))
+
+
+# Port TableMemory over the tables of Spark-written sinks: any worker's driver reaches them, not only the writer's.
+
+
+class SparkTables:
+    """``runner`` is the late one: a session is asked for when a table is."""
+
+    def __init__(self, runner: Any) -> None:
+        self._runner = runner
+
+    def held(self, connector: str, config: Mapping[str, str]) -> Mapping[TopicPartition, tuple[int, int]]:
+        """See ``kafka.interfaces.TableMemory.held``."""
+
+        return held_by_table(self._runner.real().session(), connector, config)
+
+    def forget(self, connector: str, config: Mapping[str, str]) -> None:
+        """See ``kafka.interfaces.TableMemory.forget``."""
+
+        forget_table(self._runner.real().session(), connector, config)

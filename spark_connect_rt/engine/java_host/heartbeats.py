@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_connect_rt.engine.executor.task_meter import LONG_CALL_S, TaskMeter
-from spark_connect_rt.engine.plugin_metric_keys import JMX, VALUE, PluginMetricKey, part_of
+from spark_connect_rt.engine.task_runner import JMX, VALUE, PluginMetricKey, part_of
 
 GROUP = "java-host-metrics"
 _OF_JVM = {

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from spark_connect_rt.config.indirection import references
+from spark_connect_rt.config.secrets import references
 
 log = logging.getLogger(__name__)
 

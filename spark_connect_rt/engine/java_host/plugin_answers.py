@@ -19,12 +19,11 @@ from typing import Any
 import orjson
 
 from spark_connect_rt.api.plugin_modules import BROKEN_PLUGIN
-from spark_connect_rt.base.cache import cache_directory
-from spark_connect_rt.base.maven import KAFKA_VERSION
-from spark_connect_rt.engine.java_code import JavaCode
+from spark_connect_rt.base.cache import KAFKA_VERSION, cache_directory
+from spark_connect_rt.engine.java_host.connectors import connector_class, hosts, stage_class
 from spark_connect_rt.engine.java_host.driver_host import DriverHost, JavaError
-from spark_connect_rt.engine.java_host.plugin_classes import connector_class, hosts, stage_class
 from spark_connect_rt.engine.startup.java_home import java_of_plugins
+from spark_connect_rt.engine.task_runner import JavaCode
 from spark_connect_rt.errors import ConnectError, NotFoundError
 from spark_connect_rt.plugins.java_plugins import JavaPluginDesc, Scanned
 

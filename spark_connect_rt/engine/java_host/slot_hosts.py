@@ -20,14 +20,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from spark_connect_rt.engine.java_code import JavaCode
 from spark_connect_rt.engine.java_host.class_archive import HostProgram
 from spark_connect_rt.engine.java_host.jar import program_jars
-from spark_connect_rt.engine.java_host.jvm_settings import for_records
 from spark_connect_rt.engine.java_host.plugin_folders import jvm_worker_config, linked_plugins, with_plugins
-from spark_connect_rt.engine.java_host.process import JavaHostGoneError, JavaProcess, command_line, prepare_archive
+from spark_connect_rt.engine.java_host.process import (
+    JavaHostGoneError,
+    JavaProcess,
+    command_line,
+    for_records,
+    prepare_archive,
+)
 from spark_connect_rt.engine.java_host.wire import Frame, FromJava, ToJava
 from spark_connect_rt.engine.startup.java_home import Java, java_of_plugins
+from spark_connect_rt.engine.task_runner import JavaCode
 from spark_connect_rt.errors import ShuttingDownError
 from spark_connect_rt.kafka.executor_clients import ExecutorClients
 
@@ -346,7 +351,7 @@ def _key(code: JavaCode, worker_config: Mapping[str, str]) -> Any:
 
 
 def warm_up(code: JavaCode, worker_config: Mapping[str, str], clients: ExecutorClients) -> None:
-    """Have a JVM for this code running in this process (``engine.java_code.WARM_UP``). Blocks; raises what may fail."""
+    """Have a JVM for this code running in this process (``engine.task_runner.WARM_UP``). Blocks; raises what may fail."""
     resolved = clients.resolve(worker_config, worker_config)
     slot_hosts().warm_up(code, jvm_worker_config(resolved), clients.plugin_location)
 

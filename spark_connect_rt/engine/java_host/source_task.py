@@ -8,35 +8,157 @@ own converters; everything else (claims, transactions, rows, offsets) is the hos
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
+from spark_connect_rt.api.records import SourceRecord
 from spark_connect_rt.base.hidden_values import without_secrets
-from spark_connect_rt.config.exactly_once import Boundary
+from spark_connect_rt.config.worker_settings import Boundary
 from spark_connect_rt.engine.executor.errant_reports import ErrantLog, ensure_dead_letter_queue
-from spark_connect_rt.engine.executor.hosted_source import Durable, HostedSource, LookUpEndedError, SourceParts
+from spark_connect_rt.engine.executor.hosted_source import (
+    Durable,
+    HostedSource,
+    LookUpEndedError,
+    SourceOutput,
+    SourceParts,
+)
 from spark_connect_rt.engine.executor.hosting import HostLostError, monotonic_ms
-from spark_connect_rt.engine.java_host.columns import one_batch, produce_batches
-from spark_connect_rt.engine.java_host.held_offsets import HeldOffsets
+from spark_connect_rt.engine.java_host.chains import SourceChain
 from spark_connect_rt.engine.java_host.latest_config import latest_config, refers
 from spark_connect_rt.engine.java_host.plugin_folders import jvm_worker_config
 from spark_connect_rt.engine.java_host.process import JavaHostGoneError
-from spark_connect_rt.engine.java_host.sent_frames import Segment, SentFrames
 from spark_connect_rt.engine.java_host.sink_calls import plugin_error
 from spark_connect_rt.engine.java_host.slot_hosts import slot_hosts
-from spark_connect_rt.engine.java_host.source_calls import SourceCalls
-from spark_connect_rt.engine.java_host.source_chain import SourceChain
-from spark_connect_rt.engine.java_host.source_errants import given_up
-from spark_connect_rt.engine.java_host.wire import Frame, FromJava, ToJava
-from spark_connect_rt.errors import BadConfigError, DataError, ShuttingDownError, TimedOutError
+from spark_connect_rt.engine.java_host.source_calls import Segment, SentFrames, SourceCalls
+from spark_connect_rt.engine.java_host.wire import Frame, FromJava, ToJava, one_batch, produce_batches
+from spark_connect_rt.errors import BadConfigError, DataError, JavaPluginError, ShuttingDownError, TimedOutError
 from spark_connect_rt.kafka.executor_clients import DeliveryReports
-from spark_connect_rt.records.pipeline.columns import TOPIC
-from spark_connect_rt.records.pipeline.dead_letters import DeadLetters, ReportSettings
-from spark_connect_rt.records.pipeline.retry_tolerance import RetryInterrupted, Waiting
-from spark_connect_rt.records.pipeline.source_pipeline import JOINED_BYTES, ConvertedBatch, SourcePipeline
+from spark_connect_rt.records.pipeline.columns import TOPIC, ProduceRows, produce_batch
+from spark_connect_rt.records.pipeline.dead_letters import DeadLetters, Headers, ReportSettings, Written
+from spark_connect_rt.records.pipeline.errant_records import Errant, RetryInterrupted, Stage, Waiting
+from spark_connect_rt.records.pipeline.source_pipeline import (
+    JOINED_BYTES,
+    ConvertedBatch,
+    SourceOffsets,
+    SourcePipeline,
+    place_of,
+)
 from spark_connect_rt.records.pipeline.transaction_boundaries import End, TransactionBoundaries
+
+# A batch's offsets, held back until the next batch is on its way behind it.
+#
+# Owns when the offsets of a Java source that is no exactly-once source go out. Several records of one offset may come
+# in two polls: Debezium makes of a moved primary key a delete, a tombstone and an insert, each at the change's place
+# in the log, and takes all of them for sent once that offset is stored. Java Connect stores offsets a minute apart, so
+# what follows has long been sent; here they go out behind each batch, and a kill between the two polls lost the
+# insert. So did a poll that failed: what Debezium had ready is gone then, and it starts again from the offsets that
+# are stored.
+
+
+HOLD_S = 0.25  # behind the last batch, when nothing follows
+FAILED_HOLD_S = 60.0  # when a poll failed behind it: as long as Java Connect has by default
+_NOTHING = pa.RecordBatch.from_arrays([], names=[])
+
+
+class HeldOffsets:
+    """Batches and offsets of one task, on their way to its output. The task's thread."""
+
+    def __init__(self, output: SourceOutput, add_row: Callable[[], None], clock: Callable[[], float] = time.monotonic):
+        """Hold nothing yet.
+
+        Args:
+            output: takes the batches.
+            add_row: is called before a row of offsets alone is sent.
+            clock: seconds.
+        """
+        self._output, self._add_row, self._clock = output, add_row, clock
+        self._held: SourceOffsets = ()
+        self._until_s = 0.0
+
+    def send(self, converted: ConvertedBatch) -> None:
+        """Send a batch with the offsets of those before it; its own are held. May raise what the output raises."""
+        if converted.source_offsets:
+            given, self._held = self._held, converted.source_offsets
+            self._until_s = self._clock() + HOLD_S
+            converted = replace(converted, source_offsets=given)
+        self._output.send(converted)
+
+    def poll_failed(self) -> None:
+        """Hold what is held for longer: the connector may begin again there, though records before it are missing."""
+        self._until_s = self._clock() + FAILED_HOLD_S
+
+    def wait_s(self) -> float | None:
+        """Return in how many seconds to call ``release``; None: nothing is held."""
+        return max(0.0, self._until_s - self._clock()) if self._held else None
+
+    def release(self, *, at_once: bool = True) -> None:
+        """Send what is held, if its time has come or ``at_once``: nothing follows it."""
+        if self._held and (at_once or self._clock() >= self._until_s):
+            given, self._held = self._held, ()
+            self._add_row()
+            self._output.send(ConvertedBatch(_NOTHING, given, 0, 0, ()))
+
+
+# Errant records of a source task in a JVM: what its frames say, as the errants and dead letters of every source.
+
+
+def errant_of(head: dict[str, Any]) -> Errant:
+    """Return the errant record that an ERRANT frame's head tells of."""
+    record = _record(head)
+    said = head["error"] or {"class": "", "message": None, "trace": ""}
+    error = JavaPluginError(said["class"], said["message"], said["trace"])
+    return Errant(
+        place_of(record), Stage(head["stage"]), error, head["executing_class"] or "", record, text=head["text"]
+    )
+
+
+def _record(head: dict[str, Any]) -> SourceRecord:
+    return SourceRecord(
+        _map(head["source_partition"]),
+        _map(head["source_offset"]),
+        head["topic"],
+        partition=head["partition"],
+        timestamp_ms=head["timestamp"],
+    )
+
+
+def _map(stored: Any) -> dict[str, Any]:
+    """Return a source partition or offset; what has no JSON came as Java's text."""
+    return stored if isinstance(stored, dict) else {} if stored is None else {"text": stored}
+
+
+def given_up(frames: Sequence[Frame], letters: DeadLetters | None, *, tolerated: bool) -> ConvertedBatch:
+    """Return the errant records of some ERRANT frames, and their dead letters, as one batch without offsets."""
+    errants, rows = [], ProduceRows()
+    for frame in frames:
+        errant = errant_of(frame.head)
+        errants.append(errant)
+        if letters is not None and isinstance(errant.record, SourceRecord):
+            key, value, headers = _contents(frame)
+            rows.append(letters.of_written(errant, errant.record, key, value, headers))
+    batch = rows.take() if len(rows) else produce_batch("", pa.array([], pa.binary()))
+    return ConvertedBatch(batch, (), 0, len(errants) if tolerated else 0, (), tuple(errants))
+
+
+def _contents(frame: Frame) -> tuple[Written, Written, Headers]:
+    """Return key, value and headers of an ERRANT frame with data."""
+    at = 0
+
+    def part(size: int) -> bytes | None:
+        nonlocal at
+        if size < 0:
+            return None
+        at += size
+        return bytes(frame.data[at - size : at])
+
+    head = frame.head
+    key, value = ((part(size), encoding) for size, encoding in (head["key"], head["value"]))
+    return key, value, [(header["name"], part(header["value"][0])) for header in head["headers"]]
+
 
 ABANDONED_MS = 5_000  # for the end of a task whose slice is over
 UNDURABLE_BYTES = 16 << 20  # the JVM keeps the records of so much at most, for commitRecord

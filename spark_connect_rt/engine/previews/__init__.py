@@ -1,1 +1,1 @@
-"""Previews on an executor: a task started for some records, which go no further than back to the driver."""
+"""Previews on an executor: a task is started for some records, which go no further than back to the driver."""

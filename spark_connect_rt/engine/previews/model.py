@@ -7,25 +7,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
-from spark_connect_rt.base.json_shape import JsonShape, described, left_out, one_of
 from spark_connect_rt.engine.task_runner import TaskLaunch
 
 RECORDS_MAX, SECONDS_MAX = 1_000, 120
 BYTES_MAX = 8 << 20  # of JSON, of all records together
 VALUE_BYTES_MAX = 64 << 10  # of one key or value, as JSON or as bytes; longer ones are cut
 OFFSETS_MAX = 100_000  # source partitions whose offsets go along
-
-
-class From(Enum):
-    """Where a preview begins."""
-
-    STORED = "stored"  # where the connector of that name is
-    START = "start"
-    GIVEN = "given"
 
 
 class Ended(Enum):
@@ -36,86 +27,6 @@ class Ended(Enum):
     BYTES = "bytes"
     NOTHING_MORE = "nothing more"
     ERROR = "error"
-
-
-@dataclass(frozen=True, slots=True)
-class PreviewRequest:
-    """What is asked. ``name`` or ``config``, or both: that configuration, from the offsets stored under the name."""
-
-    name: str | None = None
-    config: Mapping[str, str] | None = None
-    records: int = 20
-    seconds: float = 30.0
-    begin: From = From.STORED
-    offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]] = ()
-    put: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ShownHeader(JsonShape):
-    """One header."""
-
-    name: str
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class ShownRecord(JsonShape):
-    """One record at one stage; key and value as JSON, schemas as JsonConverter's ``schema``."""
-
-    topic: str | None
-    partition: int | None
-    key: Any
-    value: Any
-    headers: tuple[ShownHeader, ...]
-    timestamp: int | None = field(metadata=described("Milliseconds since 1970."))
-    key_schema: Any = None
-    value_schema: Any = None
-    offset: int | None = field(default=None, metadata=described("Only of a sink's record; null: a source's record."))
-
-
-@dataclass(frozen=True, slots=True)
-class ShownHeaderBytes(JsonShape):
-    """One header's bytes, base64."""
-
-    name: str
-    value: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ShownBytes(JsonShape):
-    """What is, or would be, in Kafka: base64, at most 64 KiB of each."""
-
-    key: str | None
-    value: str | None
-    headers: tuple[ShownHeaderBytes, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PreviewStage(JsonShape):
-    """A record behind one stage."""
-
-    stage: str = field(metadata=described("polled, read, transforms.<alias>, converted or put."))
-    record: ShownRecord | None = field(metadata=described("null: the record was dropped here, or failed."))
-    bytes: ShownBytes | None = field(default=None, metadata=left_out("Only of the stages read and converted."))
-    error: str | None = field(default=None, metadata=left_out("Why the record failed here."))
-
-
-@dataclass(frozen=True, slots=True)
-class PreviewedRecord(JsonShape):
-    """One record on its way."""
-
-    stages: tuple[PreviewStage, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Preview(JsonShape):
-    """What came of a preview."""
-
-    records: tuple[PreviewedRecord, ...]
-    ended: str = field(metadata=one_of(member.value for member in Ended))
-    error: str | None
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,15 +63,4 @@ class PreviewRunner(Protocol):
         """Return what came of it, at the latest some seconds after its time and the wait for a free core.
 
         Nothing of it runs any more then. ``cancelled`` set: it is ended at once.
-        """
-
-
-class Previews(Protocol):
-    """Previews of any connector of the group, on any of its workers."""
-
-    def preview(self, request: PreviewRequest, cancelled: threading.Event) -> Preview:
-        """Return the records. Blocks.
-
-        Raises NotFoundError, BadConfigError, BadRequestError (it cannot be previewed), ConnectError (too many at once,
-        offsets or topics cannot be read).
         """

@@ -20,11 +20,11 @@ from spark_connect_rt.engine.executor.control_client import ControlClient
 from spark_connect_rt.engine.executor.control_wire import Message, decode_launch, encode_launch
 from spark_connect_rt.engine.executor.hosting import load_clients
 from spark_connect_rt.engine.executor.late_plugins import ask_this_driver
-from spark_connect_rt.engine.executor.log_masking import hide_secrets, mask_logs
 from spark_connect_rt.engine.executor.slice_halves import exit_when_lost
+from spark_connect_rt.engine.executor.task_logs import hide_secrets, mask_logs
 from spark_connect_rt.engine.executor.ticket import SliceTicket
-from spark_connect_rt.engine.previews.collected import Collected, Report, Say
 from spark_connect_rt.engine.previews.model import Ended, PreviewOrder
+from spark_connect_rt.engine.previews.shown_records import Collected, Report, Say
 from spark_connect_rt.engine.previews.sink_preview import preview_sink
 from spark_connect_rt.engine.previews.source_preview import preview_source
 from spark_connect_rt.engine.previews.stage_walk import error_text

@@ -11,12 +11,10 @@ from spark_connect_rt.api.records import SinkRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.engine.executor.hosting import load_class
-from spark_connect_rt.engine.executor.plugin_metrics import MeteredPluginMetrics
 from spark_connect_rt.engine.executor.sink_context import TaskContext
-from spark_connect_rt.engine.executor.task_meter import TaskMeter
-from spark_connect_rt.engine.previews.collected import Collected, Say
+from spark_connect_rt.engine.executor.task_meter import MeteredPluginMetrics, TaskMeter
 from spark_connect_rt.engine.previews.model import Ended
-from spark_connect_rt.engine.previews.shown_records import Tree
+from spark_connect_rt.engine.previews.shown_records import Collected, Say, Tree
 from spark_connect_rt.engine.previews.stage_walk import PUT, StageWalk, Walked, failed
 from spark_connect_rt.engine.task_runner import TaskLaunch
 from spark_connect_rt.errors import ConnectError

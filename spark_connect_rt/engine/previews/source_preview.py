@@ -16,14 +16,14 @@ from typing import Any
 
 from spark_connect_rt.api.data.schema import NULL
 from spark_connect_rt.api.records import Header, Polled, SourceRecord
-from spark_connect_rt.config.dead_letter_config import TOPIC_NAME
+from spark_connect_rt.config.connector_config import TOPIC_NAME
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.engine.executor.hosted_source import Durable, HostedSource, SourceParts
 from spark_connect_rt.engine.executor.hosting import Switches, load_class
 from spark_connect_rt.engine.executor.python_source import PythonSource
 from spark_connect_rt.engine.executor.task_meter import TaskMeter
-from spark_connect_rt.engine.previews.collected import Collected, Say
 from spark_connect_rt.engine.previews.model import RECORDS_MAX, Ended
+from spark_connect_rt.engine.previews.shown_records import Collected, Say
 from spark_connect_rt.engine.previews.stage_walk import POLLED, StageWalk, failed
 from spark_connect_rt.engine.task_runner import TaskLaunch
 from spark_connect_rt.kafka.executor_clients import ExecutorClients
@@ -32,7 +32,7 @@ from spark_connect_rt.records.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.records.pipeline.errant_records import Errant
 from spark_connect_rt.records.pipeline.source_pipeline import ConvertedBatch, errant_polled, rows_of_piece
 from spark_connect_rt.records.pipeline.transaction_boundaries import End
-from spark_connect_rt.topics.offset_fold import partition_key
+from spark_connect_rt.topics.offset_records import partition_key
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")

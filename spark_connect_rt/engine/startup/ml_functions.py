@@ -21,7 +21,7 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 
-from spark_connect_rt.engine.startup.archive_place import classes_path
+from spark_connect_rt.engine.startup.session_conf import classes_path
 
 REGISTRATION = "org.apache.spark.sql.ml.InternalFunctionRegistration$"
 PYTHON_SIDE = "pyspark.ml"

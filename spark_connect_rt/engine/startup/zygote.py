@@ -13,6 +13,7 @@ process ended. It is sent once the zygote has greeted by ``+``: who gave up befo
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib
 import io
 import logging
@@ -25,11 +26,34 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import BinaryIO, NoReturn, cast
 
 from spark_connect_rt.engine.executor.closed_pipes import end_quietly
-from spark_connect_rt.engine.startup.process_title import set_title
 from spark_connect_rt.engine.startup.zygote_socket import Door, take_door
+
+# What ``ps`` shows of a forked process: else it would show as the one it was forked from.
+#
+# The kernel shows the memory that held the arguments of the last exec; it is overwritten in place, so a title is cut to
+# that length.
+
+
+_ARG_START = 48  # field of /proc/PID/stat, and the next one: see proc(5)
+_PR_SET_NAME = 15  # of linux/prctl.h
+
+
+def set_title(title: str) -> None:
+    """Show ``title``, words separated by spaces, as this process's command line, the first as its name. Linux only."""
+    words = title.split(" ")
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        name = os.path.basename(words[0]).encode()[:15]
+        ctypes.CDLL(None).prctl(_PR_SET_NAME, ctypes.c_char_p(name), 0, 0, 0)
+        fields = Path("/proc/self/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+        start, end = (int(fields[number - 3]) for number in (_ARG_START, _ARG_START + 1))
+        if 0 < start < end:
+            shown = "\0".join(words).encode()[: end - start - 1]
+            ctypes.memmove(start, shown.ljust(end - start, b"\0"), end - start)
+
 
 LENGTH_DIGITS = 10
 DESCRIPTORS = 4

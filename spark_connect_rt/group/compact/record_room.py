@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from spark_connect_rt.group.assignments import NOTHING, AssignmentResult, ConnectorsAndTasks
+from spark_connect_rt.group.assignor import AssignorMemory
 from spark_connect_rt.group.compact.form import WHOLE_LIST
-from spark_connect_rt.group.lost_assignments import AssignorMemory
 from spark_connect_rt.group.subprotocol import Assignment
 
 _UUID_BYTES = 37  # behind the client id in a member id: a hyphen and a UUID

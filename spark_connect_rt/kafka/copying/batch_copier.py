@@ -17,11 +17,9 @@ from typing import Any, TypeVar
 
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import ConnectError, DataError
-from spark_connect_rt.kafka.buffer_pool import BufferPool
-from spark_connect_rt.kafka.buffered_connection import connect_buffered
+from spark_connect_rt.kafka.buffered_connection import BufferPool, connect_buffered
 from spark_connect_rt.kafka.copying.batch_sender import BatchSender
-from spark_connect_rt.kafka.copying.pieces import CopyRules, Piece, behind, pieces_of
-from spark_connect_rt.kafka.copying.produce_batches import ACKS_OF_ALL
+from spark_connect_rt.kafka.copying.pieces import ACKS_OF_ALL, CopyRules, Piece, behind, pieces_of
 from spark_connect_rt.kafka.reading import fetch_settings as reading
 from spark_connect_rt.kafka.reading.broker_links import BrokerLinks
 from spark_connect_rt.kafka.reading.fetcher import Fetcher, PartitionAnswer, PartitionReading, has_steps_left

@@ -27,8 +27,16 @@ from spark_connect_rt.errors import (
     TimedOutError,
     UnknownTopicError,
 )
-from spark_connect_rt.kafka.copying.pieces import SMALL_BYTES, CopyRules, Piece, halves, laid_out, taken_apart
-from spark_connect_rt.kafka.copying.produce_batches import Outcome, ProduceBatches
+from spark_connect_rt.kafka.copying.pieces import (
+    SMALL_BYTES,
+    CopyRules,
+    Outcome,
+    Piece,
+    ProduceBatches,
+    halves,
+    laid_out,
+    taken_apart,
+)
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.reading.broker_links import BrokerLinks
 from spark_connect_rt.kafka.records.passed_batches import put_back_offset, ready_to_send

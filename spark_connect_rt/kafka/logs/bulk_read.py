@@ -18,8 +18,7 @@ from aiokafka.errors import KafkaError
 from spark_connect_rt.config.bootstrap_servers import bootstrap_addresses
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.kafka.aiokafka_parts import FetchRequest, MetadataRequest
-from spark_connect_rt.kafka.group_connection import connect
-from spark_connect_rt.kafka.group_security import connection_arguments
+from spark_connect_rt.kafka.group_security import connect, connection_arguments
 from spark_connect_rt.kafka.logs.compaction import Latest, latest_of
 from spark_connect_rt.kafka.records.record_batches import offset_behind
 

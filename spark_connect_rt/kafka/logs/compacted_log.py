@@ -20,10 +20,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, cast
 
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as _ClientPartition
 
 from spark_connect_rt.base.ids import TopicPartition
@@ -32,18 +33,187 @@ from spark_connect_rt.config.client_properties import LogClientProperties
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.client_lifetime import SharedClient
-from spark_connect_rt.kafka.logs.append_reports import AppendReports, produced
+from spark_connect_rt.kafka.error_mapping import connect_error, is_code
 from spark_connect_rt.kafka.logs.bulk_read import BulkReadEndedError
 from spark_connect_rt.kafka.logs.bulk_read_process import SharedRead
 from spark_connect_rt.kafka.logs.compaction import Latest
-from spark_connect_rt.kafka.logs.end_probe import EndProbe
-from spark_connect_rt.kafka.logs.facts_of_log import FactsOfLog
-from spark_connect_rt.kafka.logs.joint_question import JointQuestion
-from spark_connect_rt.kafka.logs.key_places import KeyPlaces
+from spark_connect_rt.kafka.logs.key_places import KeyPlaces, Write
 from spark_connect_rt.kafka.logs.log_clients import LogClients
-from spark_connect_rt.kafka.logs.log_load import LOAD_BATCH_COUNT, LOAD_WAIT_S, LatestLoad, to_records
-from spark_connect_rt.kafka.logs.own_records import OwnRecords
+from spark_connect_rt.kafka.logs.log_load import LOAD_BATCH_COUNT, LOAD_WAIT_S, EndProbe, LatestLoad, to_records
 from spark_connect_rt.topics.compacted_log import LogRecord, OnAppended, OnRecords
+from spark_connect_rt.topics.log_snapshot import LogFacts
+
+# Where the records of one producer came to lie, as its delivery reports say: what is to be read back.
+
+
+class OwnRecords:
+    """Any thread."""
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self._lock = threading.Lock()
+        self._ends: dict[TopicPartition, int] = {}
+        self._some_unknown = False
+
+    def acknowledged(self, message: Any) -> None:
+        """Take the report of a record; a retry that the broker recognized is acknowledged without its offset."""
+        offset = message.offset() if message is not None else None
+        with self._lock:
+            if offset is None or offset < 0:
+                self._some_unknown = True
+            else:
+                where = TopicPartition(self._topic, message.partition())
+                self._ends[where] = max(offset + 1, self._ends.get(where, 0))
+
+    def end_is_asked(self) -> None:
+        """Take that the topic's end is asked for now: it lies behind every record acknowledged so far."""
+        with self._lock:
+            self._some_unknown = False
+
+    def ends(self) -> Mapping[TopicPartition, int] | None:
+        """Return the offset behind the last of them, by partition; None: not every report said where."""
+        with self._lock:
+            return None if self._some_unknown else dict(self._ends)
+
+
+# One append to a compacted topic: its records are handed over, and the last of their delivery reports answers it.
+
+
+ROOM_WAIT_S = 0.05
+
+
+class AppendReports:
+    """Counts the reports, which any thread may serve."""
+
+    __slots__ = ("_done", "_error", "_left", "_lock", "_own", "_topic")
+
+    def __init__(self, topic: str, count: int, own: OwnRecords, done: Callable[[Exception | None], None]) -> None:
+        """``done`` is called once: with the first error, None when all ``count`` records are durable."""
+        self._topic = topic
+        self._left = count
+        self._own = own
+        self._done = done
+        self._lock = threading.Lock()
+        self._error: Exception | None = None
+
+    def __call__(self, error: Any, message: Any) -> None:
+        with self._lock:
+            if error is not None and self._error is None:
+                self._error = _append_error(error, f"appending to {self._topic}")
+            self._left -= 1
+            is_last = self._left == 0
+        if error is None:
+            self._own.acknowledged(message)
+        if is_last:
+            self._done(self._error)
+
+
+def _append_error(error: Any, doing: str) -> ConnectError:
+    """Return the error of a record. One that a producer gave up when it was replaced or closed may be sent again."""
+    found = connect_error(error, doing)
+    return RetriableError(str(found)) if is_code(error, "_PURGE_QUEUE", "_PURGE_INFLIGHT") else found
+
+
+def produced(producer: Any, topic: str, write: Write, answer: AppendReports, until_s: float) -> bool:
+    """Hand over one record; return False when there was no room until then (s, monotonic): it is answered so."""
+    key, value, partition, at_ms = write
+    while True:
+        try:
+            producer.produce(topic, value, key, partition, on_delivery=answer, timestamp=at_ms)
+        except BufferError:
+            if time.monotonic() >= until_s:
+                answer(KafkaError(KafkaError._QUEUE_FULL), None)
+                return False
+            producer.poll(ROOM_WAIT_S)
+        except KafkaException as error:
+            answer(error, None)
+            return True
+        else:
+            return True
+
+
+# Asks the brokers what says whether a snapshot of a log is of this log, and young enough.
+
+
+@dataclass(frozen=True, slots=True)
+class FactsOfLog:
+    """Of one topic."""
+
+    admin: KafkaAdmin
+    topic: str
+    committed: bool  # whether its reader sees committed records only
+    limit_ms: int
+
+    def facts(self, beginning: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], asks: bool) -> LogFacts:
+        """Return them; without asking, where no snapshot wants them, only where the log begins and ends."""
+        begins, ends = (
+            {partition.partition: offset for partition, offset in found.items()} for found in (beginning, end)
+        )
+        if not asks:
+            return LogFacts("", self.topic, "", begins, ends, 0)
+        described = self.admin.describe_topic(self.topic, self.limit_ms)
+        settings = self.admin.topic_settings(self.topic, self.limit_ms) or {}  # not allowed to know: none is young
+        retention_ms = int(settings.get("delete.retention.ms") or 0)
+        topic_id = described.topic_id if described is not None else ""
+        cluster = self.admin.cluster_id(self.limit_ms)
+        return LogFacts(cluster, self.topic, topic_id, begins, ends, retention_ms, self.committed)
+
+
+# One question for everybody who asks it at the same time.
+#
+# Owns who puts it: of those who came while it was under way the first one, once it is answered, for all of them; so
+# each has an answer to a question that was put after it came. A thousand tasks that start ask a thousand times for the
+# end of the offset topic.
+
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Round(Generic[T]):
+    """Those who came between two questions."""
+
+    answer: T | None = None
+    over: bool = False
+    failed: bool = False
+
+
+class JointQuestion(Generic[T]):
+    """Any thread."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._under_way = False
+        self._next: _Round[T] = _Round()
+
+    def ask(self, put: Callable[[float], T], limit_s: float) -> T:
+        """Return the answer to a question that is put from now on; ``put`` takes how many s are left, and may raise.
+
+        A failure is only its own asker's: the others put the question again. Raises TimeoutError: others' questions
+        took all the time.
+        """
+        end_s = time.monotonic() + limit_s
+        while True:
+            with self._changed:
+                mine = self._next
+                while self._under_way and not mine.over:
+                    if (left_s := end_s - time.monotonic()) <= 0 or not self._changed.wait(left_s):
+                        raise TimeoutError
+                if not mine.over:  # nobody puts it for these
+                    self._under_way, self._next = True, _Round()
+                    break
+                if not mine.failed:
+                    return mine.answer  # type: ignore[return-value]
+        mine.failed = True
+        try:
+            mine.answer = put(max(0.0, end_s - time.monotonic()))
+            mine.failed = False
+            return mine.answer
+        finally:
+            with self._changed:
+                mine.over, self._under_way = True, False
+                self._changed.notify_all()
+
 
 _log = logging.getLogger(__name__)
 

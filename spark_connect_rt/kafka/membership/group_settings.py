@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from spark_connect_rt.base.backoff import Backoff
 from spark_connect_rt.config.bootstrap_servers import plain_servers
-from spark_connect_rt.config.connection_config import ConnectionSettings
 from spark_connect_rt.config.group_config import GroupSettings
+from spark_connect_rt.config.worker_config import ConnectionSettings
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.group.membership import Timing
 from spark_connect_rt.kafka.group_security import connection_arguments

@@ -21,9 +21,8 @@ from crc32c import crc32c
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.kafka.aiokafka_parts import codec
 from spark_connect_rt.kafka.records.record_batches import Batch, CommittedBatches, marker_aborts, whole_batches
-from spark_connect_rt.records.pipeline.binary_pieces import binary_pieces
 from spark_connect_rt.records.pipeline.columns import HEADERS_TYPE
-from spark_connect_rt.records.pipeline.forth_machine import ForthMachine64
+from spark_connect_rt.records.pipeline.forth_machine import ForthMachine64, binary_pieces
 
 CHUNK_BYTES = 1024 * 1024  # of records taken apart at once: they should stay in the processor's cache
 _LEAST_RECORD = 7  # bytes: each of its parts in one

@@ -30,10 +30,8 @@ from spark_connect_rt.kafka.aiokafka_parts import ReadyBatch
 from spark_connect_rt.kafka.error_mapping import connect_error, gone, is_retriable
 from spark_connect_rt.kafka.records.partitioning import TopicPartitioning, rows_by_partition, topics_without_partition
 from spark_connect_rt.kafka.records.record_batch_columns import record_batch, record_bytes
-from spark_connect_rt.kafka.writing.column_inbox import Inbox, Produced, joined
-from spark_connect_rt.kafka.writing.column_requests import client_error
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
-from spark_connect_rt.kafka.writing.column_values import Rows, Written
+from spark_connect_rt.kafka.writing.column_values import Inbox, Produced, Rows, Written, client_error, joined
 from spark_connect_rt.kafka.writing.producer_client import ProducerClient
 
 SMALL_BYTES = 64 << 10  # of a lone batch: what comes while it is under way is laid out behind it

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from confluent_kafka import KafkaException
@@ -16,6 +17,7 @@ from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.kafka.client_factory import make_producer
 from spark_connect_rt.kafka.client_lifetime import close_producer
 from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.interfaces import ProducerProperties
 
 _SETTINGS = {"linger.ms": "0", "queue.buffering.max.kbytes": "16384"}
 
@@ -79,3 +81,41 @@ class KafkaFencedWriter:
 def _worst(refused: Sequence[ConnectError]) -> ConnectError | None:
     """Return why the broker refused the records: the commit's own error only says that it did."""
     return refused[0] if refused else None
+
+
+# Transactions of the driver's side on Kafka (kafka.interfaces): initTransactions is what shuts a producer out.
+
+
+AT_ONCE = 8  # producers that are being shut out at the same time; each is a client with its own connections
+
+
+class KafkaTransactions:
+    """Transactions on confluent-kafka."""
+
+    def fence(self, producers: Sequence[ProducerProperties], timeout_ms: int) -> None:
+        """See ``kafka.interfaces.Transactions.fence``."""
+        end_s = time.monotonic() + timeout_ms / 1000
+
+        def fence_one(producer: ProducerProperties) -> None:
+            writer = KafkaFencedWriter("", producer)
+            writer.claim(max(1, int((end_s - time.monotonic()) * 1000)))
+            writer.release()
+
+        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="fence") as pool:
+            for _ in pool.map(fence_one, producers):
+                pass  # the first failure is raised here
+
+    def write(
+        self,
+        producer: ProducerProperties,
+        topic: str,
+        records: Sequence[tuple[bytes, bytes | None]],
+        timeout_ms: int,
+    ) -> None:
+        """See ``kafka.interfaces.Transactions.write``."""
+        writer = KafkaFencedWriter(topic, producer)
+        writer.claim(timeout_ms)
+        try:
+            writer.write(records, timeout_ms)
+        finally:
+            writer.release()

@@ -7,19 +7,183 @@ closes has left in it. Must not: lay out or retry batches (``ColumnSender``).
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Set
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine, Sequence, Set
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, ProducerClosed
 
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.kafka.aiokafka_parts import ReadyBatch, sends_no_more, withdraw
-from spark_connect_rt.kafka.writing.column_requests import LAST_WAIT_S, Requests, close
+from spark_connect_rt.kafka.records.record_batch_columns import record_batch
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
-from spark_connect_rt.kafka.writing.column_values import Written
-from spark_connect_rt.kafka.writing.joint_batches import JointBatches
+from spark_connect_rt.kafka.writing.column_values import LAST_WAIT_S, Requests, Rows, Written, close, joined
+
+# Small batches of several producers for one partition, sent as one record batch: a request costs more than its rows.
+#
+# A broker takes one batch of a partition in a request, so ten tasks that write a few rows each to one partition are
+# ten requests, one after the other. Owns: what waits for a partition, which rows go together, whose outcome is whose.
+# One attempt only: who waits tries again by itself (``ColumnSender``). On the event loop.
+#
+# What one producer does must not be felt by its neighbours. A joint batch that the broker refuses is sent again as the
+# batches it was made of, each with its own outcome; the partition's batches then go alone for a while. Rows of a
+# producer that closes leave with it: a joint batch that is not in a request yet is laid out again without them.
+
+
+SAME_TIME_MS = 100  # rows without a timestamp get the first one's: not when it is older
+ALONE_S = 60.0  # after a joint batch was refused
+GATHER_S, OFTEN_S = 0.002, 1.5  # where others came so recently more are on their way
+Send = Callable[[TopicPartition, ReadyBatch], Coroutine[Any, Any, Written]]
+"""Makes one attempt at a batch. Raises KafkaError."""
+Withdraw = Callable[[ReadyBatch], bool]
+"""Takes a batch out of what is to be sent; returns False where it is in a request by now, whose outcome comes."""
+
+
+@dataclass(eq=False, slots=True)
+class _Entry:
+    """A batch of one producer."""
+
+    rows: Rows
+    under_way: set[ReadyBatch]  # of its producer
+    written: asyncio.Future[Written] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    @property
+    def given_up(self) -> bool:
+        return self.written.done()
+
+
+class JointBatches:
+    """See the module."""
+
+    def __init__(self, settings: ColumnSettings, send: Send, withdraw: Withdraw) -> None:
+        """Take the bound of a batch and its compression, what sends one, and what takes it back."""
+        self._settings = settings
+        self._send = send
+        self._withdraw = withdraw
+        self._waiting: dict[TopicPartition, deque[_Entry]] = {}
+        self._alone_until_s: dict[TopicPartition, float] = {}
+        self._met_s: dict[TopicPartition, float] = {}  # when batches of several were there together
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def written(self, place: TopicPartition, rows: Rows, under_way: set[ReadyBatch]) -> Written:
+        """Send rows, perhaps with those of others; return where they begin.
+
+        ``under_way``: the batches that hold rows of this producer, kept up to date. Raises KafkaError: of one attempt.
+        """
+        entry = _Entry(rows, under_way)
+        if place in self._waiting:
+            self._waiting[place].append(entry)
+            self._met_s[place] = asyncio.get_running_loop().time()
+        else:
+            self._waiting[place] = deque([entry])
+            task = asyncio.create_task(self._send_waiting(place))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return await entry.written
+
+    async def _send_waiting(self, place: TopicPartition) -> None:
+        waiting, entries = self._waiting[place], list[_Entry]()
+        try:
+            if asyncio.get_running_loop().time() - self._met_s.get(place, -OFTEN_S) < OFTEN_S:
+                await asyncio.sleep(GATHER_S)
+            while waiting:
+                entries = self._taken(place, waiting)
+                await self._attempt(place, entries)
+        finally:
+            del self._waiting[place]
+            for entry in (*entries, *waiting):  # of an attempt that was cut off, or failed by a fault of ours
+                if not entry.given_up:
+                    entry.written.set_exception(KafkaError("sending has ended"))
+
+    def _taken(self, place: TopicPartition, waiting: deque[_Entry]) -> list[_Entry]:
+        """Take what goes together from the front."""
+        taken, size = [waiting.popleft()], 0
+        first = taken[0].rows
+        if asyncio.get_running_loop().time() < self._alone_until_s.get(place, 0.0):
+            return taken
+        size = first.size
+        while waiting and _alike(first, waiting[0].rows):
+            size += waiting[0].rows.size
+            if size > self._settings.batch_bytes:
+                break
+            taken.append(waiting.popleft())
+        return taken
+
+    async def _attempt(self, place: TopicPartition, entries: Sequence[_Entry]) -> None:
+        """Give each entry its outcome."""
+        while left := [entry for entry in entries if not entry.given_up]:
+            try:
+                written = await self._sent(place, left)
+            except Exception as error:  # noqa: BLE001 - what cannot be laid out, too, fails no neighbour
+                if isinstance(error, ProducerClosed) and any(entry.given_up for entry in left):
+                    continue  # taken back for the sake of one that closed
+                if len(left) > 1 and not _worth_another(error):
+                    self._alone_until_s[place] = asyncio.get_running_loop().time() + ALONE_S
+                    for entry in left:
+                        await self._attempt(place, [entry])
+                    return
+                _fail(left, error)
+            else:
+                _settle(left, written)
+            return
+
+    async def _sent(self, place: TopicPartition, entries: Sequence[_Entry]) -> Written:
+        rows = entries[0].rows if len(entries) == 1 else _joint([entry.rows for entry in entries])
+        batch = ReadyBatch(record_batch(rows.columns, rows.now_ms, self._settings.compression), len(rows.sizes))
+        sending = asyncio.create_task(self._send(place, batch))
+
+        def take_back(written: asyncio.Future[Written]) -> None:
+            if written.cancelled() and self._withdraw(batch):
+                sending.cancel()
+
+        for entry in entries:
+            entry.under_way.add(batch)
+            entry.written.add_done_callback(take_back)
+        try:
+            await asyncio.wait([sending])
+        except asyncio.CancelledError:
+            sending.cancel()
+            raise
+        finally:
+            for entry in entries:
+                entry.under_way.discard(batch)
+                entry.written.remove_done_callback(take_back)
+        if sending.cancelled():
+            raise ProducerClosed
+        return sending.result()
+
+
+def _alike(first: Rows, other: Rows) -> bool:
+    return abs(other.now_ms - first.now_ms) <= SAME_TIME_MS and first.columns.schema.equals(
+        other.columns.schema, check_metadata=True
+    )
+
+
+def _joint(several: Sequence[Rows]) -> Rows:
+    sizes = np.concatenate([rows.sizes for rows in several])
+    return replace(several[0], columns=joined([rows.columns for rows in several]), sizes=sizes)
+
+
+def _worth_another(error: Exception) -> bool:
+    return isinstance(error, KafkaTimeoutError) or bool(getattr(error, "retriable", False))
+
+
+def _settle(entries: Sequence[_Entry], written: Written) -> None:
+    offset = written.offset
+    for entry in entries:
+        if not entry.given_up:
+            entry.written.set_result(written._replace(offset=offset))
+        offset += len(entry.rows.sizes) if written.offset >= 0 else 0
+
+
+def _fail(entries: Sequence[_Entry], error: Exception) -> None:
+    for entry in entries:
+        if not entry.given_up:
+            entry.written.set_exception(error)
+
 
 RECONNECT_S = 1.0
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from spark_connect_rt.kafka.executor_clients import OFFSET_REPORTS
-from spark_connect_rt.kafka.writing.column_inbox import Produced
 from spark_connect_rt.kafka.writing.column_sender import ColumnSender
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings, settings_of
+from spark_connect_rt.kafka.writing.column_values import Produced
 from spark_connect_rt.kafka.writing.producer_client import ProducerClient
 
 CLIENT_ID = "connectrt-producers"

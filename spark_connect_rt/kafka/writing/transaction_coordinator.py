@@ -20,15 +20,86 @@ from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import FencedError
 from spark_connect_rt.kafka.aiokafka_parts import (
     AddPartitionsToTxnRequest,
+    CompactString,
     ConnectionGroup,
     CoordinationType,
     EndTxnRequest,
     InitProducerIdRequest,
+    Int16,
+    Int32,
+    Int64,
+    Request,
+    RequestStruct,
+    Response,
+    Schema,
+    TaggedFields,
 )
 from spark_connect_rt.kafka.error_mapping import connect_error, is_retriable
-from spark_connect_rt.kafka.writing.column_requests import client_error
-from spark_connect_rt.kafka.writing.fencing import fenced_error
-from spark_connect_rt.kafka.writing.transaction_wire import RenewProducerIdRequest
+from spark_connect_rt.kafka.writing.column_values import client_error
+
+# The one request of transactions that aiokafka lacks: InitProducerId of a producer that has an id (KIP-360).
+
+
+_TEXT = CompactString("utf-8")
+
+
+class InitProducerIdResponse_v3(Response):  # type: ignore[misc]  # noqa: N801
+    """InitProducerId's answer."""
+
+    API_KEY, API_VERSION = 22, 3
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        ("error_code", Int16),
+        ("producer_id", Int64),
+        ("producer_epoch", Int16),
+        ("tags", TaggedFields),
+    )
+
+
+class InitProducerIdRequest_v3(RequestStruct):  # type: ignore[misc]  # noqa: N801
+    """InitProducerId that is refused when a newer producer has the transactional id."""
+
+    FLEXIBLE_VERSION = True
+    API_KEY, API_VERSION, RESPONSE_TYPE = 22, 3, InitProducerIdResponse_v3
+    SCHEMA = Schema(
+        ("transactional_id", _TEXT),
+        ("transaction_timeout_ms", Int32),
+        ("producer_id", Int64),
+        ("producer_epoch", Int16),
+        ("tags", TaggedFields),
+    )
+
+
+class RenewProducerIdRequest(Request[InitProducerIdRequest_v3]):  # type: ignore[misc]
+    """Asks for the next epoch of a producer."""
+
+    API_KEY = 22
+
+    def __init__(self, transactional_id: str, timeout_ms: int, producer_id: int, producer_epoch: int) -> None:
+        """Take what the producer has."""
+        self._fields = (transactional_id, timeout_ms, producer_id, producer_epoch)
+
+    def build(self, request_struct_class: type[InitProducerIdRequest_v3]) -> InitProducerIdRequest_v3:
+        """Return what is sent."""
+        return request_struct_class(*self._fields, {})
+
+
+# The error of a producer whose transactional id another one has.
+
+
+FENCED = "CRT-1061"
+
+
+def fenced_error(transactional_id: str, why: str) -> FencedError:
+    """Return the error of a fenced producer; ``why`` is what Kafka said."""
+    return FencedError(
+        f"The producer with transactional id {transactional_id} is fenced: a newer run of this task has started "
+        "elsewhere, or its transaction was open for longer than transaction.timeout.ms. Nothing of the open "
+        "transaction is visible to readers of committed data. If the task runs nowhere else, restart it. If it "
+        f"happens again, raise producer.override.transaction.timeout.ms or use transaction.boundary=poll ({why})",
+        code=FENCED,
+    )
+
 
 FIRST_PAUSE_S = 0.005  # the markers of the transaction before are mostly written by then; Java's clients wait 20 ms
 FENCING = (NamedError.INVALID_PRODUCER_EPOCH, 90)  # PRODUCER_FENCED, which confluent-kafka has no name for

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException
 from spark_connect_rt.errors import ConnectError, FencedError, TimedOutError
 from spark_connect_rt.kafka.error_mapping import connect_error, is_code, kafka_error
 from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
-from spark_connect_rt.kafka.writing.fencing import fenced_error
+from spark_connect_rt.kafka.writing.transaction_coordinator import fenced_error
 
 _SENT_LIMIT_MS = 5_000  # for what is aborted to go out; without a broker the abort itself has to wait
 _FENCING = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "FENCED_INSTANCE_ID")

@@ -14,21 +14,14 @@ from spark_connect_rt.config.client_properties import (
     sink_consumer_properties,
     source_producer_properties,
 )
-from spark_connect_rt.config.dead_letter_config import DEAD_LETTERS, TOPIC_NAME
+from spark_connect_rt.config.connector_config import DEAD_LETTERS, TOPIC_NAME
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.config.topic_creation import TopicCreation
 from spark_connect_rt.errors import BadConfigError, ConnectError
+from spark_connect_rt.kafka.permission_checks import Clusters, NewTopicPlan, TopicRights
 from spark_connect_rt.operations.checks.in_parallel import Planned
-from spark_connect_rt.operations.checks.model import (
-    CREDENTIALS,
-    HOST,
-    LETTERS,
-    TOPIC,
-    Clusters,
-    NewTopicPlan,
-    TopicRights,
-)
-from spark_connect_rt.operations.preview.starting_points import topics_of
+from spark_connect_rt.operations.checks.model import CREDENTIALS, HOST, LETTERS, TOPIC
+from spark_connect_rt.operations.preview.service import topics_of
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 
 LIMIT_S = 5.0

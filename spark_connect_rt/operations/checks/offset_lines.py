@@ -10,7 +10,7 @@ from spark_connect_rt.base.json_text import encode_json
 from spark_connect_rt.config.client_properties import connector_admin_properties, sink_group_id
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.operations.checks.model import NAME, OFFSETS
-from spark_connect_rt.operations.preview.starting_points import StartingPoints
+from spark_connect_rt.operations.preview.service import StartingPoints
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 
 _SHOWN = 3  # partitions by name

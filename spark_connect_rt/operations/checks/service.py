@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from spark_connect_rt.api.connector import Connector, SinkConnector
+from spark_connect_rt.api.converter import Converter, HeaderConverter
 from spark_connect_rt.api.outside_checks import Finding, Level
+from spark_connect_rt.api.plugin_modules import public_name
 from spark_connect_rt.base.hidden_values import HIDDEN, without_secrets
 from spark_connect_rt.base.json_text import tellable
 from spark_connect_rt.config.secrets import secrets_in
@@ -17,33 +20,90 @@ from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.config.unread_settings import unread_settings
 from spark_connect_rt.connectors.mirror.neighbours import other_names
 from spark_connect_rt.connectors.mirror.policy import POLICY_CLASS
-from spark_connect_rt.engine.java_code import JavaConnector
-from spark_connect_rt.errors import BadConfigError, BadRequestError, ConnectError, NotFoundError
-from spark_connect_rt.operations.checks import converter_lines
+from spark_connect_rt.engine.executor.reach import Obstacles, ReachFrom
+from spark_connect_rt.engine.task_runner import JavaConnector
+from spark_connect_rt.errors import (
+    BadConfigError,
+    BadRequestError,
+    ConnectError,
+    DataError,
+    NotFoundError,
+    RetriableError,
+)
+from spark_connect_rt.kafka.permission_checks import Clusters
 from spark_connect_rt.operations.checks.addresses import Address, PlacedFinding, addresses_in, line_of, reached
 from spark_connect_rt.operations.checks.in_parallel import ParallelChecks, Planned
 from spark_connect_rt.operations.checks.kafka_checks import KafkaLines
 from spark_connect_rt.operations.checks.model import (
     CHECKS,
+    CONVERTER,
     CREDENTIALS,
     HOST,
     NAME,
     OFFSETS,
+    REGISTRY,
     VALIDATION,
     CheckLine,
     CheckReport,
     CheckRequest,
-    Clusters,
-    Obstacles,
-    ReachFrom,
 )
 from spark_connect_rt.operations.checks.offset_lines import OffsetLines
-from spark_connect_rt.operations.preview.starting_points import StartingPoints
+from spark_connect_rt.operations.preview.service import StartingPoints
 from spark_connect_rt.plugins.counterparts import counterpart_of
+from spark_connect_rt.plugins.interfaces import PluginCatalog
+from spark_connect_rt.records.pipeline.connector_converters import CONVERTER_SETTINGS, made_converter
+from spark_connect_rt.records.registry.registry_converter import RegistryConverter
 from spark_connect_rt.runtime.herder.api import HerderApi
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.validation import doubts, validated
 from spark_connect_rt.runtime.worker.launches import new_connector, secret_settings
+
+# Whether a connector's converters can be made, and whether the Schema Registry behind them answers.
+
+
+_ASKED = "connectrt-check"  # a subject that no topic has: what is asked for, without making it
+
+
+def planned(config: Mapping[str, str], worker: Mapping[str, str], plugins: PluginCatalog) -> Iterator[Planned]:
+    """Yield the checks of key, value and header converter; both configurations are resolved."""
+    for setting in CONVERTER_SETTINGS:
+        kind = HeaderConverter if setting == "header.converter" else Converter
+
+        def look(setting: str = setting, kind: type[Any] = kind) -> Sequence[Finding]:
+            return _made(setting, kind, (config, worker), plugins)
+
+        yield Planned(CONVERTER, setting, look)
+
+
+def _made(
+    setting: str, kind: type[Any], configs: tuple[Mapping[str, str], Mapping[str, str]], plugins: PluginCatalog
+) -> Sequence[Finding]:
+    try:
+        converter = made_converter(setting, kind, configs, plugins.class_of)
+    except BadConfigError as error:
+        return [
+            Finding(CONVERTER, name, Level.PROBLEM, "; ".join(why), f"correct {name}")
+            for name, why in error.problems.items()
+        ]
+    whose = "the connector's" if configs[0].get(setting) else "the worker's"
+    name = getattr(converter, "java_class", "") or public_name(type(converter))
+    found = Finding(CONVERTER, setting, Level.OK, f"{name} can be created ({whose})")
+    return [found, *(_registry(setting, converter) if isinstance(converter, RegistryConverter) else ())]
+
+
+def _registry(setting: str, converter: RegistryConverter[Any, Any]) -> Sequence[Finding]:
+    url = f"{setting}.schema.registry.url"
+    try:
+        converter.registry.latest(_ASKED)
+    except DataError:  # it says that it has no such subject, as it should
+        pass
+    except RetriableError as error:
+        return [Finding(REGISTRY, url, Level.PROBLEM, str(error), f"correct {url}, or open the way there")]
+    except ConnectError as error:
+        change = f"correct {setting}.basic.auth.* or bearer.auth.*"
+        return [Finding(CREDENTIALS, url, Level.PROBLEM, str(error), change)]
+    return [Finding(REGISTRY, url, Level.OK, "the Schema Registry answers and accepts these credentials")]
+
 
 VALIDATION_LIMIT_S = 30.0  # of a connector's own code, perhaps in a JVM that is to start
 LIMIT_S = 12.0
@@ -149,7 +209,7 @@ class ConnectorChecks:
     ) -> Iterator[Planned]:
         sink = isinstance(connector, SinkConnector)
         worker = self._deps.resolve(self._deps.settings.worker.raw)
-        yield from converter_lines.planned(resolved, worker, self._deps.plugins)
+        yield from planned(resolved, worker, self._deps.plugins)
         kafka = KafkaLines(self._deps, self._clusters, name or "check", stored, resolved, sink=sink)
         yield from kafka.planned()
         offsets = OffsetLines(self._deps, self._starting, name, stored, resolved, sink=sink)

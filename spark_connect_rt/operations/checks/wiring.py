@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from spark_connect_rt.engine.executor.reach import Obstacles
 from spark_connect_rt.engine.previews.model import PreviewRunner
 from spark_connect_rt.engine.task_runner import TaskRunner
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.kafka.permission_checks import KafkaClusterLook
-from spark_connect_rt.operations.checks.model import Obstacles
 from spark_connect_rt.operations.checks.service import ConnectorChecks
 from spark_connect_rt.operations.preview.service import ConnectorPreviews
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies

@@ -1,1 +1,1 @@
-"""``connectrt describe``: one thing on one screen. Owns what the screens show, and what they advise."""
+"""Connectors managed from the command line and the console: applied, edited, paused, described."""

@@ -8,11 +8,10 @@ from enum import Enum
 from typing import Any
 
 from spark_connect_rt.base.exit_codes import EXIT_DIFFERENT, EXIT_PROBLEM
-from spark_connect_rt.cli.connector_documents import Document
 from spark_connect_rt.cli.differences import Difference, config_differences
-from spark_connect_rt.cli.files import read_documents, read_one
+from spark_connect_rt.cli.files import Document, read_documents, read_one
+from spark_connect_rt.cli.kinds import connector_rows
 from spark_connect_rt.cli.output import show_differences, sure
-from spark_connect_rt.cli.rows import connector_rows
 from spark_connect_rt.cli.selecting import is_pattern
 from spark_connect_rt.cli.session import Session, exit_code_of, lines_of
 from spark_connect_rt.cli.tables import counted

@@ -9,8 +9,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from spark_connect_rt.cli.connector_documents import Document, documents_of
 from spark_connect_rt.cli.differences import config_differences
+from spark_connect_rt.cli.files import Document, documents_of
 from spark_connect_rt.cli.output import show_differences
 from spark_connect_rt.cli.session import ChangedMeanwhileError, Session, lines_of
 from spark_connect_rt.cli.tables import yaml_text

@@ -7,8 +7,22 @@ from typing import Annotated
 import typer
 
 from spark_connect_rt.cli.command import changing, command
-from spark_connect_rt.cli.completion import connector_names, described, logger_names, names_of_kind, task_names
-from spark_connect_rt.cli.options import DryRun, File, Follow, Form, Interval, Limit, MaybeName, Name, Yes
+from spark_connect_rt.cli.options import (
+    DryRun,
+    File,
+    Follow,
+    Form,
+    Interval,
+    Limit,
+    MaybeName,
+    Name,
+    Yes,
+    connector_names,
+    described,
+    logger_names,
+    names_of_kind,
+    task_names,
+)
 from spark_connect_rt.cli.reading_options import PANEL
 from spark_connect_rt.cli.session import Session
 from spark_connect_rt.cli.tables import Output
@@ -111,7 +125,7 @@ def _add_looking(cli: typer.Typer) -> None:
         output: Form = Output.TABLE,
     ) -> int:
         """Print the events of the group: rebalances, failures, restarts, changes."""
-        from spark_connect_rt.cli.times import since_ms
+        from spark_connect_rt.cli.tables import since_ms
         from spark_connect_rt.operations.events import commands as following
 
         begin = since_ms(since, session.around.now_ms())

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_connect_rt.base.exit_codes import EXIT_PROBLEM, EXIT_TIMED_OUT
-from spark_connect_rt.cli.kinds import rows_of
+from spark_connect_rt.cli.kinds import connector_row, connector_rows, rows_of, why
+from spark_connect_rt.cli.options import Chosen
 from spark_connect_rt.cli.output import sure
-from spark_connect_rt.cli.rows import connector_row, connector_rows, why
 from spark_connect_rt.cli.selecting import chosen_names, failed, is_pattern, selector
 from spark_connect_rt.cli.session import Session, exit_code_of, lines_of
 from spark_connect_rt.cli.tables import counted
@@ -22,16 +22,6 @@ from spark_connect_rt.rest.client.refusals import UnknownNameError
 AT_ONCE = 8
 FEW = 5
 SOON_S = 2.0  # so long a worker of the group may not know of a connector that another one has just created
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """Which connectors a verb is meant for."""
-
-    words: Sequence[str] = ()
-    selection: str | None = None
-    failed: bool = False
-    all: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from spark_connect_rt.console.config_form import hidden
 from spark_connect_rt.console.frame import Frame, form
 from spark_connect_rt.console.values import mapping, objects, text
 from spark_connect_rt.operations.connectors.config_editor import posted_config, validated_form
-from spark_connect_rt.operations.plugin_install.plugins import PluginLine, connector_line, matching, plugin_lines
+from spark_connect_rt.operations.plugin_install.page import PluginLine, connector_line, matching, plugin_lines
 from spark_connect_rt.operations.preview.view import check_lines, preview_page
 
 STATES = (("RUNNING", "running"), ("PAUSED", "paused"), ("STOPPED", "stopped"))

@@ -14,8 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from spark_connect_rt.console.api import at
-from spark_connect_rt.console.connector_page import connector_page, values_of
-from spark_connect_rt.console.frame import Frame
+from spark_connect_rt.console.frame import Frame, connector_page, values_of
 from spark_connect_rt.console.shared_reads import Rendered, SharedReads, who_asks
 from spark_connect_rt.console.words import wrong_first
 from spark_connect_rt.rest.paths import ConnectorName, TaskNumber, decoded

@@ -1,1 +1,1 @@
-"""Dead letters of a group: pages of them, replays of them, and the record of what was replayed."""
+"""Dead letters: browsed, edited, replayed, deleted; and the ledger of what was replayed."""

@@ -5,14 +5,21 @@ Owns: how long and how far one page may look for letters that a filter wants.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 
 from spark_connect_rt.base.hidden_values import without_secrets
-from spark_connect_rt.operations.dead_letters.cursor import decode_cursor, encode_cursor
-from spark_connect_rt.operations.dead_letters.letter import Letter, LetterFilter
-from spark_connect_rt.operations.dead_letters.letter_forms import LetterForm, LetterForms
-from spark_connect_rt.operations.dead_letters.letter_topics import LetterTopics
+from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.operations.dead_letters.letter import (
+    Letter,
+    LetterFilter,
+    LetterForm,
+    LetterForms,
+    decode_cursor,
+    encode_cursor,
+)
+from spark_connect_rt.operations.dead_letters.letter_topics import LetterTopics, Queues
 from spark_connect_rt.operations.dead_letters.model import (
     LetterHeader,
     LetterInfo,
@@ -21,7 +28,7 @@ from spark_connect_rt.operations.dead_letters.model import (
     LetterQuery,
     ReplayedMark,
 )
-from spark_connect_rt.operations.dead_letters.queues import Queues
+from spark_connect_rt.operations.dead_letters.replay_ledger import ReplayLog
 
 PAGE_S = 5.0
 PAGE_BYTES = 16 * 2**20  # shown; a page is full then
@@ -113,3 +120,24 @@ def _shown_text(text: str | None) -> str | None:
 
 def _name(name: str) -> str:
     return name.encode(errors="backslashreplace").decode()
+
+
+# Marks of replayed letters for pages: as of now, or as they are known where the topic of replays does not answer.
+
+
+CATCH_UP_MS = 5_000
+log = logging.getLogger(__name__)
+
+
+def marks_of(replay_log: ReplayLog, topic_id: str) -> Marks:
+    """Return the marks of a topic; pages go on without what cannot be read."""
+    try:
+        replay_log.catch_up(CATCH_UP_MS)
+    except ConnectError as error:
+        log.warning("the list of replayed dead letters is incomplete: %s", error)
+
+    def mark(partition: int, offset: int) -> ReplayedMark | None:
+        found = replay_log.read(lambda records: records.marks.of(topic_id, partition, offset))
+        return None if found is None else ReplayedMark(found.replay, found.at_ms)
+
+    return mark

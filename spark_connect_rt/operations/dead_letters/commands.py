@@ -50,7 +50,7 @@ class Filters:
 
     def query(self, now_ms: int) -> dict[str, Any]:
         """Return what is given of them as the management API takes it. Raises BadRequestError: no time."""
-        from spark_connect_rt.cli.times import since_ms
+        from spark_connect_rt.cli.tables import since_ms
 
         found = {
             "partition": self.partition,

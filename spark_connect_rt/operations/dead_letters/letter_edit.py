@@ -6,25 +6,146 @@ that of something it needs (ExternalError), which no letter is to blame for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import copy
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import jsonpatch
+
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import Header, SinkRecord
 from spark_connect_rt.base.hidden_values import without_secrets
-from spark_connect_rt.config.config_def import Type
-from spark_connect_rt.config.indirection import references
+from spark_connect_rt.config.config_def import Type, parse_value
+from spark_connect_rt.config.java_regex import java_pattern
+from spark_connect_rt.config.secrets import references
 from spark_connect_rt.errors import BadConfigError, BadRequestError, DataError, ExternalError
-from spark_connect_rt.operations.dead_letters.destination import Origins, check_encoding
-from spark_connect_rt.operations.dead_letters.letter import Letter
-from spark_connect_rt.operations.dead_letters.letter_forms import ConfigOf, LetterForm, LetterForms, Plugin
-from spark_connect_rt.operations.dead_letters.letter_values import Part, encoded, same, shown_error
-from spark_connect_rt.operations.dead_letters.patch import LetterPatch
+from spark_connect_rt.operations.dead_letters.letter import (
+    CONVERTER,
+    ConfigOf,
+    Letter,
+    LetterForm,
+    LetterForms,
+    Part,
+    Plugin,
+    encoded,
+    same,
+    shown_error,
+)
 from spark_connect_rt.records.pipeline.chain_config import chain_config_def, chain_problems
 from spark_connect_rt.records.pipeline.errant_records import StageError
 from spark_connect_rt.records.pipeline.transformation_chain import TransformationChain
+
+# A JSON patch (RFC 6902) of dead letters, bounded. Pure.
+#
+# Owns: what a patch may be, and that one cannot grow a letter without end: each ``copy`` may double it.
+
+
+OPERATIONS_MAX, COPIES_MAX = 100, 8
+_NEEDS = {"add": "value", "replace": "value", "test": "value", "move": "from", "copy": "from", "remove": "path"}
+PARTS = ("key", "value", "headers")
+
+
+class LetterPatch:
+    """A patch, checked once. Any thread."""
+
+    def __init__(self, operations: Any) -> None:
+        """Take the operations. Raises BadConfigError."""
+        problem = _problem(operations)
+        if problem:
+            raise BadConfigError({"edit.patch": [problem]})
+        self._patch = jsonpatch.JsonPatch(operations)
+
+    def apply(self, letter: Mapping[str, Any]) -> dict[str, Any]:
+        """Return key, value and headers after the patch. Raises DataError: it does not apply, or leaves no letter."""
+        try:
+            patched = self._patch.apply(copy.deepcopy(dict(letter)), in_place=True)
+        except Exception as error:  # a library, and paths that come from outside
+            raise DataError(f"the patch cannot be applied: {error}") from error
+        if not isinstance(patched, dict) or set(patched) - set(PARTS):
+            raise DataError(f"the patched letter has more than {', '.join(PARTS)}")
+        headers = patched.get("headers") or []
+        if not isinstance(headers, list) or not all(_is_header(header) for header in headers):
+            raise DataError('the patched headers are not a list of {"name": "..", "value": ..}')
+        return {"key": patched.get("key"), "value": patched.get("value"), "headers": headers}
+
+
+def _is_header(value: Any) -> bool:
+    return isinstance(value, dict) and set(value) <= {"name", "value"} and isinstance(value.get("name"), str)
+
+
+def _problem(operations: Any) -> str:
+    if not isinstance(operations, Sequence) or isinstance(operations, str) or not operations:
+        return "must be a list of operations (RFC 6902): op, path, value or from"
+    if len(operations) > OPERATIONS_MAX:
+        return f"must have at most {OPERATIONS_MAX} operations"
+    if sum(isinstance(operation, dict) and operation.get("op") == "copy" for operation in operations) > COPIES_MAX:
+        return f"must have at most {COPIES_MAX} copy operations"
+    for number, operation in enumerate(operations):
+        try:
+            jsonpatch.JsonPatch([operation])
+            root = str(operation["path"]).split("/")[1:2]
+            _ = operation[_NEEDS[operation["op"]]]
+        except Exception as error:  # noqa: BLE001 - a library, whatever it says of a wrong operation
+            return f"operation {number}: {type(error).__name__}: {error}"
+        if root not in ([part] for part in PARTS):
+            return f"operation {number}: path must begin with {', '.join(f'/{part}' for part in PARTS)}"
+    return ""
+
+
+# Where a replayed letter goes. Pure.
+#
+# Owns the refusals: who may write a dead letter queue decides what its headers say, and must not reach topics by that
+# which the connector has nothing to do with.
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """The topics that letters of one connector may have come from; nothing known: any."""
+
+    topics: tuple[str, ...] = ()
+    pattern: re.Pattern[str] | None = None
+
+    @classmethod
+    def of(cls, config: Mapping[str, str] | None) -> Origins:
+        """Return those of a sink connector's configuration; None: the connector is not known. Sources may: any."""
+        if config is None:
+            return cls()
+        pattern = config.get("topics.regex")
+        topics = tuple(topic for topic in parse_value(Type.LIST, config.get("topics") or "") if topic)
+        return cls(topics, java_pattern(pattern) if pattern else None)
+
+    def topic(self, letter: Letter) -> str:
+        """Return the topic a letter came from. Raises DataError: nothing says so, or it is none of the connector's."""
+        topic = letter.origin_topic
+        if topic is None and len(self.topics) == 1:
+            return self.topics[0]
+        if topic is None:
+            raise DataError(
+                "its original topic is unknown, because errors.deadletterqueue.context.headers.enable was false"
+            )
+        if (self.topics and topic not in self.topics) or (self.pattern and not self.pattern.fullmatch(topic)):
+            raise DataError(f"it came from {topic}, which is not a topic of the connector")
+        return topic
+
+
+def check_encoding(letter: Letter, edited: Callable[[str], bool]) -> None:
+    """Raise DataError for a letter whose bytes are not what its topic holds, unless they were edited."""
+    for part in ("key", "value"):
+        how = letter.encoding(part)
+        if how != CONVERTER and getattr(letter, part) is not None and not edited(part):
+            raise DataError(f"its {part} was never converted (it is {how}). Edit it into the topic's format")
+
+
+def partition_of(letter: Letter, count: int, *, key_changed: bool, same_topic: bool) -> int | None:
+    """Return the partition to write to, None: the one of its key. ``count``: partitions that there are."""
+    number = letter.origin_partition
+    if number is None or number >= count or key_changed or not same_topic:
+        return None
+    return number
+
 
 PATCH, TRANSFORMS = "patch", "transforms"
 EDIT_BYTES_MAX = 262_144

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.config.stored_config import StoredConfig
+from spark_connect_rt.errors import BadRequestError, ConnectError, ForbiddenError, NotFoundError
 from spark_connect_rt.kafka.admin import DescribedTopic, KafkaAdmin
-from spark_connect_rt.kafka.logs.merged_read import MergedRead
+from spark_connect_rt.kafka.logs.topic_records import MergedRead
 from spark_connect_rt.operations.dead_letters.letter import Letter, letter_of
+from spark_connect_rt.runtime.herder.api import HerderViews
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +76,95 @@ class LetterTopics:
             yield Reading(topic, read)
         finally:
             read.close()
+
+
+# Which topic a question about dead letters means, and whether it may be shown.
+#
+# Owns the refusals: REST reads topics with the worker's rights, so that only a topic which a connector of the group
+# names as its dead letter queue is read whole. Of any other only records with Connect's own headers are letters;
+# topics of the workers and the brokers are never read.
+
+
+QUEUE = "errors.deadletterqueue.topic.name"
+_ELSEWHERE = ("producer.override.bootstrap.servers", "admin.override.bootstrap.servers")
+_NAME_MAX = 249  # characters of a topic
+Resolved = Callable[[Mapping[str, str]], Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A dead letter queue. ``is_named``: a connector of the group names it."""
+
+    topic: str
+    connector: str | None
+    is_named: bool
+
+    def holds(self, letter: Letter) -> bool:
+        """Return whether a record of the topic is a letter of this queue that may be shown."""
+        if not self.is_named and "topic" not in letter.errors:
+            return False
+        writer = letter.errors.get("connector.name")
+        return self.connector is None or writer in (None, self.connector)
+
+
+class Queues:
+    """Finds the queues of the group's connectors. Any thread."""
+
+    def __init__(self, views: HerderViews, resolve: Resolved, internal: Collection[str]) -> None:
+        """``internal``: topics of the workers, which no request may read or write through dead letters."""
+        self._views = views
+        self._resolve = resolve
+        self._internal = frozenset(internal)
+
+    def find(self, connector: str | None, topic: str | None) -> Queue | None:
+        """Return the queue, None: the connector has none.
+
+        Raises NotFoundError: no such connector; BadRequestError: neither is given; ForbiddenError: no topic for that.
+        """
+        named = self._queue_of(connector, self._views.connector_config(connector)) if connector else None
+        wanted = topic or named
+        if not connector and not topic:
+            raise BadRequestError("connector or topic is required: the queue of dead letters")
+        if wanted is None:
+            return None
+        self._refuse(wanted)
+        return Queue(wanted, connector, wanted == named or self._is_named(wanted))
+
+    def may_be_written(self, topic: str) -> bool:
+        """Return whether a letter may be sent to a topic at all."""
+        return not self._is_internal(topic)
+
+    def config_of(self, connector: str | None) -> Mapping[str, str] | None:
+        """Return a connector's configuration with its references looked up; None: there is no such connector."""
+        try:
+            return self._views.connector_config(connector).resolved(self._resolve) if connector else None
+        except NotFoundError:
+            return None
+
+    def _is_named(self, topic: str) -> bool:
+        for name in self._views.list_connectors():
+            with contextlib.suppress(ConnectError):  # deleted just now, or its provider does not answer
+                if self._named_by(self._views.connector_config(name)) == topic:
+                    return True
+        return False
+
+    def _named_by(self, config: StoredConfig) -> str | None:
+        return (config.only([QUEUE]).resolved(self._resolve).get(QUEUE) or "").strip() or None
+
+    def _queue_of(self, name: str, config: StoredConfig) -> str | None:
+        elsewhere = config.only(_ELSEWHERE).resolved(self._resolve)
+        if any(elsewhere.values()):
+            raise BadRequestError(
+                f"the dead letters of {name} are in another cluster ({', '.join(_ELSEWHERE)}). Only those in the "
+                "worker's own cluster can be shown and replayed"
+            )
+        return self._named_by(config)
+
+    def _is_internal(self, topic: str) -> bool:
+        return topic in self._internal or topic.startswith("__")
+
+    def _refuse(self, topic: str) -> None:
+        if len(topic) > _NAME_MAX or not topic.isprintable():
+            raise BadRequestError("topic: not a valid topic name")
+        if self._is_internal(topic):
+            raise ForbiddenError(f"{topic} is an internal topic of the workers or the brokers, not a dead letter queue")

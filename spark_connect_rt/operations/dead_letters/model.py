@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from spark_connect_rt.base.json_shape import JsonShape, described, one_of, renamed
+from spark_connect_rt.base.json_text import JsonShape, described, one_of, renamed
 
 TOPIC, SINK = "topic", "sink"
 RUNNING, DONE, STOPPED, FAILED = "running", "done", "stopped", "failed"

@@ -6,11 +6,149 @@ Owns: the form of the records, a replay's state, which replay of a queue comes f
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import logging
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
-from spark_connect_rt.operations.dead_letters.marks import MARKS, Marks
+from spark_connect_rt.errors import BadRequestError, ConnectError, TimedOutError
+from spark_connect_rt.topics.compacted_log import CompactedLog, LogRecord, LogSource
+
+# Which letters were replayed: marks beside the queue, for its records are never rewritten. Pure.
+#
+# Owns: the records of marks. One record says which offsets of a thousand one replay delivered; only that replay writes
+# it, in the transaction of the letters, so that replays never overwrite each other's marks. A topic is meant by its id:
+# marks of one that was deleted are no marks of the next of that name.
+
+
+CHUNK = 1_000  # offsets
+MARKS = "marks"
+Ranges = list[tuple[int, int]]
+"""First offset, and the one behind the last; in order, apart from each other."""
+
+
+class Place(NamedTuple):
+    """A thousand offsets of a partition."""
+
+    topic_id: str
+    partition: int
+    chunk: int
+
+
+class Mark(NamedTuple):
+    """By which replay a letter was delivered, and when, ms."""
+
+    replay: str
+    at_ms: int
+
+
+def mark_key(place: Place, replay: str) -> bytes:
+    """Return the key of a record of marks."""
+    return json.dumps([MARKS, *place, replay], separators=(",", ":")).encode()
+
+
+def mark_value(at_ms: int, ranges: Ranges) -> bytes:
+    """Return its value."""
+    return json.dumps({"at_ms": at_ms, "ranges": ranges}, separators=(",", ":")).encode()
+
+
+def with_offset(ranges: Ranges, offset: int) -> Ranges:
+    """Return the ranges with an offset more, which mostly lies behind them."""
+    if ranges and ranges[-1][1] == offset:
+        return [*ranges[:-1], (ranges[-1][0], offset + 1)]
+    if not ranges or ranges[-1][1] < offset:
+        return [*ranges, (offset, offset + 1)]
+    return joined([*ranges, (offset, offset + 1)])
+
+
+def joined(ranges: Ranges) -> Ranges:
+    """Return ranges in order, those that touch as one."""
+    made: Ranges = []
+    for first, end in sorted(ranges):
+        if made and made[-1][1] >= first:
+            made[-1] = (made[-1][0], max(end, made[-1][1]))
+        else:
+            made.append((first, end))
+    return made
+
+
+class Marks:
+    """Every mark that was read. One thread at a time."""
+
+    def __init__(self) -> None:
+        self._found: dict[Place, dict[str, tuple[int, Ranges]]] = {}
+
+    def take(self, key: list[Any], value: bytes | None) -> None:
+        """Take one record; ``key`` is its key, parsed. Raises ValueError, TypeError, KeyError: it is none."""
+        _, topic_id, partition, chunk, replay = key
+        place = Place(str(topic_id), int(partition), int(chunk))
+        known = self._found.setdefault(place, {})
+        if value is None:
+            known.pop(replay, None)
+            if not known:
+                del self._found[place]
+            return
+        data = json.loads(value)
+        known[str(replay)] = (int(data["at_ms"]), [(int(first), int(end)) for first, end in data["ranges"]])
+
+    def of(self, topic_id: str, partition: int, offset: int) -> Mark | None:
+        """Return the mark of a letter, the latest of several; None: it was not replayed."""
+        known = self._found.get(Place(topic_id, partition, offset // CHUNK))
+        marks = [Mark(replay, at_ms) for replay, (at_ms, ranges) in (known or {}).items() if _holds(ranges, offset)]
+        return max(marks, key=lambda mark: mark.at_ms, default=None)
+
+    def ranges(self, place: Place, replay: str) -> Ranges:
+        """Return what one replay delivered there."""
+        return list(self._found.get(place, {}).get(replay, (0, []))[1])
+
+    def before(self, topic_id: str, firsts: Mapping[int, int]) -> Iterator[bytes]:
+        """Yield the keys of records that speak only of offsets before ``firsts`` (partition -> first offset there)."""
+        for place, known in self._found.items():
+            end = (place.chunk + 1) * CHUNK
+            if place.topic_id == topic_id and end <= firsts.get(place.partition, 0):
+                yield from (mark_key(place, replay) for replay in known)
+
+
+def _holds(ranges: Ranges, offset: int) -> bool:
+    index = bisect_right(ranges, (offset, 2**63)) - 1
+    return index >= 0 and offset < ranges[index][1]
+
+
+class NewMarks:
+    """The marks that one replay makes. One thread."""
+
+    def __init__(self, topic_id: str, replay: str, known: Marks) -> None:
+        """``known``: what this replay marked before goes on in the same records."""
+        self._topic_id = topic_id
+        self._replay = replay
+        self._known = known
+        self._made: dict[Place, Ranges] = {}  # what was committed; ``known`` may not have it yet
+
+    def records(self, offsets: list[tuple[int, int]], at_ms: int) -> list[tuple[bytes, bytes]]:
+        """Return the records that add letters (partition, offset) to what was marked."""
+        return [
+            (mark_key(place, self._replay), mark_value(at_ms, ranges)) for place, ranges in self._with(offsets).items()
+        ]
+
+    def keep(self, offsets: list[tuple[int, int]]) -> None:
+        """Remember that the records of these letters were committed."""
+        self._made.update(self._with(offsets))
+
+    def _with(self, offsets: list[tuple[int, int]]) -> dict[Place, Ranges]:
+        changed: dict[Place, Ranges] = {}
+        for partition, offset in offsets:
+            place = Place(self._topic_id, partition, offset // CHUNK)
+            before = changed[place] if place in changed else self._before(place)
+            changed[place] = with_offset(before, offset)
+        return changed
+
+    def _before(self, place: Place) -> Ranges:
+        made = self._made.get(place)
+        return made if made is not None else joined(self._known.ranges(place, self._replay))
+
 
 DEFINED, PROGRESS, WISH = "replay", "progress", "wish"
 RUNNING, DONE, STOPPED, FAILED = "running", "done", "stopped", "failed"
@@ -208,3 +346,133 @@ def _progress(data: dict[str, Any]) -> Progress:
     places = {name: {int(number): int(at) for number, at in data[name].items()} for name in ("positions", "ends")}
     failures = tuple((int(number), int(offset), str(why)) for number, offset, why in data["failures"])
     return Progress(**{**data, **places, "failures": failures})
+
+
+# The topic of replays as one worker follows it.
+#
+# Owns: opening it when it is there or must be, opening it again when its reader ended, and when each replay was last
+# written: a replay whose worker is silent is taken over.
+
+
+READ_LIMIT_MS, LOOK_LIMIT_MS = 30_000, 3_000
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class ReplayLog:
+    """What is remembered of replays. Any thread."""
+
+    def __init__(self, topic: str | None, source: LogSource | None) -> None:
+        """``topic`` and where its log comes from; None: this worker has none, nothing can be replayed."""
+        self._topic, self._source = topic, source
+        self._opening = threading.Lock()
+        self._changed = threading.Condition()
+        self._records = ReplayRecords()
+        self._seen_s: dict[str, tuple[int, float]] = {}  # replay -> records of it, monotonic time of the last
+        self._log: CompactedLog | None = None
+        self._ended = ""
+
+    @property
+    def topic(self) -> str:
+        """Return the topic's name. Raises BadRequestError: there is none."""
+        if self._topic is None:
+            raise BadRequestError(
+                "this worker has no topic for the state of replays. Set connectrt.replays.storage.topic in its file"
+            )
+        return self._topic
+
+    def follow(self) -> bool:
+        """Follow the topic if it is there; return whether it is followed. Raises ConnectError."""
+        if self._source is None:
+            return False
+        with self._opening:
+            if self._log is not None and not self._ended:
+                return True
+            if not self._source.exists():
+                return False
+        self._opened()
+        return True
+
+    def append(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Append records, and read them if that is possible now; the topic is made when it is not there.
+
+        Raises ConnectError: they may not be there.
+        """
+        opened = self._opened()
+        opened.append(records)
+        opened.flush(READ_LIMIT_MS)
+        self.look()
+
+    def catch_up(self, limit_ms: int = READ_LIMIT_MS) -> None:
+        """Read what is there by now. Raises ConnectError."""
+        if self.follow() and self._log is not None:
+            self._log.read_to_end(limit_ms)
+
+    def look(self) -> None:
+        """Read what is there by now, or can be soon: a transaction that a dead worker left open ends later."""
+        try:
+            self.catch_up(LOOK_LIMIT_MS)
+        except TimedOutError as error:
+            log.warning("replays are shown in their last known state: %s", error)
+
+    def read(self, work: Callable[[ReplayRecords], T]) -> T:
+        """Return what ``work`` finds, at once."""
+        with self._changed:
+            return work(self._records)
+
+    def silent_s(self, replay_id: str, now_s: float) -> float:
+        """Return for how long nothing of a replay came, seconds."""
+        with self._changed:
+            return now_s - self._seen_s.get(replay_id, (0, now_s))[1]
+
+    def wait(self, limit_s: float) -> None:
+        """Return when something changed, or after the limit."""
+        with self._changed:
+            self._changed.wait(limit_s)
+
+    def wake(self) -> None:
+        """Have ``wait`` return."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Close the topic's clients."""
+        with self._opening:
+            opened, self._log = self._log, None
+        if opened is not None:
+            opened.stop()
+
+    def _opened(self) -> CompactedLog:
+        if self._source is None:
+            raise BadRequestError(self.topic)  # raises by itself
+        with self._opening:
+            if self._log is not None and self._ended:
+                ended, self._log = self._log, None
+                ended.stop()
+            if self._log is None:
+                opened = self._source.open(self._on_end)
+                with self._changed:
+                    self._records, self._ended = ReplayRecords(), ""
+                opened.start(self._on_records)
+                self._log = opened
+            return self._log
+
+    def _on_records(self, records: Sequence[LogRecord]) -> None:
+        now_s = time.monotonic()
+        with self._changed:
+            for record in records:
+                self._records.take(record.key, record.value)
+            for standing in self._records.all():
+                if self._seen_s.get(standing.replay.id, (0, 0.0))[0] != standing.changes:
+                    self._seen_s[standing.replay.id] = (standing.changes, now_s)
+            self._changed.notify_all()
+
+    def _on_end(self, why: str) -> None:
+        with self._changed:
+            self._ended = why
+            self._changed.notify_all()
+
+
+def no_topic(name: str) -> ConnectError:
+    """Return the error of a queue that is not there."""
+    return BadRequestError(f"topic {name} does not exist, so there are no dead letters to replay")

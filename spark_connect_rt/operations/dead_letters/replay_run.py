@@ -17,20 +17,20 @@ from spark_connect_rt.errors import DataError
 from spark_connect_rt.kafka.writing.transactional_producer import KafkaTransactionalProducer
 from spark_connect_rt.operations.dead_letters.letter import Letter, LetterFilter
 from spark_connect_rt.operations.dead_letters.letter_edit import EditedRecord
-from spark_connect_rt.operations.dead_letters.letter_topics import LetterTopics, Reading
-from spark_connect_rt.operations.dead_letters.marks import NewMarks
-from spark_connect_rt.operations.dead_letters.queues import Queue, Queues
+from spark_connect_rt.operations.dead_letters.letter_topics import LetterTopics, Queue, Queues, Reading
 from spark_connect_rt.operations.dead_letters.replay_ledger import (
     DONE,
     FAILED,
     RUNNING,
+    NewMarks,
     Progress,
     Replay,
+    ReplayLog,
     Standing,
+    no_topic,
     progress_record,
 )
-from spark_connect_rt.operations.dead_letters.replay_log import ReplayLog, no_topic
-from spark_connect_rt.records.pipeline.produce_rows import ProduceRow, ProduceRows
+from spark_connect_rt.records.pipeline.columns import ProduceRow, ProduceRows
 
 CLAIM_MS = COMMIT_MS = 30_000
 BATCH_COUNT, BATCH_BYTES, BATCH_S = 500, 4 * 2**20, 0.5

@@ -11,26 +11,31 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from spark_connect_rt.base.hidden_values import without_secrets
 from spark_connect_rt.base.supervision import ended
 from spark_connect_rt.errors import (
     BadRequestError,
     ConnectError,
+    DataError,
     ExternalError,
     FencedError,
     NotFoundError,
     RetriableError,
     TimedOutError,
 )
-from spark_connect_rt.operations.dead_letters.deletion import delete_replayed
-from spark_connect_rt.operations.dead_letters.dry_runs import dry_run, new_run, wanted_replay
-from spark_connect_rt.operations.dead_letters.letter_forms import LetterForms, Plugin
+from spark_connect_rt.operations.dead_letters.letter import Letter, LetterFilter, LetterForms, Plugin
+from spark_connect_rt.operations.dead_letters.letter_edit import check_edit, shown_letter, shown_record
+from spark_connect_rt.operations.dead_letters.letter_topics import Queue, Span
 from spark_connect_rt.operations.dead_letters.model import (
+    SINK,
+    TOPIC,
     DeletedLetters,
     DryRun,
+    EditedLetter,
     FailedLetter,
     ReplayInfo,
     WantedReplay,
@@ -46,9 +51,155 @@ from spark_connect_rt.operations.dead_letters.replay_ledger import (
     definition_record,
     forgetting,
     may_take,
+    no_topic,
     wish_record,
 )
-from spark_connect_rt.operations.dead_letters.replay_run import ReplayRun, RunParts
+from spark_connect_rt.operations.dead_letters.replay_run import Edit, ReplayRun, RunParts
+from spark_connect_rt.operations.dead_letters.sink_replay import SinkRun, check_brokers
+
+# Letters that were replayed deleted from their queue: up to the first one that was not, never beyond.
+
+
+def delete_replayed(parts: RunParts, connector: str | None, topic: str | None) -> DeletedLetters:
+    """Delete what lies before the first letter that was not replayed, whichever connector wrote it.
+
+    Raises NotFoundError, BadRequestError, ForbiddenError, ConnectError: the worker may not delete records.
+    """
+    queue = parts.queues.find(connector, topic)
+    if queue is None:
+        raise BadRequestError(f"connector {connector} has no dead letter queue")
+    found = parts.topics.describe(queue.topic)
+    if found is None:
+        raise no_topic(queue.topic)
+    span = parts.topics.span(queue.topic, range(len(found.replicas)))
+    up_to = _replayed_to(parts, queue, found.topic_id, span)
+    wanted = {number: at for number, at in up_to.items() if at > span.begins[number]}
+    parts.topics.admin.delete_records(queue.topic, wanted)
+    old = parts.log.read(lambda records: list(records.marks.before(found.topic_id, up_to)))
+    if old:
+        parts.log.append([(key, None) for key in old])
+    deleted = sum(at - span.begins[number] for number, at in wanted.items())
+    return DeletedLetters(queue.topic, deleted, {str(number): at for number, at in sorted(up_to.items())})
+
+
+def _replayed_to(parts: RunParts, queue: Queue, topic_id: str, span: Span) -> dict[int, int]:
+    """Return by partition the offset of the first record that is no replayed letter, else the end."""
+    up_to: dict[int, int] = {}
+    with parts.topics.reading(queue.topic, span.begins, span.ends) as reading:
+        for letter in reading:
+            if letter is not None and letter.partition not in up_to and not _is_replayed(parts, topic_id, letter):
+                up_to[letter.partition] = letter.offset
+            if len(up_to) == len(span.ends):
+                break
+        reached = dict(reading.positions)
+    return {number: up_to.get(number, min(reached[number], end)) for number, end in span.ends.items()}
+
+
+def _is_replayed(parts: RunParts, topic_id: str, letter: Letter) -> bool:
+    return parts.log.read(lambda records: records.marks.of(topic_id, letter.partition, letter.offset)) is not None
+
+
+# What a replay would do, without doing it; and whether it can be at all.
+
+
+LETTERS_MAX = 10_000
+RATE_MAX = 1e6
+SAMPLE_COUNT, SAMPLE_BYTES = 10, 16_384
+DRY_RUN_LOOK_S = 5.0
+
+
+def wanted_replay(wanted: WantedReplay, parts: RunParts, plugin: Plugin) -> Replay:
+    """Return a replay that can be, still without an id.
+
+    Raises BadRequestError, BadConfigError, NotFoundError, ForbiddenError.
+    """
+    if wanted.target not in (TOPIC, SINK):
+        raise BadRequestError(f"target: must be {TOPIC} or {SINK}")
+    if wanted.rate is not None and not 0 < wanted.rate <= RATE_MAX:
+        raise BadRequestError(f"rate: must be a number of letters per second above 0 and at most {RATE_MAX:.0f}")
+    if wanted.target == SINK:
+        _check_sink(wanted.connector, parts)
+    if wanted.letters is not None and not 0 < len(wanted.letters) <= LETTERS_MAX:
+        raise BadRequestError(
+            f"letters: must be 1 to {LETTERS_MAX} pairs of partition and offset. Use a filter for more"
+        )
+    wanted_filter = LetterFilter.of(wanted.filter)
+    check_edit(wanted.edit, plugin)
+    queue = parts.queues.find(wanted.connector, wanted.topic)
+    if queue is None:
+        raise BadRequestError(f"connector {wanted.connector} has no dead letter queue")
+    if parts.topics.describe(queue.topic) is None:
+        raise no_topic(queue.topic)
+    return Replay(
+        id="",
+        connector=wanted.connector,
+        topic=queue.topic,
+        target=wanted.target,
+        filter=wanted_filter.as_fields(),
+        letters=None if wanted.letters is None else tuple(sorted(set(wanted.letters))),
+        edit={name: value for name, value in wanted.edit.items() if value is not None},
+        rate=wanted.rate,
+        again=wanted.again,
+        who="",
+        worker="",
+        created_ms=parts.now_ms(),
+    )
+
+
+def _check_sink(connector: str | None, parts: RunParts) -> None:
+    if parts.feed is None:
+        raise BadRequestError("this worker replays dead letters to topics only")
+    config = parts.feed.config_of(connector) if connector else {}
+    if not config.get("topics") and not config.get("topics.regex"):
+        raise BadRequestError(
+            f"target {SINK} needs a sink connector. Dead letters of a topic without a connector "
+            f"can only be replayed to {TOPIC}"
+        )
+    check_brokers(config)
+
+
+def new_run(parts: RunParts, replay: Replay, must_end: Callable[[], bool]) -> ReplayRun:
+    """Return what carries a replay out."""
+    return (SinkRun if replay.target == SINK else ReplayRun)(parts, replay, must_end)
+
+
+def dry_run(parts: RunParts, forms: LetterForms, replay: Replay) -> DryRun:
+    """Return what a replay would do with the first letters, and how many there are. Raises ConnectError."""
+    run = new_run(parts, replay, lambda: False)
+    edit = parts.try_edit(replay)
+    matched, scanned, complete, sample = 0, 0, False, list[EditedLetter]()
+    try:
+        with run.looking() as (queue, reading):
+            end_s = time.monotonic() + DRY_RUN_LOOK_S
+            for letter in reading:
+                scanned += letter is not None
+                if letter is not None and run.wants(queue, letter):
+                    matched += 1
+                    if len(sample) < SAMPLE_COUNT:
+                        sample.append(_edited(run, forms, replay, letter, edit))
+                if time.monotonic() >= end_s:
+                    break
+            else:
+                complete = True
+    finally:
+        edit.close()
+    return DryRun(matched=matched, scanned=scanned, complete=complete, sample=sample)
+
+
+def _edited(run: ReplayRun, forms: LetterForms, replay: Replay, letter: Letter, edit: Edit) -> EditedLetter:
+    form = forms.of(letter, replay.connector)
+    before = shown_letter(letter, form, SAMPLE_BYTES)
+    made: dict[str, Any] = {"topic": letter.topic, "partition": letter.partition, "offset": letter.offset}
+    made["before"] = before
+    try:
+        record = edit.apply(letter, replay.connector)
+        if record is None:
+            return EditedLetter(**made, after=None, to=None, error=None)
+        run.row(letter, record)
+    except DataError as error:
+        return EditedLetter(**made, after=None, to=None, error=str(error))
+    return EditedLetter(**made, after=shown_record(letter, form, record, SAMPLE_BYTES), to=record.topic, error=None)
+
 
 LEASE_S = 10.0
 LOOK_S = 10.0  # between two looks for a topic that is not there

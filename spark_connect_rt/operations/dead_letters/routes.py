@@ -11,7 +11,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from spark_connect_rt.base.json_shape import JsonShape, described
+from spark_connect_rt.base.json_text import JsonShape, described
 from spark_connect_rt.errors import BadRequestError, NotFoundError
 from spark_connect_rt.operations.dead_letters.letter import FILTERS, NUMBER_MAX, whole_number
 from spark_connect_rt.operations.dead_letters.model import (
@@ -27,12 +27,10 @@ from spark_connect_rt.operations.dead_letters.model import (
     ReplayList,
     WantedReplay,
 )
-from spark_connect_rt.rest.context import JsonResponse, RestContext
-from spark_connect_rt.rest.identity import who
-from spark_connect_rt.rest.negotiation import json_body
-from spark_connect_rt.rest.operation import Operation, QueryParameter
-from spark_connect_rt.rest.paths import decoded
-from spark_connect_rt.rest.request_fields import json_object, object_field, switch_field, text_field
+from spark_connect_rt.rest.context import JsonResponse, RestContext, who
+from spark_connect_rt.rest.paths import decoded, json_body
+from spark_connect_rt.rest.request_body import json_object, object_field, switch_field, text_field
+from spark_connect_rt.rest.shapes import Operation, QueryParameter
 
 LIMIT_DEFAULT, LIMIT_MAX = 100, 2_000
 _PATH = "/admin/dead-letters"

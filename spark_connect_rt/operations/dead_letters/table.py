@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from spark_connect_rt.app.wiring import admin_of
 from spark_connect_rt.config.client_properties import log_client_properties
 from spark_connect_rt.engine.datasource.pushed_filters import Comparison, bounds_of, since_ms
 from spark_connect_rt.engine.process_plugins import distributed_config
 from spark_connect_rt.errors import NotFoundError
+from spark_connect_rt.kafka.internal_topics import admin_of
 from spark_connect_rt.kafka.logs.topic_records import HeadedRecord, TopicPart, read_with_headers
-from spark_connect_rt.records.pipeline.dead_letter_headers import split_headers
+from spark_connect_rt.records.pipeline.dead_letters import split_headers
 
 _QUEUE = "errors.deadletterqueue.topic.name"
 _PLACES = {"topic": 0, "partition": 1, "offset": 2, "timestamp": 3}

@@ -12,16 +12,14 @@ from spark_connect_rt.config.worker_settings import WorkerConfig
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.internal_topics import SHORT_HEAD, topic_source
 from spark_connect_rt.kafka.writing.transactional_producer import KafkaTransactionalProducer
-from spark_connect_rt.operations.dead_letters.browser import LetterDesk, Marks
-from spark_connect_rt.operations.dead_letters.connector_feed import HerderFeed
+from spark_connect_rt.operations.dead_letters.browser import LetterDesk, Marks, marks_of
+from spark_connect_rt.operations.dead_letters.letter import LetterForms
 from spark_connect_rt.operations.dead_letters.letter_edit import LetterEdit
-from spark_connect_rt.operations.dead_letters.letter_forms import LetterForms
-from spark_connect_rt.operations.dead_letters.letter_topics import LetterTopics
-from spark_connect_rt.operations.dead_letters.marks_seen import marks_of
-from spark_connect_rt.operations.dead_letters.queues import Queues
-from spark_connect_rt.operations.dead_letters.replay_log import ReplayLog
+from spark_connect_rt.operations.dead_letters.letter_topics import LetterTopics, Queues
+from spark_connect_rt.operations.dead_letters.replay_ledger import ReplayLog
 from spark_connect_rt.operations.dead_letters.replay_run import RunParts
 from spark_connect_rt.operations.dead_letters.replays import LetterReplays
+from spark_connect_rt.operations.dead_letters.sink_replay import HerderFeed
 from spark_connect_rt.rest.change_history import History
 from spark_connect_rt.runtime.herder.api import HerderApi
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spark_connect_rt.base.clock import Clock
+from spark_connect_rt.base.concurrency import Clock
 from spark_connect_rt.base.hidden_values import without_secrets
 from spark_connect_rt.base.json_text import decode_quick_json, encode_quick_json, tellable
 from spark_connect_rt.runtime.group_events import KINDS, NOTHING, GroupEvent

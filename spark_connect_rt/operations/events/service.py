@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from spark_connect_rt.base.clock import Clock
+from spark_connect_rt.base.concurrency import Clock
 from spark_connect_rt.base.supervision import Repeated
 from spark_connect_rt.group.rebalance_facts import merged, sentence
 from spark_connect_rt.operations.events.memory import EventMemory
-from spark_connect_rt.rest.group_reads import ASK_LIMIT_MS, GroupReads, Unanswered, unanswered
+from spark_connect_rt.rest.peers import ASK_LIMIT_MS, GroupReads, Unanswered, unanswered
 from spark_connect_rt.runtime.group_events import GroupEvent
 
 READ = "events"

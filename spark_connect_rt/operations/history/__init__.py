@@ -1,1 +1,1 @@
-"""The history of one worker: notes what is changed and by whom, follows where connectors are, answers for both."""
+"""Changes of configurations and offsets: recorded with who asked, shown, rolled back."""

@@ -9,17 +9,15 @@ import getpass
 import socket
 from collections.abc import Callable, Sequence
 
-from spark_connect_rt.app.wiring import admin_of
-from spark_connect_rt.base.clock import SystemClock
+from spark_connect_rt.base.concurrency import SystemClock
 from spark_connect_rt.config.client_properties import log_client_properties
 from spark_connect_rt.config.worker_settings import WorkerConfig
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.kafka.internal_topics import topic_source
+from spark_connect_rt.kafka.internal_topics import admin_of, topic_source
 from spark_connect_rt.operations.history.store import Draft, HistoryStore
 from spark_connect_rt.operations.history.wiring import history_topics
 from spark_connect_rt.rest.change_history import OFFSETS, Change
-from spark_connect_rt.topics.offset_changes import OffsetPair
-from spark_connect_rt.topics.offset_notes import OffsetsChanged
+from spark_connect_rt.topics.offset_changes import OffsetPair, OffsetsChanged
 
 
 def record_offsets(config: WorkerConfig, changes: Sequence[OffsetsChanged], say: Callable[[str], None]) -> None:

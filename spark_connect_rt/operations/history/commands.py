@@ -11,8 +11,7 @@ from spark_connect_rt.base.exit_codes import EXIT_CHANGED_MEANWHILE, EXIT_DIFFER
 from spark_connect_rt.cli.differences import Difference, of_answer, offset_differences
 from spark_connect_rt.cli.output import show_differences, show_offset_differences, sure
 from spark_connect_rt.cli.session import Session
-from spark_connect_rt.cli.tables import compact, time_text
-from spark_connect_rt.cli.times import time_ms
+from spark_connect_rt.cli.tables import compact, time_ms, time_text
 from spark_connect_rt.errors import BadRequestError, NotFoundError
 from spark_connect_rt.rest.client import management_calls
 

@@ -14,8 +14,7 @@ from starlette.responses import Response
 
 from spark_connect_rt.base.json_text import decode_json
 from spark_connect_rt.console.api import ApiError, at
-from spark_connect_rt.console.connector_page import connector_page
-from spark_connect_rt.console.frame import Frame, form
+from spark_connect_rt.console.frame import Frame, connector_page, form
 from spark_connect_rt.console.words import short_json
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.rest.paths import ConnectorName, decoded

@@ -13,8 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from spark_connect_rt.console.api import ApiError, at
-from spark_connect_rt.console.connector_page import connector_page
-from spark_connect_rt.console.frame import Frame, form
+from spark_connect_rt.console.frame import Frame, connector_page, form
 from spark_connect_rt.console.values import mapping, text, texts
 from spark_connect_rt.operations.history.view import (
     KINDS,

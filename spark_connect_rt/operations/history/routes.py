@@ -11,9 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from spark_connect_rt.errors import BadRequestError, NotFoundError, UnsafeChangeError
-from spark_connect_rt.operations.history.inner_requests import InnerRequests
-from spark_connect_rt.operations.history.offset_restores import OffsetRestore, back_to, undo_of
-from spark_connect_rt.operations.history.rollback_routes import diff_between, roll_back
+from spark_connect_rt.operations.history.rollback_routes import (
+    InnerRequests,
+    OffsetRestore,
+    back_to,
+    diff_between,
+    roll_back,
+    undo_of,
+)
 from spark_connect_rt.operations.history.shapes import (
     ConfigDiff,
     OffsetsMoved,
@@ -24,11 +29,9 @@ from spark_connect_rt.operations.history.shapes import (
 )
 from spark_connect_rt.rest.change_history import KINDS, Change, ChangePage, ChangeQuery, Course, History
 from spark_connect_rt.rest.context import JsonResponse, RestContext
-from spark_connect_rt.rest.negotiation import json_body
-from spark_connect_rt.rest.operation import Operation, QueryParameter
-from spark_connect_rt.rest.paths import ConnectorName, decoded
-from spark_connect_rt.rest.request_fields import json_object, object_field, switch_field, whole_number
-from spark_connect_rt.rest.shapes import INITIAL_STATES
+from spark_connect_rt.rest.paths import ConnectorName, decoded, json_body
+from spark_connect_rt.rest.request_body import json_object, object_field, switch_field, whole_number
+from spark_connect_rt.rest.shapes import INITIAL_STATES, Operation, QueryParameter
 
 LIMIT_DEFAULT, LIMIT_MAX = 100, 2_000
 NUMBER_MAX = 10**18

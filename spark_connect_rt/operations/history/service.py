@@ -8,13 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from spark_connect_rt.errors import ConnectError, NotFoundError
-from spark_connect_rt.operations.history.pending import Asked, Seen
-from spark_connect_rt.operations.history.recorder import Recorder, shown_safely
+from spark_connect_rt.operations.history.recorder import Asked, Recorder, Seen, shown_safely
 from spark_connect_rt.operations.history.store import HistoryStore
 from spark_connect_rt.operations.history.timeline_keeper import CourseKeeper
 from spark_connect_rt.rest.change_history import CONFIG, LOGGER, Change, ChangePage, ChangeQuery, Course
 from spark_connect_rt.runtime.herder.requests_api import Request, SetLoggerLevel
-from spark_connect_rt.topics.hidden_settings import DeclaredSettings, hidden_settings
+from spark_connect_rt.topics.config_diff import DeclaredSettings, hidden_settings
 from spark_connect_rt.topics.offset_changes import OffsetPair
 
 READ_LIMIT_MS = 5_000

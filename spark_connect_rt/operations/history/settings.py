@@ -14,10 +14,10 @@ from spark_connect_rt.api.plugin_modules import connector_plugin
 from spark_connect_rt.config.config_def import ConfigDef, Type
 from spark_connect_rt.engine.task_runner import TaskKind
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.runtime.herder.connector_definition import CONVERTERS, definition_of
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.validation import CONVERTERS, definition_of
 from spark_connect_rt.runtime.worker.launches import kind_of
-from spark_connect_rt.topics.hidden_settings import DeclaredSettings
+from spark_connect_rt.topics.config_diff import DeclaredSettings
 
 LIMIT_S = 10.0
 MOST = 1_000  # combinations of classes that are remembered

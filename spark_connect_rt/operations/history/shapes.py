@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_connect_rt.base.json_shape import JsonShape, described, renamed
+from spark_connect_rt.base.json_text import JsonShape, described, renamed
 from spark_connect_rt.topics.config_diff import SettingChange
 
 

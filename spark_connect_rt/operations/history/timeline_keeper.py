@@ -13,9 +13,17 @@ from collections.abc import Callable, Sequence
 
 from spark_connect_rt.base.supervision import Repeated
 from spark_connect_rt.errors import ConnectError, NotFoundError
-from spark_connect_rt.operations.history.course import HOURS, MINUTES, TIERS, merged, packed, state_of, with_point
-from spark_connect_rt.operations.history.history_records import CourseKey
-from spark_connect_rt.operations.history.offset_timeline import CourseStore
+from spark_connect_rt.operations.history.offset_timeline import (
+    HOURS,
+    MINUTES,
+    TIERS,
+    CourseStore,
+    merged,
+    packed,
+    state_of,
+    with_point,
+)
+from spark_connect_rt.operations.history.store import CourseKey
 from spark_connect_rt.rest.change_history import Course, CoursePoint
 from spark_connect_rt.runtime.values import ConnectorOffset
 from spark_connect_rt.topics.offset_changes import OffsetPair

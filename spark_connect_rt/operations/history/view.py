@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from spark_connect_rt.console.values import mapping, objects, text, texts, whole
-from spark_connect_rt.operations.dead_letters.letters import differences
+from spark_connect_rt.operations.dead_letters.page import differences
 
 HOUR_MS = 3_600_000
 KINDS = ("config", "state", "offsets", "logger")

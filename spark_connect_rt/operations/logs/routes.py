@@ -9,13 +9,14 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from spark_connect_rt.engine.log_lines import LEVELS, LogList, LogReads, PlacedLine, WantedLines
+from spark_connect_rt.engine.log_lines import LEVELS
 from spark_connect_rt.errors import BadRequestError, NotFoundError
+from spark_connect_rt.operations.logs.model import LogList, LogReads, PlacedLine, WantedLines
 from spark_connect_rt.rest.context import JsonResponse
 from spark_connect_rt.rest.event_streams import EventStreams, Sent
-from spark_connect_rt.rest.operation import Operation, QueryParameter
 from spark_connect_rt.rest.paths import ConnectorName, TaskNumber, decoded
-from spark_connect_rt.rest.request_fields import number_up_to
+from spark_connect_rt.rest.request_body import number_up_to
+from spark_connect_rt.rest.shapes import Operation, QueryParameter
 
 OF_CONNECTOR = "/admin/connectors/{connector}/logs"
 OF_TASK = "/admin/connectors/{connector}/tasks/{task}/logs"

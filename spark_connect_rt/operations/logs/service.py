@@ -10,10 +10,11 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spark_connect_rt.engine.log_lines import LEVELS, LogLine, PlacedLine, WantedLines
+from spark_connect_rt.engine.log_lines import LEVELS
 from spark_connect_rt.engine.task_logs import LINES_EACH, TASK_LOGS, KeptLine, TaskLogs
 from spark_connect_rt.errors import NotFoundError
-from spark_connect_rt.rest.group_reads import GroupReads, Unanswered, unanswered
+from spark_connect_rt.operations.logs.model import LogLine, PlacedLine, WantedLines
+from spark_connect_rt.rest.peers import GroupReads, Unanswered, unanswered
 from spark_connect_rt.runtime.herder.api import HerderViews
 
 READ = "task-logs"

@@ -1,1 +1,1 @@
-"""The overview of a group: every connector's row, one connector whole, the workers; gathered on demand."""
+"""The group at a glance: every connector's row, one connector whole, the workers; gathered on demand."""

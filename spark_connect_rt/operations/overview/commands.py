@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from spark_connect_rt.cli.kinds import rows_of
-from spark_connect_rt.cli.rows import running_tasks, why
+from spark_connect_rt.cli.kinds import rows_of, running_tasks, why
 from spark_connect_rt.cli.selecting import failed
 from spark_connect_rt.cli.session import Session
 from spark_connect_rt.cli.tables import Column, Table, count_text, counted, plain, rate_text, time_text

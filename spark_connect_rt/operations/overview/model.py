@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from spark_connect_rt.base.json_shape import JsonShape, described, one_of, renamed
+from spark_connect_rt.base.json_text import JsonShape, described, one_of, renamed
 from spark_connect_rt.operations.overview.selection import Wanted
-from spark_connect_rt.rest.group_reads import JAVA, OURS, UNKNOWN, Unanswered
+from spark_connect_rt.rest.peers import JAVA, OURS, UNKNOWN, Unanswered
 from spark_connect_rt.runtime.values import CONNECTOR_TYPES, STATES, RestartNote
 from spark_connect_rt.topics.aggregate_state import AGGREGATES
 

@@ -15,8 +15,8 @@ from spark_connect_rt.operations.overview.selection import LIMIT, LIMIT_MOST, SO
 from spark_connect_rt.rest.context import JsonResponse, RestContext
 from spark_connect_rt.rest.event_streams import EventStreams, Sent
 from spark_connect_rt.rest.json_values import as_json
-from spark_connect_rt.rest.operation import Operation, QueryParameter
 from spark_connect_rt.rest.paths import ConnectorName, decoded
+from spark_connect_rt.rest.shapes import Operation, QueryParameter
 from spark_connect_rt.topics.aggregate_state import AGGREGATES
 
 LOOK_EACH_S = 0.5  # for what the worker has found; it looks once for all streams

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from spark_connect_rt.base.clock import Clock
+from spark_connect_rt.base.concurrency import Clock
 from spark_connect_rt.base.json_text import decode_json
 from spark_connect_rt.errors import ConnectError, ForbiddenError
 from spark_connect_rt.group.peers import PeerClient
@@ -25,7 +25,7 @@ from spark_connect_rt.operations.overview.model import (
 from spark_connect_rt.operations.overview.rows import GroupRows
 from spark_connect_rt.operations.overview.selection import Wanted
 from spark_connect_rt.operations.overview.worker_shares import CONNECTOR, WORKER, counters_of, course_of
-from spark_connect_rt.rest.group_reads import ASK_LIMIT_MS, JAVA, GroupReads, GroupWorker, WorkerAnswer, unanswered
+from spark_connect_rt.rest.peers import ASK_LIMIT_MS, JAVA, GroupReads, GroupWorker, WorkerAnswer, unanswered
 from spark_connect_rt.runtime.herder.api import HerderViews
 from spark_connect_rt.runtime.values import TaskState
 from spark_connect_rt.topics.aggregate_state import aggregate_state

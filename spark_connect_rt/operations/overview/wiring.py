@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from spark_connect_rt.base.clock import Clock
+from spark_connect_rt.base.concurrency import Clock
 from spark_connect_rt.base.hidden_values import without_secrets
 from spark_connect_rt.group.peers import PeerClient
 from spark_connect_rt.operations.history.settings import DeclaredByPlugins
 from spark_connect_rt.operations.overview.rows import GroupRows
 from spark_connect_rt.operations.overview.service import GroupOverview, Hide
-from spark_connect_rt.operations.overview.task_courses import TaskCourses
+from spark_connect_rt.operations.overview.task_timeline import TaskCourses
 from spark_connect_rt.operations.overview.worker_shares import WorkerShares
-from spark_connect_rt.rest.group_reads import GroupReads
+from spark_connect_rt.rest.peers import GroupReads
 from spark_connect_rt.runtime.herder.api import HerderViews
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
-from spark_connect_rt.topics.hidden_settings import DeclaredSettings, hidden_settings, shown
+from spark_connect_rt.topics.config_diff import DeclaredSettings, hidden_settings, shown
 
 ASK_AGAIN_S = 60.0  # what a plug-in declares, after it did not say all of it
 DECLARED_LIMIT_S = 3.0

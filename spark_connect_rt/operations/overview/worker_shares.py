@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from spark_connect_rt._version import __version__
-from spark_connect_rt.base.clock import Clock
+from spark_connect_rt.base.concurrency import Clock
 from spark_connect_rt.base.descriptor_limit import descriptor_limit, open_descriptors
-from spark_connect_rt.operations.overview.task_courses import TaskCourses
-from spark_connect_rt.operations.overview.task_timeline import Point, added_up
-from spark_connect_rt.rest.group_reads import GroupReads, WorkerAnswer
+from spark_connect_rt.operations.overview.task_timeline import Point, TaskCourses, added_up
+from spark_connect_rt.rest.peers import GroupReads, WorkerAnswer
 from spark_connect_rt.runtime.herder.api import HerderViews
 
 SHARES_KEPT_MS = 800  # less than a gathering is used again for

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from spark_connect_rt.base.clock import Clock
+from spark_connect_rt.base.concurrency import Clock
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.base.supervision import Repeated
-from spark_connect_rt.config.placement import PlacementSettings
+from spark_connect_rt.config.group_config import PlacementSettings
 from spark_connect_rt.group.load import LoadMemory, LoadRules, Sample, Samples, decide, loads_of
-from spark_connect_rt.rest.group_reads import GroupReads, WorkerAnswer, unanswered
+from spark_connect_rt.rest.peers import GroupReads, WorkerAnswer, unanswered
 from spark_connect_rt.runtime.group_events import RecordEvent
 from spark_connect_rt.runtime.herder.api import HerderViews
 from spark_connect_rt.runtime.herder.requests_api import Request, SwapTasks

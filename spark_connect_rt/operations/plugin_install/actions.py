@@ -2,25 +2,215 @@
 
 from __future__ import annotations
 
+import getpass
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+from urllib.parse import urlsplit
 from zipfile import is_zipfile
 
+from spark_connect_rt.base.concurrency import SystemClock
 from spark_connect_rt.base.json_text import encode_json
-from spark_connect_rt.engine.process_plugins import plugin_folders
-from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.operations.plugin_install.plugin_places import PluginPlace
-from spark_connect_rt.operations.plugin_install.plugin_tables import coordinate_lines, settings_page, settings_table
-from spark_connect_rt.operations.plugin_install.report import report_lines
-from spark_connect_rt.operations.plugin_install.search import search_plugins
+from spark_connect_rt.cli.session import Session
+from spark_connect_rt.config.management_config import PluginInstallSettings
+from spark_connect_rt.config.worker_config import is_loopback
+from spark_connect_rt.engine.process_plugins import install_directory, plugin_folders, plugins_of
+from spark_connect_rt.errors import BadConfigError, BadRequestError, ConnectError, NotFoundError
+from spark_connect_rt.operations.plugin_install.folders import PluginFolder
+from spark_connect_rt.operations.plugin_install.install_token import read_token, token_file
+from spark_connect_rt.operations.plugin_install.installer import Installer
+from spark_connect_rt.operations.plugin_install.report import import_all, plugin_report, report_lines
+from spark_connect_rt.operations.plugin_install.search import FoundPlugin, search_plugins
 from spark_connect_rt.operations.plugin_install.service_files import missing_services
 from spark_connect_rt.operations.plugin_install.service_files import sync_manifests as write_services
+from spark_connect_rt.operations.plugin_install.sources import folder_name
+from spark_connect_rt.plugins.interfaces import WantedPlugin
 from spark_connect_rt.plugins.jars import archives_in
 from spark_connect_rt.plugins.locations import find_locations
-from spark_connect_rt.plugins.plugin_installs import WantedPlugin
+from spark_connect_rt.rest.client import calls, management_calls
+from spark_connect_rt.rest.connector_plugins import key_info
 from spark_connect_rt.rest.json_values import as_json as json_of
+
+# Where ``connectrt plugins`` looks and acts: the workers of a cluster, over REST, or the folders of this machine.
+
+
+class PluginPlace(Protocol):
+    """A place of plug-ins; its answers have the shapes of REST."""
+
+    @property
+    def where(self) -> str:
+        """Return where something was installed, as a sentence goes on: ``in FOLDER``."""
+
+    def report(self, check: bool) -> Mapping[str, Any]:
+        """Return ``GET /admin/plugins``; ``check``: import each one."""
+
+    def settings_of(self, name: str, version: str) -> Sequence[Mapping[str, Any]]:
+        """Return ``GET /connector-plugins/NAME/config``. Raises BadRequestError: it declares no settings."""
+
+    def install(self, wanted: WantedPlugin) -> Mapping[str, Any]:
+        """Install one; return what was installed."""
+
+    def prepare_java(self, name: str, version: str) -> None:
+        """Let the first start of an installed Java plug-in cost less. Raises ConnectError, OSError: it will not."""
+
+    def remove(self, name: str, version: str) -> None:
+        """Remove one. Raises NotFoundError."""
+
+
+class OnCluster:
+    """The workers of a group: the one that is asked hands on to the others. Raises as the client does."""
+
+    where = "on the worker that was asked. Every other worker of its group also installs it"
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def report(self, check: bool) -> Mapping[str, Any]:
+        """See PluginPlace; a running worker imports nothing for it."""
+        return self._session.ask(management_calls.plugins_report())
+
+    def settings_of(self, name: str, version: str) -> Sequence[Mapping[str, Any]]:
+        """See PluginPlace."""
+        return self._session.ask(calls.plugin_settings(name, version))
+
+    def install(self, wanted: WantedPlugin) -> Mapping[str, Any]:
+        """See PluginPlace."""
+        return self._session.ask(management_calls.install_plugin(json_of(wanted), self._token()))
+
+    def prepare_java(self, name: str, version: str) -> None:
+        """See PluginPlace; workers do it beside the first JVM that they start for it."""
+
+    def remove(self, name: str, version: str) -> None:
+        """See PluginPlace."""
+        self._session.ask(management_calls.remove_plugin(name, version, self._token()))
+
+    def _token(self) -> str:
+        """Return the token of this user on this machine, for a worker here; nothing for one elsewhere."""
+        hosts = [urlsplit(address).hostname or "" for address in self._session.client.bases("/admin/plugins")]
+        if not all(map(is_loopback, hosts)):
+            return ""
+        try:
+            return read_token(token_file())
+        except BadConfigError:  # no worker of this user was started here, or it has another file
+            return ""
+
+
+class OnThisMachine:
+    """The folders that a worker's file names."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings = settings
+
+    @property
+    def where(self) -> str:
+        """See PluginPlace."""
+        return f"in {self._installer.folder.path}"
+
+    def report(self, check: bool) -> Mapping[str, Any]:
+        """See PluginPlace."""
+        found = plugins_of(self._settings)
+        if check:
+            import_all(found)
+        report: dict[str, Any] = plugin_report(found)
+        report["installed"] = [json_of(plugin) for plugin in self._installer.folder.installed()]
+        return report
+
+    def settings_of(self, name: str, version: str) -> Sequence[Mapping[str, Any]]:
+        """See PluginPlace."""
+        found = plugins_of(self._settings).class_of(f"{name}@{version}" if version else name)
+        definition = getattr(found(), "config_def", None)
+        if definition is None:
+            raise BadRequestError(f"{name} has no settings")
+        return [json_of(key_info(key)) for key in definition()]
+
+    def install(self, wanted: WantedPlugin) -> Mapping[str, Any]:
+        """See PluginPlace."""
+        done: Mapping[str, Any] = json_of(self._installer.install(wanted, _who()))
+        return done
+
+    def prepare_java(self, name: str, version: str) -> None:
+        """See PluginPlace."""
+        from spark_connect_rt.engine.build_archives import make_host_archive  # pyspark: not for every word
+
+        make_host_archive([self._installer.folder.path / folder_name(name, version)])
+
+    def remove(self, name: str, version: str) -> None:
+        """See PluginPlace."""
+        plugin = self._installer.folder.find(name, version)
+        if plugin is None:
+            raise NotFoundError(f"plug-in {name} {version} is not installed in {self._installer.folder.path}")
+        self._installer.remove(plugin, _who())
+
+    @cached_property
+    def _installer(self) -> Installer:
+        found = PluginInstallSettings.of(self._settings)
+        folder = PluginFolder(install_directory(self._settings).absolute())
+        allowed, limit_bytes = found.connectrt_plugins_allowed, found.connectrt_plugins_size_max_bytes
+        return Installer(folder, allowed, limit_bytes, SystemClock().now_ms)
+
+
+def _who() -> str:
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):
+        user = "unknown"
+    return f"{user} (command line)"
+
+
+# Tables and pages of a plug-in's settings, as ``GET /connector-plugins/NAME/config`` has them; lines of a search.
+
+
+def coordinate_lines(found: Sequence[FoundPlugin]) -> list[str]:
+    """Return a line for each: its coordinate, a few words. No table: a coordinate that is folded cannot be copied.
+
+    An install needs a version, so a coordinate without one has ``VERSION`` in its place.
+    """
+    whole = [
+        (plugin.coordinate if plugin.coordinate.count(":") > 1 else f"{plugin.coordinate}:VERSION", plugin.about)
+        for plugin in found
+    ]
+    width = max((len(coordinate) for coordinate, _ in whole), default=0)
+    return [f"{coordinate:{width}}  {about}".rstrip() for coordinate, about in whole]
+
+
+def settings_table(name: str, keys: Sequence[Mapping[str, Any]]) -> None:
+    """Print the settings of a plug-in."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=name, title_justify="left", show_lines=False)
+    for column in ("setting", "type", "default", "importance", "what it does"):
+        table.add_column(column, overflow="fold")
+    for key in keys:
+        cells = (key["name"], key["type"], _default(key), key["importance"], key["documentation"] or "")
+        table.add_row(*map(Text, cells))  # texts of others: no mark-up is read in them
+    Console().print(table)
+
+
+def settings_page(name: str, keys: Sequence[Mapping[str, Any]]) -> str:
+    """Return the settings of a plug-in as Markdown: required ones first, then by importance."""
+    lines = [f"# {name}", "", "| setting | type | default | importance | what it does |", "|---|---|---|---|---|"]
+    order = ("HIGH", "MEDIUM", "LOW")
+    for setting in sorted(keys, key=lambda key: (not key["required"], order.index(key["importance"]))):
+        cells = (
+            f"`{setting['name']}`",
+            setting["type"],
+            _default(setting),
+            setting["importance"],
+            setting["documentation"] or "",
+        )
+        lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _default(key: Mapping[str, Any]) -> str:
+    if key["required"]:
+        return "required"
+    value = key["default_value"]
+    return "-" if value is None else str(value)
 
 
 def show(place: PluginPlace, check: bool, as_json: bool) -> int:

@@ -86,7 +86,7 @@ class _Places:
 
     def carry_out(self, ctx: typer.Context, where: Where, word: Callable[[Any], int]) -> None:
         """Call ``word`` with its PluginPlace."""
-        from spark_connect_rt.operations.plugin_install.plugin_places import OnCluster, OnThisMachine
+        from spark_connect_rt.operations.plugin_install.actions import OnCluster, OnThisMachine
 
         if where.is_here(surroundings_in(ctx.obj).environment):
             self._act(where.file, where.override, lambda settings: word(OnThisMachine(settings)))
@@ -171,7 +171,7 @@ def _add_changing(plugins: typer.Typer, places: _Places) -> None:
         override: Override = None,
     ) -> None:
         """Install a plug-in on every worker of a cluster, or in a folder of this machine (--file, --local)."""
-        from spark_connect_rt.plugins.plugin_installs import WantedPlugin
+        from spark_connect_rt.plugins.interfaces import WantedPlugin
 
         wanted = WantedPlugin(source, sha512, name, version)
         where = Where(context, url, file, override, local)

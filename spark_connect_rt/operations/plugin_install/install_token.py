@@ -13,7 +13,7 @@ import stat
 from pathlib import Path
 
 from spark_connect_rt.base.cache import cache_directory
-from spark_connect_rt.config.plugin_install import TOKEN_FILE
+from spark_connect_rt.config.management_config import TOKEN_FILE
 from spark_connect_rt.errors import BadConfigError
 
 NAME = "install.token"

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
-from collections.abc import Callable, Sequence
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from spark_connect_rt.base.optional_package import optional_module
 from spark_connect_rt.errors import AlreadyExistsError, BadRequestError
 from spark_connect_rt.operations.plugin_install.downloads import (
+    UNSAFE,
+    NotFetchedError,
     check_sha512,
     fetch,
     sha512_of,
     sha512_of_files,
     too_large,
+    unpack,
 )
 from spark_connect_rt.operations.plugin_install.folders import InstalledPlugin, PluginFolder
-from spark_connect_rt.operations.plugin_install.maven_closure import copy_closure
-from spark_connect_rt.operations.plugin_install.provided import left_out
-from spark_connect_rt.operations.plugin_install.python_packages import install_packages
 from spark_connect_rt.operations.plugin_install.service_files import complete_service_files
 from spark_connect_rt.operations.plugin_install.sources import (
     PluginSource,
@@ -27,8 +36,218 @@ from spark_connect_rt.operations.plugin_install.sources import (
     folder_name,
     parse_source,
 )
-from spark_connect_rt.operations.plugin_install.unpack import UNSAFE, unpack
-from spark_connect_rt.plugins.plugin_installs import WantedPlugin
+from spark_connect_rt.plugins.interfaces import WantedPlugin
+
+if TYPE_CHECKING:
+    import httpx
+
+
+# What Connect brings itself, and a plug-in's folder must therefore not hold: jars of a Maven closure. Pure.
+#
+# A plug-in's class loader looks in its own folder first. With a Jackson of its own there, the modules that Connect's
+# service files name are no subtypes of its ``Module``: the plug-in fails at its start. Vendors' archives leave these
+# out; the dependencies of a coordinate do not.
+
+
+PROVIDED = frozenset(
+    {
+        "connect-api",
+        "connect-json",
+        "connect-runtime",
+        "connect-transforms",
+        "kafka-clients",
+        "jackson-annotations",
+        "jackson-core",
+        "jackson-databind",
+        "jackson-datatype-jdk8",
+        "jackson-module-afterburner",
+        "jackson-module-blackbird",
+        "lz4-java",
+        "snappy-java",
+        "zstd-jni",
+        # Logging: the host's, whatever the plug-in was built with; two bindings of slf4j quarrel.
+        "slf4j-api",
+        "slf4j-simple",
+        "slf4j-log4j12",
+        "slf4j-reload4j",
+        "log4j-slf4j-impl",
+        "log4j-slf4j2-impl",
+        "logback-classic",
+        "reload4j",
+    }
+)
+_VERSION = re.compile(r"-\d[\w.+-]*$")
+
+
+def artifact_of(jar_name: str) -> str:
+    """Return ``zstd-jni`` of ``zstd-jni-1.5.6-10.jar``."""
+    return _VERSION.sub("", jar_name.removesuffix(".jar"))
+
+
+def left_out(jar_names: Iterable[str], wanted: str) -> list[str]:
+    """Return the jars that stay out of the folder, sorted; never the one that was asked for (its artifact)."""
+    return sorted(name for name in jar_names if (artifact := artifact_of(name)) in PROVIDED and artifact != wanted)
+
+
+# Installs a wheel or a requirement into a folder of its own, without what the worker has already.
+#
+# Two steps: ask pip (or uv) what is missing beside the worker's own packages, then install exactly that. So a plug-in
+# that depends on this package, Spark or Arrow does not bring them a second time. Only wheels: nothing is built, so no
+# code runs.
+
+
+TIMEOUT_S = 900
+_UV_LINE = re.compile(r"^\s*\+\s+(\S+?)(==\S+| @ \S+)", re.MULTILINE)  # a file's version is in its name
+
+
+def install_packages(wanted: str, name: str, folder: Path) -> list[str]:
+    """Install a wheel (its path) or requirement and what it needs.
+
+    Returns ``name==version`` of each, its own first (``name @ URL``: what uv says of a file). Raises NotFetchedError.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    missing = _missing_by_uv(wanted) if _uses_uv() else _missing_by_pip(wanted)
+    own = [requirement for requirement in missing if _plain(re.split("==| @ ", requirement)[0]) == _plain(name)]
+    if not own:
+        raise NotFetchedError(f"{wanted} is already installed in the worker's environment. Nothing to install")
+    others = sorted(requirement for requirement in missing if requirement not in own)
+    chosen = wanted if wanted.endswith(".whl") else own[0]  # not another version, published in between
+    _run([*_installer(), "--target", str(folder), "--no-deps", chosen, *others])
+    return [*own, *others]
+
+
+def _uses_uv() -> bool:
+    return find_spec("pip") is None
+
+
+def _installer() -> list[str]:
+    if not _uses_uv():
+        return [sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--only-binary=:all:"]
+    uv = shutil.which("uv")
+    if uv is None:
+        raise NotFetchedError(
+            "Python plug-ins cannot be installed: neither pip nor uv is available. Install one of them"
+        )
+    return [uv, "pip", "install", "--quiet", "--python", sys.executable, "--only-binary", ":all:"]
+
+
+def _missing_by_pip(wanted: str) -> list[str]:
+    report = json.loads(_run([*_installer(), "--dry-run", "--report", "-", wanted]))
+    found = [package["metadata"] for package in report["install"]]
+    return [f"{metadata['name']}=={metadata['version']}" for metadata in found]
+
+
+def _missing_by_uv(wanted: str) -> list[str]:
+    command = [word for word in _installer() if word != "--quiet"]
+    return missing_of_uv(_run([*command, "--dry-run", wanted]))
+
+
+def missing_of_uv(printed: str) -> list[str]:
+    """Return what ``uv pip install --dry-run`` would install: ``name==version``, or ``name @ URL`` of a file. Pure."""
+    return [name + rest for name, rest in _UV_LINE.findall(printed)]
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _run(command: Sequence[str]) -> str:
+    try:
+        done = subprocess.run(
+            list(command), capture_output=True, text=True, timeout=TIMEOUT_S, check=False, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NotFetchedError(f"{command[0]} failed: {error}") from error
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        raise NotFetchedError("the package cannot be installed: " + " | ".join(lines[-6:]))
+    return done.stdout if "--report" in command else done.stdout + done.stderr
+
+
+# The jars of a Maven coordinate and of all it needs, each checked against the checksum its repository publishes.
+#
+# ``jgo`` resolves and downloads. It only logs a checksum that does not match, and keeps what a broken download left: so
+# each jar is checked here before it is used, and one that is not what it should be is fetched once more.
+
+
+_CHECKSUMS = ("sha512", "sha256", "sha1")  # the strongest there is
+_TIMEOUT_S = 30.0
+
+log = logging.getLogger(__name__)
+
+
+def copy_closure(coordinate: str, folder: Path, limit_bytes: int) -> tuple[str, list[str]]:
+    """Copy the jars of a coordinate into a folder; return the version that was found, and the jars' names.
+
+    Raises NotFetchedError, BadRequestError (too large).
+    """
+    import httpx  # here: workers import this module, few install anything
+
+    artifacts = _resolved(coordinate)
+    names: list[str] = []
+    with httpx.Client(timeout=_TIMEOUT_S, follow_redirects=True) as client:
+        size = 0
+        for artifact in artifacts:
+            jar = _checked(client, artifact)
+            size += jar.stat().st_size
+            if size > limit_bytes:
+                raise too_large(coordinate, limit_bytes)
+            shutil.copyfile(jar, folder / jar.name)
+            names.append(jar.name)
+    return str(artifacts[0].version), names
+
+
+def _resolved(coordinate: str) -> list[Any]:
+    jgo = optional_module("jgo", "quickstart", "downloads from Maven Central")
+    try:
+        artifacts = [artifact for artifact in jgo.resolve(coordinate) if artifact.filename.endswith(".jar")]
+    except Exception as error:  # a third-party edge: whatever it raises means "not resolved"
+        raise NotFetchedError(f"{coordinate} cannot be resolved from Maven Central: {error}") from error
+    wanted = coordinate.split(":")[1]
+    artifacts.sort(key=lambda artifact: (artifact.artifactId != wanted, artifact.filename))
+    if not artifacts or artifacts[0].artifactId != wanted:
+        raise NotFetchedError(f"{coordinate} has no jar")
+    return artifacts
+
+
+def _checked(client: httpx.Client, artifact: Any) -> Path:
+    for attempt in (1, 2):
+        jar = _downloaded(artifact)
+        why = _difference(client, artifact, jar)
+        if not why:
+            return jar
+        log.warning("%s: %s%s", artifact.filename, why, ", downloading it again" if attempt == 1 else "")
+        jar.unlink(missing_ok=True)
+    raise NotFetchedError(f"{artifact.filename}: {why}")
+
+
+def _downloaded(artifact: Any) -> Path:
+    try:
+        jar: Path = artifact.resolve()
+    except Exception as error:  # a third-party edge
+        raise NotFetchedError(f"{artifact.filename} cannot be downloaded: {error}") from error
+    return jar
+
+
+def _difference(client: httpx.Client, artifact: Any, jar: Path) -> str:
+    """Return what is wrong with a jar; empty: it is what a repository says it is."""
+    import httpx
+
+    for repository in artifact.context.remote_repos.values():
+        address = f"{repository}/{artifact.component.path_prefix.as_posix()}/{artifact.filename}"
+        for kind in _CHECKSUMS:
+            try:
+                answer = client.get(f"{address}.{kind}")
+            except httpx.HTTPError as error:
+                raise NotFetchedError(f"the checksum of {artifact.filename} cannot be downloaded: {error}") from error
+            if answer.status_code == 200 and (said := answer.text.split()):
+                with jar.open("rb") as opened:
+                    found = hashlib.file_digest(opened, kind).hexdigest()
+                return (
+                    "" if found == said[0].lower() else (f"its {kind} is {found}, but the repository lists {said[0]}")
+                )
+    raise NotFetchedError(f"{artifact.filename}: no repository has a checksum of it")
+
 
 audit = logging.getLogger("spark_connect_rt.audit")
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from spark_connect_rt.config.connectrt_config import PluginSettings
-from spark_connect_rt.config.listeners import parse_listeners
-from spark_connect_rt.config.worker_config import RestSettings
+from spark_connect_rt.config.worker_config import RestSettings, parse_listeners
 from spark_connect_rt.engine.java_host.jar import TEST_JARS, jars_of_tests
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.plugins.java_plugins import HYBRID_FAIL

@@ -19,14 +19,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from spark_connect_rt.base.json_text import decode_json
-from spark_connect_rt.config.listeners import is_loopback
-from spark_connect_rt.config.plugin_install import ALLOW, DENY, INSTALL, LOOPBACK, TOKEN_FILE
+from spark_connect_rt.config.management_config import ALLOW, DENY, INSTALL, LOOPBACK, TOKEN_FILE
+from spark_connect_rt.config.worker_config import is_loopback
 from spark_connect_rt.errors import BadRequestError, DataError, ForbiddenError, NotFoundError
-from spark_connect_rt.plugins.plugin_installs import PluginInstalls, WantedPlugin
-from spark_connect_rt.rest.context import JsonResponse
-from spark_connect_rt.rest.identity import who
-from spark_connect_rt.rest.negotiation import json_body
-from spark_connect_rt.rest.paths import decoded
+from spark_connect_rt.plugins.interfaces import PluginInstalls, WantedPlugin
+from spark_connect_rt.rest.context import JsonResponse, who
+from spark_connect_rt.rest.paths import decoded, json_body
 from spark_connect_rt.rest.shapes import PluginReport
 
 ReadPlugins = Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
-from spark_connect_rt.config.plugin_install import ALLOWED
+from spark_connect_rt.config.management_config import ALLOWED
 from spark_connect_rt.errors import BadRequestError, ForbiddenError
 
 NOT_ALLOWED = "CRT-1160"

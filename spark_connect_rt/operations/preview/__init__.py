@@ -1,1 +1,1 @@
-"""Previews of connectors: made ready on this worker, run on an executor."""
+"""Previews of connectors: prepared on this worker, run on an executor."""

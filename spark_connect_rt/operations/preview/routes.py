@@ -13,14 +13,14 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from spark_connect_rt.base.json_shape import JsonShape, described, left_out
-from spark_connect_rt.engine.previews.model import RECORDS_MAX, SECONDS_MAX, From, Preview, PreviewRequest, Previews
+from spark_connect_rt.base.json_text import JsonShape, described, left_out
+from spark_connect_rt.engine.previews.model import RECORDS_MAX, SECONDS_MAX
 from spark_connect_rt.errors import BadRequestError, NotFoundError
+from spark_connect_rt.operations.preview.model import From, Preview, PreviewRequest, Previews
 from spark_connect_rt.rest.context import JsonResponse, RestContext
-from spark_connect_rt.rest.negotiation import json_body
-from spark_connect_rt.rest.operation import Operation
-from spark_connect_rt.rest.request_body import config_of
-from spark_connect_rt.rest.request_fields import json_object, switch_field
+from spark_connect_rt.rest.paths import json_body
+from spark_connect_rt.rest.request_body import config_of, json_object, switch_field
+from spark_connect_rt.rest.shapes import Operation
 
 _FIELDS = ("name", "config", "records", "seconds", "from", "offsets", "put")
 _LOOK_S = 0.25  # between two looks whether the client is still there

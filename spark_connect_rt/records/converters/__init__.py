@@ -1,1 +1,1 @@
-"""Converters."""
+"""Connect values to bytes and back. Pure."""

@@ -1,1 +1,1 @@
-"""Pipeline."""
+"""The steps between a task and Kafka: chains of transformations, converters, tolerance, dead letters. Pure."""

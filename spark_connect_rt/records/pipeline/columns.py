@@ -7,6 +7,10 @@ Consume form (on its way from Kafka): topic, partition, offset, timestamp, key, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
 import pyarrow as pa
 
 TOPIC = b"connectrt.topic"
@@ -32,3 +36,108 @@ def produce_batch(topic: str, values: pa.Array, keys: pa.Array | None = None) ->
         columns["key"] = keys.cast(pa.binary())
     schema = pa.schema([pa.field(name, PRODUCE_FIELDS[name]) for name in columns], metadata={TOPIC: topic.encode()})
     return pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
+
+
+# Builds batches in produce form (records.pipeline.columns), from rows or from whole columns.
+
+
+ProduceRow = tuple[str, int | None, bytes | None, bytes | None, list[tuple[str, bytes | None]] | None, int | None]
+"""(topic, partition, key, value, headers, timestamp in ms)"""
+
+_ROW_BYTES = 48  # what a row costs beside its key and value, about
+
+
+def columns_batch(
+    topic: str,
+    values: pa.Array,
+    keys: pa.Array | None = None,
+    timestamps_ms: pa.Array | None = None,
+    partition: int | None = None,
+    headers: pa.Array | None = None,
+) -> pa.RecordBatch:
+    """Return a produce-form batch of one topic; ``values`` and ``keys`` are binary or string arrays."""
+    given = {"key": keys, "value": values, "headers": headers, "timestamp": timestamps_ms}
+    columns = {name: _as_kind(column, PRODUCE_FIELDS[name]) for name, column in given.items() if column is not None}
+    return _batch(columns, topic, partition)
+
+
+def _as_kind(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return ``column.cast(kind)``, without a call of a kernel where that would copy nothing."""
+    found = column.type
+    if found == kind:
+        return column
+    return column.view(kind) if pa.types.is_string(found) and pa.types.is_binary(kind) else column.cast(kind)
+
+
+def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
+    """Return batches of one topic as one, a row with its partition; None: they are of several, or may be."""
+    topics = {(batch.schema.metadata or {}).get(TOPIC) for batch in batches}
+    if len(topics) != 1 or None in topics:
+        return None
+    placed = [_with_partition(batch) for batch in batches]
+    if all(batch.schema.equals(placed[0].schema) for batch in placed):
+        table = pa.Table.from_batches(placed)
+    else:  # a column that is absent is null in every row
+        table = pa.concat_tables([pa.Table.from_batches([batch]) for batch in placed], promote_options="default")
+    return table.combine_chunks().replace_schema_metadata({TOPIC: topics.pop()}).to_batches()[0]
+
+
+def _with_partition(batch: pa.RecordBatch) -> pa.RecordBatch:
+    number = (batch.schema.metadata or {}).get(PARTITION)
+    plain = batch.replace_schema_metadata(None)
+    if number is None:
+        return plain
+    kind = PRODUCE_FIELDS["partition"]
+    return plain.append_column("partition", pa.repeat(pa.scalar(int(number), kind), batch.num_rows))
+
+
+class ProduceRows:
+    """Rows gathered until they are taken as one batch; columns that are null in every row are left out."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.bytes = 0
+        self._rows: list[ProduceRow] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def append(self, row: ProduceRow) -> None:
+        """Add one row and its size, bytes."""
+        self._rows.append(row)
+        self.bytes += len(row[2] or b"") + len(row[3] or b"") + _ROW_BYTES
+
+    def topics(self) -> tuple[str, ...]:
+        """Return the topics of the rows, in order of first sight."""
+        return tuple(dict.fromkeys(row[0] for row in self._rows))
+
+    def take(self) -> pa.RecordBatch:
+        """Return the rows as a batch and start an empty one."""
+        topics = self.topics()
+        by_column: list[Any] = list(zip(*self._rows, strict=True)) or [()] * len(PRODUCE_FIELDS)
+        columns = {
+            name: pa.array(_headers(values) if name == "headers" else values, kind)
+            for (name, kind), values in zip(PRODUCE_FIELDS.items(), by_column, strict=True)
+            if any(value is not None for value in values)
+        }
+        self._rows, self.bytes = [], 0
+        if len(topics) == 1:
+            del columns["topic"]
+        columns.setdefault("value", pa.nulls(0 if not topics else len(by_column[0]), pa.binary()))
+        return _batch(columns, topics[0] if len(topics) == 1 else None)
+
+
+def _headers(values: tuple[list[tuple[str, bytes | None]] | None, ...]) -> list[Any]:
+    return [value and [{"key": key, "value": data} for key, data in value] for value in values]
+
+
+def _batch(columns: dict[str, pa.Array], topic: str | None, partition: int | None = None) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=_schema(tuple(columns), topic, partition))
+
+
+@lru_cache(1_000)
+def _schema(names: tuple[str, ...], topic: str | None, partition: int | None) -> pa.Schema:
+    metadata = {} if topic is None else {TOPIC: topic.encode()}
+    if partition is not None:
+        metadata[PARTITION] = str(partition).encode()
+    return pa.schema([pa.field(name, PRODUCE_FIELDS[name]) for name in names], metadata=metadata)

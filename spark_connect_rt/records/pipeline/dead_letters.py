@@ -6,7 +6,7 @@ the record as the task returned it, else JSON, else text; the header ``encoding`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,10 +16,9 @@ import orjson
 from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.records import SourceRecord
 from spark_connect_rt.base.ids import ConnectorTaskId
-from spark_connect_rt.config.dead_letter_config import DEAD_LETTERS
-from spark_connect_rt.config.error_config import ERRORS
+from spark_connect_rt.config.connector_config import DEAD_LETTERS, ERRORS
+from spark_connect_rt.records.pipeline.columns import ProduceRow
 from spark_connect_rt.records.pipeline.connector_converters import ConnectorConverters
-from spark_connect_rt.records.pipeline.dead_letter_headers import PREFIX
 from spark_connect_rt.records.pipeline.errant_records import (
     Errant,
     NameOf,
@@ -28,7 +27,25 @@ from spark_connect_rt.records.pipeline.errant_records import (
     executing_name,
     java_trace,
 )
-from spark_connect_rt.records.pipeline.produce_rows import ProduceRow
+
+# Connect's headers of a dead letter (KIP-298; Java ``DeadLetterQueueReporter``): their prefix, and what they say.
+
+
+PREFIX = "__connect.errors."
+RawHeaders = Iterable[tuple[str, bytes | None]]
+
+
+def split_headers(headers: RawHeaders) -> tuple[tuple[tuple[str, bytes | None], ...], Mapping[str, str | None]]:
+    """Return the record's own headers, and Connect's by their names without the prefix; of two of a name the last."""
+    own: list[tuple[str, bytes | None]] = []
+    errors: dict[str, str | None] = {}
+    for name, data in headers:
+        if name.startswith(PREFIX):
+            errors[name[len(PREFIX) :]] = None if data is None else data.decode("utf-8", errors="replace")
+        else:
+            own.append((name, data))
+    return tuple(own), errors
+
 
 Headers = list[tuple[str, bytes | None]]
 Written = tuple[bytes | None, str]

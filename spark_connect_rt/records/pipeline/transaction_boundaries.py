@@ -11,7 +11,7 @@ from enum import Enum
 
 from spark_connect_rt.api.records import Polled
 from spark_connect_rt.api.task import TransactionContext
-from spark_connect_rt.config.exactly_once import Boundary
+from spark_connect_rt.config.worker_settings import Boundary
 from spark_connect_rt.errors import ConnectError
 
 

@@ -1,1 +1,1 @@
-"""Converters whose schemas live in a Schema Registry, and its client."""
+"""Converters whose schemas are in a Schema Registry, their mappings to Connect's schemas, and its client."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.records.registry.avro_codec import Writing, write_datum
+from spark_connect_rt.records.registry.avro_values import Writing, write_datum
 from spark_connect_rt.records.transforms.struct_columns import flat_columns
 
 _UNITS = {logical.DATE: pa.int32(), logical.TIMESTAMP: pa.int64()}

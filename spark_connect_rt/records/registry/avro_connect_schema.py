@@ -10,7 +10,7 @@ from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import Field, Schema, Type
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.records.registry.avro_names import (
+from spark_connect_rt.records.registry.avro_schema import (
     DEFAULT_NAME,
     DEFAULT_PRECISION,
     ENUM,
@@ -27,10 +27,10 @@ from spark_connect_rt.records.registry.avro_names import (
     UNION,
     VALUE,
     AvroSettings,
+    AvroTree,
     split_name,
 )
-from spark_connect_rt.records.registry.avro_schema import AvroTree
-from spark_connect_rt.records.registry.schema_place import in_place
+from spark_connect_rt.records.registry.registry_settings import in_place
 
 _PRIMITIVES = {
     "boolean": Type.BOOLEAN,

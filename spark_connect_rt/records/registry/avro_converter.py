@@ -10,14 +10,22 @@ from typing import TYPE_CHECKING, Any
 from spark_connect_rt.api.data.schema import Schema, SchemaAndValue
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.records.registry.avro_codec import NULLABLE, Reading, Writing, parsed, read_datum, write_datum
 from spark_connect_rt.records.registry.avro_connect_schema import connect_schema, full_name
-from spark_connect_rt.records.registry.avro_names import ANYTHING, AvroSettings
-from spark_connect_rt.records.registry.avro_schema import AvroTree, avro_schema
-from spark_connect_rt.records.registry.avro_values import datum_writer, is_nullable, value_reader, wire_schema
-from spark_connect_rt.records.registry.framing import LENGTH, framed, schema_id_of
+from spark_connect_rt.records.registry.avro_schema import ANYTHING, AvroSettings, AvroTree, avro_schema
+from spark_connect_rt.records.registry.avro_values import (
+    NULLABLE,
+    Reading,
+    Writing,
+    datum_writer,
+    is_nullable,
+    parsed,
+    read_datum,
+    value_reader,
+    wire_schema,
+    write_datum,
+)
 from spark_connect_rt.records.registry.registry_client import StoredSchema
-from spark_connect_rt.records.registry.registry_converter import RegistryConverter
+from spark_connect_rt.records.registry.registry_converter import LENGTH, RegistryConverter, framed, schema_id_of
 from spark_connect_rt.records.registry.registry_settings import BASE, switch
 
 if TYPE_CHECKING:

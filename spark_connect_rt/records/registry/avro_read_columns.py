@@ -19,10 +19,9 @@ from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.records.pipeline.binary_pieces import Numbers, binary_pieces
-from spark_connect_rt.records.pipeline.forth_machine import ForthMachine64
-from spark_connect_rt.records.registry.avro_codec import Reading
-from spark_connect_rt.records.registry.framing import LENGTH
+from spark_connect_rt.records.pipeline.forth_machine import ForthMachine64, Numbers, binary_pieces
+from spark_connect_rt.records.registry.avro_values import Reading
+from spark_connect_rt.records.registry.registry_converter import LENGTH
 from spark_connect_rt.records.transforms.struct_columns import ARROW_TYPES
 
 _LEAST_ROWS = 16  # fewer do not pay for the program

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_connect_rt.api.data.schema import Schema
-from spark_connect_rt.records.converters.json_choice import ONE_OF
 from spark_connect_rt.records.converters.json_columns import column_json
-from spark_connect_rt.records.converters.json_value_columns import value_column
+from spark_connect_rt.records.converters.json_read_columns import value_column
+from spark_connect_rt.records.converters.json_values import ONE_OF
 
 __all__ = ["framed_column", "json_text", "value_column"]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_connect_rt.api.data.schema import Schema, Type
-from spark_connect_rt.records.registry.avro_names import scrubbed
+from spark_connect_rt.records.registry.avro_schema import scrubbed
 from spark_connect_rt.records.registry.proto_schema import real_oneof
 from spark_connect_rt.records.transforms.struct_columns import agrees, arrow_type, flat_columns
 

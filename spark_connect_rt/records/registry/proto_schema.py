@@ -8,10 +8,9 @@ from typing import Any
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import Field, Schema, Type
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.records.registry.avro_names import scrubbed
-from spark_connect_rt.records.registry.enum_parameters import enum_members
+from spark_connect_rt.records.registry.avro_schema import scrubbed
 from spark_connect_rt.records.registry.registry_client import library
-from spark_connect_rt.records.registry.schema_place import in_place
+from spark_connect_rt.records.registry.registry_settings import enum_members, in_place
 
 NAMESPACE = "io.confluent.connect.protobuf"
 TAG, ENUM, UNION = f"{NAMESPACE}.Tag", f"{NAMESPACE}.Enum", f"{NAMESPACE}.Union."

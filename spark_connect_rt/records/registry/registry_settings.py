@@ -5,11 +5,13 @@ Names and defaults are Confluent's (``AbstractKafkaSchemaSerDeConfig``), so a Ja
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from spark_connect_rt.api.converter import CONVERTER_TYPE
+from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.config.config_def import (
     HIGH,
     LOW,
@@ -21,7 +23,7 @@ from spark_connect_rt.config.config_def import (
     Password,
     Type,
 )
-from spark_connect_rt.config.keys import text
+from spark_connect_rt.config.settings_group import text
 from spark_connect_rt.config.validators import AtLeast, one_of
 from spark_connect_rt.errors import BadConfigError, DataError
 
@@ -227,3 +229,24 @@ def subject_strategy(name: str, is_key: bool) -> SubjectOf:
         return record if simple == _RECORD_NAME else f"{topic}-{record}"
 
     return by_record
+
+
+# Enums as Connect has them: strings whose schema holds a parameter for each symbol, ``<marker>.<symbol>``.
+
+
+def enum_members(schema: Schema, marker: str) -> list[tuple[str, str]]:
+    """Return (symbol, the parameter's text) in their order."""
+    prefix = f"{marker}."
+    return [(name.removeprefix(prefix), text) for name, text in schema.parameters if name.startswith(prefix)]
+
+
+# Where in a schema a problem is: readers of schemas name the place in front of the reason.
+
+
+@contextmanager
+def in_place(place: str) -> Iterator[None]:
+    """Put ``place`` in front of the message of a DataError that is raised inside."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{place}: {error}") from error

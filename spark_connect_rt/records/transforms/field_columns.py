@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.records import B, SinkBatch
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.records.transforms.extract_field import ExtractField
-from spark_connect_rt.records.transforms.field_path import field_at
+from spark_connect_rt.records.transforms.extract_field import ExtractField, field_at
 from spark_connect_rt.records.transforms.flatten import Flatten
 from spark_connect_rt.records.transforms.hoist_field import HoistField
 from spark_connect_rt.records.transforms.insert_field import InsertField, Insertion

@@ -10,8 +10,13 @@ from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import MEDIUM, ConfigDef
-from spark_connect_rt.records.transforms.record_side import OfKey, OfValue, SchemaCache, SideTransformation
-from spark_connect_rt.records.transforms.settings import required_text
+from spark_connect_rt.records.transforms.record_side import (
+    OfKey,
+    OfValue,
+    SchemaCache,
+    SideTransformation,
+    required_text,
+)
 
 R = TypeVar("R", SourceRecord, SinkRecord)
 CONFIG = ConfigDef([required_text("field", "Name of the new field.", MEDIUM)])

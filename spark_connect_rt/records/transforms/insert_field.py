@@ -15,16 +15,18 @@ from spark_connect_rt.api.records import SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.records.transforms.record_side import (
+    REPLACE_NULL,
+    REPLACE_NULL_KEY,
     OfKey,
     OfValue,
     SchemaCache,
     SideTransformation,
     class_name,
+    optional_text,
     rebuilt,
     require_map,
     require_struct,
 )
-from spark_connect_rt.records.transforms.settings import REPLACE_NULL, REPLACE_NULL_KEY, optional_text
 
 R = TypeVar("R", SourceRecord, SinkRecord)
 _MARKS = "With ! at its end the field is required, with ? (or nothing) it is optional."

@@ -15,18 +15,16 @@ from spark_connect_rt.api.records import SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import LOW, ConfigDef
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.records.transforms.record_side import (
+    REPLACE_NULL,
+    REPLACE_NULL_KEY,
     OfKey,
     OfValue,
     SideTransformation,
+    non_empty_text,
+    optional_text,
     rebuilt,
     require_map,
     require_struct,
-)
-from spark_connect_rt.records.transforms.settings import (
-    REPLACE_NULL,
-    REPLACE_NULL_KEY,
-    non_empty_text,
-    optional_text,
     required_list,
 )
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_connect_rt.api.predicate import Predicate
 from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
+from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import MEDIUM, ConfigDef
 from spark_connect_rt.config.java_regex import java_pattern
-from spark_connect_rt.records.transforms.settings import non_empty_text, required_text, valid_regex
+from spark_connect_rt.records.transforms.record_side import non_empty_text, required_text, valid_regex
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,3 +95,23 @@ class TopicNameMatches(Predicate):
     def test_batch(self, batch: B) -> pa.BooleanArray | bool | None:
         """Look at the one topic."""
         return self._pattern.fullmatch(batch.topic) is not None
+
+
+# Drops every record; with a predicate, those it is for (Java ``Filter``).
+
+
+R = TypeVar("R", SourceRecord, SinkRecord)
+
+
+class Filter(Transformation):
+    """Drops every record that it is applied to: of use with a predicate (Java ``Filter``)."""
+
+    def apply(self, record: R) -> R | None:
+        """Return None: the record is dropped."""
+        return None
+
+    takes_headers = True
+
+    def apply_batch(self, batch: B) -> B | None:
+        """Return none of the records."""
+        return batch.slice(0, 0)

@@ -12,15 +12,17 @@ from spark_connect_rt.config.config_def import MEDIUM, ConfigDef, ConfigKey
 from spark_connect_rt.config.config_def import Type as ConfigType
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.records.transforms.record_side import (
+    REPLACE_NULL,
+    REPLACE_NULL_KEY,
     OfKey,
     OfValue,
     SchemaCache,
     SideTransformation,
+    java_split,
     rebuilt,
     require_map,
     require_struct,
 )
-from spark_connect_rt.records.transforms.settings import REPLACE_NULL, REPLACE_NULL_KEY, java_split
 
 R = TypeVar("R", SourceRecord, SinkRecord)
 _PURPOSE = "field replacement"

@@ -12,14 +12,16 @@ from spark_connect_rt.api.records import SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import HIGH, ConfigDef, ConfigKey, Type
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.records.transforms.record_side import (
+    REPLACE_NULL,
+    REPLACE_NULL_KEY,
     OfKey,
     OfValue,
     SchemaCache,
     SideTransformation,
     fields_of,
+    optional_text,
     rebuilt,
 )
-from spark_connect_rt.records.transforms.settings import REPLACE_NULL, REPLACE_NULL_KEY, optional_text
 
 R = TypeVar("R", SourceRecord, SinkRecord)
 CONFIG = ConfigDef(

@@ -12,8 +12,14 @@ from spark_connect_rt.api.records import SinkRecord, SourceRecord, altered
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.records.transforms.record_side import SchemaCache, require_map, require_struct
-from spark_connect_rt.records.transforms.settings import REPLACE_NULL, REPLACE_NULL_KEY, required_list
+from spark_connect_rt.records.transforms.record_side import (
+    REPLACE_NULL,
+    REPLACE_NULL_KEY,
+    SchemaCache,
+    require_map,
+    require_struct,
+    required_list,
+)
 
 R = TypeVar("R", SourceRecord, SinkRecord)
 CONFIG = ConfigDef([required_list("fields", "Fields of the value that make the key."), REPLACE_NULL_KEY])

@@ -18,9 +18,9 @@ from spark_connect_rt.rest.client.exchange import (
     Outcome,
     Step,
     exchange,
+    failure_of,
 )
 from spark_connect_rt.rest.client.lean_httpx import httpx
-from spark_connect_rt.rest.client.transport_words import failure_of
 
 T = TypeVar("T")
 IN_PROCESS = "http://worker"

@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 
 from spark_connect_rt.errors import ConnectError, TimedOutError, UnreachableError
 from spark_connect_rt.rest.client.calls import Call
+from spark_connect_rt.rest.client.lean_httpx import httpx
 from spark_connect_rt.rest.client.refusals import (
     ConflictError,
     NoAnswerError,
@@ -188,3 +189,17 @@ def _json_of(body: bytes) -> Any:
         return json.loads(body)  # not orjson: an offset of 65 bits must stay what it is
     except (ValueError, RecursionError):
         return _NO_JSON
+
+
+# httpx's ways of failing, put into ours.
+
+
+def failure_of(error: Exception, limit_s: float) -> Failure:
+    """Return what a request's exception means: whether anything was sent, and why no answer came."""
+    if isinstance(error, (httpx.ConnectTimeout, httpx.PoolTimeout)):
+        return Failure(Broken.NO_CONNECTION, "no connection within the timeout")
+    if isinstance(error, (httpx.ConnectError, httpx.UnsupportedProtocol, httpx.InvalidURL, httpx.ProxyError)):
+        return Failure(Broken.NO_CONNECTION, str(error) or type(error).__name__)
+    if isinstance(error, httpx.TimeoutException):
+        return Failure(Broken.TIMED_OUT, f"no answer within {limit_s:.0f} s")
+    return Failure(Broken.CUT_OFF, str(error) or type(error).__name__)

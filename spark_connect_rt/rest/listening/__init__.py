@@ -1,1 +1,1 @@
-"""What stands between a listener's sockets and the application: limits, time limits, and whose turn it is."""
+"""Between a listener's sockets and the application: limits, time limits, and whose turn it is."""

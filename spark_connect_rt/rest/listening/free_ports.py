@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 
-from spark_connect_rt.config.listeners import Listener
+from spark_connect_rt.config.worker_config import Listener
 
 
 class FreePorts:

@@ -13,8 +13,8 @@ from spark_connect_rt.group.assignments import ConnectorsAndTasks
 from spark_connect_rt.group.assignor import AssignorMemory
 from spark_connect_rt.group.compact.claims import ClaimRules, Known
 from spark_connect_rt.group.load import Swap
+from spark_connect_rt.group.peers import GroupStanding
 from spark_connect_rt.group.rebalance_plan import Restarts
-from spark_connect_rt.group.request_routing import GroupStanding
 from spark_connect_rt.group.subprotocol import Assignment, ConnectProtocol
 from spark_connect_rt.topics.config_state import EMPTY, ClusterConfigState
 

@@ -6,22 +6,18 @@ Java ``DistributedHerder``, whose loop is in loop.py and whose decisions are in 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from spark_connect_rt.base.answers import answered, copy_outcome
-from spark_connect_rt.base.brief_threads import BriefThreads
-from spark_connect_rt.base.concurrency import Event
+from spark_connect_rt.base.concurrency import BriefThreads, Event, answered, copy_outcome
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import ConnectError, ForbiddenError
-from spark_connect_rt.runtime.herder.config_patch import patched_config
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, source_offset_stores
-from spark_connect_rt.runtime.herder.fresh_reads import FreshReads
 from spark_connect_rt.runtime.herder.loop import HerderLoop
-from spark_connect_rt.runtime.herder.plugin_settings import plugin_settings
 from spark_connect_rt.runtime.herder.requests_api import (
     CatchUp,
     ConfigRequest,
@@ -38,17 +34,70 @@ from spark_connect_rt.runtime.herder.requests_api import (
     SetLoggerLevel,
     SetTargetState,
     ValidateConfig,
+    patched_config,
 )
-from spark_connect_rt.runtime.herder.validation import checked_config, validated
+from spark_connect_rt.runtime.herder.validation import checked_config, plugin_settings, validated
 from spark_connect_rt.runtime.herder.views import ConnectorViews
 from spark_connect_rt.runtime.herder.worker_views import WorkerViews
 from spark_connect_rt.runtime.values import ConfigWritten
-from spark_connect_rt.runtime.worker.expected_tasks import expected
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.runtime.worker.java_launches import expected
+from spark_connect_rt.topics.config_records import TargetState
+
+# Reading the config topic to its end for a reader that found nothing: what another worker answered is known then.
+#
+# Any thread, never the tick. One read at a time; it serves every request made before it began.
+
+
+log = logging.getLogger(__name__)
+
+
+class FreshReads:
+    """Answers when the snapshot is as new as the topic was at the call, or cannot be had."""
+
+    def __init__(self, deps: HerderDependencies, started: Future[None]) -> None:
+        self._deps = deps
+        self._started = started
+        self._lock = threading.Lock()
+        self._waiting: list[Future[None]] = []
+        self._reading = False
+
+    def read(self) -> Future[None]:
+        """Return an answer that never fails: what cannot be read further is answered from what is known."""
+        asked: Future[None] = Future()
+        with self._lock:
+            self._waiting.append(asked)
+            if self._reading:
+                return asked
+            self._reading = True
+        self._deps.threads.start("read-config", self._run)
+        return asked
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                served, self._waiting = self._waiting, []
+                if not served:
+                    self._reading = False
+                    return
+            self._read()
+            for asked in served:
+                if asked.set_running_or_notify_cancel():
+                    asked.set_result(None)
+
+    def _read(self) -> None:
+        limit_ms = self._deps.settings.worker_sync_timeout_ms
+        try:
+            # Before the start is over there is no snapshot at all: nothing is missing because of that.
+            self._started.exception(limit_ms / 1000)
+            self._deps.config_store.refresh(limit_ms)
+        except (ConnectError, TimeoutError) as error:
+            log.warning(
+                "worker=%s answers with the state that it has read so far: %s", self._deps.settings.worker_id, error
+            )
+
 
 REQUESTS_AT_ONCE = 64  # of plug-ins' code: one that never returns holds up others only when all are kept like that
 _REQUEST = "herder-request"
-log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 

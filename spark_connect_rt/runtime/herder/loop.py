@@ -12,31 +12,26 @@ from typing import Any, TypeVar
 
 from spark_connect_rt.base.concurrency import RunningThread
 from spark_connect_rt.base.supervision import Part, PartFailure
-from spark_connect_rt.errors import RetriableError
+from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.event_log import EventLog
 from spark_connect_rt.runtime.herder.group_state import GroupState, GroupView
 from spark_connect_rt.runtime.herder.requests.connector_requests import ConnectorRequests
-from spark_connect_rt.runtime.herder.requests.creating import InitialOffsets
-from spark_connect_rt.runtime.herder.requests.creations import TOGETHER, queued_as
+from spark_connect_rt.runtime.herder.requests.creating import TOGETHER, InitialOffsets, PendingChanges, queued_as
 from spark_connect_rt.runtime.herder.requests.offset_requests import OffsetRequests
-from spark_connect_rt.runtime.herder.requests.pending_changes import PendingChanges
 from spark_connect_rt.runtime.herder.requests.request_queue import RequestQueue
 from spark_connect_rt.runtime.herder.requests.zombie_fencing import ZombieFencing
 from spark_connect_rt.runtime.herder.requests_api import FenceZombies, SetGroupLoggerLevel, SetTargetState, TickRequest
 from spark_connect_rt.runtime.herder.steps.adopting import Adopting
 from spark_connect_rt.runtime.herder.steps.event_inbox import EventInbox
-from spark_connect_rt.runtime.herder.steps.forwarding import Forwarding
-from spark_connect_rt.runtime.herder.steps.health import Restarting
+from spark_connect_rt.runtime.herder.steps.health import Restarting, Watching
 from spark_connect_rt.runtime.herder.steps.leading import Leading
 from spark_connect_rt.runtime.herder.steps.membership import STOP_MARGIN_MS, Membership
 from spark_connect_rt.runtime.herder.steps.metrics import HerderMetrics
-from spark_connect_rt.runtime.herder.steps.publishing import Publishing
+from spark_connect_rt.runtime.herder.steps.publishing import Forwarding, Publishing
 from spark_connect_rt.runtime.herder.steps.rebalance_story import RebalanceStory
 from spark_connect_rt.runtime.herder.steps.reconciling import Reconciling
 from spark_connect_rt.runtime.herder.steps.task_preparation import TaskPreparation
-from spark_connect_rt.runtime.herder.steps.watching import Watching
-from spark_connect_rt.runtime.herder.store_lifecycle import FLUSH_LIMIT_MS, start_stores, stop_each, stop_stores
 from spark_connect_rt.runtime.herder.tick import Step, Verdict, blocking_limit_ms, tick
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.herder.views import ConnectorViews
@@ -44,9 +39,65 @@ from spark_connect_rt.runtime.values import Health
 from spark_connect_rt.runtime.worker.prepared_runner import PreparedRunner
 from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
 from spark_connect_rt.runtime.worker.worker import Worker, WorkerDependencies
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.config_records import TargetState
+from spark_connect_rt.topics.config_state import ConfigEvent
+
+# Starting and stopping the three stores. All start at once: each waits for its own topic.
+
 
 log = logging.getLogger(__name__)
+
+FLUSH_LIMIT_MS = 5_000
+
+
+def start_stores(deps: HerderDependencies, on_event: Callable[[ConfigEvent], None]) -> None:
+    """Read all three topics to their ends. Raises the first failure."""
+    failures: list[Exception] = []
+
+    def guarded(start: Callable[[], None]) -> Callable[[], None]:
+        def run() -> None:
+            try:
+                start()
+            except Exception as error:  # noqa: BLE001 - top of a thread; raised again by the caller
+                failures.append(error)
+
+        return run
+
+    threads = [
+        deps.threads.start("start-status-store", guarded(deps.status_store.start)),
+        deps.threads.start("start-offset-store", guarded(deps.offset_store.start)),
+    ]
+    guarded(lambda: deps.config_store.start(on_event))()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def stop_stores(deps: HerderDependencies, were_started: bool) -> None:
+    """Flush offsets and statuses (if all stores came up, else there are none), then close the topics."""
+    if were_started:
+        stop_each(
+            ("flush offsets", lambda: deps.offset_store.flush(FLUSH_LIMIT_MS)),
+            ("flush statuses", lambda: deps.status_store.flush(FLUSH_LIMIT_MS)),
+        )
+    stop_each(
+        ("stop the offset store", deps.offset_store.stop),
+        ("stop the status store", deps.status_store.stop),
+        ("stop the config store", deps.config_store.stop),
+    )
+
+
+def stop_each(*calls: tuple[str, Callable[[], None]]) -> None:
+    """Run every call whatever the others raise: the end of a worker is best effort."""
+    for what, call in calls:
+        try:
+            call()
+        except ConnectError as error:
+            log.warning("could not %s: %s", what, error)
+        except Exception:
+            log.exception("could not %s", what)
+
 
 T = TypeVar("T")
 

@@ -7,14 +7,17 @@ answered with its tasks, and restarts are answered when they are done.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
-from spark_connect_rt.base.answers import copy_outcome
+from spark_connect_rt.base.concurrency import copy_outcome
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import ConnectError, NotFoundError, TimedOutError
+from spark_connect_rt.group.member import Assigned, AssignmentRequired, JoinRequired, MembershipEvent
+from spark_connect_rt.runtime.health_rules import RestartRequest, plan_restart
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
 from spark_connect_rt.runtime.herder.requests_api import (
     CreateConnector,
@@ -25,10 +28,9 @@ from spark_connect_rt.runtime.herder.requests_api import (
     RestartConnector,
     RestartTask,
 )
-from spark_connect_rt.runtime.restart_plan import RestartRequest, plan_restart
 from spark_connect_rt.runtime.values import ConfigWritten, ConnectorStateInfo
-from spark_connect_rt.topics.connector_status import ConnectorStatus, State
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.config_records import TargetState
+from spark_connect_rt.topics.status_records import ConnectorStatus, State
 
 NO_TASK_CONFIGS = "Kafka Connect in standalone mode does not support externally setting task configurations."
 NO_FENCING = "Kafka Connect in standalone mode does not support exactly-once source connectors."
@@ -143,3 +145,88 @@ def _refused(error: ConnectError) -> Future[Any]:
     refused: Future[Any] = Future()
     refused.set_exception(error)
     return refused
+
+
+# A group of one, for a standalone worker: it leads, and every rebalance is done at once. No network.
+
+
+MEMBER_ID = "standalone"
+
+
+class SoloMember:
+    """Implements group.member.GroupMember for a group of one."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._events: deque[MembershipEvent] = deque()
+        self._woken = False
+        self._generation = 0
+        self._protocol = ""
+        self._stable = False
+
+    def start(self) -> None:
+        """See ``group.member.GroupMember.start``."""
+        self.request_rejoin("started")
+
+    def poll(self, timeout_ms: int) -> Sequence[MembershipEvent]:
+        """See ``group.member.GroupMember.poll``."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._events or self._woken, timeout_ms / 1000)
+            self._woken = False
+            events = list(self._events)
+            self._events.clear()
+        return events
+
+    def wakeup(self) -> None:
+        """See ``group.member.GroupMember.wakeup``."""
+        with self._changed:
+            self._woken = True
+            self._changed.notify_all()
+
+    def request_rejoin(self, reason: str) -> None:
+        """See ``group.member.GroupMember.request_rejoin``."""
+        self._stable = False
+        self._emit(JoinRequired(reason))
+
+    def join(self, protocols: Sequence[tuple[str, bytes]]) -> None:
+        """See ``group.member.GroupMember.join``."""
+        self._protocol, metadata = protocols[0]
+        self._generation += 1
+        self._emit(AssignmentRequired(self._generation, self._protocol, MEMBER_ID, {MEMBER_ID: metadata}))
+
+    def sync(self, assignments: Mapping[str, bytes]) -> None:
+        """See ``group.member.GroupMember.sync``."""
+        self._stable = True
+        self._emit(Assigned(self._generation, self._protocol, MEMBER_ID, MEMBER_ID, assignments[MEMBER_ID]))
+
+    def member_id(self) -> str:
+        """See ``group.member.GroupMember.member_id``."""
+        return MEMBER_ID if self._stable else ""
+
+    def trouble(self) -> str:
+        """See ``group.member.GroupMember.trouble``."""
+        return ""
+
+    def in_contact(self) -> bool:
+        """See the port: no other worker can take work from it."""
+        return True
+
+    def holds_lease(self) -> bool:
+        """Return True: no other worker could get the work."""
+        return True
+
+    def fenced(self) -> None:
+        """See ``group.member.GroupMember.fenced``."""
+
+    def leave(self, reason: str) -> None:
+        """See ``group.member.GroupMember.leave``."""
+        self._stable = False
+
+    def stop(self) -> None:
+        """See ``group.member.GroupMember.stop``."""
+        self._stable = False
+
+    def _emit(self, event: MembershipEvent) -> None:
+        with self._changed:
+            self._events.append(event)
+            self._changed.notify_all()

@@ -10,8 +10,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spark_connect_rt.base.concurrency import Threads
-from spark_connect_rt.base.serial_thread import SerialThread
+from spark_connect_rt.base.concurrency import SerialThread, Threads
 from spark_connect_rt.base.supervision import Report
 from spark_connect_rt.errors import ConnectError, ShuttingDownError
 from spark_connect_rt.runtime.herder.event_log import EventLog

@@ -7,38 +7,426 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from spark_connect_rt.api.connector import Connector, SourceConnector
-from spark_connect_rt.api.plugin_modules import RUNTIME, of_runtime, versioned
-from spark_connect_rt.base.hidden_values import without_secrets
-from spark_connect_rt.base.java_hash_order import java_hash_order
-from spark_connect_rt.config.config_def import ConfigDef, ConfigValue, Password
-from spark_connect_rt.config.connector_config import NULL_VALUE, connector_problems
-from spark_connect_rt.config.secrets import secret_names
-from spark_connect_rt.config.stored_config import NO_SETTINGS
-from spark_connect_rt.engine.java_code import JavaConnector
-from spark_connect_rt.engine.task_runner import TaskKind
-from spark_connect_rt.errors import BadConfigError, BadRequestError, NotFoundError
-from spark_connect_rt.records.pipeline.chain_config import chain_config_def, chain_problems
-from spark_connect_rt.runtime.herder.config_infos import ConfigInfos, Findings, merged_infos, merged_keys, plugin_infos
-from spark_connect_rt.runtime.herder.connector_definition import (
-    CONVERTERS,
-    VERSION,
-    declared_for,
-    definition_of,
-    definition_without_version,
-    known,
+from spark_connect_rt.api.connector import (
+    Connector,
+    ConnectorTransactionBoundaries,
+    ExactlyOnceSupport,
+    SourceConnector,
 )
+from spark_connect_rt.api.converter import Converter, HeaderConverter
+from spark_connect_rt.api.plugin_modules import BROKEN_PLUGIN, RUNTIME, VERSION_MARK, of_runtime, versioned
+from spark_connect_rt.base.hidden_values import HIDDEN, without_secrets
+from spark_connect_rt.base.java_hash_order import java_hash_order
+from spark_connect_rt.config.client_settings import client_config_def
+from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, ConfigValue, Password, Type, prefixed
+from spark_connect_rt.config.connector_config import (
+    COMMON,
+    NULL_VALUE,
+    SINK,
+    SOURCE,
+    connector_problems,
+    unknown_class,
+    wrong_class,
+)
+from spark_connect_rt.config.override_policy import CLIENT_PREFIXES, override_problems, policy_name, used_prefixes
+from spark_connect_rt.config.secrets import named_like_secret, secret_names
+from spark_connect_rt.config.stored_config import NO_SETTINGS
+from spark_connect_rt.config.worker_config import worker_converter
+from spark_connect_rt.config.worker_settings import BOUNDARY, SUPPORT, Boundary
+from spark_connect_rt.engine.task_runner import JavaConnector, TaskKind
+from spark_connect_rt.errors import BadConfigError, BadRequestError, NotFoundError
+from spark_connect_rt.plugins.interfaces import PluginCatalog, PluginFacts
+from spark_connect_rt.records.pipeline.chain_config import chain_config_def, chain_problems
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
-from spark_connect_rt.runtime.herder.exactly_once_findings import exactly_once_problems
-from spark_connect_rt.runtime.herder.mask_findings import mask_problems
-from spark_connect_rt.runtime.herder.override_findings import override_infos
-from spark_connect_rt.runtime.herder.plugin_findings import check_converters, converter_infos, name_classes, recommend
+from spark_connect_rt.runtime.herder.requests_api import (
+    ConfigInfos,
+    Findings,
+    merged_infos,
+    merged_keys,
+    plugin_infos,
+    prefixed_infos,
+)
 from spark_connect_rt.runtime.worker.launches import kind_of
 
+# What a validation finds out about the ``producer.``, ``consumer.`` and ``admin.override.`` settings of a connector.
+#
+# Only of clients that the connector has. Java ``AbstractHerder.validateClientOverrides`` (KIP-458).
+
+
+def override_infos(deps: HerderDependencies, config: Mapping[str, str], *, sink: bool) -> list[ConfigInfos]:
+    """Return the answers about the overrides of each client, the policy's complaints among them."""
+    prefixes = used_prefixes(config, sink=sink)
+    refused = _refused(deps, config, prefixes)
+    # A policy that is a plug-in may also refuse what would not be used.
+    asked = [
+        prefix for prefix in CLIENT_PREFIXES if prefix in prefixes or any(name.startswith(prefix) for name in refused)
+    ]
+    return [_client_infos(prefix, config, refused) for prefix in asked]
+
+
+def _refused(deps: HerderDependencies, config: Mapping[str, str], prefixes: Sequence[str]) -> dict[str, list[str]]:
+    if deps.override_policy is not None:
+        return {name: [why] for name, why in deps.override_policy.problems(config).items()}
+    policy = deps.settings.worker.runtime.connector_client_config_override_policy
+    return override_problems(config, policy, prefixes)
+
+
+def _client_infos(prefix: str, config: Mapping[str, str], refused: Mapping[str, Sequence[str]]) -> ConfigInfos:
+    definition, given = client_config_def(prefix.partition(".")[0]), prefixed(config, prefix)
+    return prefixed_infos(
+        prefix,
+        definition,
+        [_found(definition, name, given[name], refused.get(f"{prefix}{name}", ())) for name in java_hash_order(given)],
+    )
+
+
+def _found(definition: ConfigDef, name: str, text: str, refused: Sequence[str]) -> ConfigValue:
+    if name not in definition:
+        return ConfigValue(name, text, tuple(refused))
+    value, complaints = definition[name].parse({name: text})
+    return ConfigValue(name, value, (*complaints, *refused))
+
+
+# What a validation says about exactly-once: the connector is asked whether it can (Java ``DistributedHerder``).
+#
+# Runs the connector's own code, so never on the tick thread.
+
+
 log = logging.getLogger(__name__)
+
+_NOT_ENABLED = "This worker does not have exactly-once source support enabled."
+_SILENT = (
+    "The connector does not implement the API required for preflight validation of exactly-once source support. "
+    "Please consult the documentation for the connector to determine whether it supports exactly-once semantics, and "
+    'then consider reconfiguring the connector to use the value "requested" for this property (which will disable '
+    "this preflight check and allow the connector to be created)."
+)
+
+
+def exactly_once_problems(
+    connector: SourceConnector, config: Mapping[str, str], *, enabled: bool
+) -> dict[str, list[str]]:
+    """Return complaints in Java's words: setting -> messages. Values that are none are complained of elsewhere.
+
+    ``enabled``: whether the worker has exactly-once source support.
+    """
+    problems: dict[str, list[str]] = {}
+    if config.get(SUPPORT, "").strip().lower() == "required":
+        problems[SUPPORT] = ([] if enabled else [_NOT_ENABLED]) + _asked(lambda: _support(connector, config))
+    if config.get(BOUNDARY, "").strip().lower() == Boundary.CONNECTOR.value:
+        problems[BOUNDARY] = _asked(lambda: _boundaries(connector, config))
+    return problems
+
+
+def _support(connector: SourceConnector, config: Mapping[str, str]) -> list[str]:
+    said = connector.exactly_once_support(config)
+    if said is None:
+        return [_SILENT]
+    if said is ExactlyOnceSupport.SUPPORTED:
+        return []
+    return ["The connector does not support exactly-once semantics with the provided configuration."]
+
+
+def _boundaries(connector: SourceConnector, config: Mapping[str, str]) -> list[str]:
+    if connector.can_define_transaction_boundaries(config) is ConnectorTransactionBoundaries.SUPPORTED:
+        return []
+    return [
+        "The connector does not support connector-defined transaction boundaries with the given configuration. "
+        "Please reconfigure it to use a different transaction boundary definition."
+    ]
+
+
+def _asked(question: Callable[[], list[str]]) -> list[str]:
+    try:
+        return question()
+    except BaseException as error:  # the connector's code
+        log.exception("the exactly-once support of a connector cannot be determined")
+        return [f"An unexpected error occurred during validation: {error}"]
+
+
+# Every setting that a connector of a given configuration has, with the defaults that this worker would take.
+#
+# Common ones, a source's or a sink's, those of its transformations and predicates. The connector's own ones, its
+# converters' and its clients' are not here. Java ``ConnectorConfig.enrichedConfigDef`` and ``enrich``.
+
+
+CONVERTERS = ("header.converter", "key.converter", "value.converter")
+VERSION = ".plugin.version"
+_TYPES = {  # what a setting may name; what is recommended for it comes first
+    "connector": ("sink", "source"),
+    "header.converter": ("header_converter", "converter"),  # most are both
+    "key.converter": ("converter",),
+    "value.converter": ("converter",),
+    "transforms": ("transformation",),
+    "predicates": ("predicate",),
+}
+
+
+def common_to(deps: HerderDependencies, *, sink: bool) -> ConfigDef:
+    """Return the settings that all sinks, or all sources, have."""
+    return (deps.sink_config or SINK) if sink else (deps.source_config or SOURCE)
+
+
+def definition_of(deps: HerderDependencies, config: Mapping[str, str], *, sink: bool) -> ConfigDef:
+    """Return the settings of a connector; those of a class that cannot be had are left out."""
+    return ConfigDef(_with_default(key, deps, config) for key in declared_for(deps, config, sink=sink))
+
+
+def declared_for(deps: HerderDependencies, config: Mapping[str, str], *, sink: bool) -> ConfigDef:
+    """Return the same settings with the defaults that are declared, whatever this worker would take."""
+    common, chain = common_to(deps, sink=sink), chain_config_def(config, deps.plugins.class_of)
+    return ConfigDef((*common, *chain)) if len(chain) else common
+
+
+def definition_without_version(deps: HerderDependencies, config: Mapping[str, str]) -> ConfigDef:
+    """Return what is looked at when no plug-in of the wanted version is there: what every connector has."""
+    setting = f"connector{VERSION}"
+    return ConfigDef(_with_default(key, deps, config) if key.name == setting else key for key in COMMON)
+
+
+def class_setting(version_setting: str) -> str:
+    """Return the setting that names the plug-in whose version ``version_setting`` asks for (KIP-891)."""
+    plugin = version_setting.removesuffix(VERSION)
+    if plugin == "connector":
+        return "connector.class"
+    return plugin if plugin in CONVERTERS else f"{plugin}.type"
+
+
+def version_setting(setting: str) -> str:
+    """Return where the version of the plug-in that ``setting`` names is asked for."""
+    return f"{setting.removesuffix('.type')}{VERSION}"
+
+
+def version_known(plugins: PluginCatalog, setting: str, name: str | None) -> str | None:
+    """Return the name under which there are versions of what ``setting`` names; None when it is of another kind."""
+    found = known(plugins, name)
+    return found.java_class if found is not None and found.type in types_of(setting) else None
+
+
+def types_of(setting: str) -> tuple[str, ...]:
+    """Return the types of plug-in that a setting may name; none for a setting that names no plug-in."""
+    return _TYPES.get(setting if setting in CONVERTERS else setting.partition(".")[0], ())
+
+
+def known(plugins: PluginCatalog, name: str | None, version: str | None = None) -> PluginFacts | None:
+    """Return a plug-in, None when there is no such one."""
+    try:
+        return plugins.find(versioned(name, version)) if name and name.strip() else None
+    except (NotFoundError, BadConfigError):
+        return None
+
+
+def _with_default(key: ConfigKey, deps: HerderDependencies, config: Mapping[str, str]) -> ConfigKey:
+    if key.name in CONVERTERS:
+        name = worker_converter(deps.settings.worker.raw, key.name)
+        found = known(deps.plugins, name)
+        return replace(key, default=found.java_class if found is not None else name)
+    if key.name.endswith(VERSION):
+        return replace(key, default=_default_version(key.name, deps, config))
+    return key
+
+
+def _default_version(setting: str, deps: HerderDependencies, config: Mapping[str, str]) -> str | None:
+    """Return the version that would be taken: the worker's for a worker's converter, else the newest."""
+    named = class_setting(setting)
+    name, worker = config.get(named), deps.settings.worker.raw
+    if name is None and named in CONVERTERS:
+        if worker.get(setting):
+            return worker[setting]
+        name = worker_converter(worker, named)
+    if named == "connector.class" and name:
+        found = known(deps.plugins, of_runtime(name, config.get(RUNTIME)))
+        return found.version if found is not None and found.type in types_of(named) else None
+    there = version_known(deps.plugins, named, name)
+    return None if there is None else deps.plugins.find(there).version
+
+
+# What a validation finds out about the plug-ins that a connector names: are they there, of which kind and version.
+#
+# Looks plug-ins up and makes converters, so never on the tick thread. Java ``AbstractHerder.validateConverterConfig``
+# and ``PluginsRecommenders``.
+
+
+_KINDS = {"header.converter": HeaderConverter, "key.converter": Converter, "value.converter": Converter}
+
+
+def name_classes(plugins: PluginCatalog, definition: ConfigDef, findings: Findings) -> None:
+    """Put the whole name in place of every alias, nothing in place of a class that is not there."""
+    for key in definition:
+        if key.type is not Type.CLASS or findings[key.name].value is None:
+            continue
+        found = known(plugins, findings[key.name].value)
+        findings.change(key.name, value=None if found is None else found.java_class)
+
+
+def check_converters(plugins: PluginCatalog, config: Mapping[str, str], findings: Findings) -> None:
+    """Complain about converters that the connector names and that are not there, or are none."""
+    for setting in CONVERTERS:
+        name, versions = config.get(setting), version_setting(setting)
+        if name is None:
+            continue
+        try:
+            kind = "header_converter" if _KINDS[setting] is HeaderConverter else "converter"
+            found = plugins.class_of(name, kind) if name.strip() else None
+        except NotFoundError as error:
+            found, why = None, f" {error}" if error.code == BROKEN_PLUGIN else ""
+            findings.complain(setting, [f"{unknown_class(setting, name)}{why}"])
+            continue
+        if found is None:
+            findings.complain(setting, [unknown_class(setting, name)])
+        elif not issubclass(found, _KINDS[setting]):
+            findings.complain(setting, [wrong_class(plugins.find(name).java_class, _KINDS[setting].__name__)])
+        else:
+            _check_version(plugins, name, config.get(versions), findings, setting)
+
+
+def _check_version(plugins: PluginCatalog, name: str, version: str | None, findings: Findings, setting: str) -> None:
+    try:
+        plugins.find(versioned(name, version))
+    except BadConfigError as error:
+        findings.complain(version_setting(setting), [why for found in error.problems.values() for why in found])
+    except NotFoundError as error:
+        findings.complain(setting, [str(error)])
+        findings.complain(version_setting(setting), [str(error)])
+
+
+def converter_infos(
+    plugins: PluginCatalog, config: Mapping[str, str], findings: Findings, *, only_wrong: bool = False
+) -> list[ConfigInfos]:
+    """Return the answers about the settings of the connector's own converters; ``only_wrong``: about these alone."""
+    return [
+        _converter_infos(plugins, setting, config, only_wrong)
+        for setting in CONVERTERS
+        if setting in config and not findings.errors(setting) and not findings.errors(version_setting(setting))
+    ]
+
+
+def _converter_infos(plugins: PluginCatalog, setting: str, config: Mapping[str, str], only_wrong: bool) -> ConfigInfos:
+    made: Any = plugins.class_of(versioned(config[setting], config.get(version_setting(setting))))()
+    definition: ConfigDef = made.config_def()
+    given = {"converter.type": setting.partition(".")[0], **prefixed(config, f"{setting}.")}
+    found = {config_value.name: config_value for config_value in definition.validate(given)}
+    names = [name for name in java_hash_order(found) if found[name].errors or not only_wrong]
+    return prefixed_infos(f"{setting}.", definition, [found[name] for name in names])
+
+
+def recommend(plugins: PluginCatalog, definition: ConfigDef, findings: Findings) -> None:
+    """Say of every setting that names a plug-in, or its version, what it could be. Searches for plug-ins."""
+    by_type: dict[str, list[str]] = {}
+    for plugin in plugins.list(connectors_only=False):
+        by_type.setdefault(plugin.type, []).append(plugin.java_class)
+    for key in definition:
+        types = types_of(key.name)
+        if key.type is Type.CLASS and types:
+            names = tuple(dict.fromkeys(by_type.get(types[0], ())))
+            findings.change(key.name, recommended_values=names)
+        elif key.name.endswith(VERSION):
+            _recommend_version(plugins, key.name, findings)
+
+
+def _recommend_version(plugins: PluginCatalog, setting: str, findings: Findings) -> None:
+    named = class_setting(setting)
+    name = findings[named].value if named in findings else None
+    there = version_known(plugins, named, name)
+    versions = tuple(plugins.versions(there)) if there else ()
+    findings.change(setting, recommended_values=versions, visible=name is not None or named not in CONVERTERS)
+
+
+# What a plug-in declares: the answer to ``GET /connector-plugins/{plugin}/config``.
+#
+# Makes the plug-in, that is runs its own code, so never on the tick thread.
+# Java ``AbstractHerder.connectorPluginConfig``.
+
+
+# In the order of Java's sentence.
+_SETTING_KINDS = ("sink", "source", "converter", "header_converter", "transformation", "predicate")
+
+
+def plugin_settings(deps: HerderDependencies, name: str, version: str | None) -> list[ConfigKey]:
+    """Return the settings of a plug-in, a connector's own ones first; ``version`` None: the newest.
+
+    Raises NotFoundError: no such plug-in; BadRequestError: not of a kind that connectors configure, no such version.
+    """
+    plain = name.partition(VERSION_MARK)[0]
+    try:
+        found = deps.plugins.find(plain)
+    except NotFoundError:
+        if policy_name(plain):
+            raise _of_no_connector(name) from None
+        raise NotFoundError(f"Unknown plugin {name}.") from None
+    if found.type not in _SETTING_KINDS:
+        raise _of_no_connector(name)
+    if version is not None:
+        found = _of_version(deps, plain, found, version)
+    made = found.cls()
+    own: ConfigDef = made.config_def()
+    if not isinstance(made, Connector):
+        return list(own)
+    return [*own, *(key for key in _common(deps, found) if key.name not in own)]
+
+
+def _of_no_connector(name: str) -> BadRequestError:
+    return BadRequestError(f"Invalid plugin class {name}. Valid types are {', '.join(_SETTING_KINDS)}.")
+
+
+def _of_version(deps: HerderDependencies, name: str, found: PluginFacts, version: str) -> PluginFacts:
+    if not version.strip():
+        available = ", ".join(deps.plugins.versions(name))
+        raise BadRequestError(
+            f"Plugin {found.java_class} not found that matches the version range [,], available versions: [{available}]"
+        )
+    try:
+        return deps.plugins.find(versioned(name, version))
+    except NotFoundError as error:
+        raise BadRequestError(str(error)) from error
+    except BadConfigError:
+        raise BadRequestError(f"Invalid version specification: {version}") from None
+
+
+def _common(deps: HerderDependencies, found: PluginFacts) -> list[ConfigKey]:
+    """Return what every connector of that kind has; the version's default is the one that would be taken."""
+    common = common_to(deps, sink=kind_of(found.cls) is not TaskKind.SOURCE)
+    newest = {"connector.plugin.version": found.version}
+    return [replace(key, default=newest[key.name]) if key.name in newest else key for key in common]
+
+
+# The mask that this product shows in place of secrets, sent back as a value: a secret would be lost by it.
+#
+# Who copies a configuration from the history, a diff or a log has ``[hidden]`` where a password was. Java stores that
+# text as well, but never shows it in a configuration.
+
+
+_MASKED = (
+    f"is {HIDDEN}, the placeholder for a hidden value. Send the value itself or a reference to a config provider, "
+    "or use PATCH, which leaves other settings unchanged"
+)
+
+
+def mask_problems(
+    config: Mapping[str, str], stored: Mapping[str, str], secret: Collection[str]
+) -> dict[str, list[str]]:
+    """Return a complaint for each setting that is the mask. Pure.
+
+    Args:
+        config: the configuration as it was sent.
+        stored: that of the same connector now; empty: there is none. A setting that is the mask there may stay so.
+        secret: names of the settings that are declared to hold secrets.
+    """
+    return {
+        name: [_MASKED]
+        for name, value in config.items()
+        if value == HIDDEN and _was_masked(name, stored.get(name), secret)
+    }
+
+
+def _was_masked(name: str, stored: str | None, secret: Collection[str]) -> bool:
+    return stored != HIDDEN and (stored is not None or name in secret or named_like_secret(name))
+
+
 _GROUP_OVERRIDE = "consumer.override.group.id"
 _SUSPICIOUS = re.compile(r"pass|secret|token|credential|jaas|private|api.?key", re.IGNORECASE)
 

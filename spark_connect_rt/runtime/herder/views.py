@@ -12,8 +12,8 @@ from spark_connect_rt.config.client_properties import GROUP_OVERRIDE, connector_
 from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
 from spark_connect_rt.engine.task_runner import TaskKind
 from spark_connect_rt.errors import ConnectError, ForbiddenError, NotFoundError, RetriableError
+from spark_connect_rt.runtime.health_rules import RestartPlan
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
-from spark_connect_rt.runtime.restart_plan import RestartPlan
 from spark_connect_rt.runtime.values import (
     ConnectorInfo,
     ConnectorOffset,
@@ -28,10 +28,10 @@ from spark_connect_rt.runtime.values import (
 )
 from spark_connect_rt.runtime.worker.launches import kind_of, plugin_of
 from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
-from spark_connect_rt.topics.connector_status import ConnectorStatus, State
+from spark_connect_rt.topics.config_records import TargetState
 from spark_connect_rt.topics.offset_changes import OffsetPair
 from spark_connect_rt.topics.offset_records import OffsetMap
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.status_records import ConnectorStatus, State
 
 Instance = TypeVar("Instance", bound=InstanceState)
 

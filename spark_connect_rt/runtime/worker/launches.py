@@ -21,16 +21,14 @@ from spark_connect_rt.config.client_properties import (
     sink_consumer_properties,
     source_producer_properties,
 )
-from spark_connect_rt.config.dead_letter_config import TOPIC_NAME
-from spark_connect_rt.config.exactly_once import offsets_topic
-from spark_connect_rt.config.oauth_endpoints import endpoints_in
+from spark_connect_rt.config.connector_config import TOPIC_NAME
+from spark_connect_rt.config.override_policy import endpoints_in
 from spark_connect_rt.config.programs import PROGRAMS
 from spark_connect_rt.config.secrets import secret_names
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.config.topic_creation import asks_for_topics
-from spark_connect_rt.config.worker_settings import WorkerConfig
-from spark_connect_rt.engine.java_code import JavaCode, JavaConnector
-from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
+from spark_connect_rt.config.worker_settings import WorkerConfig, offsets_topic
+from spark_connect_rt.engine.task_runner import JavaCode, JavaConnector, TaskKind, TaskLaunch
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.plugins.interfaces import PluginCatalog
 from spark_connect_rt.runtime.worker.worker_sink_task import SUBSCRIPTION, SinkSettings

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from spark_connect_rt.api.task import PLUGINS
-from spark_connect_rt.engine.plugin_metric_keys import (
+from spark_connect_rt.engine.task_runner import (
     COUNT,
     LEAST,
     MOST,

@@ -12,12 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from spark_connect_rt.base.concurrency import MACHINE_THREADS, Threads
-from spark_connect_rt.config.exactly_once import OWN_TOPIC, own_offsets_topic
 from spark_connect_rt.config.stored_config import StoredConfig
-from spark_connect_rt.config.worker_settings import WorkerConfig
+from spark_connect_rt.config.worker_settings import OWN_TOPIC, WorkerConfig, own_offsets_topic
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.topics.offset_fold import partition_key
-from spark_connect_rt.topics.offset_records import OffsetMap
+from spark_connect_rt.topics.offset_records import OffsetMap, partition_key
 from spark_connect_rt.topics.offset_store import READ_LIMIT_MS, IsWanted, OffsetStore, OnDone
 
 log = logging.getLogger(__name__)

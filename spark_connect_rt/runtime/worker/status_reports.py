@@ -10,14 +10,14 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from spark_connect_rt.base.clock import Clock
+from spark_connect_rt.base.concurrency import Clock
 from spark_connect_rt.base.hidden_values import without_secrets
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.runtime.group_events import RecordEvent, no_event
 from spark_connect_rt.runtime.health_rules import error_of
 from spark_connect_rt.runtime.worker.worker_connector import NO_NOTES, ReportStatus
-from spark_connect_rt.topics.connector_status import ConnectorStatus, State
+from spark_connect_rt.topics.status_records import ConnectorStatus, State
 from spark_connect_rt.topics.status_store import StatusStore
 
 log = logging.getLogger(__name__)

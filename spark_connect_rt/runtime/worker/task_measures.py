@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_connect_rt.config.worker_config import RuntimeSettings
-from spark_connect_rt.engine.plugin_metric_keys import is_value
-from spark_connect_rt.engine.task_runner import TaskMeasured
+from spark_connect_rt.engine.task_runner import TaskMeasured, is_value
 
 WINDOW_MS = 60_000  # Java's default: 2 samples of 30 s
 

@@ -10,15 +10,13 @@ import itertools
 import logging
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from spark_connect_rt.api.config_provider import Resolve
-from spark_connect_rt.base.brief_threads import BriefThreads
-from spark_connect_rt.base.clock import Clock
-from spark_connect_rt.base.concurrency import MACHINE_THREADS, Threads
+from spark_connect_rt.base.concurrency import MACHINE_THREADS, BriefThreads, Clock, Threads
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.config.worker_settings import WorkerConfig
@@ -28,10 +26,9 @@ from spark_connect_rt.group.work_plan import Actual, Life
 from spark_connect_rt.kafka.interfaces import SinkGroupFactory
 from spark_connect_rt.plugins.interfaces import PluginCatalog
 from spark_connect_rt.runtime.group_events import RecordEvent, no_event
+from spark_connect_rt.runtime.health_rules import Movement, patience_ms
 from spark_connect_rt.runtime.metric_names import Measured, measured
-from spark_connect_rt.runtime.progress import Movement, patience_ms
 from spark_connect_rt.runtime.values import TaskProgress
-from spark_connect_rt.runtime.worker.config_reloads import ConfigReloads
 from spark_connect_rt.runtime.worker.events import LifeChanged, Notify
 from spark_connect_rt.runtime.worker.java_launches import facts_of
 from spark_connect_rt.runtime.worker.launches import (
@@ -44,17 +41,125 @@ from spark_connect_rt.runtime.worker.launches import (
     task_class_namer,
 )
 from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
-from spark_connect_rt.runtime.worker.standing import NOTHING_HERE, FailedWork, Standing
-from spark_connect_rt.runtime.worker.start_counts import StartCounts
 from spark_connect_rt.runtime.worker.status_reports import StatusReports
 from spark_connect_rt.runtime.worker.task_measures import metrics_window_ms
 from spark_connect_rt.runtime.worker.task_starts import Known, TaskStarts
-from spark_connect_rt.runtime.worker.worker_connector import ConnectorPlan, WorkerConnector
+from spark_connect_rt.runtime.worker.worker_connector import (
+    NO_NOTES,
+    ConfigReloads,
+    ConnectorPlan,
+    ReportStatus,
+    WorkerConnector,
+)
 from spark_connect_rt.runtime.worker.worker_sink_task import SinkTaskMembership
 from spark_connect_rt.runtime.worker.worker_task import Offsets, OnWritten, TaskServices, WorkerTask
-from spark_connect_rt.topics.connector_status import State
 from spark_connect_rt.topics.offset_records import encode_value
+from spark_connect_rt.topics.status_records import State
 from spark_connect_rt.topics.status_store import StatusStore
+
+# How many starts of connectors or tasks this worker tried, and how they went (Java ``WorkerMetricsGroup``).
+
+
+_ENDED_BEFORE = (None, State.UNASSIGNED, State.RESTARTING, State.DESTROYED)
+
+
+class StartCounts:
+    """Of one kind: connector or task. The first state that is reported of a start says how it went."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._attempts = self._good = self._bad = 0
+
+    def of_one(self, report: ReportStatus) -> ReportStatus:
+        """Count an attempt; return the reporter that counts how it went."""
+        self._attempts += 1
+        known = False
+
+        def report_and_count(
+            state: State | None,
+            trace: str | None = None,
+            version: str | None = None,
+            notes: Mapping[str, Any] = NO_NOTES,
+        ) -> None:
+            nonlocal known
+            if not known:
+                known = True
+                self._good += state is not State.FAILED and state not in _ENDED_BEFORE
+                self._bad += state is State.FAILED
+            report(state, trace, version, notes)
+
+        return report_and_count
+
+    def metrics(self) -> Iterator[Measured]:
+        """Yield attempts, successes and failures, and the shares of both, as metrics."""
+        over = max(1, self._good + self._bad)
+        for name, value in (
+            ("attempts-total", self._attempts),
+            ("success-total", self._good),
+            ("failure-total", self._bad),
+            ("success-percentage", round(self._good / over, 4)),
+            ("failure-percentage", round(self._bad / over, 4)),
+        ):
+            yield measured("connect-worker-metrics", f"{self._kind}-startup-{name}", value)
+
+
+# How everything of one worker stands, as values: looked at several times a tick, and of thousands one has changed.
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class FailedWork:
+    """A connector or task of this worker that FAILED and is over."""
+
+    key: Any  # of the run that failed
+    trace: str
+    moved: bool = True  # whether the run committed an offset; connectors have none: True
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How everything of this worker stands."""
+
+    connectors: Mapping[str, Actual]
+    tasks: Mapping[ConnectorTaskId, Actual]
+    stopping_connectors: tuple[str, ...]
+    stopping_tasks: tuple[ConnectorTaskId, ...]
+
+    def changed(
+        self, connectors: Mapping[str, Actual | None], tasks: Mapping[ConnectorTaskId, Actual | None]
+    ) -> Standing:
+        """Return it with these instead, None: not here any more. What is the very same stays the same mapping."""
+        now_connectors, now_tasks = _patched(self.connectors, connectors), _patched(self.tasks, tasks)
+        if now_connectors is self.connectors and now_tasks is self.tasks:
+            return self
+        return Standing(
+            now_connectors,
+            now_tasks,
+            _stopping(self.stopping_connectors, connectors),
+            _stopping(self.stopping_tasks, tasks),
+        )
+
+
+NOTHING_HERE = Standing({}, {}, (), ())
+
+
+def _patched(before: Mapping[T, Actual], instead: Mapping[T, Actual | None]) -> Mapping[T, Actual]:
+    others = {item: actual for item, actual in instead.items() if before.get(item) is not actual}
+    if not others:
+        return before
+    now = {**before, **{item: actual for item, actual in others.items() if actual is not None}}
+    for item, actual in others.items():
+        if actual is None:
+            del now[item]
+    return now
+
+
+def _stopping(before: tuple[T, ...], instead: Mapping[T, Actual | None]) -> tuple[T, ...]:
+    kept = [item for item in before if item not in instead]
+    return (*kept, *(item for item, actual in instead.items() if actual is not None and actual.life is Life.STOPPING))
+
 
 log = logging.getLogger(__name__)
 

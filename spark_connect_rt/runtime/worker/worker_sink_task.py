@@ -12,10 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from spark_connect_rt.base.clock import Clock
-from spark_connect_rt.base.concurrency import MACHINE_THREADS, RunningThread, Threads
+from spark_connect_rt.base.concurrency import MACHINE_THREADS, Clock, RunningThread, Threads
 from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.base.log_subjects import working_for
+from spark_connect_rt.base.loggers import working_for
 from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
 from spark_connect_rt.engine.task_runner import Assign, NoteGeneration, Revoke, TaskRunner

@@ -12,10 +12,10 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
-from spark_connect_rt.base.clock import Clock
-from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.base.concurrency import Clock
+from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.engine.task_runner import (
     BatchDurable,
     PartitionsReleased,
@@ -36,15 +36,51 @@ from spark_connect_rt.engine.task_runner import (
 )
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.group.work_plan import Actual, Life
+from spark_connect_rt.runtime.health_rules import Movement
 from spark_connect_rt.runtime.metric_names import Measured
-from spark_connect_rt.runtime.progress import Movement
 from spark_connect_rt.runtime.values import ProgressNote, TaskPace, TaskProgress, note_of
-from spark_connect_rt.runtime.worker.sink_membership import SinkMembership
-from spark_connect_rt.runtime.worker.task_counters import TaskCounters
 from spark_connect_rt.runtime.worker.task_measures import WINDOW_MS, StateTimes, TaskMeasures
-from spark_connect_rt.runtime.worker.task_metrics import TaskFacts, task_metrics
+from spark_connect_rt.runtime.worker.task_metrics import TaskCounters, TaskFacts, task_metrics
 from spark_connect_rt.runtime.worker.worker_connector import ReportStatus
-from spark_connect_rt.topics.connector_status import State
+from spark_connect_rt.topics.status_records import State
+
+# The consumer-group side of a sink task as the task sees it; worker_sink_task has the real one.
+
+
+class SinkMembership(Protocol):
+    """The consumer-group side of a sink task (worker_sink_task.SinkTaskMembership)."""
+
+    @property
+    def lag(self) -> int | None:
+        """Records between what is durable and the log ends; None: unknown."""
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions it holds."""
+
+    @property
+    def behind(self) -> bool:
+        """Whether there are records that the engine has not read."""
+
+    def read_to(self, positions: Mapping[TopicPartition, int]) -> None:
+        """The engine will read these offsets next."""
+
+    def join(self) -> None:
+        """Join the consumer group; called once for a run."""
+
+    def durable(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """These next offsets may be committed."""
+
+    def released(self, partitions: frozenset[TopicPartition]) -> None:
+        """The engine let go of these partitions."""
+
+    @property
+    def committed(self) -> bool:
+        """Whether the group holds every offset that was durable."""
+
+    def leave(self, commit: bool) -> None:
+        """Leave, after a last commit if ``commit``; ``on_left`` is called when it is done."""
+
 
 log = logging.getLogger(__name__)
 

@@ -21,8 +21,7 @@ import pytest
 from spark_connect_rt.app.rest.rest_app import create_app
 from spark_connect_rt.cli.session import Surroundings
 from spark_connect_rt.engine.java_host import plugin_answers, slot_hosts
-from spark_connect_rt.engine.java_host.driver_host import Limits
-from spark_connect_rt.engine.java_host.driver_jvm import JvmSettings, driver_host
+from spark_connect_rt.engine.java_host.driver_host import JvmSettings, Limits, driver_host
 from spark_connect_rt.engine.java_host.plugin_answers import DriverAnswers
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.operations.plugin_install.report import plugin_report

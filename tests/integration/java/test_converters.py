@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.engine.java_host.columns import produce_batches
-from spark_connect_rt.engine.java_host.wire import FromJava, ToJava
+from spark_connect_rt.engine.java_host.wire import FromJava, ToJava, produce_batches
 from tests.support.hosted_java import HostedJava
 from tests.support.java_test_plugins import LABEL, MARKED
 

@@ -10,8 +10,8 @@ from typing import Any
 from spark_connect_rt.api.data.schema import INT64, STRING, struct_of
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SourceRecord
-from spark_connect_rt.engine.java_code import JavaCode
 from spark_connect_rt.engine.java_host.stages.transformations import JavaTransformation
+from spark_connect_rt.engine.task_runner import JavaCode
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.records.pipeline.source_pipeline import SourcePipeline
 from tests.support.java_plugins import DEBEZIUM_POSTGRES, plugin_folder

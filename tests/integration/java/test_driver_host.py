@@ -16,11 +16,10 @@ import pytest
 
 from spark_connect_rt.api.connector import ConnectorTransactionBoundaries, ExactlyOnceSupport
 from spark_connect_rt.engine.java_host.connectors import JavaSourceConnector
-from spark_connect_rt.engine.java_host.driver_host import DriverHost, JavaError, Limits
-from spark_connect_rt.engine.java_host.driver_jvm import JvmSettings, driver_host
+from spark_connect_rt.engine.java_host.driver_host import DriverHost, JavaError, JvmSettings, Limits, driver_host
 from spark_connect_rt.engine.java_host.plugin_answers import DriverAnswers
 from spark_connect_rt.engine.java_host.process import JavaHostGoneError
-from spark_connect_rt.engine.plugin_metric_keys import VALUE, PluginMetricKey, part_of
+from spark_connect_rt.engine.task_runner import VALUE, PluginMetricKey, part_of
 from spark_connect_rt.errors import BadConfigError, BadRequestError, NotFoundError
 from spark_connect_rt.plugins.discovery import discover
 from spark_connect_rt.plugins.registry import Plugins

@@ -12,12 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_connect_rt.base.maven import resolve_jars
+from spark_connect_rt.base.cache import resolve_jars
 from spark_connect_rt.engine.java_host.class_archive import HostProgram
-from spark_connect_rt.engine.java_host.columns import consumed, produce_batches
 from spark_connect_rt.engine.java_host.jar import connect_jars, host_jar
 from spark_connect_rt.engine.java_host.process import JavaHostGoneError, JavaProcess, command_line
-from spark_connect_rt.engine.java_host.wire import Frame, FromJava, ToJava
+from spark_connect_rt.engine.java_host.wire import Frame, FromJava, ToJava, consumed, produce_batches
 from spark_connect_rt.engine.startup.java_home import find_java
 from spark_connect_rt.records.pipeline.columns import HEADERS_TYPE, TOPIC
 from tests.support.java_connect import COORDINATES

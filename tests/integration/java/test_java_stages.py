@@ -17,11 +17,11 @@ from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import Schema, Type, struct_of
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import Header, SinkRecord, SourceRecord
-from spark_connect_rt.engine.java_code import JavaCode
 from spark_connect_rt.engine.java_host.stages.config_providers import JavaConfigProvider
 from spark_connect_rt.engine.java_host.stages.converters import JavaConverter, JavaHeaderConverter
 from spark_connect_rt.engine.java_host.stages.transformations import JavaPredicate, JavaTransformation
 from spark_connect_rt.engine.previews.stage_walk import StageWalk
+from spark_connect_rt.engine.task_runner import JavaCode
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.plugins.config_providers import ConfigProviders

@@ -13,11 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_connect_rt.base.java_log_levels import JAVA_LOG_LEVELS
+from spark_connect_rt.base.loggers import JAVA_LOG_LEVELS
 from spark_connect_rt.engine.java_host.class_archive import HostProgram
-from spark_connect_rt.engine.java_host.columns import consumed
 from spark_connect_rt.engine.java_host.process import JavaHostGoneError, command_line
-from spark_connect_rt.engine.java_host.wire import FromJava, ToJava
+from spark_connect_rt.engine.java_host.wire import FromJava, ToJava, consumed
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.records.pipeline.columns import TOPIC
 from tests.support.hosted_java import LIMIT_S, HostedJava

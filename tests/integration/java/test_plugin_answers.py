@@ -10,13 +10,13 @@ import pytest
 from starlette.types import ASGIApp
 
 from spark_connect_rt.app.rest.rest_app import create_app
-from spark_connect_rt.base.maven import resolve_jars
-from spark_connect_rt.engine.java_host.driver_jvm import JvmSettings, driver_host
+from spark_connect_rt.base.cache import resolve_jars
+from spark_connect_rt.engine.java_host.driver_host import JvmSettings, driver_host
 from spark_connect_rt.engine.java_host.plugin_answers import DriverAnswers
 from spark_connect_rt.plugins.discovery import discover
 from spark_connect_rt.plugins.registry import Plugins
+from spark_connect_rt.runtime.herder.dependencies import HerderSettings
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
-from spark_connect_rt.runtime.herder.settings import HerderSettings
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.parity.conversation import Ask

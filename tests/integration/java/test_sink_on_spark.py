@@ -20,9 +20,8 @@ from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.worker_config import FlushSettings
 from spark_connect_rt.engine.driver.model import EngineSettings
 from spark_connect_rt.engine.executor_clients import FACTORY
-from spark_connect_rt.engine.java_code import JavaCode
 from spark_connect_rt.engine.spark_runner import SparkTaskRunner
-from spark_connect_rt.engine.task_runner import Assign, BatchDurable, Start, TaskFailed, TaskKind
+from spark_connect_rt.engine.task_runner import Assign, BatchDurable, JavaCode, Start, TaskFailed, TaskKind
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.task_runner_contract import Worker
 from tests.support.numbered_lines import create_topics

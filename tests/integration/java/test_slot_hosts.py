@@ -9,10 +9,10 @@ from pathlib import Path
 
 import psutil
 
-from spark_connect_rt.engine.java_code import JavaCode
 from spark_connect_rt.engine.java_host.process import MAIN_CLASS
 from spark_connect_rt.engine.java_host.slot_hosts import HostedNumber, SlotHosts
 from spark_connect_rt.engine.java_host.wire import Frame, FromJava, ToJava
+from spark_connect_rt.engine.task_runner import JavaCode
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 LIMIT_S = 60

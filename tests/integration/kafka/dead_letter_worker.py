@@ -16,12 +16,12 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from spark_connect_rt.base.clock import SystemClock
+from spark_connect_rt.base.concurrency import SystemClock
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.engine.process_plugins import distributed_config
 from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.kafka.admin import KafkaAdmin
-from spark_connect_rt.operations.dead_letters.queues import QUEUE
+from spark_connect_rt.operations.dead_letters.letter_topics import QUEUE
 from spark_connect_rt.operations.dead_letters.wiring import dead_letters
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from tests.support.worker_process import worker_properties

@@ -10,11 +10,12 @@ import sys
 from pathlib import Path
 
 from spark_connect_rt.app.rest.rest_app import create_app
-from spark_connect_rt.app.signals import stop_asked
-from spark_connect_rt.app.wiring import ClusterId, admin_of, herder_dependencies
-from spark_connect_rt.config.distributed_config import parse_distributed
-from spark_connect_rt.config.listeners import advertised, parse_listeners
+from spark_connect_rt.app.serving import stop_asked
+from spark_connect_rt.app.wiring import ClusterId, herder_dependencies
+from spark_connect_rt.config.worker_config import advertised, parse_listeners
+from spark_connect_rt.config.worker_settings import parse_distributed
 from spark_connect_rt.engine.executor_clients import KafkaExecutorClients
+from spark_connect_rt.kafka.internal_topics import admin_of
 from spark_connect_rt.rest.server import RestServer
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner

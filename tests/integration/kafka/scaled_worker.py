@@ -15,7 +15,7 @@ from spark_connect_rt.api.records import SinkRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.operations.placement import task_scaling
-from spark_connect_rt.operations.placement.autoscale import ScaleRules
+from spark_connect_rt.operations.placement.task_scaling import ScaleRules
 from tests.integration.kafka import threads_worker
 from tests.support.worker_process import SparkWorkerProcess
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
-from spark_connect_rt.engine.startup import archive_at_end
-from spark_connect_rt.engine.startup.archive_at_end import ArchiveAtEnd
-from spark_connect_rt.engine.startup.class_archives import failed_mark
+from spark_connect_rt.engine.startup import class_archives as archive_at_end
+from spark_connect_rt.engine.startup.class_archives import ArchiveAtEnd, failed_mark
 from spark_connect_rt.engine.startup.java_home import Java
 
 

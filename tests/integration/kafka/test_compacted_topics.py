@@ -16,8 +16,7 @@ from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.internal_topics import SHORT_HEAD
 from spark_connect_rt.topics import config_records as records
 from spark_connect_rt.topics.config_records import SessionKey
-from spark_connect_rt.topics.store_check import live_records
-from spark_connect_rt.topics.store_findings import Change, Finding
+from spark_connect_rt.topics.store_check import Change, Finding, live_records
 from tests.contract.compacted_log_contract import fresh_name, until
 from tests.support.worker_process import worker_properties
 

@@ -14,10 +14,9 @@ from spark_connect_rt.base.hidden_values import forget, remember
 from spark_connect_rt.errors import BadRequestError, ForbiddenError, NotFoundError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.operations.dead_letters.browser import LetterDesk
-from spark_connect_rt.operations.dead_letters.letter_forms import LetterForms
-from spark_connect_rt.operations.dead_letters.letter_topics import LetterTopics
+from spark_connect_rt.operations.dead_letters.letter import LetterForms
+from spark_connect_rt.operations.dead_letters.letter_topics import QUEUE, LetterTopics, Queues
 from spark_connect_rt.operations.dead_letters.model import LetterPage, LetterQuery
-from spark_connect_rt.operations.dead_letters.queues import QUEUE, Queues
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from tests.integration.kafka.dead_letter_worker import Views
 

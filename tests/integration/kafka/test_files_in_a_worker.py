@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Producer
 
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
-from spark_connect_rt.connectors.samples.datagen_values import parse_fields, rows
+from spark_connect_rt.connectors.samples.datagen_source import parse_fields, rows
 from tests.e2e.commands import until
 from tests.integration.kafka.http_and_kafka import JSON, NO_JSON, TOLERANT
 from tests.integration.kafka.mixed_worker import OurWorkerProcess

@@ -12,7 +12,7 @@ from spark_connect_rt.engine.startup.java_home import Java
 from spark_connect_rt.errors import ConnectError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
-from spark_connect_rt.kafka.ports_group_offsets import GroupInUseError
+from spark_connect_rt.kafka.interfaces import GroupInUseError
 from spark_connect_rt.kafka.sink_group import KafkaSinkGroup
 
 TOPIC = "group-offsets"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from spark_connect_rt.base.security.carried_stores import carry_stores
+from spark_connect_rt.base.security.key_stores import carry_stores
 from spark_connect_rt.errors import BadConfigError, RetriableError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from tests.contract.group_member_contract import Herder, settled, until

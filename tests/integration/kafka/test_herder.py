@@ -8,18 +8,16 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
-from spark_connect_rt.base.clock import SystemClock
+from spark_connect_rt.base.concurrency import SystemClock
 from spark_connect_rt.config.client_properties import log_client_properties, shared_admin_properties
 from spark_connect_rt.group.peers import PeerClient
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.logs.log_load import LatestLoad
-from spark_connect_rt.records.converters.simple_header import SimpleHeaderConverter
-from spark_connect_rt.records.converters.string import StringConverter
-from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.records.converters.plain import SimpleHeaderConverter, StringConverter
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, HerderSettings
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
 from spark_connect_rt.runtime.herder.requests_api import CreateConnector, DeleteConnector, ReadOffsets
-from spark_connect_rt.runtime.herder.settings import HerderSettings
 from spark_connect_rt.runtime.values import ConnectorOffset
 from spark_connect_rt.testing.in_process_cluster import InProcessPeers, MemoryPlugins
 from spark_connect_rt.testing.memory_connectors import MemorySource, faults

@@ -19,7 +19,7 @@ from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from spark_connect_rt.testing.worker_settings import worker_settings
-from spark_connect_rt.topics.lazy_log import LogSource
+from spark_connect_rt.topics.compacted_log import LogSource
 from tests.contract.history_store_contract import HistoryStoreContract
 from tests.integration.kafka.threads_worker import ThreadsWorkerProcess
 from tests.topics import read_values

@@ -22,8 +22,7 @@ from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.logs.log_load import LatestLoad
 from spark_connect_rt.testing.worker_settings import worker_settings
 from spark_connect_rt.topics.compacted_log import LogRecord
-from spark_connect_rt.topics.log_cache import LogCache
-from spark_connect_rt.topics.log_snapshot import decode_snapshot, encode_snapshot
+from spark_connect_rt.topics.log_snapshot import LogCache, decode_snapshot, encode_snapshot
 from spark_connect_rt.topics.offset_store import OffsetStore
 from tests.contract.compacted_log_contract import LIMIT_MS, CompactedLogContract, Seen, fresh_name, until
 

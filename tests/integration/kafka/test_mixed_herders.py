@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.app.rest.admin_api import Management
 from spark_connect_rt.app.rest.rest_app import create_app
-from spark_connect_rt.app.rest.routes import Management
-from spark_connect_rt.app.wiring import ClusterId, admin_of, herder_dependencies
-from spark_connect_rt.config.distributed_config import parse_distributed
-from spark_connect_rt.config.listeners import advertised, parse_listeners
+from spark_connect_rt.app.wiring import ClusterId, herder_dependencies
+from spark_connect_rt.config.worker_config import advertised, parse_listeners
+from spark_connect_rt.config.worker_settings import parse_distributed
 from spark_connect_rt.engine.startup.java_home import Java
+from spark_connect_rt.kafka.internal_topics import admin_of
 from spark_connect_rt.operations.overview.wiring import OverviewParts
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.rest.peers import HttpGroupReads

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
-from spark_connect_rt.base.maven import KAFKA_VERSION, resolve_jars
+from spark_connect_rt.base.cache import KAFKA_VERSION, resolve_jars
 from tests.integration.kafka.threads_worker import ThreadsWorkerProcess
 from tests.support.connect_rest import RestAnswer
 from tests.support.java_connect import COORDINATES

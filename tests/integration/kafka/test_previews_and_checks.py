@@ -20,8 +20,7 @@ from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka, free_p
 from spark_connect_rt.base.exit_codes import EXIT_PROBLEM, EXIT_UNREACHABLE
 from spark_connect_rt.cli.session import Surroundings
 from spark_connect_rt.errors import BadConfigError, RetriableError
-from spark_connect_rt.kafka.permission_checks import KafkaClusterLook
-from spark_connect_rt.operations.checks.model import NewTopicPlan
+from spark_connect_rt.kafka.permission_checks import KafkaClusterLook, NewTopicPlan
 from tests.e2e.commands import until
 from tests.integration.kafka.secure_kafka import SCRAM, SecureKafka
 from tests.integration.kafka.threads_worker import ThreadsWorkerProcess

@@ -12,13 +12,12 @@ from spark_connect_rt.config.client_properties import log_client_properties
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.testing.worker_settings import worker_settings
-from spark_connect_rt.topics.config_fold import ConfigEvent, RestartRequested
-from spark_connect_rt.topics.config_records import SessionKey
+from spark_connect_rt.topics.config_records import SessionKey, TargetState
+from spark_connect_rt.topics.config_state import ConfigEvent, RestartRequested
 from spark_connect_rt.topics.config_store import ConfigStore
-from spark_connect_rt.topics.connector_status import ConnectorStatus, State
 from spark_connect_rt.topics.offset_store import OffsetStore
+from spark_connect_rt.topics.status_records import ConnectorStatus, State
 from spark_connect_rt.topics.status_store import StatusStore
-from spark_connect_rt.topics.target_state import TargetState
 from tests.contract.compacted_log_contract import fresh_name, until
 
 NewLog = Callable[[str, int], KafkaCompactedLog]

@@ -15,9 +15,9 @@ from spark_connect_rt.kafka.executor_clients import TransactionalProducer
 from spark_connect_rt.kafka.reading.batch_consumer import KafkaBatchConsumer
 from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
 from spark_connect_rt.kafka.writing.column_transactions import ColumnTransactionalProducer
+from spark_connect_rt.kafka.writing.fenced_writer import KafkaTransactions
 from spark_connect_rt.kafka.writing.producers import transactional_producer
 from spark_connect_rt.kafka.writing.transactional_producer import KafkaTransactionalProducer
-from spark_connect_rt.kafka.writing.transactions import KafkaTransactions
 from spark_connect_rt.records.pipeline.columns import produce_batch
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.transactions_contract import LIMIT_MS, TransactionsContract

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from spark_connect_rt.app.distributed import DistributedWorker, bring_up
 from spark_connect_rt.app.logging_setup import set_up_logging
+from spark_connect_rt.app.serving import stop_asked
 from spark_connect_rt.app.settings_file import read_settings
-from spark_connect_rt.app.signals import stop_asked
 from spark_connect_rt.engine.executor_clients import executor_clients
 from spark_connect_rt.engine.process_plugins import plugin_folders
 from spark_connect_rt.engine.task_runner import TaskRunner

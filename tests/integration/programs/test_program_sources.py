@@ -20,7 +20,7 @@ import pytest
 
 from spark_connect_rt.api.connector import ExactlyOnceSupport
 from spark_connect_rt.api.records import SourceBatch
-from spark_connect_rt.config.exactly_once import Boundary
+from spark_connect_rt.config.worker_settings import Boundary
 from spark_connect_rt.connectors.external_process import child
 from spark_connect_rt.connectors.external_process.environments import program_path
 from spark_connect_rt.errors import ConnectError, DataError, ExternalError

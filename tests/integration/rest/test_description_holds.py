@@ -21,12 +21,12 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from spark_connect_rt.app.rest.openapi_operations import OPERATIONS
+from spark_connect_rt.app.rest.openapi import OPERATIONS
 from spark_connect_rt.app.rest.rest_app import create_app
 from spark_connect_rt.operations.plugin_install.routes import InstallRights
 from spark_connect_rt.runtime.herder.requests_api import CreateConnector, DeleteConnector, SetTargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.config_records import TargetState
 from tests.unit.rest.fake_history import KNOWN_MS
 from tests.unit.rest.fake_management import EVERY_PART
 from tests.unit.rest.test_plugin_installs import FakeInstalls

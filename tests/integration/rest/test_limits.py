@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from spark_connect_rt.app.rest.rest_app import create_app
-from spark_connect_rt.rest.listening import bounded_http
+from spark_connect_rt.rest.listening import event_driven_server as bounded_http
 from spark_connect_rt.rest.listening import event_driven_server as calm_server
 from spark_connect_rt.rest.server import RestServer
 from spark_connect_rt.runtime.values import InternalKey

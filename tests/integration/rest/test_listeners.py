@@ -14,7 +14,7 @@ from spark_connect_rt.app.rest.rest_api import RestApi
 from spark_connect_rt.cli.session import Surroundings
 from spark_connect_rt.errors import BadConfigError, NotLeaderError, RetriableError, StartupError
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
-from spark_connect_rt.rest.peer_client import HttpPeerClient
+from spark_connect_rt.rest.peers import HttpPeerClient
 from spark_connect_rt.rest.tls import client_tls
 from spark_connect_rt.runtime.herder.requests_api import DeleteConnector
 from spark_connect_rt.testing.worker_settings import worker_settings

@@ -10,7 +10,7 @@ import pytest
 
 from spark_connect_rt.app.rest.rest_app import create_app
 from spark_connect_rt.errors import RetriableError, StartupError, TimedOutError
-from spark_connect_rt.rest.peer_client import HttpPeerClient
+from spark_connect_rt.rest.peers import HttpPeerClient
 from spark_connect_rt.rest.server import RestServer
 from tests.unit.rest.fake_herder import FakeHerder
 

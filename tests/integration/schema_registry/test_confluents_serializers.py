@@ -24,8 +24,7 @@ from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.records.registry.avro_converter import AvroConverter
 from spark_connect_rt.records.registry.json_schema_converter import JsonSchemaConverter
-from spark_connect_rt.records.registry.proto_files import file_of_text, linked, text_of_file
-from spark_connect_rt.records.registry.protobuf_converter import ProtobufConverter
+from spark_connect_rt.records.registry.protobuf_converter import ProtobufConverter, file_of_text, linked, text_of_file
 from tests.integration.schema_registry.configured import configured
 from tests.property.test_avro import PRIMITIVES, plain, schemas_and_values, struct
 from tests.support.schema_registry import SchemaRegistry

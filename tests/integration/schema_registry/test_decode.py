@@ -14,7 +14,7 @@ from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.engine.datasource.open_task import open_task
 from spark_connect_rt.engine.datasource.read_options import Decode, ReadLimits
 from spark_connect_rt.engine.datasource.sampling import sampled_kinds
-from spark_connect_rt.engine.datasource.task_partition import TaskPartition
+from spark_connect_rt.engine.datasource.stream_position import TaskPartition
 from spark_connect_rt.engine.datasource.value_readers import CONVERTERS
 from spark_connect_rt.engine.executor_clients import FACTORY
 from tests.support.schema_registry import SchemaRegistry

@@ -17,11 +17,15 @@ from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.records.converters.json_bytes import dump_json, load_json
-from spark_connect_rt.records.converters.json_choice import ONE_OF
-from spark_connect_rt.records.converters.json_values import JsonSettings, from_tree, to_tree
-from spark_connect_rt.records.registry.draft_schema import DraftSettings, connect_schema_of, draft_schema
-from spark_connect_rt.records.registry.framing import framed
-from spark_connect_rt.records.registry.json_schema_converter import JsonSchemaConverter, Plan
+from spark_connect_rt.records.converters.json_values import ONE_OF, JsonSettings, from_tree, to_tree
+from spark_connect_rt.records.registry.json_schema_converter import (
+    DraftSettings,
+    JsonSchemaConverter,
+    Plan,
+    connect_schema_of,
+    draft_schema,
+)
+from spark_connect_rt.records.registry.registry_converter import framed
 from tests.integration.schema_registry.configured import configured
 from tests.property.test_avro import FLAT_SCHEMA, FLAT_TYPE, flat_values, plain, schemas_and_values
 from tests.support.schema_registry import SchemaRegistry

@@ -21,9 +21,13 @@ from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.records.converters.json_columns import ARROW_TYPES
-from spark_connect_rt.records.registry.proto_files import read_indexes, text_of_file, written_indexes
 from spark_connect_rt.records.registry.proto_schema import message_file
-from spark_connect_rt.records.registry.protobuf_converter import ProtobufConverter
+from spark_connect_rt.records.registry.protobuf_converter import (
+    ProtobufConverter,
+    read_indexes,
+    text_of_file,
+    written_indexes,
+)
 from tests.integration.schema_registry.configured import configured
 from tests.property.test_avro import PRIMITIVES, plain
 from tests.support.schema_registry import SchemaRegistry

@@ -6,12 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.engine.class_archive import end_jvm, rehearse
+from spark_connect_rt.engine.build_archives import end_jvm, rehearse
 from spark_connect_rt.engine.driver.session import build_session
-from spark_connect_rt.engine.startup.archive_place import JAVA_OPTIONS, archive_option, archive_path, classes_path
 from spark_connect_rt.engine.startup.java_home import Java
 from spark_connect_rt.engine.startup.ml_functions import LOADER
-from spark_connect_rt.engine.startup.session_conf import session_conf
+from spark_connect_rt.engine.startup.session_conf import (
+    JAVA_OPTIONS,
+    archive_option,
+    archive_path,
+    classes_path,
+    session_conf,
+)
 
 
 def test_the_jvm_maps_the_archive_of_the_prepared_environment(java: Java, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
-from spark_connect_rt.connectors.sql.sql_urls import sqlalchemy_url
+from spark_connect_rt.connectors.sql.sql_settings import sqlalchemy_url
 from tests.contract.compacted_log_contract import fresh_name
 from tests.integration.kafka.stored_group import Group
 from tests.support.postgres_server import PostgresServer, jdbc_url

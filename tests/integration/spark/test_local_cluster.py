@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.engine.driver.session import build_session
+from spark_connect_rt.engine.executor.reach import Obstacles
 from spark_connect_rt.engine.previews.model import Ended, PreviewOrder
 from spark_connect_rt.engine.task_runner import Assign, BatchDurable, TaskFailed
-from spark_connect_rt.operations.checks.model import Obstacles
 from tests.contract.task_runner_contract import Worker
 from tests.integration.spark.test_spark_task_runner import new_worker, pids
 

@@ -11,7 +11,7 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from spark_connect_rt.engine.class_archive import end_jvm
+from spark_connect_rt.engine.build_archives import end_jvm
 from spark_connect_rt.engine.driver import slot_session as slice_session_module
 from spark_connect_rt.engine.driver.session import build_session
 from spark_connect_rt.engine.driver.slot_session import make_active, register_source, slice_session

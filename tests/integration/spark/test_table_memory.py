@@ -8,9 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.engine.formats.spark_tables import SparkTables
 from spark_connect_rt.engine.formats.table_files import Declared, TableFiles
-from spark_connect_rt.engine.formats.table_writer import writer_for
+from spark_connect_rt.engine.formats.table_writer import SparkTables, writer_for
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from spark_connect_rt.connectors.sql.sql_urls import sqlalchemy_url
+from spark_connect_rt.connectors.sql.sql_settings import sqlalchemy_url
 from tests.support.postgres_server import PostgresServer, jdbc_url
 
 

@@ -9,10 +9,9 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from spark_connect_rt.connectors.sql.sql_ahead import PIECES_AHEAD, PiecesAhead
 from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
 from spark_connect_rt.connectors.sql.sql_queries import ReadPlan
-from spark_connect_rt.connectors.sql.sql_reader import arrow_pieces
+from spark_connect_rt.connectors.sql.sql_reader import PIECES_AHEAD, PiecesAhead, arrow_pieces
 from spark_connect_rt.connectors.sql.sql_source import SqlSourceConnector
 from spark_connect_rt.connectors.sql.sql_source_config import CONFIG
 from spark_connect_rt.errors import ConnectError

@@ -14,8 +14,8 @@ from starlette.types import ASGIApp
 from spark_connect_rt.app.rest.rest_app import create_app
 from spark_connect_rt.plugins.bundled_plugins import BUNDLED
 from spark_connect_rt.plugins.registry import Plugins
+from spark_connect_rt.runtime.herder.dependencies import HerderSettings
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
-from spark_connect_rt.runtime.herder.settings import HerderSettings
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.parity.conversation import Ask

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from spark_connect_rt.base.maven import KAFKA_VERSION
+from spark_connect_rt.base.cache import KAFKA_VERSION
 from tests.parity.shared_trees import unpack
 from tests.parity.topic_dump import DumpedRecord
 

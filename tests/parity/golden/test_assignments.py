@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.group import assignor as incremental
-from spark_connect_rt.group import revocations
+from spark_connect_rt.group import assignor as revocations
 from tests.parity.golden.recordings import recording
 from tests.parity.leaders import RecordedLeaders
 from tests.parity.record_assignments import compare

@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import KafkaError
 
 from spark_connect_rt.config.bootstrap_servers import bootstrap_addresses, plain_servers
-from spark_connect_rt.config.connection_config import ConnectionSettings
 from spark_connect_rt.config.group_config import GroupSettings
+from spark_connect_rt.config.worker_config import ConnectionSettings
 from spark_connect_rt.errors import BadConfigError, RetriableError
 from spark_connect_rt.kafka.client_config import ClientRole, client_config
 from spark_connect_rt.kafka.connection_problem import probe_tls

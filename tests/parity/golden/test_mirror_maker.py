@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.config.indirection import resolve
+from spark_connect_rt.config.secrets import resolve
 from spark_connect_rt.connectors.mirror.maker_config import CONNECTORS, MirrorMakerConfig, SourceAndTarget
 from tests.parity.cases_of_mirror_maker import CASES, ENVIRONMENT
 from tests.parity.golden.recordings import recording

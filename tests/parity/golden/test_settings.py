@@ -8,8 +8,8 @@ import pytest
 
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, parse_value, text_of
 from spark_connect_rt.config.connector_config import SINK, SOURCE
-from spark_connect_rt.config.distributed_config import DISTRIBUTED
-from spark_connect_rt.config.health_config import HEALTH
+from spark_connect_rt.config.management_config import HEALTH
+from spark_connect_rt.config.worker_settings import DISTRIBUTED
 from tests.parity.golden.recordings import recording
 
 JAVA = recording("settings")

@@ -6,12 +6,11 @@ import pytest
 
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.topics import config_records, offset_records, status_records
-from spark_connect_rt.topics.config_fold import ConfigFold, LoggerLevelUpdated, RestartRequested
-from spark_connect_rt.topics.config_records import RecordKey, RecordKind
-from spark_connect_rt.topics.offset_fold import OffsetFold
-from spark_connect_rt.topics.status_fold import StatusFold
+from spark_connect_rt.topics.config_records import RecordKey, RecordKind, TargetState
+from spark_connect_rt.topics.config_state import ConfigFold, LoggerLevelUpdated, RestartRequested
+from spark_connect_rt.topics.offset_records import OffsetFold
 from spark_connect_rt.topics.status_records import TopicStatusKey
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.status_store import StatusFold
 from tests.parity.golden.recordings import recording, records
 
 

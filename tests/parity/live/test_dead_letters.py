@@ -13,8 +13,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from spark_connect_rt.engine.startup.java_home import Java
+from spark_connect_rt.operations.dead_letters.letter_topics import QUEUE
 from spark_connect_rt.operations.dead_letters.model import LetterQuery
-from spark_connect_rt.operations.dead_letters.queues import QUEUE
 from tests.integration.kafka.dead_letter_worker import DeadLetterWorker
 from tests.support.consumed import consumed
 from tests.support.java_connect import JavaConnect

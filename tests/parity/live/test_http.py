@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka, free_ports
-from spark_connect_rt.base.maven import KAFKA_VERSION, resolve_jars
+from spark_connect_rt.base.cache import KAFKA_VERSION, resolve_jars
 from spark_connect_rt.engine.startup.java_home import Java
 from tests.support.java_connect import COORDINATES, JavaConnect
 from tests.support.worker_process import SparkWorkerProcess, WorkerProcess

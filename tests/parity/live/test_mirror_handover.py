@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
-from spark_connect_rt.base.maven import resolve_jars
+from spark_connect_rt.base.cache import resolve_jars
 from spark_connect_rt.connectors.mirror.records import OffsetSync
 from spark_connect_rt.engine.startup.java_home import Java
 from tests.integration.kafka.mirrored import LIMIT_S, Cluster, Flow, unique, until

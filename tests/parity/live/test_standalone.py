@@ -11,7 +11,7 @@ import pytest
 
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from spark_connect_rt.engine.startup.java_home import Java
-from spark_connect_rt.topics.java_serialization import decode_byte_map
+from spark_connect_rt.topics.offset_file import decode_byte_map
 from tests.parity.conversation import Append, Ask, AwaitBody, AwaitStates, Heard, Step, listen
 from tests.parity.live.comparison import comparable
 from tests.support.standalone_process import OFFSETS, JavaStandalone, SparkStandalone

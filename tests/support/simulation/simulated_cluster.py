@@ -18,23 +18,20 @@ from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.engine.driver.engine import Engine
 from spark_connect_rt.engine.driver.model import EngineSettings
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
-from spark_connect_rt.group.internal_request import SignatureVerdict, verify
 from spark_connect_rt.group.membership import Timing
-from spark_connect_rt.group.peers import PeerAnswer
-from spark_connect_rt.records.converters.simple_header import SimpleHeaderConverter
-from spark_connect_rt.records.converters.string import StringConverter
-from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.group.peers import PeerAnswer, SignatureVerdict, verify
+from spark_connect_rt.records.converters.plain import SimpleHeaderConverter, StringConverter
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, HerderSettings
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
 from spark_connect_rt.runtime.herder.requests_api import PutTaskConfigs
-from spark_connect_rt.runtime.herder.settings import HerderSettings
 from spark_connect_rt.testing.in_process_cluster import MemoryPlugins
 from spark_connect_rt.testing.memory_connectors import MemorySource
 from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, MemoryGroupOffsets
 from spark_connect_rt.testing.worker_settings import worker_settings
+from spark_connect_rt.topics.config_records import TargetState
 from spark_connect_rt.topics.config_store import ConfigStore
 from spark_connect_rt.topics.offset_store import OffsetStore
 from spark_connect_rt.topics.status_store import StatusStore
-from spark_connect_rt.topics.target_state import TargetState
 from tests.support.simulation.simulated_group import SimulatedGroup, SimulatedMember
 from tests.support.simulation.simulated_invariants import GroundTruth
 from tests.support.simulation.simulated_log import Link, SimulatedLog, SimulatedTopic

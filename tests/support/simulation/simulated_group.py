@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from spark_connect_rt.group import membership_events as happened
-from spark_connect_rt.group.member import MembershipEvent
+from spark_connect_rt.group import membership as happened
+from spark_connect_rt.group.member import MembershipEvent, MembershipInbox
 from spark_connect_rt.group.membership import (
     IN_GROUP,
     Effect,
@@ -19,7 +19,6 @@ from spark_connect_rt.group.membership import (
     must_heartbeat,
     next_deadline_ms,
 )
-from spark_connect_rt.group.membership_inbox import MembershipInbox
 from spark_connect_rt.testing.memory_group import MemoryGroup, MemoryGroupMember, _Seat
 from tests.support.simulation.simulated_log import Link
 from tests.support.simulation.simulated_threads import Alarm, Scheduler, SimulatedProcess

@@ -20,7 +20,7 @@ from spark_connect_rt.runtime.herder.requests_api import (
     RestartConnector,
     SetTargetState,
 )
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.config_records import TargetState
 from tests.support.simulation.simulated_cluster import SimulatedCluster, SimulatedWorker, memory_source
 
 WATCH_MS = 2_000

@@ -14,7 +14,7 @@ import pytest
 from spark_connect_rt.api.data.json_text import json_text, readable_json
 from spark_connect_rt.api.data.schema import BYTES, struct_of
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.connectors.python_sources.lakeflow_values import batch_of
+from spark_connect_rt.connectors.python_sources.lakeflow_table import batch_of
 from spark_connect_rt.connectors.python_sources.page_columns import columns_of_rows
 from spark_connect_rt.connectors.python_sources.table_pages import TableHints, TablePages
 from spark_connect_rt.errors import DataError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.app.rest.build_commit import build_commit, commit_of_checkout
+from spark_connect_rt.app.rest.rest_api import build_commit, commit_of_checkout
 
 HASH = "0123456789abcdef0123456789abcdef01234567"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.app.connector_files import read_connector_file
+from spark_connect_rt.app.standalone import read_connector_file
 from spark_connect_rt.errors import StartupError
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.config_records import TargetState
 
 CONFIG = {"connector.class": "X", "tasks.max": "2", "name": "a"}
 

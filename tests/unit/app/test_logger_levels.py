@@ -5,9 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_connect_rt.app.logger_levels import PythonLoggers
-from spark_connect_rt.base.java_log_levels import JavaLogLevels
-from spark_connect_rt.base.loggers import LoggerLevel
+from spark_connect_rt.app.logging_setup import PythonLoggers
+from spark_connect_rt.base.loggers import JavaLogLevels, LoggerLevel
 
 
 @pytest.fixture(autouse=True)

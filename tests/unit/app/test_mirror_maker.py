@@ -14,13 +14,12 @@ from typer.testing import CliRunner
 
 from spark_connect_rt.app.cli import cli
 from spark_connect_rt.app.mirror import mirror_maker
+from spark_connect_rt.app.mirror.mirror_maker import flow_lines, flows_table
 from spark_connect_rt.app.mirror.mirror_rest import FlowApplications, FlowPeers
-from spark_connect_rt.app.mirror.mirror_view import flow_lines, flows_table
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.connectors.mirror.maker_config import SourceAndTarget
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.group.internal_request import sign
-from spark_connect_rt.group.peers import PeerAnswer
+from spark_connect_rt.group.peers import PeerAnswer, sign
 from spark_connect_rt.runtime.values import InternalKey, TaskProgress, WorkerProgress
 from tests.unit.rest.fake_herder import FakeHerder
 from tests.unit.rest.test_forwarding import FakePeers

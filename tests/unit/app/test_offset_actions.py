@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spark_connect_rt.app.offline.offset_actions import AskedWorker, ChangeOptions, NoTables, alter
-from spark_connect_rt.app.offline.store_words import change_rows
+from spark_connect_rt.app.offline.store_actions import change_rows
 from spark_connect_rt.errors import BadRequestError, ConnectError
 from spark_connect_rt.group.peers import PeerAnswer
 from spark_connect_rt.topics.offset_changes import OffsetPair

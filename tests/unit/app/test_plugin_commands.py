@@ -13,7 +13,7 @@ from spark_connect_rt.app.cli import cli
 from spark_connect_rt.engine import build_archives as class_archive
 from spark_connect_rt.errors import StartupError
 from spark_connect_rt.operations.plugin_install import search
-from spark_connect_rt.operations.plugin_install.plugin_tables import settings_page
+from spark_connect_rt.operations.plugin_install.actions import settings_page
 from spark_connect_rt.operations.plugin_install.search import FoundPlugin
 from tests.unit.plugin_install.archives import plugin_zip
 

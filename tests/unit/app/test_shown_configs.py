@@ -9,7 +9,7 @@ import pytest
 from spark_connect_rt.base import hidden_values
 from spark_connect_rt.operations.overview import wiring as overview
 from spark_connect_rt.operations.overview.wiring import ShownConfigs
-from spark_connect_rt.topics.hidden_settings import DeclaredSettings
+from spark_connect_rt.topics.config_diff import DeclaredSettings
 
 CONFIG = {
     "connector.class": "C",

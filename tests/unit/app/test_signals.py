@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = """
-from spark_connect_rt.app.signals import stop_asked
+from spark_connect_rt.app.serving import stop_asked
 asked = stop_asked()
 print("ready", flush=True)
 asked.wait()
@@ -56,7 +56,7 @@ def test_nohup_keeps_a_worker_up() -> None:
 
 TO_ANOTHER_THREAD = """
 import signal, threading
-from spark_connect_rt.app.signals import stop_asked
+from spark_connect_rt.app.serving import stop_asked
 asked = stop_asked()
 napping = threading.Thread(target=threading.Event().wait, daemon=True)
 napping.start()
@@ -75,7 +75,7 @@ def test_a_signal_that_the_kernel_hands_to_another_thread_is_noticed() -> None:
 
 IN_THE_MIDDLE = """
 import os, signal, sys
-from spark_connect_rt.app.signals import stop_asked
+from spark_connect_rt.app.serving import stop_asked
 asked = stop_asked(second_ends=False)
 print("ready", flush=True)
 
@@ -98,7 +98,7 @@ def test_a_signal_in_the_middle_of_a_wait_does_not_wait_for_itself() -> None:
 
 UNWINDS = """
 import signal
-from spark_connect_rt.app.signals import unwind_when_asked
+from spark_connect_rt.app.serving import unwind_when_asked
 unwind_when_asked()
 try:
     print("ready", flush=True)
@@ -119,7 +119,7 @@ def test_a_run_is_unwound_to_its_end(number: signal.Signals) -> None:
 
 IMPORTS = """
 import sys
-from spark_connect_rt.app.signals import unwind_when_asked
+from spark_connect_rt.app.serving import unwind_when_asked
 sys.path.insert(0, sys.argv[1])
 unwind_when_asked()
 try:

@@ -10,7 +10,7 @@ import pytest
 from spark_connect_rt.app.deferred_runner import DeferredRunner
 from spark_connect_rt.app.rest.rest_app import create_app
 from spark_connect_rt.app.standalone import StandaloneWorker
-from spark_connect_rt.app.wiring import admin_of
+from spark_connect_rt.kafka.internal_topics import admin_of
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from tests.unit.rest.conftest import ask
 

@@ -15,9 +15,8 @@ from spark_connect_rt.base.checked_lines import RawRecord
 from spark_connect_rt.base.exit_codes import EXIT_DAMAGE
 from spark_connect_rt.errors import BadRequestError, StartupError
 from spark_connect_rt.kafka.admin import TopicSpec
-from spark_connect_rt.topics.offset_notes import OffsetsChanged
-from spark_connect_rt.topics.store_check import Stored, record_findings
-from spark_connect_rt.topics.store_findings import Change, Finding
+from spark_connect_rt.topics.offset_changes import OffsetsChanged
+from spark_connect_rt.topics.store_check import Change, Finding, Stored, record_findings
 
 
 class MemoryTopics:

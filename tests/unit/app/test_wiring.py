@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.app.wiring import admin_of
 from spark_connect_rt.engine.process_plugins import providers_of
 from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.kafka.internal_topics import admin_of
 from spark_connect_rt.testing.worker_settings import worker_settings
 
 

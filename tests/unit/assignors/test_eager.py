@@ -1,7 +1,7 @@
 """Round-robin over everything, and the offset every assignor agrees on first."""
 
 from spark_connect_rt.base.ids import ConnectorTaskId
-from spark_connect_rt.group import eager
+from spark_connect_rt.group import assignments as eager
 from spark_connect_rt.group.assignments import AssignmentRound, agree_on_offset, mismatch
 from spark_connect_rt.group.subprotocol import CONFIG_MISMATCH, WorkerMetadata
 from tests.unit.assignors.simulated_group import configured

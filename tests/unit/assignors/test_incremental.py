@@ -4,8 +4,7 @@ import pytest
 
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.group.assignments import NOTHING, ConnectorsAndTasks
-from spark_connect_rt.group.assignor import fill
-from spark_connect_rt.group.revocations import revoking_backoff_ms
+from spark_connect_rt.group.assignor import fill, revoking_backoff_ms
 from tests.unit.assignors.simulated_group import SimulatedGroup, configured
 
 DELAY_MS = 300_000

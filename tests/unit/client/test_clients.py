@@ -17,8 +17,7 @@ from spark_connect_rt.rest.client.async_client import in_process
 from spark_connect_rt.rest.client.calls import Call
 from spark_connect_rt.rest.client.connection import Connection, connection_to
 from spark_connect_rt.rest.client.refusals import NotServedError, UnknownNameError
-from spark_connect_rt.rest.client.server_events import EventReader, ServerEvent
-from spark_connect_rt.rest.client.sync_client import Client
+from spark_connect_rt.rest.client.sync_client import Client, EventReader, ServerEvent
 from tests.support.app_transport import AppTransport
 from tests.unit.rest.fake_herder import CONFIG, FakeHerder
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.config.connector_config import connector_problems
+from spark_connect_rt.config.connector_config import connector_problems, source_problems
 from spark_connect_rt.config.override_policy import (
     is_plugin,
     known_policy,
@@ -12,7 +12,6 @@ from spark_connect_rt.config.override_policy import (
     policy_name,
     used_prefixes,
 )
-from spark_connect_rt.config.source_config import source_problems
 
 OVERRIDES = {
     "producer.override.acks": "1",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 
-from spark_connect_rt.config.indirection import Reference, references, resolve, restore
+from spark_connect_rt.config.secrets import Reference, references, resolve, restore
 
 CALLS: list[tuple[str, str, Set[str]]] = []
 SECRETS = {("file", "/s"): {"user": "ann", "password": "${file:/s:user}"}, ("env", ""): {"HOME": "/root"}}

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.app.connector_files import read_connector_file
 from spark_connect_rt.app.settings_file import read_settings
-from spark_connect_rt.cli.connector_documents import documents_of
+from spark_connect_rt.app.standalone import read_connector_file
+from spark_connect_rt.cli.files import documents_of
 from spark_connect_rt.config.java_properties import load_properties, parse_properties
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.plugins.file import FileConfigProvider
+from spark_connect_rt.plugins.config_providers import FileConfigProvider
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.config.listeners import Advertised, Listener, advertised, parse_listeners
-from spark_connect_rt.config.worker_config import RestSettings
+from spark_connect_rt.config.worker_config import Advertised, Listener, RestSettings, advertised, parse_listeners
 from spark_connect_rt.errors import BadConfigError
 
 

@@ -9,7 +9,7 @@ import pytest
 from spark_connect_rt.api.config_provider import ConfigData
 from spark_connect_rt.app.wiring import guarded
 from spark_connect_rt.base.ids import ConnectorTaskId
-from spark_connect_rt.config.oauth_endpoints import ALLOWED_FILES, ALLOWED_URLS, ENDPOINT, refuse_foreign_endpoints
+from spark_connect_rt.config.override_policy import ALLOWED_FILES, ALLOWED_URLS, ENDPOINT, refuse_foreign_endpoints
 from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.connectors.mirror.maker_config import MirrorMakerConfig, SourceAndTarget
 from spark_connect_rt.engine.executor_clients import KafkaExecutorClients

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from spark_connect_rt import config
 from spark_connect_rt.config.client_settings import CLIENTS, client_config_def
-from spark_connect_rt.config.distributed_config import DISTRIBUTED
+from spark_connect_rt.config.group_config import StorageTopic
 from spark_connect_rt.config.settings_group import SettingsGroup
-from spark_connect_rt.config.standalone_config import STANDALONE, StandaloneConfig
-from spark_connect_rt.config.storage_config import StorageTopic
+from spark_connect_rt.config.worker_settings import DISTRIBUTED, STANDALONE, StandaloneConfig
 
 PACKAGE = Path(__file__).parents[3] / "spark_connect_rt"
 OF_WORKERS = {*DISTRIBUTED.names(), *STANDALONE.names()}

@@ -7,9 +7,8 @@ import re
 import pytest
 
 from spark_connect_rt.config.connector_config import SINK, SOURCE, sink_problems
-from spark_connect_rt.config.distributed_config import DISTRIBUTED, parse_distributed
-from spark_connect_rt.config.standalone_config import parse_standalone
-from spark_connect_rt.config.storage_config import StorageTopic
+from spark_connect_rt.config.group_config import StorageTopic
+from spark_connect_rt.config.worker_settings import DISTRIBUTED, parse_distributed, parse_standalone
 from spark_connect_rt.errors import BadConfigError
 
 WORKER = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.config.distributed_config import parse_distributed, unknown_settings
+from spark_connect_rt.config.worker_settings import parse_distributed, unknown_settings
 from spark_connect_rt.errors import BadConfigError
 from tests.unit.config.test_worker_and_connector_config import WORKER
 

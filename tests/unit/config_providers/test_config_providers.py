@@ -8,10 +8,12 @@ import pytest
 
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
-from spark_connect_rt.plugins.config_providers import ConfigProviders
-from spark_connect_rt.plugins.directory import DirectoryConfigProvider
-from spark_connect_rt.plugins.env_var import EnvVarConfigProvider
-from spark_connect_rt.plugins.file import FileConfigProvider
+from spark_connect_rt.plugins.config_providers import (
+    ConfigProviders,
+    DirectoryConfigProvider,
+    EnvVarConfigProvider,
+    FileConfigProvider,
+)
 
 
 def test_file(tmp_path: Path) -> None:

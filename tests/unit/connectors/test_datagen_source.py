@@ -10,8 +10,15 @@ import pytest
 
 from spark_connect_rt.api.data.schema import Type
 from spark_connect_rt.api.data.struct import Struct, check_value
-from spark_connect_rt.connectors.samples.datagen_source import CONFIG, DatagenSourceConnector, DatagenSourceTask
-from spark_connect_rt.connectors.samples.datagen_values import QUICKSTARTS, parse_fields, row_schema, rows
+from spark_connect_rt.connectors.samples.datagen_source import (
+    CONFIG,
+    QUICKSTARTS,
+    DatagenSourceConnector,
+    DatagenSourceTask,
+    parse_fields,
+    row_schema,
+    rows,
+)
 from spark_connect_rt.errors import BadConfigError, ConnectError
 from tests.unit.connectors.task_context import Context, poll_all, values_of
 

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import types as spark
 
 from spark_connect_rt.connectors.python_sources.lakeflow_source import LakeflowSourceConnector
-from spark_connect_rt.connectors.python_sources.lakeflow_values import arrow_type, column_of
+from spark_connect_rt.connectors.python_sources.lakeflow_table import arrow_type, column_of
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError
 from spark_connect_rt.testing.connector_harness import ProducedRecord, SourceHarness
 from tests.unit.connectors import lakeflow_samples as samples

@@ -10,9 +10,13 @@ import pytest
 
 from spark_connect_rt.api.records import Delivered
 from spark_connect_rt.base.ids import TopicPartition
-from spark_connect_rt.connectors.mirror.connector_parts import Rounds
+from spark_connect_rt.connectors.mirror.connector_parts import (
+    Rounds,
+    base_problems,
+    checkpoint_problems,
+    source_problems,
+)
 from spark_connect_rt.connectors.mirror.mirror_source_task import UpstreamOffsets
-from spark_connect_rt.connectors.mirror.mirror_validation import base_problems, checkpoint_problems, source_problems
 from spark_connect_rt.connectors.mirror.offset_syncs import OffsetRun
 from spark_connect_rt.errors import ConnectError
 

@@ -8,7 +8,7 @@ import pytest
 
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.mirror.config import MIRROR_SOURCE
-from spark_connect_rt.connectors.mirror.target_logs import TargetLogs
+from spark_connect_rt.connectors.mirror.mirror_source_task import TargetLogs
 from spark_connect_rt.connectors.topics import kafka_settings
 from spark_connect_rt.connectors.topics.log_policy import LogPolicy, is_of_another, offset_of
 from spark_connect_rt.errors import BadConfigError, ConnectError

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_connect_rt.connectors.external_process import airbyte_messages as airbyte
-from spark_connect_rt.connectors.external_process import singer_messages as singer
+from spark_connect_rt.connectors.external_process import airbyte_source as airbyte
+from spark_connect_rt.connectors.external_process import singer_source as singer
 from spark_connect_rt.connectors.external_process.intake import SHARED, STATE, Intake
-from spark_connect_rt.connectors.external_process.private_folder import PrivateFolder, masking, texts_in
+from spark_connect_rt.connectors.external_process.program import PrivateFolder, masking, texts_in
 from spark_connect_rt.connectors.external_process.program_settings import (
     chosen,
     merged,

@@ -12,7 +12,7 @@ import pytest
 
 from spark_connect_rt.api.records import SourceRecord
 from spark_connect_rt.api.task import NoPluginMetrics
-from spark_connect_rt.config.exactly_once import Boundary
+from spark_connect_rt.config.worker_settings import Boundary
 from spark_connect_rt.connectors.external_process import program_task
 from spark_connect_rt.connectors.external_process.airbyte_source import AirbyteProgram, AirbyteSourceTask
 from spark_connect_rt.connectors.external_process.child import ChildFailedError

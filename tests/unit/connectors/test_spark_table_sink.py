@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_connect_rt.api.connector import SparkSinkTask
-from spark_connect_rt.app.quickstart.quickstart_connectors import sink_config
+from spark_connect_rt.app.quickstart.quickstart_view import sink_config
 from spark_connect_rt.connectors.spark.spark_table_sink import SparkTableSinkConnector
 
 

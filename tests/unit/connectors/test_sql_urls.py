@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.connectors.sql.sql_urls import adbc_uri, sqlalchemy_url
+from spark_connect_rt.connectors.sql.sql_settings import adbc_uri, sqlalchemy_url
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 

@@ -13,8 +13,12 @@ from spark_connect_rt.api.records import RecordMetadata, SinkRecord, SourceRecor
 from spark_connect_rt.api.task import SourceTaskContext
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.samples.mock import MockSinkTask, MockSourceConnector, MockSourceTask, MockTask
-from spark_connect_rt.connectors.samples.numbered_source import RECORDS_PER_POLL, NumberedSourceTask
-from spark_connect_rt.connectors.samples.pacing import records_allowed, wait_for_next_ms
+from spark_connect_rt.connectors.samples.numbered_source import (
+    RECORDS_PER_POLL,
+    NumberedSourceTask,
+    records_allowed,
+    wait_for_next_ms,
+)
 from spark_connect_rt.connectors.samples.schema_source import FIRST, SECOND, SchemaSourceTask
 from spark_connect_rt.connectors.samples.verifiable import (
     COMPLETE_VALUE,

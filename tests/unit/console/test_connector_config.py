@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from spark_connect_rt.console.api import Api
-from spark_connect_rt.operations.connectors.config_changes import Change, changes, secrets_of
+from spark_connect_rt.operations.connectors.config_page import Change, changes, secrets_of
 from tests.support.management_stand_in.app import StandIn
 from tests.unit.console.conftest import Browser
 from tests.unit.console.test_frame import request_of

@@ -12,7 +12,7 @@ import pytest
 from starlette.requests import Request
 
 from spark_connect_rt.app.rest.console_app import Console
-from spark_connect_rt.console import assets
+from spark_connect_rt.console import protection as assets
 from spark_connect_rt.console.api import Api, ApiError, at
 from spark_connect_rt.console.frame import Frame, neighbours
 from spark_connect_rt.console.protection import Protection, content_policy, origin_of

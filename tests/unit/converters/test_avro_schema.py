@@ -14,8 +14,7 @@ from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.records.registry.avro_connect_schema import connect_schema
-from spark_connect_rt.records.registry.avro_names import ANYTHING, AvroSettings, scrubbed
-from spark_connect_rt.records.registry.avro_schema import avro_schema
+from spark_connect_rt.records.registry.avro_schema import ANYTHING, AvroSettings, avro_schema, scrubbed
 
 PLAIN = AvroSettings()
 POINT = SchemaBuilder.struct().name("geo.Point").field("x", s.INT32).build()

@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 
 from spark_connect_rt.records.converters import json_read_columns as json_flat_objects
 from spark_connect_rt.records.converters.json import JsonConverter
-from spark_connect_rt.records.converters.json_cut_objects import Cut
-from spark_connect_rt.records.converters.json_read_columns import FlatObjects
-from spark_connect_rt.records.converters.json_value_columns import value_column
+from spark_connect_rt.records.converters.json_read_columns import Cut, FlatObjects, value_column
 from spark_connect_rt.records.converters.json_values import JsonSettings
 
 ROW = b'{"id":1,"word":"a","amount":0.5,"yes":true}'

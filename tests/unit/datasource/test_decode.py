@@ -16,12 +16,11 @@ from spark_connect_rt.api.data.schema import Schema, Type, struct_of
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import SourceTask
-from spark_connect_rt.engine.datasource.bounded_read import poll_rows
-from spark_connect_rt.engine.datasource.open_task import open_task
+from spark_connect_rt.engine.datasource.open_task import open_task, poll_rows
 from spark_connect_rt.engine.datasource.read_columns import columns_ddl
 from spark_connect_rt.engine.datasource.read_options import Decode, ReadLimits, parse_options
 from spark_connect_rt.engine.datasource.sampling import sampled_kinds
-from spark_connect_rt.engine.datasource.task_partition import TaskPartition
+from spark_connect_rt.engine.datasource.stream_position import TaskPartition
 from spark_connect_rt.engine.executor_clients import FACTORY
 from spark_connect_rt.errors import BadConfigError, DataError
 

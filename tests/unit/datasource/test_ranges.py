@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from pyspark_connectrt import DefaultSource
 from spark_connect_rt.api.ranges import SourceRange
 from spark_connect_rt.engine.datasource.pushed_filters import Comparison
-from spark_connect_rt.engine.datasource.range_plan import shared
+from spark_connect_rt.engine.datasource.range_stream import shared
 from spark_connect_rt.engine.datasource.read_options import COLUMNS
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from tests.unit.datasource.memory_logs import MemoryLogs, MemoryLogTask

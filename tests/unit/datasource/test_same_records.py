@@ -15,8 +15,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from pyspark_connectrt import DefaultSource
 from spark_connect_rt.engine.datasource.read_options import COLUMNS
-from spark_connect_rt.engine.datasource.row_writer import write_plan
-from spark_connect_rt.engine.datasource.sink_write import SinkPlan, SinkWrite
+from spark_connect_rt.engine.datasource.row_writer import SinkPlan, SinkWrite, write_plan
 from spark_connect_rt.engine.datasource.stream_limits import OlderStreamReader, ReadAllAvailable
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.testing.connector_harness import SourceHarness

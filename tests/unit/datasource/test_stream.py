@@ -20,9 +20,9 @@ from pyspark_connectrt import DefaultSource
 from spark_connect_rt.api.records import SourceRecord
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.engine.datasource import stream_reader
-from spark_connect_rt.engine.datasource.format_source import FormatSource
+from spark_connect_rt.engine.datasource.connectrt import FormatSource
 from spark_connect_rt.engine.datasource.named_connector import NamedConnector
-from spark_connect_rt.engine.datasource.open_task import OpenTask
+from spark_connect_rt.engine.datasource.open_task import OpenTask, ReadContext
 from spark_connect_rt.engine.datasource.read_options import SourceOffset
 from spark_connect_rt.engine.datasource.stream_limits import ReadAllAvailable, ReadMaxRows
 from spark_connect_rt.engine.datasource.stream_position import (
@@ -33,10 +33,8 @@ from spark_connect_rt.engine.datasource.stream_position import (
     rows_between,
 )
 from spark_connect_rt.engine.datasource.stream_reader import StreamPlan, StreamReader
-from spark_connect_rt.engine.datasource.task_read import ReadContext
 from spark_connect_rt.errors import BadConfigError, DataError
-from spark_connect_rt.records.converters.simple_header import SimpleHeaderConverter
-from spark_connect_rt.records.converters.string import StringConverter
+from spark_connect_rt.records.converters.plain import SimpleHeaderConverter, StringConverter
 from spark_connect_rt.records.pipeline.source_pipeline import SourcePipeline
 
 STRINGS = {"key.converter": "String", "value.converter": "String", "header.converter": "Header"}

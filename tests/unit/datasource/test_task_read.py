@@ -12,13 +12,10 @@ from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.engine.datasource.bounded_read import poll_rows
-from spark_connect_rt.engine.datasource.open_task import OpenTask
+from spark_connect_rt.engine.datasource.open_task import OpenTask, ReadContext, poll_rows
 from spark_connect_rt.engine.datasource.read_options import ReadLimits
-from spark_connect_rt.engine.datasource.task_read import ReadContext
 from spark_connect_rt.errors import DataError, RetriableError
-from spark_connect_rt.records.converters.simple_header import SimpleHeaderConverter
-from spark_connect_rt.records.converters.string import StringConverter
+from spark_connect_rt.records.converters.plain import SimpleHeaderConverter, StringConverter
 from spark_connect_rt.records.pipeline.source_pipeline import SourcePipeline
 
 STRINGS = {"key.converter": "String", "value.converter": "String", "header.converter": "Header"}

@@ -25,9 +25,14 @@ from spark_connect_rt.api.task import SinkTask, Task
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.connectors.http import http_sink
-from spark_connect_rt.engine.datasource.kafka_write import KafkaPlan, write_to_kafka
-from spark_connect_rt.engine.datasource.row_writer import OFFSETS_OF_A_BATCH, write_plan
-from spark_connect_rt.engine.datasource.sink_write import SinkPlan, SinkWrite
+from spark_connect_rt.engine.datasource.row_writer import (
+    OFFSETS_OF_A_BATCH,
+    KafkaPlan,
+    SinkPlan,
+    SinkWrite,
+    write_plan,
+    write_to_kafka,
+)
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, RetriableError, TimedOutError
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics

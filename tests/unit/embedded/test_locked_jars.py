@@ -8,9 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from spark_connect_rt.base.cache import KAFKA_BROKER, KAFKA_VERSION
 from spark_connect_rt.base.downloads import shown_nowhere
 from spark_connect_rt.base.locked_jars import LockedJar, fetch_jars, locked_jars
-from spark_connect_rt.base.maven import KAFKA_BROKER, KAFKA_VERSION
 from spark_connect_rt.errors import ConnectError
 
 CONTENT = {f"group/{name}/1/{name}-1.jar": name.encode() * 1_000 for name in "abc"}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.base.maven import DownloadJournal, reason_of
+from spark_connect_rt.base.cache import DownloadJournal, reason_of
 
 
 def test_a_file_whose_download_was_killed_is_deleted_by_the_next_try(tmp_path: Path) -> None:

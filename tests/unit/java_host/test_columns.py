@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from spark_connect_rt.engine.java_host.columns import consumed, one_batch, pieces, produce_batches
-from spark_connect_rt.records.pipeline.columns import HEADERS_TYPE, PARTITION, TOPIC
-from spark_connect_rt.records.pipeline.produce_rows import columns_batch
+from spark_connect_rt.engine.java_host.wire import consumed, one_batch, pieces, produce_batches
+from spark_connect_rt.records.pipeline.columns import HEADERS_TYPE, PARTITION, TOPIC, columns_batch
 
 KINDS = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "timestamp": pa.int64()}
 ROWS = [

@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from spark_connect_rt.base.java_log_levels import JavaLogLevels
+from spark_connect_rt.base.loggers import JavaLogLevels
 from spark_connect_rt.engine.java_host import process
 from spark_connect_rt.engine.java_host.process import JavaHostGoneError, JavaProcess
 from spark_connect_rt.engine.java_host.wire import ToJava

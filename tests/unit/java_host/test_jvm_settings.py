@@ -7,10 +7,8 @@ import time
 
 import pytest
 
-from spark_connect_rt.config.connectrt_config import CONNECTOR
-from spark_connect_rt.config.java_hosting import heap_bytes, heap_complaint, options_complaint
-from spark_connect_rt.engine.java_host.jvm_settings import for_records, jvm_options
-from spark_connect_rt.engine.java_host.signs_of_life import SignsOfLife
+from spark_connect_rt.config.connectrt_config import CONNECTOR, heap_bytes, heap_complaint, options_complaint
+from spark_connect_rt.engine.java_host.process import SignsOfLife, for_records, jvm_options
 from spark_connect_rt.errors import BadConfigError
 
 

@@ -10,11 +10,11 @@ import pytest
 from spark_connect_rt.api.connector import SinkConnector, SourceConnector
 from spark_connect_rt.config.config_def import Password, Type
 from spark_connect_rt.config.validators import Sentence
-from spark_connect_rt.engine.java_code import JavaCode
 from spark_connect_rt.engine.java_host import plugin_answers
+from spark_connect_rt.engine.java_host.connectors import connector_class, stage_class
 from spark_connect_rt.engine.java_host.declarations import declared
 from spark_connect_rt.engine.java_host.plugin_answers import ExecutorAnswers
-from spark_connect_rt.engine.java_host.plugin_classes import connector_class, stage_class
+from spark_connect_rt.engine.task_runner import JavaCode
 from spark_connect_rt.plugins.java_plugins import JavaPluginDesc
 from spark_connect_rt.plugins.plugin_desc import TYPES
 

@@ -12,7 +12,7 @@ from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.engine.java_host import sink_calls
 from spark_connect_rt.engine.java_host.process import JavaHostGoneError
 from spark_connect_rt.engine.java_host.sink_calls import SinkCalls, Waiting
-from spark_connect_rt.engine.java_host.sink_errants import JavaErrants
+from spark_connect_rt.engine.java_host.sink_task import JavaErrants
 from spark_connect_rt.engine.java_host.wire import Frame, FromJava, ToJava
 from spark_connect_rt.errors import ConnectError, JavaPluginError
 from spark_connect_rt.records.pipeline.errant_records import Errant, Stage

@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import pytest
 
-from spark_connect_rt.engine.java_code import JavaCode
 from spark_connect_rt.engine.java_host.plugin_folders import with_plugins
 from spark_connect_rt.engine.java_host.process import JavaHostGoneError, JavaProcess
 from spark_connect_rt.engine.java_host.slot_hosts import (
@@ -23,6 +22,7 @@ from spark_connect_rt.engine.java_host.slot_hosts import (
     SlotHosts,
 )
 from spark_connect_rt.engine.java_host.wire import Frame, FromJava, ToJava
+from spark_connect_rt.engine.task_runner import JavaCode
 from spark_connect_rt.errors import NotFoundError, ShuttingDownError
 from spark_connect_rt.testing.memory_executor_clients import wait_until
 

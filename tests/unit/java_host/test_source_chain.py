@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from spark_connect_rt.engine.java_host.chains import cut_source_chain
 from spark_connect_rt.engine.java_host.plugin_folders import jvm_worker_config, with_converters
-from spark_connect_rt.engine.java_host.source_chain import cut_source_chain
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 STRING = "org.apache.kafka.connect.storage.StringConverter"

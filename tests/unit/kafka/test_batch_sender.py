@@ -16,8 +16,7 @@ from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import ConnectError, DataError, ExternalError, RetriableError
 from spark_connect_rt.kafka.copying import batch_sender
 from spark_connect_rt.kafka.copying.batch_sender import BatchSender
-from spark_connect_rt.kafka.copying.pieces import CopyRules, Piece, pieces_of
-from spark_connect_rt.kafka.copying.produce_batches import Outcome, ProduceBatches
+from spark_connect_rt.kafka.copying.pieces import CopyRules, Outcome, Piece, ProduceBatches, pieces_of
 from spark_connect_rt.kafka.records.record_batches import whole_batches
 from tests.unit.kafka.test_record_batches import batch
 

@@ -10,8 +10,7 @@ from aiokafka.errors import KafkaConnectionError
 
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import NotFoundError
-from spark_connect_rt.kafka.buffer_pool import BufferPool
-from spark_connect_rt.kafka.buffered_connection import BufferedConnection
+from spark_connect_rt.kafka.buffered_connection import BufferedConnection, BufferPool
 from spark_connect_rt.kafka.reading import fetcher
 from spark_connect_rt.kafka.reading.broker_links import BrokerLinks
 from spark_connect_rt.kafka.reading.fetch_settings import fetch_settings

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.kafka.buffer_pool import BufferPool
-from spark_connect_rt.kafka.buffered_connection import WAKE_BYTES, _Receiver
+from spark_connect_rt.kafka.buffered_connection import WAKE_BYTES, BufferPool, _Receiver
 
 
 class Taking:

@@ -7,8 +7,7 @@ import ssl
 import pytest
 from aiokafka.errors import KafkaConnectionError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
 
-from spark_connect_rt.kafka.connection_problem import refusal_of_error
-from spark_connect_rt.kafka.refusal import Refusal
+from spark_connect_rt.kafka.connection_problem import Refusal, refusal_of_error
 
 
 def not_verified(code: int) -> ssl.SSLCertVerificationError:

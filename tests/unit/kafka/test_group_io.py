@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.group import membership_events as happened
+from spark_connect_rt.group import membership as happened
 from spark_connect_rt.group.membership import Member, MemberPhase
-from spark_connect_rt.kafka.membership.group_io import GroupIo
-from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
+from spark_connect_rt.kafka.membership.group_member import GroupIo, KafkaGroupMember
 from tests.support.group_members import new_member, settings_of
 
 SETTINGS = {"group.id": "g", "bootstrap.servers": "127.0.0.1:1", "client.id": "c"}

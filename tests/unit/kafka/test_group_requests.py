@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_connect_rt.group import membership_events as ev
+from spark_connect_rt.group import membership as ev
 from spark_connect_rt.group.membership import Member, Timing
-from spark_connect_rt.kafka.membership import group_requests as requests
+from spark_connect_rt.kafka.membership import group_link as requests
 from spark_connect_rt.kafka.membership.group_wire import JoinGroupResponse_v9, LeaveGroupResponse_v5
 
 MEMBER = Member(member_id="m", generation=4, offer=(("sessioned", b"meta"),), plan={"m": b"work"})

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.config.connection_config import ConnectionSettings
 from spark_connect_rt.config.group_config import GroupSettings
+from spark_connect_rt.config.worker_config import ConnectionSettings
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.group.membership import Timing
 from spark_connect_rt.kafka.group_security import connection_arguments

@@ -16,7 +16,7 @@ from spark_connect_rt.kafka.aiokafka_parts import MemoryRecords, ReadyBatch
 from spark_connect_rt.kafka.records.record_batch_columns import record_bytes
 from spark_connect_rt.kafka.writing.column_settings import settings_of
 from spark_connect_rt.kafka.writing.column_values import Rows, Written
-from spark_connect_rt.kafka.writing.joint_batches import JointBatches
+from spark_connect_rt.kafka.writing.producer_client import JointBatches
 from spark_connect_rt.testing.worker_settings import worker_settings
 
 PLACE = TopicPartition("t", 0)

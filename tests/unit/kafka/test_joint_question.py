@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 
-from spark_connect_rt.kafka.logs.joint_question import JointQuestion
+from spark_connect_rt.kafka.logs.compacted_log import JointQuestion
 
 LIMIT_S = 10.0
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from spark_connect_rt.kafka.logs.compaction import Latest
 from spark_connect_rt.kafka.logs.log_load import LatestLoad
 from spark_connect_rt.topics.compacted_log import LogRecord
-from spark_connect_rt.topics.log_cache import LogCache
-from spark_connect_rt.topics.planning_log_snapshot import LogFacts
+from spark_connect_rt.topics.log_snapshot import LogCache, LogFacts
 
 RECORDS = [LogRecord(0, 0, b"k", b"committed"), LogRecord(0, 1, b"k", b"of an open transaction")]
 

@@ -8,8 +8,7 @@ import time
 import pytest
 
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.group.member import Assigned, AssignmentRequired, ContactLost, JoinRequired
-from spark_connect_rt.group.membership_inbox import MembershipInbox
+from spark_connect_rt.group.member import Assigned, AssignmentRequired, ContactLost, JoinRequired, MembershipInbox
 
 ASSIGNED = Assigned(1, "sessioned", "m", "m", b"")
 ASKED = AssignmentRequired(1, "sessioned", "m", {})

@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.base.security.oauth import TokenSettings, native_settings, token_settings
-from spark_connect_rt.base.security.oauth_tokens import (
+from spark_connect_rt.base.security.oauth import (
+    TokenSettings,
     TokenSource,
     TokenUnavailableError,
+    native_settings,
     token_callback,
     token_of_text,
+    token_settings,
     unsecured_token,
 )
 from spark_connect_rt.errors import BadConfigError

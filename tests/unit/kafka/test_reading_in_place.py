@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from spark_connect_rt.base.ids import TopicPartition
-from spark_connect_rt.kafka.buffer_pool import RESTS, BufferPool
-from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
-from spark_connect_rt.kafka.reading.fetched_rows import fetched_rows
+from spark_connect_rt.kafka.buffered_connection import RESTS, BufferPool
+from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer, fetched_rows
 from spark_connect_rt.kafka.records import record_batches, record_columns
 from tests.unit.kafka.test_record_batches import batch
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from spark_connect_rt.api.records import RecordMetadata
 from spark_connect_rt.base.ids import TopicPartition
-from spark_connect_rt.kafka.writing.record_places import NUMBER, RecordPlaces
+from spark_connect_rt.kafka.writing.column_producer import NUMBER, RecordPlaces
 
 HERE = TopicPartition("t", 1)
 

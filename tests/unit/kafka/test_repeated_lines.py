@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from spark_connect_rt.kafka.repeated_lines import MOST, RepeatedLines
+from spark_connect_rt.kafka.client_factory import MOST, RepeatedLines
 
 
 def test_alike_lines_pass_once_in_a_while_and_are_counted() -> None:

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from spark_connect_rt.kafka.socket_writer import MOST_PIECES, SocketWriter
+from spark_connect_rt.kafka.buffered_connection import MOST_PIECES, SocketWriter
 
 
 async def _ends() -> tuple[socket.socket, SocketWriter, asyncio.BaseTransport]:

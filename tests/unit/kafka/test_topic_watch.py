@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_connect_rt.kafka.topic_watch import LISTED_AFTER_MS, MOST_LOOKED_FOR, TopicWatch
+from spark_connect_rt.kafka.sink_group import LISTED_AFTER_MS, MOST_LOOKED_FOR, TopicWatch
 
 
 def subscribed(*names: str) -> TopicWatch:

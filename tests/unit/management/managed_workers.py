@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from fastapi import FastAPI
 
+from spark_connect_rt.app.rest.admin_api import Management
 from spark_connect_rt.app.rest.rest_app import create_app
-from spark_connect_rt.app.rest.routes import Management
 from spark_connect_rt.rest.peers import HttpGroupReads
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
 from tests.unit.rest.test_over_herders import AppPeers, Workers

@@ -12,11 +12,12 @@ import pytest
 
 from spark_connect_rt.api.outside_checks import Finding, Level, OutsideCheck
 from spark_connect_rt.base.ids import TopicPartition
-from spark_connect_rt.engine.executor.reach import ReachPart
+from spark_connect_rt.engine.executor.reach import Obstacles, ReachPart
 from spark_connect_rt.errors import BadConfigError, ConnectError, NotFoundError, RetriableError, TimedOutError
+from spark_connect_rt.kafka.permission_checks import NewTopicPlan, TopicRights
 from spark_connect_rt.operations.checks.addresses import Address, addresses_in, reached
 from spark_connect_rt.operations.checks.in_parallel import ParallelChecks, Planned
-from spark_connect_rt.operations.checks.model import CheckLine, CheckRequest, NewTopicPlan, Obstacles, TopicRights
+from spark_connect_rt.operations.checks.model import CheckLine, CheckRequest
 from spark_connect_rt.operations.checks.offset_lines import offset_line
 from spark_connect_rt.operations.checks.service import EXECUTOR_LIMIT_S, ConnectorChecks
 from spark_connect_rt.records.transforms.timestamp_converter import TimestampConverterValue

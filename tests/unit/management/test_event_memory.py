@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_connect_rt.base import hidden_values
-from spark_connect_rt.base.clock import SystemClock
+from spark_connect_rt.base.concurrency import SystemClock
 from spark_connect_rt.operations.events.memory import BYTES_PER_KIND, EVENTS_PER_KIND, EventMemory
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.app.rest.routes import Management
-from spark_connect_rt.base.clock import SystemClock
+from spark_connect_rt.app.rest.admin_api import Management
+from spark_connect_rt.base.concurrency import SystemClock
 from spark_connect_rt.operations.events import routes as rest_events
 from spark_connect_rt.operations.events import service as group_events
 from spark_connect_rt.operations.events.service import GroupEvents

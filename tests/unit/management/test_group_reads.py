@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
+from spark_connect_rt.app.rest.admin_api import Management
 from spark_connect_rt.app.rest.rest_app import create_app
-from spark_connect_rt.app.rest.routes import Management
-from spark_connect_rt.group.internal_request import sign
-from spark_connect_rt.group.peers import PeerAnswer
+from spark_connect_rt.group.peers import PeerAnswer, sign
 from spark_connect_rt.rest.basic_auth import ENTRY, LOGIN_FILE, MODULE, BasicAuthSecurityRestExtension
 from spark_connect_rt.rest.peers import HttpGroupReads
 from spark_connect_rt.runtime.values import InternalKey, WorkerStanding

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.app.rest.routes import Management
+from spark_connect_rt.app.rest.admin_api import Management
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.engine.log_lines import RawLine
 from spark_connect_rt.engine.task_logs import TaskLogs

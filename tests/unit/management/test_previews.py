@@ -10,11 +10,10 @@ import pytest
 
 from spark_connect_rt.api.connector import SinkConnector, SourceConnector, SparkSinkConnector
 from spark_connect_rt.base.ids import TopicPartition
-from spark_connect_rt.engine.previews.model import Ended, From, PreviewOrder, PreviewOutcome, PreviewRequest
+from spark_connect_rt.engine.previews.model import Ended, PreviewOrder, PreviewOutcome
 from spark_connect_rt.errors import BadConfigError, BadRequestError, ConnectError, NotFoundError, ShuttingDownError
-from spark_connect_rt.operations.preview.planned_tasks import planned_config
-from spark_connect_rt.operations.preview.service import ConnectorPreviews
-from spark_connect_rt.operations.preview.starting_points import positions_of, topics_of
+from spark_connect_rt.operations.preview.model import From, PreviewRequest
+from spark_connect_rt.operations.preview.service import ConnectorPreviews, planned_config, positions_of, topics_of
 from spark_connect_rt.rest.error_mapping import RestError
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
 from spark_connect_rt.testing.memory_connectors import MemorySink, MemorySource

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_connect_rt.app.mirror.mirror_client import MirroredTopics, checkpoints
+from spark_connect_rt.app.mirror.client import MirroredTopics, checkpoints
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.mirror.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
 from spark_connect_rt.connectors.mirror.records import Checkpoint

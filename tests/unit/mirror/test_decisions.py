@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from spark_connect_rt.base.ids import TopicPartition
-from spark_connect_rt.connectors.mirror.checkpoints import GroupOffset, Translation, offsets_to_set
 from spark_connect_rt.connectors.mirror.filters import (
     DefaultTopicFilter,
     TopicSelection,
@@ -14,10 +13,11 @@ from spark_connect_rt.connectors.mirror.filters import (
     topic_filter,
 )
 from spark_connect_rt.connectors.mirror.flow import Flow, reads_committed
-from spark_connect_rt.connectors.mirror.offset_sync_store import TOO_OLD, OffsetSyncStore
+from spark_connect_rt.connectors.mirror.mirror_checkpoint_task import GroupOffset, Translation, offsets_to_set
+from spark_connect_rt.connectors.mirror.offset_syncs import TOO_OLD, OffsetSyncStore
 from spark_connect_rt.connectors.mirror.policy import DefaultReplicationPolicy
 from spark_connect_rt.connectors.mirror.records import Checkpoint, Heartbeat, OffsetSync
-from spark_connect_rt.connectors.mirror.task_shares import checkpoint_tasks, groups_of, partitions_of, source_tasks
+from spark_connect_rt.connectors.mirror.source_offsets import checkpoint_tasks, groups_of, partitions_of, source_tasks
 from spark_connect_rt.connectors.mirror.topic_sync import (
     TopicAcl,
     TopicSetting,

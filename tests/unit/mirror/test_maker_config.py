@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.config.distributed_config import unknown_settings
+from spark_connect_rt.config.worker_settings import unknown_settings
 from spark_connect_rt.connectors.mirror.config import MIRROR_CHECKPOINT, MIRROR_SOURCE
-from spark_connect_rt.connectors.mirror.maker_config import MirrorMakerConfig, SourceAndTarget
-from spark_connect_rt.connectors.mirror.old_names import NEW_NAMES
+from spark_connect_rt.connectors.mirror.maker_config import NEW_NAMES, MirrorMakerConfig, SourceAndTarget
 from spark_connect_rt.errors import BadConfigError
 
 A_TO_B, B_TO_A = SourceAndTarget("A", "B"), SourceAndTarget("B", "A")

@@ -11,8 +11,7 @@ from spark_connect_rt.app.mirror.verify_report import (
     group_rows,
     partition_rows,
 )
-from spark_connect_rt.app.mirror.verify_rules import Compared, FailOver
-from spark_connect_rt.app.mirror.verify_sample import Window, windows
+from spark_connect_rt.app.mirror.verify_rules import Compared, FailOver, Window, windows
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.mirror.records import OffsetSync
 

@@ -11,9 +11,7 @@ from spark_connect_rt.api.records import Header
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.errors import BadConfigError, DataError, NotFoundError, RetriableError
 from spark_connect_rt.records.converters.json import JsonConverter
-from spark_connect_rt.records.converters.plain import ByteArrayConverter
-from spark_connect_rt.records.converters.simple_header import SimpleHeaderConverter
-from spark_connect_rt.records.converters.string import StringConverter
+from spark_connect_rt.records.converters.plain import ByteArrayConverter, SimpleHeaderConverter, StringConverter
 
 
 class Upper(Transformation):

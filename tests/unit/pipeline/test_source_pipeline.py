@@ -12,7 +12,7 @@ from spark_connect_rt.api.records import SourceBatch, SourceRecord, Written
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.records.pipeline import source_pipeline
 from spark_connect_rt.records.pipeline.columns import TOPIC
-from spark_connect_rt.records.pipeline.retry_tolerance import RetryInterrupted, Stage, Waiting
+from spark_connect_rt.records.pipeline.errant_records import RetryInterrupted, Stage, Waiting
 from spark_connect_rt.records.pipeline.source_pipeline import SourcePipeline
 from tests.unit.pipeline.plugins_for_tests import WORKER, Upper, find
 

@@ -12,7 +12,7 @@ from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data import schema as s
 from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.engine.executor.table_rows import TableDecoder, table_columns
+from spark_connect_rt.engine.executor.table_ranges import TableDecoder, table_columns
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.records.converters.json import JsonConverter

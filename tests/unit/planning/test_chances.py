@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_connect_rt.base.chances import chance_of
+from spark_connect_rt.base.backoff import chance_of
 
 
 def test_names_that_differ_little_have_chances_that_are_spread() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from spark_connect_rt.group.change_pace import (
+from spark_connect_rt.group.rebalance_plan import (
     AT_ONCE,
     LONGEST_MS,
     MOST_MS,

@@ -4,8 +4,14 @@ import pytest
 
 from spark_connect_rt.base.checked_lines import encode_lines
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.topics.log_snapshot import Bookmark, LogSnapshot, decode_snapshot, encode_snapshot
-from spark_connect_rt.topics.planning_log_snapshot import LogFacts, snapshot_refusal
+from spark_connect_rt.topics.log_snapshot import (
+    Bookmark,
+    LogFacts,
+    LogSnapshot,
+    decode_snapshot,
+    encode_snapshot,
+    snapshot_refusal,
+)
 
 HOUR_MS = 3_600_000
 NOW_MS = 100 * HOUR_MS

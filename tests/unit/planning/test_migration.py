@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from spark_connect_rt.app.migrate.findings import Fate, Found
-from spark_connect_rt.app.migrate.rules import Given, connector_verdict, shown
-from spark_connect_rt.app.migrate.steps import steps_back, steps_there
+from spark_connect_rt.app.migrate.rules import Fate, Found, Given, connector_verdict, shown
+from spark_connect_rt.app.migrate.stored_state import steps_back, steps_there
 from spark_connect_rt.app.migrate.worker_file import WorkerFile, worker_lines
-from spark_connect_rt.config.distributed_config import DISTRIBUTED, PASSED_ON
+from spark_connect_rt.config.worker_settings import DISTRIBUTED, PASSED_ON
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 DEBEZIUM = "io.debezium.connector.postgresql.PostgresConnector"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_connect_rt.runtime.progress import Movement, Stall, patience_ms, stall_of
+from spark_connect_rt.runtime.health_rules import Movement, Stall, patience_ms, stall_of
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,9 @@ from spark_connect_rt.group.rebalance_plan import (
     wanted_tasks,
 )
 from spark_connect_rt.group.subprotocol import CONFIG_MISMATCH, Assignment
+from spark_connect_rt.topics.config_records import TargetState
 from spark_connect_rt.topics.config_state import ClusterConfigState
-from spark_connect_rt.topics.connector_status import State
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.status_records import State
 
 A0, A1, B0 = ConnectorTaskId("a", 0), ConnectorTaskId("a", 1), ConnectorTaskId("b", 0)
 TOLD = Assignment("m", "u", 5)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from spark_connect_rt.runtime.restart_plan import RestartPlan, RestartRequest, most_impactful, plan_restart
-from spark_connect_rt.topics.connector_status import ConnectorStatus, State
+from spark_connect_rt.runtime.health_rules import RestartPlan, RestartRequest, most_impactful, plan_restart
+from spark_connect_rt.topics.status_records import ConnectorStatus, State
 
 OK = ConnectorStatus(State.RUNNING, "w", 1)
 BAD = ConnectorStatus(State.FAILED, "w", 1, "trace")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.config.health_config import HealthSettings
+from spark_connect_rt.config.management_config import HealthSettings
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.runtime import health_rules as restart_policy
 from spark_connect_rt.runtime.health_rules import Failure, RestartVerdict, error_of

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.base.checked_lines import RawRecord
-from spark_connect_rt.topics.store_check import Stored, record_findings
-from spark_connect_rt.topics.store_findings import Finding, Severity, TopicShape, topic_findings
+from spark_connect_rt.topics.store_check import Finding, Severity, Stored, TopicShape, record_findings, topic_findings
 
 NAMES = {"configs": "c", "offsets": "o", "statuses": "s"}
 SHAPE = TopicShape("configs", "c", (3,), (3,), "compact", 3, 3)

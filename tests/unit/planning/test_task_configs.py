@@ -6,7 +6,7 @@ import pytest
 
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import ConnectError, NotAssignedError, NotLeaderError
-from spark_connect_rt.group.request_routing import GroupStanding, require_leader, require_owner
+from spark_connect_rt.group.peers import GroupStanding, require_leader, require_owner
 from spark_connect_rt.runtime.task_configs import (
     checked_count,
     completed_task_config,

@@ -6,11 +6,9 @@ import random
 
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.group.assignments import ConnectorsAndTasks
-from spark_connect_rt.group.rebalance_plan import Restarts, wanted_connectors, wanted_tasks
-from spark_connect_rt.group.wanted_work import WantedWork
+from spark_connect_rt.group.rebalance_plan import Restarts, WantedWork, wanted_connectors, wanted_tasks
 from spark_connect_rt.topics import config_records as records
-from spark_connect_rt.topics.config_fold import LAST_CHANGES, ConfigFold
-from spark_connect_rt.topics.config_state import ClusterConfigState
+from spark_connect_rt.topics.config_state import LAST_CHANGES, ClusterConfigState, ConfigFold
 
 NAMES = ("a", "b", "c", "d")
 STATES = ("STARTED", "PAUSED", "STOPPED")

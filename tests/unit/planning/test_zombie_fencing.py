@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.runtime.herder.requests.planning_zombie_fencing import Need, fencing_plan
+from spark_connect_rt.runtime.herder.requests.zombie_fencing import Need, fencing_plan
 from spark_connect_rt.topics.config_state import ClusterConfigState
 
 

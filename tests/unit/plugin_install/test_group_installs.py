@@ -13,13 +13,16 @@ import pytest
 from spark_connect_rt.errors import ConnectError, NotFoundError, PluginInUseError
 from spark_connect_rt.operations.plugin_install import group_installs
 from spark_connect_rt.operations.plugin_install.folders import PluginFolder
-from spark_connect_rt.operations.plugin_install.group_installs import GroupInstalls
+from spark_connect_rt.operations.plugin_install.group_installs import (
+    GroupInstalls,
+    GroupRecord,
+    plugin_record,
+    worker_record,
+)
 from spark_connect_rt.operations.plugin_install.installer import Installer
-from spark_connect_rt.operations.plugin_install.records import GroupRecord, plugin_record, worker_record
-from spark_connect_rt.plugins.plugin_installs import FAILED, INSTALLED, InstallState, WantedPlugin
+from spark_connect_rt.plugins.interfaces import FAILED, INSTALLED, InstallState, WantedPlugin
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
-from spark_connect_rt.topics.compacted_log import CompactedLog, LogRecord
-from spark_connect_rt.topics.lazy_log import LogSource, OnEnd
+from spark_connect_rt.topics.compacted_log import CompactedLog, LogRecord, LogSource, OnEnd
 from tests.unit.plugin_install.archives import plugin_zip
 
 LIMIT_S = 10.0

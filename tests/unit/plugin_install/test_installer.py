@@ -16,7 +16,7 @@ from spark_connect_rt.errors import AlreadyExistsError, BadRequestError, Connect
 from spark_connect_rt.operations.plugin_install.downloads import NotFetchedError
 from spark_connect_rt.operations.plugin_install.folders import PluginFolder
 from spark_connect_rt.operations.plugin_install.installer import Installer
-from spark_connect_rt.plugins.plugin_installs import WantedPlugin
+from spark_connect_rt.plugins.interfaces import WantedPlugin
 from tests.unit.plugin_install.archives import jar_bytes, plugin_zip
 
 SOURCE = "org.example.OneSource"

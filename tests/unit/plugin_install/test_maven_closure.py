@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.errors import BadRequestError
-from spark_connect_rt.operations.plugin_install import maven_closure
+from spark_connect_rt.operations.plugin_install import installer as maven_closure
 from spark_connect_rt.operations.plugin_install.downloads import NotFetchedError
-from spark_connect_rt.operations.plugin_install.maven_closure import copy_closure
+from spark_connect_rt.operations.plugin_install.installer import copy_closure
 
 GOOD, LIMIT = b"good", 1_000
 

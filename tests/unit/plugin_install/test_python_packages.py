@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.operations.plugin_install import python_packages
+from spark_connect_rt.operations.plugin_install import installer as python_packages
 from spark_connect_rt.operations.plugin_install.downloads import NotFetchedError
-from spark_connect_rt.operations.plugin_install.python_packages import install_packages, missing_of_uv
+from spark_connect_rt.operations.plugin_install.installer import install_packages, missing_of_uv
 
 UV = """Using Python 3.11.7 environment at: .venv
 Resolved 2 packages in 4ms

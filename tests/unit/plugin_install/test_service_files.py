@@ -5,13 +5,13 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-from spark_connect_rt.operations.plugin_install.class_files import read_class
 from spark_connect_rt.operations.plugin_install.service_files import (
     SHIM,
     complete_service_files,
     declared,
     find_plugins,
     missing_services,
+    read_class,
     sync_manifests,
 )
 from tests.unit.plugin_install.archives import ABSTRACT, INTERFACE, PUBLIC, SOURCE, class_file, jar_bytes

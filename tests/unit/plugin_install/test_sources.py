@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_connect_rt.errors import BadRequestError, ForbiddenError
-from spark_connect_rt.operations.plugin_install.provided import artifact_of, left_out
+from spark_connect_rt.operations.plugin_install.installer import artifact_of, left_out
 from spark_connect_rt.operations.plugin_install.sources import (
     PluginSource,
     SourceKind,

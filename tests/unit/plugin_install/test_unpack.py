@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from spark_connect_rt.errors import BadRequestError
-from spark_connect_rt.operations.plugin_install.unpack import safe_target, unpack
+from spark_connect_rt.operations.plugin_install.downloads import safe_target, unpack
 from tests.unit.plugin_install.archives import jar_bytes, plugin_jar, plugin_zip, tgz
 
 LIMIT_BYTES = 10_000

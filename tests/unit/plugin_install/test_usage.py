@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_connect_rt.operations.plugin_install.usage import Place, stage_names, users_of
+from spark_connect_rt.operations.plugin_install.wiring import Place, stage_names, users_of
 
 
 def test_every_setting_that_names_a_plugin_counts() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from spark_connect_rt.engine.process_plugins import plugins_in
 from spark_connect_rt.operations.plugin_install.report import plugin_report
-from spark_connect_rt.plugins.descriptions import LENGTH_MAX, description_of, docstrings_of, first_sentence
+from spark_connect_rt.plugins.plugin_desc import LENGTH_MAX, description_of, docstrings_of, first_sentence
 from spark_connect_rt.plugins.registry import Plugins, bundled
 
 EXITS = 'raise SystemExit("a list of plug-ins must not run this")\n'

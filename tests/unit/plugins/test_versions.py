@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.plugins.versions import requirement, version_order
+from spark_connect_rt.plugins.registry import requirement, version_order
 
 VERSIONS = ["0.9", "1.0", "1.5", "2.0", "2.1rc1", "10.0"]
 

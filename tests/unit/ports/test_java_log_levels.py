@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spark_connect_rt.app.logger_levels import PythonLoggers
-from spark_connect_rt.base.java_log_levels import JavaLogLevels
+from spark_connect_rt.app.logging_setup import PythonLoggers
+from spark_connect_rt.base.loggers import JavaLogLevels
 
 
 def test_a_later_level_covers_what_is_below_it_and_comes_last() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from spark_connect_rt.base import hidden_values
 from spark_connect_rt.base.ids import ConnectorTaskId
-from spark_connect_rt.base.log_subjects import java_subject, subject_of, working_for
-from spark_connect_rt.engine.java_host.java_log import take_line
+from spark_connect_rt.base.loggers import java_subject, subject_of, working_for
+from spark_connect_rt.engine.java_host.process import take_line
 from spark_connect_rt.engine.log_lines import BURST, LINE_LIMIT, LINES_A_SECOND, LineGate, RawLine, level_name, text_of
 from spark_connect_rt.engine.task_logs import BYTES_EACH, KEPT_S, LINES_EACH, TaskLogs
 

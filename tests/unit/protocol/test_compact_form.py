@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.group.compact import packed_work
+from spark_connect_rt.group.compact import form as packed_work
 from spark_connect_rt.group.compact.form import (
+    ByteReader,
     Claim,
     CompactAssignment,
     compact_name,
@@ -25,8 +26,9 @@ from spark_connect_rt.group.compact.form import (
     is_compact,
     leader_hint,
     metadata_of,
+    pack_work,
+    varint,
 )
-from spark_connect_rt.group.compact.packed_work import ByteReader, pack_work, varint
 from spark_connect_rt.group.subprotocol import (
     CONFIG_MISMATCH,
     Assignment,

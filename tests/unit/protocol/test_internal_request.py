@@ -3,7 +3,7 @@ import base64
 import pytest
 
 from spark_connect_rt.errors import BadRequestError
-from spark_connect_rt.group.internal_request import ALGORITHM_HEADER, SIGNATURE_HEADER, SignatureVerdict, sign, verify
+from spark_connect_rt.group.peers import ALGORITHM_HEADER, SIGNATURE_HEADER, SignatureVerdict, sign, verify
 
 KEY = b"k" * 32
 ACCEPTED = ("HmacSHA256",)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.topics.java_serialization import decode_byte_map, encode_byte_map
+from spark_connect_rt.topics.offset_file import decode_byte_map, encode_byte_map
 
 FROM_JAVA = bytes.fromhex(  # written by ConnectStandalone 4.1.1 for one FileStreamSource
     "aced0005737200116a6176612e7574696c2e486173684d61700507dac1c31660d103000246000a6c6f6164466163746f72490009"

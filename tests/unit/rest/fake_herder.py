@@ -28,7 +28,7 @@ from spark_connect_rt.runtime.values import (
     WorkerProgress,
     WorkerStanding,
 )
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.config_records import TargetState
 
 T = TypeVar("T")
 CONFIG = {

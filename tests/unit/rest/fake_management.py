@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 
-from spark_connect_rt.app.rest.routes import Management
-from spark_connect_rt.engine.log_lines import LogLine, PlacedLine, WantedLines
-from spark_connect_rt.engine.previews.model import (
+from spark_connect_rt.app.rest.admin_api import Management
+from spark_connect_rt.operations.checks.model import CheckLine, CheckReport, CheckRequest
+from spark_connect_rt.operations.logs.model import LogLine, PlacedLine, WantedLines
+from spark_connect_rt.operations.preview.model import (
     Preview,
     PreviewedRecord,
     PreviewRequest,
@@ -16,8 +17,7 @@ from spark_connect_rt.engine.previews.model import (
     ShownHeader,
     ShownRecord,
 )
-from spark_connect_rt.operations.checks.model import CheckLine, CheckReport, CheckRequest
-from spark_connect_rt.rest.group_reads import Unanswered
+from spark_connect_rt.rest.peers import Unanswered
 from spark_connect_rt.runtime.group_events import GroupEvent
 from tests.unit.rest.fake_history import FakeHistory
 from tests.unit.rest.fake_letters import FakeLetters

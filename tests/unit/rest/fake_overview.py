@@ -16,7 +16,7 @@ from spark_connect_rt.operations.overview.model import (
     TaskRow,
 )
 from spark_connect_rt.operations.overview.selection import Wanted
-from spark_connect_rt.rest.group_reads import OURS, Unanswered
+from spark_connect_rt.rest.peers import OURS, Unanswered
 from spark_connect_rt.runtime.values import RestartNote
 
 ROW = ConnectorRow("src", "source", "FileStreamSource", "RUNNING", "RUNNING", "h:8083", {"RUNNING": 1}, 1.5, None, 0)

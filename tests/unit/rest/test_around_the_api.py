@@ -14,12 +14,11 @@ from starlette.responses import Response
 from spark_connect_rt.api.rest_extension import ConnectRestExtension
 from spark_connect_rt.app.rest.rest_app import create_admin_app, create_app
 from spark_connect_rt.base.security.jaas import parse_jaas
-from spark_connect_rt.config.response_headers import parse_header_rules, valid_header_rules
+from spark_connect_rt.config.worker_config import parse_header_rules, valid_header_rules
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.rest.basic_auth import LOGIN_FILE, MODULE, BasicAuthSecurityRestExtension
-from spark_connect_rt.rest.cors import CrossOrigin
-from spark_connect_rt.rest.identity import who
-from spark_connect_rt.rest.response_headers import ResponseHeaders
+from spark_connect_rt.rest.context import who
+from spark_connect_rt.rest.middleware import CrossOrigin, ResponseHeaders
 from tests.unit.rest.conftest import ask
 from tests.unit.rest.fake_herder import FakeHerder
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from spark_connect_rt.app.rest.rest_app import create_app
-from spark_connect_rt.group.internal_request import sign
+from spark_connect_rt.group.peers import sign
 from spark_connect_rt.rest.middleware import LIMIT_BYTES, TASKS_LIMIT_BYTES
 from spark_connect_rt.runtime.herder.requests_api import PatchConfig
 from spark_connect_rt.runtime.values import ConfigWritten, InternalKey

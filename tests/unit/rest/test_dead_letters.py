@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
+from spark_connect_rt.app.rest.admin_api import Management
 from spark_connect_rt.app.rest.rest_app import create_app
-from spark_connect_rt.app.rest.routes import Management
 from spark_connect_rt.operations.dead_letters.model import LetterQuery, WantedReplay
 from tests.unit.rest.conftest import ask
 from tests.unit.rest.fake_herder import FakeHerder

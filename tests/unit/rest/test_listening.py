@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.rest.listening.accept_errors import LOG_EVERY_S, AcceptErrors, ReservedDescriptors
 from spark_connect_rt.rest.listening.connections import EXTRA_MAX, Connections, connections_max
+from spark_connect_rt.rest.listening.event_driven_server import LOG_EVERY_S, AcceptErrors, ReservedDescriptors
 from spark_connect_rt.rest.listening.turns import IN_A_ROUND, InTurns, Turns
 from spark_connect_rt.rest.shared_answers import SharedAnswers
 

@@ -12,20 +12,21 @@ import httpx
 import pytest
 from jsonschema import Draft202012Validator
 
-from spark_connect_rt.app.rest.openapi_operations import OPERATIONS
+from spark_connect_rt.app.rest.openapi import OPERATIONS
 from spark_connect_rt.app.rest.rest_app import create_admin_app, create_app
 from spark_connect_rt.config.connector_config import SOURCE
 from spark_connect_rt.errors import BadConfigError, NotFoundError
-from spark_connect_rt.runtime.herder.config_infos import Findings, plugin_infos
 from spark_connect_rt.runtime.herder.requests_api import (
     CreateConnector,
     DescribePlugin,
+    Findings,
     ModifyOffsets,
     PatchConfig,
     PutConfig,
     ReadOffsets,
     RestartConnector,
     ValidateConfig,
+    plugin_infos,
 )
 from spark_connect_rt.runtime.values import ConfigWritten, ConnectorOffset, Health
 from tests.unit.rest.conftest import Asked, ask

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
+from spark_connect_rt.app.rest.admin_api import Management
 from spark_connect_rt.app.rest.rest_app import create_app
-from spark_connect_rt.app.rest.routes import Management
 from spark_connect_rt.operations.overview.routes import OVERLAP_MS
 from spark_connect_rt.rest.event_streams import EventStreams
 from tests.unit.rest.conftest import Asked, ask

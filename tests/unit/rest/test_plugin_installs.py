@@ -14,7 +14,7 @@ import pytest
 from spark_connect_rt.app.rest.rest_app import create_app
 from spark_connect_rt.errors import AlreadyExistsError, PluginInUseError
 from spark_connect_rt.operations.plugin_install.routes import InstallRights, may_change
-from spark_connect_rt.plugins.plugin_installs import INSTALLED, InstalledInfo, InstallState, WantedPlugin
+from spark_connect_rt.plugins.interfaces import INSTALLED, InstalledInfo, InstallState, WantedPlugin
 from tests.unit.rest.conftest import ask
 from tests.unit.rest.fake_herder import FakeHerder
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from spark_connect_rt.app.rest.admin_api import Management
 from spark_connect_rt.app.rest.rest_app import create_app
-from spark_connect_rt.app.rest.routes import Management
-from spark_connect_rt.engine.previews.model import From
 from spark_connect_rt.errors import BadRequestError, ConnectError
+from spark_connect_rt.operations.preview.model import From
 from spark_connect_rt.operations.preview.routes import read_preview
 from tests.unit.rest.conftest import Asked, ask
 from tests.unit.rest.fake_herder import FakeHerder

@@ -18,7 +18,7 @@ from spark_connect_rt.errors import (
     ShuttingDownError,
     TimedOutError,
 )
-from spark_connect_rt.group.internal_request import sign
+from spark_connect_rt.group.peers import sign
 from spark_connect_rt.runtime.herder.requests_api import (
     CreateConnector,
     DeleteConnector,
@@ -40,7 +40,7 @@ from spark_connect_rt.runtime.values import (
     InternalKey,
     TaskState,
 )
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.config_records import TargetState
 from tests.unit.rest.conftest import Asked
 from tests.unit.rest.fake_herder import CONFIG, INFO, FakeHerder
 

@@ -7,7 +7,7 @@ from spark_connect_rt.group.subprotocol import is_own_group
 from spark_connect_rt.runtime.herder.requests_api import CreateConnector
 from spark_connect_rt.runtime.values import ConfigWritten
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.config_records import TargetState
 
 
 class Said(ConfigProvider):

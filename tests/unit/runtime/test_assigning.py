@@ -13,8 +13,7 @@ from spark_connect_rt.group.subprotocol import (
 )
 from spark_connect_rt.runtime.herder.steps.assigning import Answer, assign_work
 from spark_connect_rt.topics import config_records as records
-from spark_connect_rt.topics.config_fold import ConfigFold
-from spark_connect_rt.topics.config_state import ClusterConfigState
+from spark_connect_rt.topics.config_state import ClusterConfigState, ConfigFold
 
 SESSIONED = ConnectProtocol.SESSIONED
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 from functools import partial
 
-from spark_connect_rt.base.brief_threads import AT_ONCE, BriefThreads
-from spark_connect_rt.base.concurrency import MACHINE_THREADS
+from spark_connect_rt.base.concurrency import AT_ONCE, MACHINE_THREADS, BriefThreads
 
 LIMIT_S = 20.0
 

@@ -10,8 +10,8 @@ from spark_connect_rt.api.config_provider import ConfigData, ConfigProvider
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
 from spark_connect_rt.plugins.config_providers import ConfigProviders
-from spark_connect_rt.runtime.worker.config_reloads import ConfigReloads
 from spark_connect_rt.runtime.worker.events import ReloadDue, WorkerEvent
+from spark_connect_rt.runtime.worker.worker_connector import ConfigReloads
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from tests.unit.runtime.cluster_stories import create, emitted, expected, source
 

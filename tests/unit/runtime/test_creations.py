@@ -8,12 +8,12 @@ from concurrent.futures import Future
 import pytest
 
 from spark_connect_rt.errors import AlreadyExistsError
-from spark_connect_rt.runtime.herder.requests.creations import LARGE_CHARACTERS
+from spark_connect_rt.runtime.herder.requests.creating import LARGE_CHARACTERS
 from spark_connect_rt.runtime.herder.requests_api import CreateConnector, DeleteConnector
 from spark_connect_rt.runtime.values import ConfigWritten
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_compacted_log import MemoryLogTopic
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.config_records import TargetState
 
 LIMIT_S = 20.0
 CONFIG = {"connector.class": "MemorySource", "topic": "t"}

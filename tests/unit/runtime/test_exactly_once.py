@@ -11,7 +11,7 @@ from spark_connect_rt.api.records import SourceRecord
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import BadConfigError, ConnectError
-from spark_connect_rt.kafka.transactions import ProducerProperties
+from spark_connect_rt.kafka.interfaces import ProducerProperties
 from spark_connect_rt.runtime.herder.requests_api import (
     ModifyOffsets,
     PutConfig,
@@ -22,8 +22,8 @@ from spark_connect_rt.runtime.herder.requests_api import (
 from spark_connect_rt.testing.in_process_cluster import LEADER_ID, InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySource, MemorySourceTask, faults
 from spark_connect_rt.testing.memory_fenced_writer import MemoryFencedWriter
+from spark_connect_rt.topics.config_records import TargetState
 from spark_connect_rt.topics.offset_records import decode_key, decode_value
-from spark_connect_rt.topics.target_state import TargetState
 from tests.unit.runtime.cluster_stories import create, emitted, expected, source
 
 

@@ -9,17 +9,15 @@ import pytest
 
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
-from spark_connect_rt.engine.java_code import JavaCode
-from spark_connect_rt.engine.task_runner import Expect
+from spark_connect_rt.engine.task_runner import Expect, JavaCode
 from spark_connect_rt.runtime.herder import herder
 from spark_connect_rt.runtime.herder.dependencies import resolve_nothing
 from spark_connect_rt.runtime.herder.requests_api import CreateConnector, PutConfig, Request, SetTargetState
-from spark_connect_rt.runtime.worker.expected_tasks import comes_here, expected
-from spark_connect_rt.runtime.worker.java_launches import facts_of
+from spark_connect_rt.runtime.worker.java_launches import comes_here, expected, facts_of
 from spark_connect_rt.runtime.worker.launches import TaskSpec, make_launch
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.worker_settings import worker_settings
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.config_records import TargetState
 from tests.unit.runtime.test_java_launches import CATALOG, WORKER, config
 
 LIMIT_S = 20.0

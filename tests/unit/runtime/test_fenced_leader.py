@@ -10,7 +10,7 @@ from spark_connect_rt.runtime.herder.requests_api import CreateConnector, SetTar
 from spark_connect_rt.testing.in_process_cluster import LEADER_ID, InProcessCluster
 from spark_connect_rt.testing.memory_connectors import faults
 from spark_connect_rt.testing.memory_fenced_writer import MemoryFencedWriter
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.config_records import TargetState
 from tests.unit.runtime.cluster_stories import create, source
 
 SLOW_TO_NOTICE = Timing(session_ms=8_000, heartbeat_ms=20, rebalance_ms=10_000)

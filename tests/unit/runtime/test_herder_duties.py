@@ -6,7 +6,7 @@ from spark_connect_rt.errors import BadConfigError, TimedOutError
 from spark_connect_rt.runtime.herder.requests_api import DeleteConnector, SetTargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import faults
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.config_records import TargetState
 from tests.unit.runtime.cluster_stories import create, source
 
 

@@ -1,7 +1,7 @@
 """A properties file keeps blanks behind a value; a setting does not."""
 
 from spark_connect_rt.group.subprotocol import ConnectProtocol
-from spark_connect_rt.runtime.herder.settings import HerderSettings
+from spark_connect_rt.runtime.herder.dependencies import HerderSettings
 from spark_connect_rt.testing.worker_settings import worker_settings
 
 

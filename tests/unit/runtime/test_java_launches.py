@@ -13,8 +13,7 @@ from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.config_def import ConfigDef, ConfigValue
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.engine.executor.control_wire import decode_launch, encode_launch
-from spark_connect_rt.engine.java_code import JavaCode, JavaConnector
-from spark_connect_rt.engine.task_runner import TaskKind
+from spark_connect_rt.engine.task_runner import JavaCode, JavaConnector, TaskKind
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.runtime.herder.dependencies import resolve_nothing
 from spark_connect_rt.runtime.worker.java_launches import facts_of

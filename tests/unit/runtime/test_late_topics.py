@@ -9,7 +9,7 @@ from spark_connect_rt.runtime.herder.steps import adopting
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog
 from spark_connect_rt.testing.memory_connectors import faults
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.config_records import TargetState
 from tests.unit.runtime.cluster_stories import create, emitted, expected, offers_javas_names_only, source
 
 QUICK = Timing(session_ms=300, heartbeat_ms=20, rebalance_ms=10_000)

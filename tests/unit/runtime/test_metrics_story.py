@@ -10,15 +10,14 @@ import pytest
 from spark_connect_rt._version import __version__
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.worker_config import RuntimeSettings
-from spark_connect_rt.engine.plugin_metric_keys import VALUE, PluginMetricKey, part_of
-from spark_connect_rt.engine.task_runner import TaskMeasured
+from spark_connect_rt.engine.task_runner import VALUE, PluginMetricKey, TaskMeasured, part_of
 from spark_connect_rt.rest.metrics import metrics_text, prometheus_name
 from spark_connect_rt.runtime.herder.requests_api import SetTargetState
 from spark_connect_rt.runtime.metric_names import METRICS
 from spark_connect_rt.runtime.worker.task_measures import StateTimes, TaskMeasures, metrics_window_ms
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySource, faults
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.config_records import TargetState
 from tests.unit.runtime.cluster_stories import create, emitted, expected, source
 
 

@@ -12,12 +12,12 @@ import pytest
 from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.errors import BadRequestError, ConnectError, NotFoundError, NotLeaderError
 from spark_connect_rt.group.membership import Timing
-from spark_connect_rt.kafka.ports_group_offsets import GroupInUseError
+from spark_connect_rt.kafka.interfaces import GroupInUseError
 from spark_connect_rt.runtime.herder.requests_api import CreateConnector, ModifyOffsets, ReadOffsets, SetTargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySink, MemorySource, delivered, faults
+from spark_connect_rt.topics.config_records import TargetState
 from spark_connect_rt.topics.offset_records import encode_key
-from spark_connect_rt.topics.target_state import TargetState
 from tests.unit.runtime.cluster_stories import source
 
 P0 = TopicPartition("in", 0)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spark_connect_rt.base.ids import ConnectorTaskId
-from spark_connect_rt.engine.executor.plugin_metrics import MeteredPluginMetrics
-from spark_connect_rt.engine.executor.task_meter import TaskMeter
+from spark_connect_rt.engine.executor.task_meter import MeteredPluginMetrics, TaskMeter
 from spark_connect_rt.engine.task_runner import TaskMeasured
 from spark_connect_rt.rest.metrics import prometheus_name
 from spark_connect_rt.runtime.worker.plugin_metrics import plugin_metrics

@@ -7,10 +7,9 @@ from typing import Any
 
 from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.runtime.herder.steps.forwarding import HandedIn
-from spark_connect_rt.runtime.herder.steps.publishing import REPAIR_PAUSE_MS, Publishing
+from spark_connect_rt.runtime.herder.steps.publishing import REPAIR_PAUSE_MS, HandedIn, Publishing
 from spark_connect_rt.runtime.worker.events import TaskConfigsGenerated
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.config_records import TargetState
 
 SNAPSHOT = SimpleNamespace(
     inconsistent={"a"},

@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.base.answers import answer_by, answered, copy_outcome
-from spark_connect_rt.base.brief_threads import BriefThreads
-from spark_connect_rt.base.concurrency import MACHINE_THREADS
+from spark_connect_rt.base.concurrency import MACHINE_THREADS, BriefThreads, answer_by, answered, copy_outcome
 from spark_connect_rt.errors import ConnectError, NotFoundError, as_error
 from spark_connect_rt.runtime.herder.requests.request_queue import Request, RequestQueue
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster

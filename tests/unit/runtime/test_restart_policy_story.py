@@ -11,12 +11,12 @@ import pytest
 
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.plugins.file import FileConfigProvider
+from spark_connect_rt.plugins.config_providers import FileConfigProvider
 from spark_connect_rt.rest.json_values import as_json
 from spark_connect_rt.runtime.herder.requests_api import PutConfig, RestartTask, SetTargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import faults
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.config_records import TargetState
 from tests.unit.runtime.cluster_stories import create, emitted, expected, source
 
 BACKOFF = {

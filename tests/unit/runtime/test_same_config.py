@@ -14,8 +14,8 @@ from spark_connect_rt.runtime.herder.steps.publishing import MIXED_REPAIR_PAUSE_
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_compacted_log import MemoryLogTopic
 from spark_connect_rt.testing.memory_connectors import faults
-from spark_connect_rt.topics.connector_status import State
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.config_records import TargetState
+from spark_connect_rt.topics.status_records import State
 from tests.unit.runtime import test_publishing
 from tests.unit.runtime.cluster_stories import create, source
 from tests.unit.runtime.test_publishing import STATE, Story

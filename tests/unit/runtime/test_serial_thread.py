@@ -6,8 +6,7 @@ import threading
 import time
 from functools import partial
 
-from spark_connect_rt.base.concurrency import MACHINE_THREADS
-from spark_connect_rt.base.serial_thread import SerialThread
+from spark_connect_rt.base.concurrency import MACHINE_THREADS, SerialThread
 
 
 def test_calls_run_one_after_another_also_on_the_threads_that_follow() -> None:

@@ -21,7 +21,7 @@ from spark_connect_rt.runtime.herder.requests_api import (
 from spark_connect_rt.runtime.herder.steps import membership
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
 from spark_connect_rt.testing.memory_connectors import MemorySource, faults
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.config_records import TargetState
 from tests.unit.runtime.cluster_stories import create, emitted, expected, offers_javas_names_only, source
 
 QUICK = Timing(session_ms=400, heartbeat_ms=20, rebalance_ms=10_000)

@@ -10,7 +10,7 @@ from spark_connect_rt.group.membership import Timing
 from spark_connect_rt.runtime.herder.requests_api import ReadOffsets, RestartTask, SetTargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import delivered, faults
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.config_records import TargetState
 from tests.unit.runtime.cluster_stories import create
 
 P0, P1 = TopicPartition("in", 0), TopicPartition("in", 1)

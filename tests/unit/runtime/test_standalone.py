@@ -10,17 +10,16 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.api.connector import SourceConnector
-from spark_connect_rt.base.clock import SystemClock
+from spark_connect_rt.base.concurrency import SystemClock
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.errors import AlreadyExistsError, ConnectError, NotFoundError
 from spark_connect_rt.operations.overview.selection import Wanted
 from spark_connect_rt.operations.overview.wiring import OverviewParts
 from spark_connect_rt.plugins.config_providers import ConfigProviders
-from spark_connect_rt.records.converters.simple_header import SimpleHeaderConverter
-from spark_connect_rt.records.converters.string import StringConverter
+from spark_connect_rt.records.converters.plain import SimpleHeaderConverter, StringConverter
 from spark_connect_rt.rest.peers import HttpGroupReads
-from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, HerderSettings
 from spark_connect_rt.runtime.herder.requests_api import (
     CreateConnector,
     DeleteConnector,
@@ -30,20 +29,18 @@ from spark_connect_rt.runtime.herder.requests_api import (
     RestartConnector,
     RestartTask,
 )
-from spark_connect_rt.runtime.herder.settings import HerderSettings
-from spark_connect_rt.runtime.herder.solo_member import SoloMember
-from spark_connect_rt.runtime.herder.standalone import NO_FENCING, NO_TASK_CONFIGS, StandaloneHerder
+from spark_connect_rt.runtime.herder.standalone import NO_FENCING, NO_TASK_CONFIGS, SoloMember, StandaloneHerder
 from spark_connect_rt.testing.in_process_cluster import InProcessPeers, MemoryPlugins
 from spark_connect_rt.testing.memory_connectors import MemorySource
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
 from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, MemoryGroupOffsets
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from spark_connect_rt.testing.worker_settings import worker_settings
+from spark_connect_rt.topics.config_records import TargetState
 from spark_connect_rt.topics.config_store import ConfigStore
 from spark_connect_rt.topics.local_log import LocalCompactedLog
 from spark_connect_rt.topics.offset_store import OffsetStore
 from spark_connect_rt.topics.status_store import StatusStore
-from spark_connect_rt.topics.target_state import TargetState
 from tests.unit.runtime.cluster_stories import Said
 
 LIMIT_S = 15.0

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.plugins.bundled_transforms import PREDICATES, TRANSFORMATIONS
+from spark_connect_rt.plugins.bundled_plugins import PREDICATES, TRANSFORMATIONS
 from spark_connect_rt.records.converters.json import JsonConverter
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import delivered, faults

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.base.clock import SystemClock
+from spark_connect_rt.base.concurrency import SystemClock
 from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.engine.task_runner import Assign, NoteGeneration, Revoke, TaskCommand, TaskKind, TaskLaunch
 from spark_connect_rt.errors import ConnectError, FencedError, RetriableError

@@ -23,7 +23,7 @@ from spark_connect_rt.engine.task_runner import (
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.group.work_plan import Life
 from spark_connect_rt.runtime.worker.worker_task import TaskServices, WorkerTask
-from spark_connect_rt.topics.connector_status import State
+from spark_connect_rt.topics.status_records import State
 
 TASK = ConnectorTaskId("a", 0)
 

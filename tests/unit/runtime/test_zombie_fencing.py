@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.base.answers import answer_by
+from spark_connect_rt.base.concurrency import answer_by
 from spark_connect_rt.errors import NotLeaderError
 from spark_connect_rt.group.subprotocol import Assignment, ConnectProtocol
 from spark_connect_rt.runtime.herder.group_state import GroupState

@@ -15,11 +15,11 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from spark_connect_rt.base.security.carried_stores import carry_stores
-from spark_connect_rt.base.security.jks_store import (
+from spark_connect_rt.base.security.key_stores import (
     JksStore,
     StoreDamagedError,
     StorePasswordError,
+    carry_stores,
     read_jks,
     unprotect_key,
 )

@@ -17,8 +17,7 @@ import pytest
 
 from spark_connect_rt.engine.driver import control_handshake as control_door
 from spark_connect_rt.engine.driver.control_channel import ControlChannel, listen_tcp, listen_unix
-from spark_connect_rt.engine.driver.control_handshake import Door, Guest
-from spark_connect_rt.engine.driver.control_identity import new_identity
+from spark_connect_rt.engine.driver.control_handshake import Door, Guest, new_identity
 from spark_connect_rt.engine.driver.slice_runner import SparkSlice
 from spark_connect_rt.engine.driver.slices import SliceConnected, SliceGone
 from spark_connect_rt.engine.executor.control_cipher import Plain, driver_known_by

@@ -13,9 +13,8 @@ from spark_connect_rt.engine.driver.engine import Engine
 from spark_connect_rt.engine.driver.model import EngineSettings
 from spark_connect_rt.engine.driver.slices import OnSliceEvent, SliceConnected, SliceGone
 from spark_connect_rt.engine.executor.control_wire import decode_java
-from spark_connect_rt.engine.java_code import JavaCode
 from spark_connect_rt.engine.slot_losses import LossLimits
-from spark_connect_rt.engine.task_runner import Expect, Start, Stop, TaskEvent, TaskWaiting
+from spark_connect_rt.engine.task_runner import Expect, JavaCode, Start, Stop, TaskEvent, TaskWaiting
 from spark_connect_rt.testing.memory_executor_clients import wait_until
 from tests.unit.spark.test_revocations import Slice, Slices, Story, sink_launch
 

@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 
 from spark_connect_rt.base.ids import ConnectorTaskId
-from spark_connect_rt.base.log_subjects import working_for
-from spark_connect_rt.engine.driver.received_lines import take_lines
+from spark_connect_rt.base.loggers import working_for
+from spark_connect_rt.engine.driver.slice_runner import take_lines
 from spark_connect_rt.engine.executor.task_logs import MESSAGE_BYTES, WAITING_BYTES, ExecutorLogs
 from spark_connect_rt.engine.log_lines import BURST, LINES_A_SECOND
 from spark_connect_rt.engine.task_logs import TaskLogs

@@ -10,18 +10,16 @@ import pytest
 from spark_connect_rt.api.records import SinkRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.engine.executor.commit_times import CommitTimes
 from spark_connect_rt.engine.executor.control_wire import decode_offsets
 from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, encode_partitions, encode_records
 from spark_connect_rt.engine.executor.hosting import load_class
-from spark_connect_rt.engine.executor.sink_lane import SinkLane
-from spark_connect_rt.engine.executor.sink_offsets import SinkOffsets
+from spark_connect_rt.engine.executor.sink_lane import CommitTimes, SinkLane, SinkOffsets
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, consume_batch, wait_until
 
-STRING = "spark_connect_rt.records.converters.string:StringConverter"
-HEADERS = "spark_connect_rt.records.converters.simple_header:SimpleHeaderConverter"
+STRING = "spark_connect_rt.records.converters.plain:StringConverter"
+HEADERS = "spark_connect_rt.records.converters.plain:SimpleHeaderConverter"
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
 
 

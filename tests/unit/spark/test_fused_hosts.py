@@ -19,19 +19,17 @@ from spark_connect_rt.engine.executor.control_wire import (
     encode_launch,
     encode_message,
 )
-from spark_connect_rt.engine.executor.frames import Row, RowKind
+from spark_connect_rt.engine.executor.frames import Row, RowKind, RowQueue
 from spark_connect_rt.engine.executor.hosting import load_class
 from spark_connect_rt.engine.executor.reader_side import ReaderSide
-from spark_connect_rt.engine.executor.row_queue import RowQueue
 from spark_connect_rt.engine.executor.source_host import SourceHost
 from spark_connect_rt.engine.executor.writer_side import LaneTable, WriterSide
-from spark_connect_rt.engine.java_code import JavaCode
 from spark_connect_rt.engine.java_host.process import JavaHostGoneError
-from spark_connect_rt.engine.task_runner import Expect, TaskKind, TaskLaunch
+from spark_connect_rt.engine.task_runner import Expect, JavaCode, TaskKind, TaskLaunch
 from spark_connect_rt.errors import ShuttingDownError
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, wait_until
 
-STRING = "spark_connect_rt.records.converters.string:StringConverter"
+STRING = "spark_connect_rt.records.converters.plain:StringConverter"
 CONVERTERS = {f"{part}.converter": STRING for part in ("key", "value", "header")}
 
 

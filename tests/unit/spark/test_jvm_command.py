@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.engine.startup.archive_place import JAVA_OPTIONS
-from spark_connect_rt.engine.startup.command import (
+from spark_connect_rt.engine.startup.gateway import (
     HOME,
     RECORD,
     STARTER,
@@ -20,6 +19,7 @@ from spark_connect_rt.engine.startup.command import (
     record_path,
     use_record,
 )
+from spark_connect_rt.engine.startup.session_conf import JAVA_OPTIONS
 
 KNOWN = {JAVA_OPTIONS: "-XX:+UseSerialGC", "spark.speculation": "false"}
 CONF = {**KNOWN, "spark.master": "local[64]", "spark.sql.shuffle.partitions": "9"}

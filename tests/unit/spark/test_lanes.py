@@ -12,12 +12,11 @@ import pytest
 
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.engine.driver.loop import Loop
-from spark_connect_rt.engine.driver.planning_gate import FairGate
+from spark_connect_rt.engine.driver.slice_runner import FairGate
 from spark_connect_rt.engine.executor import lane
 from spark_connect_rt.engine.executor.control_wire import encode_launch
-from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, encode_records
+from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, RowQueue, encode_records
 from spark_connect_rt.engine.executor.hosting import Switches
-from spark_connect_rt.engine.executor.row_queue import RowQueue
 from spark_connect_rt.engine.executor.source_lane import SourceLane
 from spark_connect_rt.engine.executor.writer_side import WriterSide
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.engine.driver import plugin_door
+from spark_connect_rt.engine.driver import slice_runner as plugin_door
 from spark_connect_rt.engine.driver.control_channel import ControlChannel, listen_tcp
-from spark_connect_rt.engine.driver.plugin_door import PluginDoor
-from spark_connect_rt.engine.driver.slice_runner import SparkSlice, SparkSliceLauncher
+from spark_connect_rt.engine.driver.slice_runner import PluginDoor, SparkSlice, SparkSliceLauncher
 from spark_connect_rt.engine.executor import late_plugins
 from spark_connect_rt.engine.executor.late_plugins import ask_this_driver, fetch_java_host, fetch_late_plugins
 from spark_connect_rt.engine.executor.ticket import SliceTicket

@@ -17,7 +17,7 @@ from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.engine.executor.control_wire import encode_launch
 from spark_connect_rt.engine.executor.frames import RowKind
-from spark_connect_rt.engine.executor.log_masking import mask_logs
+from spark_connect_rt.engine.executor.task_logs import mask_logs
 from spark_connect_rt.engine.executor.reader_side import ReaderSide
 from spark_connect_rt.engine.executor.writer_side import WriterSide
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients

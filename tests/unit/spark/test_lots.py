@@ -12,14 +12,14 @@ import pytest
 from spark_connect_rt.api.records import SinkBatch, SinkRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.engine.executor import lots
+from spark_connect_rt.engine.executor import put_delivery as lots
 from spark_connect_rt.engine.executor.control_wire import decode_offsets
 from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, encode_partitions, encode_records
 from spark_connect_rt.engine.executor.hosting import load_class
 from spark_connect_rt.engine.executor.sink_lane import SinkLane
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import DataError, ExternalError, RetriableError
-from spark_connect_rt.records.converters.string import StringConverter
+from spark_connect_rt.records.converters.plain import StringConverter
 from spark_connect_rt.records.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics, wait_until
 
@@ -106,9 +106,9 @@ class _Lane:
         self.topics = MemoryTopics()
         text = f"{__name__}:Noting"
         worker = {
-            "key.converter": "spark_connect_rt.records.converters.string:StringConverter",
+            "key.converter": "spark_connect_rt.records.converters.plain:StringConverter",
             "value.converter": text,
-            "header.converter": "spark_connect_rt.records.converters.simple_header:SimpleHeaderConverter",
+            "header.converter": "spark_connect_rt.records.converters.plain:SimpleHeaderConverter",
             "offset.flush.interval.ms": "60000",
         }
         task = f"{__name__}:Waiting"

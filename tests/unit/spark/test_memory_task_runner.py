@@ -19,15 +19,14 @@ from spark_connect_rt.engine.driver.slices import SliceConnected, SliceGone, Sli
 from spark_connect_rt.engine.driver.slot_packing import Isolation, PackingLimits
 from spark_connect_rt.engine.executor.control_wire import MessageSplitter, encode_message
 from spark_connect_rt.engine.executor.hosting import load_class
-from spark_connect_rt.engine.executor.plugin_metrics import MeteredPluginMetrics
 from spark_connect_rt.engine.executor.source_host import SourceHost
-from spark_connect_rt.engine.executor.task_meter import TaskMeter
+from spark_connect_rt.engine.executor.task_meter import MeteredPluginMetrics, TaskMeter
 from spark_connect_rt.engine.executor.writer_side import WriterSide
-from spark_connect_rt.engine.java_code import JavaCode
 from spark_connect_rt.engine.slot_losses import LossLimits
 from spark_connect_rt.engine.task_runner import (
     Assign,
     BatchDurable,
+    JavaCode,
     Start,
     Stop,
     TaskEnded,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.base.clock import Clock, SystemClock
+from spark_connect_rt.base.concurrency import Clock, SystemClock
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.engine.driver.model import EngineSettings
 from spark_connect_rt.engine.executor.control_wire import Message, encode_launch

@@ -121,7 +121,7 @@ def test_a_task_learns_that_it_may(worker: Worker) -> None:
 def test_a_task_whose_records_are_looked_at_may_not(worker: Worker) -> None:
     started(
         worker,
-        worker_config={**CONVERTERS, "value.converter": "spark_connect_rt.records.converters.string:StringConverter"},
+        worker_config={**CONVERTERS, "value.converter": "spark_connect_rt.records.converters.plain:StringConverter"},
     )
     worker.until(lambda: committed(worker) > 0)
     assert (WritingTask.seen, WritingTask.obstacles) == (None, ["value.converter"])

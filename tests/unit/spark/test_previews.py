@@ -19,9 +19,9 @@ from spark_connect_rt.base import hidden_values
 from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.engine.executor_clients import KafkaExecutorClients
-from spark_connect_rt.engine.previews.collected import Collected
 from spark_connect_rt.engine.previews.model import Ended, PreviewOrder
 from spark_connect_rt.engine.previews.preview_job import carry_out, decode_order, encode_order
+from spark_connect_rt.engine.previews.shown_records import Collected
 from spark_connect_rt.engine.previews.sink_preview import consumer_config
 from spark_connect_rt.engine.previews.source_preview import bare
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.engine.driver.reach_jobs import SparkReach
+from spark_connect_rt.engine.executor.reach import Obstacles
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
-from spark_connect_rt.operations.checks.model import Obstacles
 
 PLACES = [("127.0.0.1", 1), ("b", 2)]
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from spark_connect_rt.engine.executor.turns import APART_S, LITTLE_S, PLACES, TakesTurns, Turns
+from spark_connect_rt.engine.executor.python_source import APART_S, LITTLE_S, PLACES, TakesTurns, Turns
 
 
 def waiting(turns: Turns) -> TakesTurns:
@@ -16,7 +16,9 @@ def waiting(turns: Turns) -> TakesTurns:
 
 
 def test_tasks_at_shared_instants_work_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_connect_rt.engine.executor.turns.PATIENCE_S", 20.0)  # however slow the machine is
+    monkeypatch.setattr(
+        "spark_connect_rt.engine.executor.python_source.PATIENCE_S", 20.0
+    )  # however slow the machine is
     turns, inside, most = Turns(), [0], [0]
     begin = threading.Barrier(8)
 

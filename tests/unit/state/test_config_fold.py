@@ -5,7 +5,9 @@ import pytest
 
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.topics.config_fold import (
+from spark_connect_rt.topics.config_records import SessionKey, TargetState
+from spark_connect_rt.topics.config_state import (
+    ClusterConfigState,
     ConfigEvents,
     ConfigFold,
     ConnectorConfigRemoved,
@@ -16,9 +18,6 @@ from spark_connect_rt.topics.config_fold import (
     TargetStateChanged,
     TaskConfigsUpdated,
 )
-from spark_connect_rt.topics.config_records import SessionKey
-from spark_connect_rt.topics.config_state import ClusterConfigState
-from spark_connect_rt.topics.target_state import TargetState
 
 
 class Topic:

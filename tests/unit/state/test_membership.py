@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.group import membership_events as ev
+from spark_connect_rt.group import membership as ev
 from spark_connect_rt.group.membership import (
     IN_GROUP,
     NEXT,

@@ -1,7 +1,7 @@
 import pytest
 
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.topics.offset_fold import OffsetFold, partition_key, same_offset
+from spark_connect_rt.topics.offset_records import OffsetFold, partition_key, same_offset
 
 JAVA = b'["c",{"b":1,"a":"x"}]'  # not the order a HashMap gives: a connector may use any map
 OURS = b'["c",{"a":"x","b":1}]'

@@ -3,9 +3,8 @@ import pytest
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.topics import status_records as records
-from spark_connect_rt.topics.connector_status import ConnectorStatus, State, may_replace
-from spark_connect_rt.topics.status_fold import StatusFold, from_fields, to_fields
-from spark_connect_rt.topics.status_records import TopicStatus
+from spark_connect_rt.topics.status_records import ConnectorStatus, State, TopicStatus, may_replace
+from spark_connect_rt.topics.status_store import StatusFold, from_fields, to_fields
 
 TASK = ConnectorTaskId("c", 0)
 

@@ -6,7 +6,8 @@ import pytest
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
-from spark_connect_rt.topics.config_fold import (
+from spark_connect_rt.topics.config_records import SessionKey, TargetState
+from spark_connect_rt.topics.config_state import (
     ConfigEvent,
     ConfigFold,
     ConnectorConfigRemoved,
@@ -16,9 +17,7 @@ from spark_connect_rt.topics.config_fold import (
     TargetStateChanged,
     TaskConfigsUpdated,
 )
-from spark_connect_rt.topics.config_records import SessionKey
 from spark_connect_rt.topics.config_store import ConfigStore
-from spark_connect_rt.topics.target_state import TargetState
 
 
 class Fixture:

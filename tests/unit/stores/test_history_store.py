@@ -11,7 +11,7 @@ from spark_connect_rt.operations.history.offset_timeline import CourseStore
 from spark_connect_rt.operations.history.store import HistoryStore
 from spark_connect_rt.rest.change_history import ChangeQuery
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
-from spark_connect_rt.topics.lazy_log import LogSource
+from spark_connect_rt.topics.compacted_log import LogSource
 from spark_connect_rt.topics.local_log import LocalCompactedLog
 from spark_connect_rt.topics.offset_file import OffsetFile
 from tests.contract.history_store_contract import NOW_MS, READ_MS, HistoryStoreContract, draft

@@ -10,9 +10,8 @@ import pytest
 
 from spark_connect_rt.errors import ConnectError, RetriableError, StartupError, TimedOutError
 from spark_connect_rt.topics.compacted_log import LogRecord
-from spark_connect_rt.topics.java_serialization import decode_byte_map, encode_byte_map
 from spark_connect_rt.topics.local_log import LocalCompactedLog
-from spark_connect_rt.topics.offset_file import OffsetFile
+from spark_connect_rt.topics.offset_file import OffsetFile, decode_byte_map, encode_byte_map
 from spark_connect_rt.topics.offset_store import OffsetStore
 
 

@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.topics.log_cache import LogCache
-from spark_connect_rt.topics.log_snapshot import Bookmark, LogSnapshot
-from spark_connect_rt.topics.planning_log_snapshot import LogFacts
+from spark_connect_rt.topics.log_snapshot import Bookmark, LogCache, LogFacts, LogSnapshot
 
 FACTS = LogFacts("cluster", "offsets", "id-1", {0: 0}, {0: 9}, 10_000)
 SNAPSHOT = LogSnapshot("cluster", "offsets", "id-1", 1_000, {0: Bookmark(5, 4, 99)}, ((0, 4, b"k", b"v", 7),))

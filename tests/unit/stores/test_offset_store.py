@@ -8,7 +8,7 @@ from spark_connect_rt.base.concurrency import MachineThreads, Timer
 from spark_connect_rt.errors import ConnectError, DataError, RetriableError, TimedOutError
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
 from spark_connect_rt.topics.compacted_log import LogRecord, OnAppended, OnRecords
-from spark_connect_rt.topics.offset_fold import OffsetFold
+from spark_connect_rt.topics.offset_records import OffsetFold
 from spark_connect_rt.topics.offset_store import OffsetStore
 
 FILE = {"filename": "data.txt"}

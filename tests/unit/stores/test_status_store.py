@@ -8,9 +8,8 @@ import pytest
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
-from spark_connect_rt.topics.connector_status import ConnectorStatus, State
-from spark_connect_rt.topics.status_fold import StatusFold
-from spark_connect_rt.topics.status_store import StatusStore
+from spark_connect_rt.topics.status_records import ConnectorStatus, State
+from spark_connect_rt.topics.status_store import StatusFold, StatusStore
 from tests.contract.compacted_log_contract import until
 
 TASK = ConnectorTaskId("c", 0)

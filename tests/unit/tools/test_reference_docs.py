@@ -9,9 +9,8 @@ import pytest
 from spark_connect_rt.base.exit_codes import EXIT_CODES
 from spark_connect_rt.config.config_def import REQUIRED, ConfigKey, Importance, Type
 from spark_connect_rt.config.connector_config import SINK, SOURCE
-from spark_connect_rt.config.distributed_config import DISTRIBUTED
-from spark_connect_rt.config.standalone_config import STANDALONE
 from spark_connect_rt.config.validators import AtLeast, one_of
+from spark_connect_rt.config.worker_settings import DISTRIBUTED, STANDALONE
 from tools import reference_docs
 from tools.reference_docs import PAGES, settings_table, write_pages
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Set
 from typing import ClassVar
 
 from spark_connect_rt.api.config_provider import ConfigData, ConfigProvider
-from spark_connect_rt.engine.java_code import JavaCode
 from spark_connect_rt.engine.java_host.stages.stage import JavaStage
+from spark_connect_rt.engine.task_runner import JavaCode
 from spark_connect_rt.errors import BadConfigError, DataError
 
 ANSWER_LIMIT_S = 60.0  # a worker's start and a connector's wait for it

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from spark_connect_rt.api.converter import Converter, HeaderConverter
 from spark_connect_rt.api.data.schema import NULL, Schema, SchemaAndValue
-from spark_connect_rt.engine.java_host.columns import consumed
 from spark_connect_rt.engine.java_host.stages.rows import json_with_schema, row_columns
 from spark_connect_rt.engine.java_host.stages.stage import JavaStage, failed
 from spark_connect_rt.engine.java_host.stages.transformations import MOST_ROWS, JavaPlugin
+from spark_connect_rt.engine.java_host.wire import consumed
 from spark_connect_rt.errors import ConnectError
 
 NO_REGISTRATION = {

@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from spark_connect_rt.api.data.schema import NULL, Schema
 from spark_connect_rt.api.records import Header, SinkRecord, SourceRecord, altered
-from spark_connect_rt.engine.java_host.columns import produce_batches
-from spark_connect_rt.engine.java_host.wire import Frame
+from spark_connect_rt.engine.java_host.wire import Frame, produce_batches
 from spark_connect_rt.records.converters.json import JsonConverter
 from spark_connect_rt.records.pipeline.columns import HEADERS_TYPE, TOPIC
 

@@ -14,11 +14,11 @@ from spark_connect_rt.api.predicate import Predicate
 from spark_connect_rt.api.records import R, SinkRecord, SourceRecord
 from spark_connect_rt.api.transformation import Applied, Refused, Transformation
 from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.engine.java_code import JavaCode
-from spark_connect_rt.engine.java_host.columns import consumed
 from spark_connect_rt.engine.java_host.declarations import declared
 from spark_connect_rt.engine.java_host.stages.rows import Rows
 from spark_connect_rt.engine.java_host.stages.stage import JavaStage, describe, failed
+from spark_connect_rt.engine.java_host.wire import consumed
+from spark_connect_rt.engine.task_runner import JavaCode
 
 MOST_ROWS = 10_000  # of one crossing
 

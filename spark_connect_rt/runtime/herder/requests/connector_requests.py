@@ -1,6 +1,6 @@
 """What each request does once it is its turn on the tick thread (Java ``DistributedHerder``'s request bodies).
 
-Every method decides who must serve (group.request_routing), has the config topic written beside the tick, and
+Every method decides who must serve (group.peers), has the config topic written beside the tick, and
 answers from what was read back. The order of effects is that of Java's request bodies:
 clients see it in what the topics hold when a request is cut short.
 """
@@ -12,15 +12,15 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, TypeVar, assert_never
 
-from spark_connect_rt.base.answers import answer_by, answered
+from spark_connect_rt.base.concurrency import answer_by, answered
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import AlreadyExistsError, BadRequestError, ConfigConflictError, FencedError, NotFoundError
 from spark_connect_rt.group.load import Swap
-from spark_connect_rt.group.request_routing import require_leader, require_owner
+from spark_connect_rt.group.peers import require_leader, require_owner
+from spark_connect_rt.runtime.health_rules import RestartRequest, plan_restart
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
-from spark_connect_rt.runtime.herder.requests.creating import InitialOffsets
-from spark_connect_rt.runtime.herder.requests.creations import Creations
+from spark_connect_rt.runtime.herder.requests.creating import Creations, InitialOffsets
 from spark_connect_rt.runtime.herder.requests.offset_requests import OffsetRequests
 from spark_connect_rt.runtime.herder.requests.zombie_fencing import ZombieFencing
 from spark_connect_rt.runtime.herder.requests_api import (
@@ -42,11 +42,9 @@ from spark_connect_rt.runtime.herder.steps.publishing import Publishing
 from spark_connect_rt.runtime.herder.steps.reconciling import Reconciling
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.herder.views import ConnectorViews
-from spark_connect_rt.runtime.restart_plan import RestartRequest, plan_restart
 from spark_connect_rt.runtime.values import ConfigWritten, ConnectorStateInfo
-from spark_connect_rt.topics.config_records import PendingChange
-from spark_connect_rt.topics.connector_status import State
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.config_records import PendingChange, TargetState
+from spark_connect_rt.topics.status_records import State
 
 T = TypeVar("T")
 

@@ -9,12 +9,14 @@ in between, the next leader puts the old offsets back (pending_changes.py).
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from spark_connect_rt.api.plugin_modules import connector_plugin
+from spark_connect_rt.base.json_text import canonical
 from spark_connect_rt.config.client_properties import (
     connector_admin_properties,
     exactly_once_producer_properties,
@@ -24,14 +26,23 @@ from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.engine.task_runner import TaskKind
 from spark_connect_rt.errors import AlreadyExistsError, BadRequestError, ConnectError, DataError, as_error
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.herder.requests.offset_change import CHANGE_LIMIT_MS, OffsetChange
-from spark_connect_rt.runtime.values import ConfigWritten
+from spark_connect_rt.runtime.herder.requests_api import CreateConnector, TickRequest
+from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
+from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
+from spark_connect_rt.runtime.values import ConfigWritten, ConnectorInfo
 from spark_connect_rt.runtime.worker.launches import kind_of
 from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
-from spark_connect_rt.topics.config_records import PendingChange
-from spark_connect_rt.topics.offset_changes import OffsetPair, as_pairs, check_source_offsets, one_per_partition
-from spark_connect_rt.topics.offset_moves import offset_moves, pairs_of
-from spark_connect_rt.topics.offset_records import canonical
+from spark_connect_rt.topics.config_records import PendingChange, TargetState
+from spark_connect_rt.topics.offset_changes import (
+    OffsetPair,
+    as_pairs,
+    check_source_offsets,
+    offset_moves,
+    one_per_partition,
+    pairs_of,
+)
 
 FENCE_LIMIT_MS = 90_000
 
@@ -203,3 +214,227 @@ class Beginning:
 
     def _config_of(self, name: str) -> StoredConfig | None:
         return self._config if name == self._name else self._deps.config_store.snapshot().connector_config(name)
+
+
+# Connectors that several clients create at the same time: one write of the config topic, read back once.
+#
+# Owns what waits for that write, from one request to the last of the same tick. A large configuration is written alone:
+# what a broker refuses of it must be no one else's failure.
+
+
+TOGETHER = CreateConnector.__name__
+MOST = 100  # connectors of one write
+LARGE_CHARACTERS = 100_000  # of all settings; a broker takes records of 1 MB unless it is configured otherwise
+
+
+@dataclass(slots=True)
+class _Creation:
+    name: str
+    config: Mapping[str, str]
+    target: TargetState | None
+    answer: Future[ConfigWritten] = field(default_factory=Future)
+
+
+def queued_as(request: TickRequest) -> str:
+    """Return what a request is called in the queue; those called TOGETHER may share a write."""
+    if isinstance(request, CreateConnector) and _characters(request.config) > LARGE_CHARACTERS:
+        return f"{TOGETHER} (large)"
+    return type(request).__name__
+
+
+def _characters(config: Mapping[str, str]) -> int:
+    return sum(len(key) + len(value) for key, value in config.items())
+
+
+class Creations:
+    """All on the tick thread."""
+
+    def __init__(
+        self,
+        deps: HerderDependencies,
+        calls: TopicCalls,
+        info: Callable[[str], ConnectorInfo],
+        not_written: Callable[[Exception], None],
+    ) -> None:
+        """``info`` describes a connector for its answer; ``not_written`` is called once for a write that failed."""
+        self._store = deps.config_store
+        self._calls = calls
+        self._info = info
+        self._not_written = not_written
+        self._waiting: list[_Creation] = []
+        self._characters = 0
+
+    @property
+    def waiting(self) -> int:
+        """Return how many ``write`` has to write; nothing else may be begun before it."""
+        return len(self._waiting)
+
+    @property
+    def full(self) -> bool:
+        """Return whether no more goes into this write."""
+        return len(self._waiting) >= MOST or self._characters > LARGE_CHARACTERS
+
+    def refuse_waiting(self, name: str) -> None:
+        """Raise AlreadyExistsError if a connector of that name is about to be written."""
+        if any(creation.name == name for creation in self._waiting):
+            raise AlreadyExistsError(f"Connector {name} is being created by another request")
+
+    def add(self, name: str, config: Mapping[str, str], target: TargetState | None) -> Future[ConfigWritten]:
+        """Take one that may be created, for the next ``write``."""
+        creation = _Creation(name, config, target)
+        self._waiting.append(creation)
+        self._characters += _characters(config)
+        return creation.answer
+
+    def write(self) -> None:
+        """Begin the write, if there is anything to write; each is answered once all of it was read back."""
+        together, self._waiting, self._characters = self._waiting, [], 0
+        if not together:
+            return
+        names = f"connector {together[0].name}" + (f" and {len(together) - 1} more" if len(together) > 1 else "")
+
+        def done(error: Exception | None, _now_ms: int) -> None:
+            if error is not None:
+                self._not_written(error)
+            for creation in together:
+                try:
+                    if error is not None:
+                        raise error
+                    creation.answer.set_result(ConfigWritten(True, self._info(creation.name)))
+                except Exception as failure:  # noqa: BLE001 - the request's failure is its answer
+                    creation.answer.set_exception(failure)
+
+        configs = [(creation.name, creation.config, creation.target) for creation in together]
+        stage = f"writing a config for {names} to the config topic"
+        self._calls.begin(stage, lambda: self._store.put_connector_configs(configs), done)
+
+
+# Ends changes of two writes whose worker died between them (ours): what was begun is finished, or leaves nothing.
+#
+# Before the first write a record of the config topic says what is under way, and who does it; the last write takes it
+# away. A connector that was being created where it is to begin (KIP-995) is not created: the offsets of its name are
+# put back. One that was stopped to have its offsets set back is wanted again as it was. Any worker knows of its own
+# earlier process; of a worker that is gone the leader knows.
+
+
+LONGEST_MS = 300_000  # a change that takes longer is not under way any more, though its worker lives
+RETRY_MS = 10_000
+GIVEN_UP_MS = 900_000  # old offsets that cannot be put back must not keep the name for ever
+
+
+class PendingChanges:
+    """The step ``end interrupted changes``."""
+
+    def __init__(
+        self, deps: HerderDependencies, state: GroupState, calls: TopicCalls, wakeup: Callable[[], None]
+    ) -> None:
+        self._deps = deps
+        self._state = state
+        self._calls = calls
+        self._wakeup = wakeup
+        self._run = uuid.uuid4().hex[:8]  # of this process: a worker that is started again has its address
+        self._ending: set[str] = set()
+        self._again_ms: dict[str, int] = {}
+        self._since_ms: dict[str, int] = {}
+
+    def begun(
+        self,
+        *,
+        target: TargetState | None = None,
+        config: Mapping[str, str] | None = None,
+        before: Sequence[OffsetPair] = (),
+    ) -> PendingChange:
+        """Return what is written before a change of this worker. Any thread."""
+        url, now_ms = self._deps.settings.worker_url, self._deps.clock.now_ms()
+        return PendingChange(url, self._run, now_ms, target.value if target else None, config, tuple(before))
+
+    def end(self, now_ms: int) -> Verdict:
+        """End what nobody works on any more."""
+        pending = self._deps.config_store.snapshot().pending
+        if not pending or not self._state.resolved or self._state.stopping:
+            return NOTHING
+        said: list[str] = []
+        for name, change in pending.items():
+            if name in self._ending or now_ms < self._again_ms.get(name, 0) or not self._is_left(change):
+                continue
+            if self._calls.busy:
+                return Verdict("; ".join(said), now_ms + 100)
+            said.append(f"ends a change of {name} that was interrupted")
+            self._end(name, change, now_ms)
+        return Verdict("; ".join(said))
+
+    def _is_left(self, change: PendingChange) -> bool:
+        state, settings = self._state, self._deps.settings
+        is_late = self._deps.clock.now_ms() - change.begun_ms > LONGEST_MS
+        if change.worker_url == settings.worker_url and change.run == self._run:
+            return is_late
+        if change.config is not None:  # only who leads creates: another one led before
+            return state.is_leader
+        if change.worker_url == settings.worker_url:
+            return True
+        return state.is_leader and (is_late or change.worker_url not in state.member_urls)
+
+    def _end(self, name: str, change: PendingChange, now_ms: int) -> None:
+        self._ending.add(name)
+        self._since_ms.setdefault(name, now_ms)
+        if change.config is None:
+            stage = f"ending a change of the offsets of connector {name}"
+            self._calls.begin(stage, lambda: self._want_again(name, change), lambda error, _: self._ended(name, error))
+            return
+
+        def put_back() -> None:
+            failure: Exception | None = None
+            try:
+                self._put_back(name, change)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
+                failure = error
+                if now_ms - self._since_ms.get(name, now_ms) > GIVEN_UP_MS:
+                    self._give_up(name, error)
+            self._ended(name, failure)
+            self._wakeup()
+
+        self._deps.threads.start("herder-offsets", put_back)
+
+    def _want_again(self, name: str, change: PendingChange) -> None:
+        store = self._deps.config_store
+        state = store.refresh(self._deps.settings.worker_sync_timeout_ms)
+        if name not in state.pending:
+            return
+        log.warning("connector=%s a change of its offsets by %s was interrupted", name, change.worker_url)
+        if state.contains(name) and state.target_state(name) is TargetState.STOPPED and change.target_state:
+            store.put_target_state(name, TargetState(change.target_state))  # forgets the change, too
+        else:
+            store.forget_pending(name)
+
+    def _put_back(self, name: str, change: PendingChange) -> None:
+        store = self._deps.config_store
+        state = store.refresh(self._deps.settings.worker_sync_timeout_ms)
+        if name not in state.pending:
+            return
+        if not state.contains(name):
+            log.warning("connector=%s its creation by %s was interrupted", name, change.worker_url)
+            beginning = Beginning(self._deps, name, change.config or {})
+            try:
+                beginning.restore(change.before)
+            finally:
+                beginning.close()
+        store.forget_pending(name)
+
+    def _ended(self, name: str, error: Exception | None) -> None:
+        now_ms = self._deps.clock.monotonic_ms()
+        if error is not None:
+            log.warning("connector=%s an interrupted change has not been ended yet: %s", name, error)
+            self._again_ms[name] = now_ms + RETRY_MS
+        else:
+            self._again_ms.pop(name, None)
+            self._since_ms.pop(name, None)
+        self._ending.discard(name)
+
+    def _give_up(self, name: str, error: Exception) -> None:
+        text = f"the offsets of {name}, whose creation was interrupted, cannot be restored: {error}"
+        log.error("connector=%s %s", name, text)
+        self._deps.record_event("offsets", text, connector=name)
+        try:
+            self._deps.config_store.forget_pending(name)
+        except ConnectError as failure:
+            log.warning("connector=%s the note of the change has not been removed yet: %s", name, failure)

@@ -16,25 +16,27 @@ from spark_connect_rt.config.client_properties import (
     exactly_once_producer_properties,
     sink_group_id,
 )
-from spark_connect_rt.config.exactly_once import offsets_topic
 from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
+from spark_connect_rt.config.worker_settings import offsets_topic
 from spark_connect_rt.engine.task_runner import TaskKind
 from spark_connect_rt.errors import ConnectError, NotFoundError, TimedOutError
-from spark_connect_rt.kafka.ports_group_offsets import GroupInUseError
+from spark_connect_rt.kafka.interfaces import GroupInUseError
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.worker.launches import kind_of, new_connector
 from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
 from spark_connect_rt.topics.offset_changes import (
+    ALTER,
+    RESET,
     OffsetPair,
+    OffsetsChanged,
     answer_words,
     as_pairs,
     caught_up,
+    changed_pairs,
     check_source_offsets,
     one_per_partition,
     sink_offsets,
 )
-from spark_connect_rt.topics.offset_moves import changed_pairs
-from spark_connect_rt.topics.offset_notes import ALTER, RESET, OffsetsChanged
 
 CHANGE_LIMIT_MS = 90_000
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
-from spark_connect_rt.base.answers import answer_by, copy_outcome
+from spark_connect_rt.base.concurrency import answer_by, copy_outcome
 from spark_connect_rt.errors import BadRequestError, ConnectError, NotFoundError, NotLeaderError, ShuttingDownError
-from spark_connect_rt.group.request_routing import require_leader
+from spark_connect_rt.group.peers import require_leader
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.herder.requests.offset_change import CHANGE_LIMIT_MS, OffsetChange
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
+from spark_connect_rt.topics.config_records import TargetState
 from spark_connect_rt.topics.offset_changes import OffsetPair
-from spark_connect_rt.topics.target_state import TargetState
 
 AddRequest = Callable[[str, Callable[[], Future[str]]], Future[str]]
 """(what, action for the tick thread) -> its answer to come."""

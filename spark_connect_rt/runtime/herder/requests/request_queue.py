@@ -10,8 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from spark_connect_rt.base.answers import answered, copy_outcome
-from spark_connect_rt.base.clock import Clock
+from spark_connect_rt.base.concurrency import Clock, answered, copy_outcome
 from spark_connect_rt.errors import FencedError, ShuttingDownError, TimedOutError
 
 T = TypeVar("T")

@@ -9,16 +9,56 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
+from enum import Enum
 
-from spark_connect_rt.base.answers import copy_outcome
+from spark_connect_rt.base.concurrency import copy_outcome
 from spark_connect_rt.config.client_properties import exactly_once_producer_properties
 from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.errors import ConnectError, FencedError, NotLeaderError, RebalanceInProgressError
-from spark_connect_rt.group.request_routing import require_leader
+from spark_connect_rt.group.peers import require_leader
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
-from spark_connect_rt.runtime.herder.requests.planning_zombie_fencing import FencingPlan, Need, fencing_plan
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
+from spark_connect_rt.topics.config_state import ClusterConfigState
+
+# Whether a connector's older producers must be shut out before its tasks start (KIP-618).
+#
+# Java ``DistributedHerder.fenceZombieSourceTasks``. Pure: snapshot in, decision out. The leader
+# decides; who carries it out is runtime.herder.requests.zombie_fencing.
+
+
+class Need(Enum):
+    """What the leader does about one connector."""
+
+    NOTHING = "nothing: all older producers are fenced"
+    RECORD = "only write the number of tasks: there can be no zombie"
+    FENCE = "fence the older producers, then write the number of tasks"
+
+
+@dataclass(frozen=True, slots=True)
+class FencingPlan:
+    """One round for one connector."""
+
+    need: Need
+    zombies: int  # producers of tasks 0 to zombies-1 are shut out
+    tasks: int  # what the record will say
+    generation: int | None  # of the task configurations; another one when the round ends: it was for nothing
+
+
+def fencing_plan(snapshot: ClusterConfigState, connector: str) -> FencingPlan:
+    """Return what a round of a connector must do.
+
+    A single task before and after needs no round: the new producer has the old one's transactional id.
+    """
+    record, tasks = snapshot.task_count_record(connector), snapshot.task_count(connector)
+    generation = snapshot.task_config_generation(connector)
+    if connector not in snapshot.pending_fencing:
+        return FencingPlan(Need.NOTHING, 0, tasks, generation)
+    if record is None or (record == 1 and tasks == 1):
+        return FencingPlan(Need.RECORD, 0, tasks, generation)
+    return FencingPlan(Need.FENCE, record, tasks, generation)
+
 
 log = logging.getLogger(__name__)
 

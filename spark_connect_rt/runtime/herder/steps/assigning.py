@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import DataError
+from spark_connect_rt.group import assignments as eager
 from spark_connect_rt.group import assignor as incremental
-from spark_connect_rt.group import eager
 from spark_connect_rt.group.assignments import (
     AssignmentResult,
     AssignmentRound,

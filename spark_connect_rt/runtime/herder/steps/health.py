@@ -11,19 +11,52 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_connect_rt.base.chances import chance_of
-from spark_connect_rt.config.health_config import HealthSettings
-from spark_connect_rt.config.stored_config import NO_SETTINGS
+from spark_connect_rt.base.backoff import chance_of
+from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.config.management_config import HEALTH, HealthSettings
+from spark_connect_rt.config.secrets import references
+from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
 from spark_connect_rt.group.assignments import ConnectorsAndTasks
-from spark_connect_rt.runtime.health_rules import Failure, RestartVerdict, decide_restart, error_of
+from spark_connect_rt.runtime.health_rules import (
+    Failure,
+    RestartVerdict,
+    Stall,
+    decide_restart,
+    error_of,
+    stall_of,
+    unhosted_text,
+)
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
-from spark_connect_rt.runtime.herder.steps.runtime_herder_steps_health import health_of
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
-from spark_connect_rt.runtime.worker.standing import FailedWork
-from spark_connect_rt.runtime.worker.worker import Item, Worker
+from spark_connect_rt.runtime.worker.worker import FailedWork, Item, Worker
+
+# How failed and motionless work is treated: the settings, references to config providers looked up (not in Java).
+
 
 log = logging.getLogger(__name__)
+_NAMES = tuple(key.name for key in HEALTH)
+
+
+def health_of(deps: HerderDependencies, connector_config: StoredConfig) -> HealthSettings:
+    """Return the worker's settings with a connector's own, the references in these looked up.
+
+    What cannot be looked up now counts as not given: nothing fails by it that did not fail before.
+    """
+    return deps.settings.worker.health.overridden(_looked_up(deps, connector_config))
+
+
+def _looked_up(deps: HerderDependencies, config: StoredConfig) -> Mapping[str, str]:
+    given = config.only(_NAMES)
+    try:
+        return given.resolved(deps.resolve)
+    except BaseException as error:  # noqa: BLE001 - a provider is a plug-in, and its message may hold a secret
+        log.warning(
+            "a reference in %s cannot be resolved and is ignored: %s",
+            sorted(given.written()),
+            type(error).__name__,
+        )
+        return {name: text for name, text in given.written().items() if not references(text)}
 
 
 @dataclass(slots=True)
@@ -130,3 +163,66 @@ class Restarting:
         name = item if isinstance(item, str) else item.connector
         config = self._deps.config_store.snapshot().connector_config(name) or NO_SETTINGS
         return health_of(self._deps, config)
+
+
+# The step that says which tasks of this worker move nothing though there is work, or wait to be hosted (not in Java).
+#
+# Owns what was said last, so that each change is one status, one line of the event log. What counts as motionless is
+# runtime.health_rules's; no state is ever changed by it.
+
+
+LOOK_EACH_MS = 1_000
+
+
+class Watching:
+    """The step ``watch progress``: reports tasks that move nothing though there is work."""
+
+    def __init__(self, deps: HerderDependencies, worker: Worker) -> None:
+        self._deps = deps
+        self._worker = worker
+        self._look_at_ms = 0
+        self._stalled: dict[ConnectorTaskId, Stall] = {}
+        self._timeouts: dict[str, tuple[StoredConfig | None, int]] = {}  # connector -> its config, the limit in it
+
+    def watch(self, now_ms: int) -> Verdict:
+        """Look at every running task, once a second."""
+        if now_ms < self._look_at_ms:
+            return Verdict()
+        self._look_at_ms = now_ms + LOOK_EACH_MS
+        found: dict[ConnectorTaskId, Stall] = {}
+        for task, movement in self._worker.movements().items():
+            stall = stall_of(movement, now_ms, self._timeout_ms(task.connector))
+            if stall is not None:
+                found[task] = stall
+        reasons = [self._say(task, found.get(task), now_ms) for task in sorted(found.keys() | self._stalled.keys())]
+        self._stalled = found
+        return Verdict("; ".join(filter(None, reasons)))
+
+    def unhosted(self, now_ms: int) -> str:
+        """Return what is to be said of tasks that wait for executors; empty: none does. Any thread."""
+        return unhosted_text({str(task): stall for task, stall in self._stalled.items()}, now_ms)
+
+    def _say(self, task: ConnectorTaskId, stall: Stall | None, now_ms: int) -> str:
+        before = self._stalled.get(task)
+        if before == stall or (before and stall and before.reason == stall.reason):
+            return ""
+        if stall is None:
+            self._worker.note(task, {})
+            sentence = f"task {task} moves again, or is not running any more"
+            self._deps.record_event("state", sentence, connector=task.connector, task=task.task)
+            return sentence
+        since_ms = self._deps.clock.now_ms() - (now_ms - stall.since_ms)
+        self._worker.note(task, {"progress": {"since_ms": since_ms, "reason": stall.reason}})
+        log.warning("task=%s moves nothing: %s", task, stall.reason)
+        sentence = f"task {task} moves nothing though there is work: {stall.reason}"
+        details = {"stalled": stall.reason, "since_ms": since_ms}
+        self._deps.record_event("state", sentence, connector=task.connector, task=task.task, details=details)
+        return sentence
+
+    def _timeout_ms(self, connector: str) -> int:
+        config = self._deps.config_store.snapshot().connector_config(connector)
+        known = self._timeouts.get(connector)
+        if known is None or known[0] is not config:
+            settings = health_of(self._deps, config or NO_SETTINGS)
+            known = self._timeouts[connector] = (config, settings.task_progress_timeout_ms)
+        return known[1]

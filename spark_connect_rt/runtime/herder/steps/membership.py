@@ -13,11 +13,10 @@ from dataclasses import replace
 
 from spark_connect_rt.base.supervision import Part
 from spark_connect_rt.errors import BadConfigError, DataError
-from spark_connect_rt.group.change_pace import ChangePace
 from spark_connect_rt.group.compact.claims import ClaimRules, compact_offers
 from spark_connect_rt.group.compact.form import CompactAssignment, decode_compact, is_compact
 from spark_connect_rt.group.member import Assigned, AssignmentRequired, ContactLost, JoinRequired, MembershipEvent
-from spark_connect_rt.group.rebalance_plan import allocation_of, held_after, needs_rebalance
+from spark_connect_rt.group.rebalance_plan import ChangePace, allocation_of, held_after, needs_rebalance
 from spark_connect_rt.group.subprotocol import (
     Assignment,
     ConnectProtocol,

@@ -23,7 +23,7 @@ from spark_connect_rt.group.rebalance_facts import (
 from spark_connect_rt.group.subprotocol import WorkerMetadata
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
-from spark_connect_rt.topics.connector_status import ConnectorStatus, State
+from spark_connect_rt.topics.status_records import ConnectorStatus, State
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,7 @@ from concurrent.futures import Future
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.group.rebalance_plan import applied_config, needs_rebalance, status_after_stop
-from spark_connect_rt.group.wanted_work import WantedWork
+from spark_connect_rt.group.rebalance_plan import WantedWork, applied_config, needs_rebalance, status_after_stop
 from spark_connect_rt.group.work_plan import Actual, LastPlan, Life, Wanted, WorkActions
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
@@ -21,9 +20,9 @@ from spark_connect_rt.runtime.herder.tick import Verdict
 from spark_connect_rt.runtime.worker.launches import TaskSpec
 from spark_connect_rt.runtime.worker.worker import Worker
 from spark_connect_rt.runtime.worker.worker_connector import ConnectorPlan
+from spark_connect_rt.topics.config_records import TargetState
 from spark_connect_rt.topics.config_state import ClusterConfigState
-from spark_connect_rt.topics.connector_status import State
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.status_records import State
 
 Item = str | ConnectorTaskId
 

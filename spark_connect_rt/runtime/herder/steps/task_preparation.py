@@ -15,7 +15,7 @@ from urllib.parse import quote
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import ConnectError, FencedError, NotLeaderError, RetriableError, TimedOutError
-from spark_connect_rt.group.internal_request import sign
+from spark_connect_rt.group.peers import sign
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores

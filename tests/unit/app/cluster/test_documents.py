@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from spark_connect_rt.base.hidden_values import HIDDEN
-from spark_connect_rt.cli.connector_documents import documents_of, without_twins
 from spark_connect_rt.cli.differences import config_differences, difference_lines, offset_differences, shown_config
+from spark_connect_rt.cli.files import documents_of, without_twins
 from spark_connect_rt.errors import BadConfigError
 
 STRIMZI = """

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.cli.times import time_ms
+from spark_connect_rt.cli.tables import time_ms
 from spark_connect_rt.errors import BadRequestError
 from tests.support.stand_in_cluster import StandInCluster, refused
 from tests.unit.app.cluster.conftest import Commands

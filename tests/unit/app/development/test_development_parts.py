@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.app.development.failures import failure_lines
+from spark_connect_rt.app.development.dev_loop import changed_files, failure_lines, snapshot
 from spark_connect_rt.app.development.given_records import GivenRecord, RecordFile, parse_record
 from spark_connect_rt.app.development.project import Project, declared_entries, project_root, target_of
-from spark_connect_rt.app.development.record_lines import content, sink_offset_line, source_offset_lines
-from spark_connect_rt.app.development.watching import changed_files, snapshot
+from spark_connect_rt.app.development.runs import content, sink_offset_line, source_offset_lines
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 

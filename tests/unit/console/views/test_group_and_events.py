@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.operations.events.events import event_filter, event_line, event_lines
-from spark_connect_rt.operations.overview.group import group_page, tasks_by_connector, time_line
-from spark_connect_rt.operations.plugin_install.plugins import connector_line, matching, plugin_lines, plugins_page
+from spark_connect_rt.operations.events.page import event_filter, event_line, event_lines
+from spark_connect_rt.operations.overview.group_page import group_page, tasks_by_connector, time_line
+from spark_connect_rt.operations.plugin_install.page import connector_line, matching, plugin_lines, plugins_page
 from tests.support.management_stand_in import content
 
 HOUR_MS = 3_600_000

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_connect_rt.operations.dead_letters.letters import (
+from spark_connect_rt.operations.dead_letters.page import (
     BadReplay,
     differences,
     editable,

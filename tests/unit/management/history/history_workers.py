@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import httpx
 
+from spark_connect_rt.app.rest.admin_api import Management
 from spark_connect_rt.app.rest.rest_app import create_app
-from spark_connect_rt.app.rest.routes import Management
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.operations.events.memory import EventMemory
 from spark_connect_rt.operations.events.service import in_order
@@ -22,7 +22,7 @@ from spark_connect_rt.runtime.herder.herder import DistributedHerder
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
 from spark_connect_rt.testing.memory_connectors import MemorySink, MemorySource
-from spark_connect_rt.topics.lazy_log import LogSource
+from spark_connect_rt.topics.compacted_log import LogSource
 from spark_connect_rt.topics.offset_changes import OffsetPair
 from tests.unit.rest.conftest import ask
 from tests.unit.rest.test_over_herders import AppPeers, Workers

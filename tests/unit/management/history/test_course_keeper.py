@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spark_connect_rt.errors import NotFoundError, RetriableError
-from spark_connect_rt.operations.history.course import HOUR_MS, MINUTE_MS
-from spark_connect_rt.operations.history.offset_timeline import CourseStore
+from spark_connect_rt.operations.history.offset_timeline import HOUR_MS, MINUTE_MS, CourseStore
 from spark_connect_rt.operations.history.timeline_keeper import CourseKeeper
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
-from spark_connect_rt.topics.lazy_log import LogSource
+from spark_connect_rt.topics.compacted_log import LogSource
 from spark_connect_rt.topics.offset_changes import OffsetPair
 
 START_MS = 500_000 * HOUR_MS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_connect_rt.errors import RetriableError
-from spark_connect_rt.operations.dead_letters.connector_feed import HerderFeed
+from spark_connect_rt.operations.dead_letters.sink_replay import HerderFeed
 from spark_connect_rt.testing.memory_sink_group import MemoryGroupOffsets
 from spark_connect_rt.topics import config_records as records
 from tests.unit.management.history.history_workers import HistoryWorkers
@@ -48,8 +48,8 @@ def test_who_changed_what_is_the_same_whichever_worker_is_asked(group: HistoryWo
 def test_what_another_tool_wrote_is_recorded_once_and_nobody_is_named(
     group: HistoryWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spark_connect_rt.operations.history.pending.LEADER_MS", 50)
-    monkeypatch.setattr("spark_connect_rt.operations.history.pending.OTHERS_MS", 60)
+    monkeypatch.setattr("spark_connect_rt.operations.history.recorder.LEADER_MS", 50)
+    monkeypatch.setattr("spark_connect_rt.operations.history.recorder.OTHERS_MS", 60)
     value = records.encode_properties({**CONFIG, "name": "a"})
     group.cluster.config_topic.write([(records.connector_key("a"), value)])
     group.cluster.until(lambda: len(group.changes("a")) == 1)

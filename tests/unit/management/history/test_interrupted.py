@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.operations.history.offset_restores import OffsetRestore
+from spark_connect_rt.operations.history.rollback_routes import OffsetRestore
 from spark_connect_rt.topics import config_records as records
-from spark_connect_rt.topics.config_records import PendingChange
+from spark_connect_rt.topics.config_records import PendingChange, TargetState
 from spark_connect_rt.topics.config_state import ClusterConfigState
-from spark_connect_rt.topics.target_state import TargetState
 from tests.unit.management.history.history_workers import HistoryWorkers
 from tests.unit.management.history.test_initial_offsets import CONFIG, at, new
 

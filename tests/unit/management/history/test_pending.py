@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.operations.history.pending import LEADER_MS, OTHERS_MS, PASSED_ON_MS, Asked, Pending, Seen
+from spark_connect_rt.operations.history.recorder import LEADER_MS, OTHERS_MS, PASSED_ON_MS, Asked, Pending, Seen
 from spark_connect_rt.rest.change_history import CONFIG, STATE
 from spark_connect_rt.runtime.herder.requests_api import PutConfig, SetTargetState
-from spark_connect_rt.topics.target_state import TargetState
+from spark_connect_rt.topics.config_records import TargetState
 
 SEEN = Seen(CONFIG, "a", "update", {"x": "1"}, {"x": "2"}, 0, position=7)
 PUT = PutConfig("a", {"x": "2"})

@@ -13,8 +13,8 @@ import pytest
 from spark_connect_rt.operations.overview.model import ConnectorRow
 from spark_connect_rt.operations.overview.rows import GroupRows, row_json
 from spark_connect_rt.operations.overview.selection import Wanted
-from spark_connect_rt.rest.group_reads import GroupWorker, Serve, WorkerAnswer
 from spark_connect_rt.rest.json_values import as_json
+from spark_connect_rt.rest.peers import GroupWorker, Serve, WorkerAnswer
 from spark_connect_rt.runtime.values import ConnectorStateInfo, InstanceState, RestartNote, TaskState
 from tests.unit.rest.fake_herder import FakeHerder
 

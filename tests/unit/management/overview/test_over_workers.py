@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from spark_connect_rt.app.rest.routes import Management
-from spark_connect_rt.base.clock import SystemClock
+from spark_connect_rt.app.rest.admin_api import Management
+from spark_connect_rt.base.concurrency import SystemClock
 from spark_connect_rt.operations.overview.wiring import OverviewParts, shown_configs
 from spark_connect_rt.rest.peers import HttpGroupReads
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker

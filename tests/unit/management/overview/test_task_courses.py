@@ -7,9 +7,15 @@ import time
 import pytest
 
 from spark_connect_rt.base.ids import ConnectorTaskId
-from spark_connect_rt.operations.overview import task_courses
-from spark_connect_rt.operations.overview.task_courses import HOUR_MS, LEFT_MOST, TaskCourses
-from spark_connect_rt.operations.overview.task_timeline import EACH_MS, GROWS_FOR, POINTS
+from spark_connect_rt.operations.overview import task_timeline as task_courses
+from spark_connect_rt.operations.overview.task_timeline import (
+    EACH_MS,
+    GROWS_FOR,
+    HOUR_MS,
+    LEFT_MOST,
+    POINTS,
+    TaskCourses,
+)
 from spark_connect_rt.runtime.values import TaskPace
 from tests.unit.management.overview.test_group_rows import Time
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spark_connect_rt.base.ids import ConnectorTaskId
-from spark_connect_rt.operations.overview.task_courses import TaskCourses
+from spark_connect_rt.operations.overview.task_timeline import TaskCourses
 from spark_connect_rt.operations.overview.worker_shares import SHARES_KEPT_MS, WorkerShares, resident_bytes
 from spark_connect_rt.runtime.values import Health, TaskPace
 from tests.unit.management.overview.test_group_rows import Time

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.base.ids import ConnectorTaskId
-from spark_connect_rt.config.placement import PlacementSettings
+from spark_connect_rt.config.group_config import PlacementSettings
 from spark_connect_rt.operations.placement.load_watch import LoadWatch
-from spark_connect_rt.rest.group_reads import GroupWorker, WorkerAnswer
+from spark_connect_rt.rest.peers import GroupWorker, WorkerAnswer
 from spark_connect_rt.runtime.group_events import no_event
 from spark_connect_rt.runtime.herder.requests_api import Request, SwapTasks
 from spark_connect_rt.runtime.values import WorkerStanding

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_connect_rt.operations.history.course import (
+from spark_connect_rt.operations.history.offset_timeline import (
     HOURS,
     MINUTE_MS,
     MINUTES,

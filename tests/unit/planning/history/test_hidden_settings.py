@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.topics.hidden_settings import DeclaredSettings, changed_unseen, hidden_settings
+from spark_connect_rt.topics.config_diff import DeclaredSettings, changed_unseen, hidden_settings
 
 DECLARED = DeclaredSettings(
     {"db.password": True, "token.field": False, "connection.url": False, "key.converter": False}, True

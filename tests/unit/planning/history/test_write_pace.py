@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_connect_rt.operations.history.write_pace import APART_S, AT_ONCE, WITHIN_S, WritePace
+from spark_connect_rt.operations.history.recorder import APART_S, AT_ONCE, WITHIN_S, WritePace
 
 
 def test_single_changes_are_written_at_once() -> None:

@@ -7,8 +7,13 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.errors import BadRequestError
-from spark_connect_rt.operations.dead_letters.cursor import decode_cursor, encode_cursor
-from spark_connect_rt.operations.dead_letters.letter import Letter, LetterFilter, letter_of
+from spark_connect_rt.operations.dead_letters.letter import (
+    Letter,
+    LetterFilter,
+    decode_cursor,
+    encode_cursor,
+    letter_of,
+)
 
 ERRORS = {
     "topic": b"orders",

@@ -13,7 +13,7 @@ from spark_connect_rt.api.data.logical import decimal_schema
 from spark_connect_rt.api.data.schema import Schema, Type, struct_of
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.errors import DataError, ExternalError
-from spark_connect_rt.operations.dead_letters.letter_values import Part, as_tree, encoded, kind_of, same
+from spark_connect_rt.operations.dead_letters.letter import Part, as_tree, encoded, kind_of, same
 from spark_connect_rt.records.converters.json import JsonConverter
 
 PLAIN = Part()

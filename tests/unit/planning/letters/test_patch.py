@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.errors import BadConfigError, DataError
-from spark_connect_rt.operations.dead_letters.destination import Origins, check_encoding
-from spark_connect_rt.operations.dead_letters.patch import LetterPatch
+from spark_connect_rt.operations.dead_letters.letter_edit import LetterPatch, Origins, check_encoding
 from tests.unit.planning.letters.test_letter import letter
 
 LETTER = {"key": {"text": "k"}, "value": {"json": {"a": 1}}, "headers": [{"name": "h", "value": {"json": 7}}]}

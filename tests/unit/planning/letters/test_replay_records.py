@@ -9,18 +9,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_connect_rt.operations.dead_letters.marks import CHUNK, Mark, Marks, NewMarks, joined, mark_key
 from spark_connect_rt.operations.dead_letters.replay_ledger import (
+    CHUNK,
     DONE,
     FAILED,
     FAILURES_KEPT,
     REMEMBERED,
+    Mark,
+    Marks,
+    NewMarks,
     Progress,
     Replay,
     ReplayRecords,
     Standing,
     definition_record,
     forgetting,
+    joined,
+    mark_key,
     may_take,
     progress_record,
     wish_record,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_connect_rt.errors import BadRequestError, DataError
-from spark_connect_rt.operations.dead_letters.sink_feed import (
+from spark_connect_rt.operations.dead_letters.sink_replay import (
     PLACE_HEADER,
     feed_config,
     feed_name,

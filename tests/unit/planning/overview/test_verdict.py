@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.operations.overview.verdict import LINE, LONG_MS, InstanceFacts, any_loud, last_line, why_abnormal
+from spark_connect_rt.base.traces import LINE, last_line
+from spark_connect_rt.operations.overview.selection import LONG_MS, InstanceFacts, any_loud, why_abnormal
 
 NOW = 1_700_000_000_000
 RUNS = InstanceFacts(None, "RUNNING", "w:1")

@@ -1,0 +1,35 @@
+"""What is abnormal about a connector, in one line for those who are woken by it. Pure.
+
+Owns the order: what stands first is what to look at first.
+"""
+
+from __future__ import annotations
+
+import re
+
+LINE = 300  # characters
+_RAISED = re.compile(r"(?:Caused by: )?(?:[A-Za-z_$][\w$]*\.)+([A-Z][\w$]*)(?:: |$)")  # a class with its package
+_SENTENCE = 3  # words: fewer say nothing without the class, as in UnknownHostException: db.local
+
+
+def last_line(trace: str | None) -> str:
+    """Return the line of a trace that says what went wrong, cut to what a page has room for.
+
+    Python's traces say it last. Java's say it first; the last cause is what says why. The class goes without its
+    package, and a sentence without the class.
+    """
+    lines = [line.strip() for line in (trace or "").strip().splitlines() if line.strip()]
+    if not lines:
+        return ""
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    is_java = any(line.startswith("at ") for line in lines)
+    line = _without_package(causes[-1] if causes else lines[0] if is_java else lines[-1])
+    return line if len(line) <= LINE else f"{line[: LINE - 1]}…"
+
+
+def _without_package(line: str) -> str:
+    raised = _RAISED.match(line)
+    if raised is None:
+        return line.removeprefix("Caused by: ")
+    words = line[raised.end() :]
+    return words if len(words.split()) >= _SENTENCE else f"{raised[1]}: {words}" if words else raised[1]
