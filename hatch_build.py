@@ -1,4 +1,4 @@
-"""The wheel's build: compiles ``java/`` into ``spark_connect_rt/engine/java_host/java-host.jar``, which runs Java plug-ins.
+"""The wheel's build: compiles ``java/`` into ``spark_connect_rt/engine/java_host/java-host.jar``, for Java plug-ins.
 
 It also puts the ``.pth`` file of ``spark_connect_rt/engine/startup/pyspark_folder.py`` where Python looks for them.
 

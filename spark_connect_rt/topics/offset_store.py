@@ -1,8 +1,8 @@
 """The offset topic as a store: where every source partition is (Java ``OffsetStorageWriter`` and ``-Reader``).
 
-Owns: coalescing (one append in flight; what is put meanwhile goes out together, the newest offset per partition; where
-several came together the last time, the next ones are waited for a moment: tasks report together), writing nothing
-when nothing changed, trying again what failed, and telling the putter when its offsets are durable.
+Owns coalescing: one append is in flight, and offsets that are put meanwhile go out together, the newest per partition.
+Where several came together the last time, the next ones wait for a moment, because tasks report together. Writes
+nothing when nothing changed, retries failed appends, and tells the putter when its offsets are durable.
 """
 
 from __future__ import annotations

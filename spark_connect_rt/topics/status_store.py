@@ -90,7 +90,7 @@ class StatusFold:
         return tuple(sorted(self._topics.get(connector, {})))
 
     def uses(self, connector: str, topic: str) -> bool:
-        """Tell whether the connector used the topic."""
+        """Return whether the connector used the topic."""
         return topic in self._topics.get(connector, {})
 
     def known(self) -> set[str]:

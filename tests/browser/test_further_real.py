@@ -146,11 +146,11 @@ def test_dead_letters_are_read_edited_and_replayed_into_the_sink(tab: Tab, group
 
 def test_a_level_is_set_on_both_workers(tab: Tab, group: RealGroup) -> None:
     page = tab.open("/loggers")
-    page.get_by_label("Logger", exact=True).fill("spark_connect_rt.mirror")
+    page.get_by_label("Logger", exact=True).fill("spark_connect_rt.connectors.mirror")
     page.locator("#logger-form select").select_option("WARN")
     page.get_by_role("button", name="Set", exact=True).click()
-    expect(page.get_by_label("Level of spark_connect_rt.mirror")).to_have_value("WARN", timeout=LATE_MS)
-    path = "/admin/loggers/spark_connect_rt.mirror"
+    expect(page.get_by_label("Level of spark_connect_rt.connectors.mirror")).to_have_value("WARN", timeout=LATE_MS)
+    path = "/admin/loggers/spark_connect_rt.connectors.mirror"
     group.second.rest.until(
         lambda: (group.second.rest.request("GET", path).json() or {}).get("level"), "WARN", 30.0, "the other worker"
     )

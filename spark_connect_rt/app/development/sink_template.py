@@ -13,9 +13,9 @@ from pathlib import Path
 from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.records import SinkRecord
 from spark_connect_rt.api.task import SinkTask
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.protocol.ids import TopicPartition
 
 CONFIG = ConfigDef([ConfigKey("file", Type.STRING, REQUIRED, Importance.HIGH, "File that the lines are appended to.")])
 

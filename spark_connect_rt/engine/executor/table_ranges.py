@@ -145,7 +145,7 @@ def table_columns(values: pa.Array, schema: pa.Schema) -> pa.RecordBatch | None:
     if values.null_count or pa.types.is_null(values.type):
         return None
     if pa.types.is_struct(values.type):
-        names = [field.name for field in values.type]
+        names = [part.name for part in values.type]
         given = dict(zip(names, values.flatten(), strict=True))
         if len(given) < len(names):
             return None
@@ -154,12 +154,12 @@ def table_columns(values: pa.Array, schema: pa.Schema) -> pa.RecordBatch | None:
     else:
         return None
     columns = []
-    for field in schema:
-        column = given.get(field.name, pa.nulls(len(values), field.type))
-        if column.type != field.type and not _is_wider(column.type, field.type):
+    for part in schema:
+        column = given.get(part.name, pa.nulls(len(values), part.type))
+        if column.type != part.type and not _is_wider(column.type, part.type):
             return None
         try:
-            columns.append(column.cast(field.type))
+            columns.append(column.cast(part.type))
         except pa.ArrowInvalid:
             return None
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -351,7 +351,7 @@ def _key(code: JavaCode, worker_config: Mapping[str, str]) -> Any:
 
 
 def warm_up(code: JavaCode, worker_config: Mapping[str, str], clients: ExecutorClients) -> None:
-    """Have a JVM for this code running in this process (``engine.task_runner.WARM_UP``). Blocks; raises what may fail."""
+    """Have a JVM for this code running in this process (``task_runner.WARM_UP``). Blocks; raises what may fail."""
     resolved = clients.resolve(worker_config, worker_config)
     slot_hosts().warm_up(code, jvm_worker_config(resolved), clients.plugin_location)
 

@@ -1,8 +1,7 @@
 """The leader's look at sinks that have ``tasks.max.auto``, and the change of ``tasks.max`` that follows from it.
 
-Owns the thread and its memory; what is wished for decides ``operations.placement.task_scaling``. A change goes the way of a
-user's: the leader writes the connector's configuration, its worker makes task configurations, a rebalance gives them
-out.
+Owns the rule, its thread and its memory. A change goes the way of a user's: the leader writes the connector's
+configuration, its worker makes task configurations, a rebalance gives them out.
 """
 
 from __future__ import annotations

@@ -141,20 +141,20 @@ def _logical_value(kind: str, message: Any, schema: Schema) -> Any:
 
 def _struct_of(message: Any, schema: Schema) -> Struct:
     values: list[Any] = [None] * len(schema.fields)
-    for field in message.DESCRIPTOR.fields:
-        oneof = real_oneof(field)
-        if field.has_presence and not message.HasField(field.name):
+    for part in message.DESCRIPTOR.fields:
+        oneof = real_oneof(part)
+        if part.has_presence and not message.HasField(part.name):
             continue
         if oneof is None:
-            member = schema.field(field.name)
+            member = schema.field(part.name)
             if member is not None:
-                values[member.index] = _get(message, field, member.schema)
+                values[member.index] = _get(message, part, member.schema)
             continue
         union = schema.field(union_field(oneof))
-        chosen = None if union is None else union.schema.field(field.name)
+        chosen = None if union is None else union.schema.field(part.name)
         if union is not None and chosen is not None:
             struct = Struct(union.schema)
-            values[union.index] = struct.put(field.name, _get(message, field, chosen.schema))
+            values[union.index] = struct.put(part.name, _get(message, part, chosen.schema))
     return Struct.of_checked(schema, values)
 
 

@@ -1,7 +1,7 @@
 """The herder as REST and the console see it: views to read, requests to submit (Java ``Herder``).
 
-Reads answer at once from immutable snapshots, also during a rebalance. Requests are values (runtime/herder/requests_api.py),
-queued for the tick thread and answered by a ``concurrent.futures.Future``; its exception is an errors.py kind
+Reads answer at once from immutable snapshots, also during a rebalance. Requests are values (requests_api.py), queued
+for the tick thread and answered by a ``concurrent.futures.Future``; its exception is an errors.py kind
 (NotLeaderError and NotAssignedError say where to forward). The caller bounds its own wait (REST: 90 s). Nothing here
 knows HTTP.
 """

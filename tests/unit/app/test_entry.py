@@ -65,7 +65,7 @@ def test_nothing_heavy_is_imported_before_the_jvm_is_started(file: Path) -> None
     code = (
         "import json, sys\n"
         "from spark_connect_rt.app import entry\n"
-        "from spark_connect_rt.spark.jvm import gateway\n"
+        "from spark_connect_rt.engine.startup import gateway\n"
         "gateway.start_early = lambda conf: not print(json.dumps(sorted({*sys.modules})))\n"
         f"assert entry.begin_jvm(['worker', {str(file)!r}])\n"
     )

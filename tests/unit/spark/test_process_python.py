@@ -83,7 +83,7 @@ def test_planning_a_slice_imports_nothing_that_runs_in_one() -> None:
     code = (
         "import sys, spark_connect_rt.engine.executor.datasource, pyspark_connectrt;"
         "assert pyspark_connectrt.DefaultSource.name() == 'connectrt';"
-        "print([one for one in ('pyarrow', 'numpy', 'confluent_kafka', 'spark_connect_rt.pipeline',"
+        "print([one for one in ('pyarrow', 'numpy', 'confluent_kafka', 'spark_connect_rt.records.pipeline',"
         " 'spark_connect_rt.engine.executor.reader_side') if one in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
@@ -98,8 +98,9 @@ def test_planning_a_stream_of_a_topic_imports_nothing_that_reads_or_writes() -> 
         " for one in ('key', 'value', 'header')};"
         "source = pyspark_connectrt.DefaultSource(options); assert source.schema() == 'value binary';"
         "assert source.streamReader(StructType().add('value', BinaryType()));"
-        "print([one for one in ('aiokafka', 'pandas', 'pyarrow.compute', 'spark_connect_rt.records.pipeline.source_pipeline',"
-        " 'spark_connect_rt.records.transforms', 'spark_connect_rt.engine.datasource.open_task',"
+        "print([one for one in ('aiokafka', 'pandas', 'pyarrow.compute',"
+        " 'spark_connect_rt.records.pipeline.source_pipeline', 'spark_connect_rt.records.transforms.column_forms',"
+        " 'spark_connect_rt.engine.datasource.open_task',"
         " 'spark_connect_rt.engine.datasource.row_writer') if one in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout

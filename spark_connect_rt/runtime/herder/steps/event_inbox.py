@@ -40,7 +40,7 @@ from spark_connect_rt.topics.config_state import (
     TaskConfigsUpdated,
 )
 
-# What the config topic says, for the group's own story: every worker reads it, so each event has the record's offset.
+# What the config topic says, for the group's event log: every worker reads it, so each event has the record's offset.
 #
 # Owns the words. Values of settings are not in them.
 
@@ -146,7 +146,7 @@ class EventInbox:
             case TaskConfigsUpdated(name, ()):
                 reason = self._left_without_tasks(name)
             case _:
-                pass  # said by the group's own story
+                pass  # the group's event log has it
         return reason
 
     def _reload(self, item: str | ConnectorTaskId, key: object) -> str:
