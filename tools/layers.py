@@ -26,9 +26,9 @@ def layers() -> list[list[str]]:
 
 
 def pure() -> set[str]:
-    """Return the names of the modules that the contract of the pure core lists."""
+    """Return the names of the modules that the contract of the pure core lists whole."""
     declared = _contracts()["importlinter:contract:pure"]["source_modules"]
-    return {name.removeprefix(f"{PACKAGE}.").split(".")[0] for name in declared.split()}
+    return {name.removeprefix(f"{PACKAGE}.") for name in declared.split()}
 
 
 def _contracts() -> configparser.ConfigParser:
@@ -40,7 +40,13 @@ def _contracts() -> configparser.ConfigParser:
 def drawn() -> str:
     """Return the picture: a row a layer, green what is pure."""
     shapes, y, core = [], 34, pure()
-    shapes.append(text(_LEFT, 20, "A module imports from the rows below its own, never from its own row or above."))
+    shapes.append(
+        text(
+            _LEFT,
+            20,
+            "A module imports from the rows below its own, and from its right in its own row: never back, never up.",
+        )
+    )
     for row in layers():
         x = float(_LEFT)
         for name in row:
@@ -50,7 +56,14 @@ def drawn() -> str:
             x += width + 10
         shapes.append(line(_LEFT, y + _ROW + _GAP / 2, _WIDTH - _LEFT, y + _ROW + _GAP / 2))
         y += _ROW + _GAP
-    shapes.append(text(_LEFT, y + 14, "Green: the pure core. No client, thread, socket, clock, chance or log.", "soft"))
+    shapes.append(
+        text(
+            _LEFT,
+            y + 14,
+            "Green: wholly pure. No client, thread, socket, clock, chance or log. Parts of other modules are, too.",
+            "soft",
+        )
+    )
     return picture(_WIDTH, y + 26, "The layers of the package, from the command line down to the errors", shapes)
 
 

@@ -18,8 +18,7 @@ from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
-from spark_connect_rt.connectors.python_sources import resource
-from spark_connect_rt.connectors.python_sources.dlt_resource import items_until_none_left
+from spark_connect_rt.connectors.python_sources.dlt_resource import items_until_none_left, resource
 from spark_connect_rt.errors import BadConfigError, ConnectError, NotFoundError
 
 PART = {"at": "shelf"}
