@@ -37,6 +37,7 @@ WORKERS = 2  # beside the stories of groups: real processes wait as much as they
 SCHEDULES = "CONNECTRT_SCHEDULES"  # how many schedules tests/simulation runs; see tests/simulation/test_schedules.py
 LONG_SCHEDULES = "10000"
 BENCHES = "CONNECTRT_BENCHES"  # which benchmarks tests/integration/test_bench_smoke.py tries: one, or all
+RESTARTS = "CONNECTRT_BROKER_RESTARTS"  # at most, until tests/integration/kafka/test_lost_brokers.py sees a loss
 SYSTEM_TESTS = "CONNECTRT_SYSTEM_TESTS"  # "whole": tests/system on three workers on Spark, else two on threads
 STRESS_SECONDS = "CONNECTRT_STRESS_SECONDS"  # of each table of tests/stress
 JAVA_SIZES = "CONNECTRT_JAVA_PROOFS"  # the sizes of tests/java_proofs; see tests/support/java_beside_ours.py
@@ -93,6 +94,7 @@ BENCH_SMOKE: Lane = (_pytest("benchmarks", BENCHMARKS, tries_again=True),)
 REAL_PROCESSES: Lane = (
     _pytest("real processes", *BESIDE, *(f"--ignore={story}" for story in ELSEWHERE), *REAL, tries_again=True),
 )
+LOST_BROKERS: Lane = (_pytest("lost brokers", "tests/integration/kafka/test_lost_brokers.py"),)
 SYSTEM: Lane = (_pytest("system tests", "tests/system"),)
 # Singer taps and Airbyte sources from packages of hundreds of MB, each killed in mid-flow.
 REAL_PROGRAMS: Lane = (_pytest("real programs", "tests/programs", tries_again=True),)
@@ -141,8 +143,8 @@ RUNS: dict[str, Run] = {
     ),
     "quick": Run(((STATIC, UNIT),), JVM),
     "long": Run(
-        (((*SIMULATION, *PROPERTIES, *SYSTEM, *REAL_PROGRAMS, *BENCH_SMOKE),),),
-        {**JVM, SCHEDULES: LONG_SCHEDULES, BENCHES: "all", SYSTEM_TESTS: "whole"},
+        (((*SIMULATION, *PROPERTIES, *SYSTEM, *LOST_BROKERS, *REAL_PROGRAMS, *BENCH_SMOKE),),),
+        {**JVM, SCHEDULES: LONG_SCHEDULES, BENCHES: "all", SYSTEM_TESTS: "whole", RESTARTS: "12"},
     ),
     "stress": Run(((STRESS,),), {STRESS_SECONDS: "60"}),
     "java": Run(((JAVA_PROOFS,),), {**JVM, JAVA_SIZES: "whole"}),
