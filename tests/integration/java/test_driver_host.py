@@ -227,7 +227,7 @@ def test_one_that_hangs_in_any_call_holds_up_no_other() -> None:
         calls = (lambda: starting.start(config), lambda: splitting.task_configs(1), ending.stop)
         unbounded = [threads.submit(call) for call in calls]  # the worker gives them up, and goes on
         for op, call in late.items():
-            assert f"did not answer '{op}' in 2 s" in str(call.exception(LIMIT_S))
+            assert f"did not answer '{op}' within 2 s" in str(call.exception(LIMIT_S))
         assert len(begun("").task_configs(3)) == 3
         assert [call.done() for call in unbounded] == [False, False, False]
         host.close()

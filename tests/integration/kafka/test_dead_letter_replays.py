@@ -232,7 +232,7 @@ def test_a_chain_of_transformations_and_stopping(story: Story) -> None:
         story.start(edit={"patch": [{"op": "replace", "path": "/topic", "value": 1}]})
     with pytest.raises(BadRequestError, match="at most 262144 bytes"):
         story.start(edit={"patch": [{"op": "replace", "path": "/value", "value": {"text": "x" * 300_000}}]})
-    with pytest.raises(BadRequestError, match="JSON form"):
+    with pytest.raises(BadRequestError, match="cannot be written as JSON"):
         story.start(edit={"patch": [{"op": "replace", "path": "/value", "value": float("inf")}]})
     with pytest.raises(BadRequestError, match="rate"):
         story.start(rate=0.0)

@@ -111,7 +111,7 @@ def test_a_debezium_topic_is_refused_unless_it_names_the_database(postgres_datab
     settings = {"connection.url": postgres_database.url, "topics": "srv.public.orders"}
     problems = SqlSinkConnector().validate(settings)
     assert list(problems) == ["table.name.format"]
-    assert "topic srv.public.orders makes the name srv.public.orders" in problems["table.name.format"][0]
+    assert "topic srv.public.orders results in the name srv.public.orders" in problems["table.name.format"][0]
     assert SqlSinkConnector().validate({**settings, "transforms": "r"}) == {}, "which may rename it"
     found = findings(SqlSinkConnector(), postgres_database, topics="srv.public.orders")
     assert [level for level, what in found if "srv.public.orders" in what] == [Level.PROBLEM]
