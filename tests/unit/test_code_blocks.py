@@ -62,7 +62,7 @@ UNCHECKED = {
     ("format.md", "topic string, partition int"): "columns, which tests/integration/spark/test_format.py reads",
     ("format.md", "[DATA_SOURCE_NOT_FOUND]"): "Spark's own message",
     ("java_connectors.md", "/opt/plugins/debezium-connector-postgres/*.jar"): "a listing of folders",
-    ("sql.md", "table.name.format: topic srv.public.orders makes"): "a message; tests/unit/connectors has its words",
+    ("sql.md", "table.name.format: topic srv.public.orders results"): "a message; tests/unit/connectors has its words",
 }
 """(page, beginning of the first line) -> why a block is neither run nor checked."""
 

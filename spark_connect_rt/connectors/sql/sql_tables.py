@@ -142,7 +142,7 @@ def near_name(wanted: str, known: Iterable[str]) -> str:
     """Return a question for a message: the name of another case, without quotes or without a prefix; empty: none is."""
     last = (name_parts(wanted) or [wanted])[-1].casefold()
     near = [name for name in known if name.casefold() == last]
-    return f". Did you mean {' or '.join(near)}?" if near else ""
+    return f" (did you mean {' or '.join(near)}?)" if near else ""
 
 
 def _is_named(table: TableId, name: str, database: str | None) -> bool:

@@ -143,7 +143,9 @@ def test_what_hangs_or_throws_before_it_has_a_configuration_holds_up_no_other(
             said = answer.result()
             assert said.status_code in (400, 500), name
             why = (
-                "misbehaves on purpose" if "Throws" in name else "did not answer 'describe' within 3 s: it is in org.spark"
+                "misbehaves on purpose"
+                if "Throws" in name
+                else "did not answer 'describe' within 3 s: it is in org.spark"
             )
             assert why in said.json()["message"], name
         assert "Unruly.version(Unruly.java" in caplog.text  # the stack

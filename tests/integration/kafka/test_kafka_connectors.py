@@ -246,7 +246,7 @@ def test_the_sink_refuses_what_is_not_bytes_and_a_partition_that_is_not_there(
     strings = {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
     with SinkHarness(KafkaSinkConnector, {**config, **strings}) as sink:
         sink.send("here", b"text")
-        with pytest.raises(DataError, match=r"here-0@0: the value is str, not bytes: use org\.apache"):
+        with pytest.raises(DataError, match=r"here-0@0: the value is str, not bytes\. Use org\.apache"):
             sink.deliver()
     far = {"partition.keep": "true", "topic.format": topic, "target.producer.delivery.timeout.ms": "20000"}
     with SinkHarness(KafkaSinkConnector, {**config, **far}) as sink:

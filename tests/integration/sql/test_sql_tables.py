@@ -81,11 +81,11 @@ def test_a_check_names_the_table_or_column_that_is_meant(postgres_database: Data
     assert (Level.WARNING, "mv is a MATERIALIZED VIEW. Add that to table.types, which is TABLE") in found
     position = {"mode": "incrementing", "incrementing.column.name": "id"}
     found = findings(SqlSourceConnector(), postgres_database, **{"table.whitelist": '"Orders"'}, **position)
-    assert (Level.PROBLEM, "public.Orders has no column id (is ID meant?); it has ID, w") in found
+    assert (Level.PROBLEM, "public.Orders has no column id (did you mean ID?). It has ID, w") in found
     query = {"query": 'SELECT * FROM "Orders"', "topic.prefix": "q", "mode": "incrementing"}
     with (
         harness(postgres_database, **query, **{"incrementing.column.name": "Orders.ID"}) as source,
-        pytest.raises(ConnectError, match=r"query has no column Orders.ID \(is ID meant\?\)"),
+        pytest.raises(ConnectError, match=r"query has no column Orders.ID \(did you mean ID\?\)"),
     ):
         source.poll()
 
@@ -94,10 +94,10 @@ def test_a_check_of_a_sink_names_the_table_and_column_of_another_case(postgres_d
     postgres_database.run('CREATE TABLE "Orders" ("ID" INT PRIMARY KEY, word VARCHAR(9))')
     for creates, level in (("true", Level.WARNING), ("false", Level.PROBLEM)):
         found = findings(SqlSinkConnector(), postgres_database, topics="orders", **{"auto.create": creates})
-        assert (level, "table orders is not there (is Orders meant?)") in found
+        assert (level, "table orders does not exist (did you mean Orders?)") in found
     with sink_harness(postgres_database, **{"table.name.format": '"Orders"'}) as sink:
         send_orders(sink, (1, "a"))
-        with pytest.raises(DataError, match=r"has no column id \(is ID meant\?\), and auto\.evolve is off"):
+        with pytest.raises(DataError, match=r"has no column id \(did you mean ID\?\), and auto\.evolve is off"):
             sink.deliver()
 
 
