@@ -150,14 +150,14 @@ class KafkaAdmin:
         self.bootstrap_servers = properties["bootstrap.servers"]
         self._properties = own = dict(properties)
         self._refusals = refusals = _Refusals()
-        made = [make_admin(own, {"error_cb": refusals.note})]  # now, since it may raise
         of = f"of {self.bootstrap_servers}"
         self._admin: SharedClient[Any] = SharedClient(
             f"the admin client {of}",
-            lambda: made.pop() if made else make_admin(own, {"error_cb": refusals.note}),
+            lambda: make_admin(own, {"error_cb": refusals.note}),
             close_admin,
             has_broker,
         )
+        self._admin.make_now()  # since it may raise
         self._offsets_client: SharedClient[Any] = SharedClient(
             f"the client for offsets {of}", lambda: make_offsets_client(own), lambda client: client.close(), has_broker
         )

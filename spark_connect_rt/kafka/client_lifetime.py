@@ -63,6 +63,11 @@ class SharedClient(Generic[C]):
         self._lease: _Lease[C] | None = None
         self._ended = False
 
+    def make_now(self) -> None:
+        """Make the client before its first use. Raises what ``make`` raises."""
+        with self._lock:
+            self._lease = self._lease or _Lease(self._make())
+
     @contextlib.contextmanager
     def use(self) -> Iterator[C]:
         """Give the client; until this context ends it is not closed. Raises ConnectError: ``close`` was called."""

@@ -114,6 +114,20 @@ class CallWatch:
         now_s = self._clock()
         return now_s - self._failing_since_s >= PATIENCE_S and self._replacements.is_due(now_s)
 
+    def is_lost(self, client: Any, begun_s: float, topic: str | None = None) -> bool:
+        """Take that a call that began then was not answered; return whether a new client is to replace this one now.
+
+        The replacement then counts as done. Blocks as long as ``has_broker``. ``SharedClient`` takes the same steps one
+        by one, because it must not hold its lock while it asks.
+        """
+        if not self.failed(begun_s):
+            return False
+        if has_broker(client, topic):
+            self.succeeded()
+            return False
+        self.replaced()
+        return True
+
     def replaced(self) -> None:
         """Take that a new client replaces this one."""
         self._failing_since_s = None

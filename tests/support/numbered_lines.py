@@ -18,7 +18,7 @@ import orjson
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from spark_connect_rt.kafka.lost_brokers import CallWatch, has_broker
+from spark_connect_rt.kafka.lost_brokers import CallWatch
 from spark_connect_rt.kafka.reading.offset_lookup import renew_metadata
 from tests.support.consumed import consumed
 
@@ -103,13 +103,12 @@ class Topics:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.1)
-                if self._watch.failed(begun_s) and not has_broker(self._consumer):
+                if self._watch.is_lost(self._consumer, begun_s):
                     self._replace_consumer()
                 renew_metadata(self._consumer, [name], 5)  # it may believe in a dead leader for ever
 
     def _replace_consumer(self) -> None:
         """Read on with a new consumer: this one has lost all its brokers."""
-        self._watch.replaced()
         lost, self._consumer = self._consumer, self._assigned()
         lost.close()
 

@@ -32,7 +32,7 @@ from spark_connect_rt.kafka.admin_answers import answer_of
 from spark_connect_rt.kafka.client_factory import make_admin
 from spark_connect_rt.kafka.client_lifetime import close_admin
 from spark_connect_rt.kafka.error_mapping import connect_error, is_code
-from spark_connect_rt.kafka.lost_brokers import CallWatch, has_broker, is_unanswered, warn_replaced
+from spark_connect_rt.kafka.lost_brokers import CallWatch, is_unanswered, warn_replaced
 
 _ANY_TOPIC = AclBindingFilter(
     ResourceType.TOPIC, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
@@ -165,11 +165,7 @@ class MirrorAdmin:
         """Take that a call failed. A client that has lost all its brokers is replaced."""
         if not is_unanswered(error):
             self._watch.succeeded()
-        elif self._watch.failed(begun_s):
-            if has_broker(self._admin):
-                self._watch.succeeded()
-                return
-            self._watch.replaced()
+        elif self._watch.is_lost(self._admin, begun_s):
             warn_replaced(f"MirrorMaker's admin client of {self._properties['bootstrap.servers']}")
             lost, self._admin = self._admin, make_admin(self._properties)
             close_admin(lost)

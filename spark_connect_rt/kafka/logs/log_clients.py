@@ -53,10 +53,9 @@ class LogClients:
 
     def shared_producer(self) -> SharedClient[Any]:
         """Return the producer for the appends of all threads. Raises BadConfigError."""
-        made = [self.new_producer()]  # now, since it may raise
-        return SharedClient(
-            f"the log of topic {self._topic}", lambda: made.pop() if made else self.new_producer(), close_producer
-        )
+        shared = SharedClient(f"the log of topic {self._topic}", self.new_producer, close_producer)
+        shared.make_now()  # since it may raise
+        return shared
 
     def replace_producer(self, producers: SharedClient[Any], lost: Any) -> None:
         """Have later appends use a new producer; those that the lost one never sent are answered now."""

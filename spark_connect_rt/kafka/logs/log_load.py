@@ -23,7 +23,7 @@ from spark_connect_rt.base.checked_lines import checksum
 from spark_connect_rt.kafka.client_factory import make_consumer
 from spark_connect_rt.kafka.logs.bulk_read_process import SHARE_FROM_COUNT
 from spark_connect_rt.kafka.logs.compaction import Latest
-from spark_connect_rt.kafka.lost_brokers import CallWatch, has_broker, warn_replaced
+from spark_connect_rt.kafka.lost_brokers import CallWatch, warn_replaced
 from spark_connect_rt.topics.compacted_log import LogRecord
 from spark_connect_rt.topics.log_snapshot import Bookmark, LogCache, LogFacts, LogSnapshot
 
@@ -242,8 +242,8 @@ class EndProbe:
                 found = {}
             if found:
                 self._watch.succeeded()
-            elif self._watch.failed(begun_s):
-                self._replace_lost()
+            elif self._consumer is not None and self._watch.is_lost(self._consumer, begun_s):
+                self._drop_lost()
             return found
 
     def _asked(self, positions: Mapping[int, int], end_s: float) -> dict[int, int]:
@@ -267,12 +267,8 @@ class EndProbe:
         finally:
             self._consumer.unassign()
 
-    def _replace_lost(self) -> None:
-        """Have the next question make a new consumer, unless this one only met records or an open transaction."""
-        if self._consumer is None or has_broker(self._consumer):
-            self._watch.succeeded()
-            return
-        self._watch.replaced()
+    def _drop_lost(self) -> None:
+        """Have the next question make a new consumer."""
         warn_replaced(f"the consumer for the end of topic {self._topic}")
         lost, self._consumer = self._consumer, None
         lost.close()

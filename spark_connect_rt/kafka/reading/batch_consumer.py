@@ -19,7 +19,7 @@ from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import ConnectError, RetriableError, UnknownTopicError
 from spark_connect_rt.kafka.client_factory import make_consumer
 from spark_connect_rt.kafka.error_mapping import connect_error, gone
-from spark_connect_rt.kafka.lost_brokers import CallWatch, has_broker, warn_replaced
+from spark_connect_rt.kafka.lost_brokers import CallWatch, warn_replaced
 from spark_connect_rt.kafka.reading.log_moves import LogMove, LogWatch
 from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT, look_up_offsets
 from spark_connect_rt.records.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
@@ -140,12 +140,10 @@ class KafkaBatchConsumer:
         if now_s - self._silent_since_s < SILENT_S:
             return
         self._silent_since_s = now_s
-        if not self._assigned or not self._silence.failed(now_s - SILENT_S):
+        if not self._assigned:
             return
-        if has_broker(self._consumer, next(iter(self._assigned)).topic):
-            self._silence.succeeded()
+        if not self._silence.is_lost(self._consumer, now_s - SILENT_S, next(iter(self._assigned)).topic):
             return
-        self._silence.replaced()
         warn_replaced(f"the consumer of {', '.join(map(str, self._assigned))}")
         positions = {place: self.position(place) for place in self._assigned}
         lost, self._consumer = self._consumer, self._make()
