@@ -168,8 +168,16 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(command, "package_texts", lambda: ())
     monkeypatch.setattr(command, "names_of_tests", lambda: ())
     monkeypatch.setattr(baseline, "BASELINE", tmp_path / "baseline.txt")
+    baseline.BASELINE.write_text("docs/\na.md goes-on=2\n")
     assert command.main(["--lower"]) == 0
     return tmp_path
+
+
+@pytest.mark.parametrize("arguments", [[], ["--lower"]])
+def test_without_its_baseline_the_check_fails(repository: Path, arguments: list[str]) -> None:
+    baseline.BASELINE.unlink()
+    with pytest.raises(FileNotFoundError):
+        command.main(arguments)
 
 
 def test_a_new_violation_fails_with_place_rule_and_fix(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
