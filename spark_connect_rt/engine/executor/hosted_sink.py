@@ -1,6 +1,6 @@
 """What takes a sink task's batches: the seam between a lane and the task, wherever its code runs.
 
-Owns the names of the calls. A lane (``sink_lane.py``) decides what comes next: partitions, offsets, commit times,
+Owns the names of the calls. A lane (``sink_task.py``) decides what comes next: partitions, offsets, commit times,
 revocations, reports. What is behind this seam converts, transforms and calls the task: ``python_sink.py`` in this
 process, ``engine.java_host.sink_task`` in a JVM beside it.
 """

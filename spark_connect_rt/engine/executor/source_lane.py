@@ -17,7 +17,7 @@ from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.engine.executor.errant_reports import ErrantLog
 from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, decode_records
 from spark_connect_rt.engine.executor.hosted_source import NewTopics
-from spark_connect_rt.engine.executor.lane import Lane, Report, now_s
+from spark_connect_rt.engine.executor.task_writer import Lane, Report, now_s
 from spark_connect_rt.engine.task_runner import TaskLaunch
 from spark_connect_rt.errors import TimedOutError
 from spark_connect_rt.kafka.executor_clients import (

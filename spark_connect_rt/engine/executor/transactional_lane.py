@@ -16,8 +16,8 @@ import pyarrow as pa
 from spark_connect_rt.api.records import RecordMetadata
 from spark_connect_rt.engine.executor.frames import EXACT, BatchHead, Row, RowKind, decode_records
 from spark_connect_rt.engine.executor.hosted_source import NewTopics
-from spark_connect_rt.engine.executor.lane import Lane, Report, now_s
 from spark_connect_rt.engine.executor.source_lane import Pending
+from spark_connect_rt.engine.executor.task_writer import Lane, Report, now_s
 from spark_connect_rt.engine.task_runner import TaskLaunch
 from spark_connect_rt.kafka.executor_clients import DeliveryReports, ExecutorClients, TransactionalProducer
 from spark_connect_rt.records.pipeline.columns import columns_batch

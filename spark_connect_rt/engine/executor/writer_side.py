@@ -19,11 +19,11 @@ from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, unp
 from spark_connect_rt.engine.executor.freed_memory import FreedMemory
 from spark_connect_rt.engine.executor.hosting import is_shortage, text_of, trace_of
 from spark_connect_rt.engine.executor.joint_reports import JointReports
-from spark_connect_rt.engine.executor.lane import Lane, Report, Totals
-from spark_connect_rt.engine.executor.sink_lane import SinkLane
+from spark_connect_rt.engine.executor.sink_task import SinkLane
 from spark_connect_rt.engine.executor.source_lane import SourceLane
 from spark_connect_rt.engine.executor.task_logs import hide_secrets
 from spark_connect_rt.engine.executor.task_meter import TELL_EACH_S
+from spark_connect_rt.engine.executor.task_writer import Lane, Report, Totals
 from spark_connect_rt.engine.executor.transactional_lane import TransactionalLane
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import FencedError, ShuttingDownError

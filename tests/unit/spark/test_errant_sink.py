@@ -17,7 +17,7 @@ from spark_connect_rt.engine.executor.control_wire import decode_offsets
 from spark_connect_rt.engine.executor.errant_reports import ErrantLog
 from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, encode_partitions, encode_records
 from spark_connect_rt.engine.executor.hosting import load_class
-from spark_connect_rt.engine.executor.sink_lane import SinkLane
+from spark_connect_rt.engine.executor.sink_task import SinkLane
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import ConnectError, DataError, ExternalError, RetriableError, TimedOutError
 from spark_connect_rt.records.converters.plain import StringConverter

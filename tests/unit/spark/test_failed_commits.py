@@ -13,7 +13,7 @@ from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.engine.executor.control_wire import decode_offsets
 from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, encode_partitions, encode_records
 from spark_connect_rt.engine.executor.hosting import load_class
-from spark_connect_rt.engine.executor.sink_lane import CommitTimes, SinkLane, SinkOffsets
+from spark_connect_rt.engine.executor.sink_task import CommitTimes, SinkLane, SinkOffsets
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, consume_batch, wait_until

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.base.ids import ConnectorTaskId
-from spark_connect_rt.engine.executor import lane, reader_side
+from spark_connect_rt.engine.executor import reader_side, task_writer
 from spark_connect_rt.engine.executor.control_wire import (
     MessageSplitter,
     decode_launch,
@@ -93,8 +93,8 @@ def test_nothing_of_a_fused_host_crosses_but_its_totals(tmp_path: Path) -> None:
 
 
 def test_a_full_lane_rests_its_host_without_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lane, "THROTTLE_BYTES", 1)
-    monkeypatch.setattr(lane, "UNTHROTTLE_BYTES", 1)
+    monkeypatch.setattr(task_writer, "THROTTLE_BYTES", 1)
+    monkeypatch.setattr(task_writer, "UNTHROTTLE_BYTES", 1)
     rested: list[bool] = []
     half = Half()
     real = half.side._report_of_lane
@@ -121,7 +121,7 @@ def test_a_task_whose_lane_gets_no_thread_is_to_be_tried_again(tmp_path: Path, m
 
     half = Half()
     with monkeypatch.context() as patched:
-        patched.setattr(lane.Lane, "start", no_threads)
+        patched.setattr(task_writer.Lane, "start", no_threads)
         half.side.handle({"op": "start", "host": 1, "launch": _launch(tmp_path)})
     assert [report["op"] for report in half.reports if report["op"] != "measures"] == ["lost", "ended"]
     half.start(2, tmp_path, count="3")

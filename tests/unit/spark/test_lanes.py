@@ -13,7 +13,7 @@ import pytest
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.engine.driver.loop import Loop
 from spark_connect_rt.engine.driver.slice_runner import FairGate
-from spark_connect_rt.engine.executor import lane
+from spark_connect_rt.engine.executor import task_writer
 from spark_connect_rt.engine.executor.control_wire import encode_launch
 from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, RowQueue, encode_records
 from spark_connect_rt.engine.executor.hosting import Switches
@@ -124,8 +124,8 @@ def test_a_lane_without_records_makes_no_producer() -> None:
 
 
 def test_a_flooded_lane_asks_for_a_rest_and_takes_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lane, "THROTTLE_BYTES", 1000)
-    monkeypatch.setattr(lane, "UNTHROTTLE_BYTES", 500)
+    monkeypatch.setattr(task_writer, "THROTTLE_BYTES", 1000)
+    monkeypatch.setattr(task_writer, "UNTHROTTLE_BYTES", 500)
     reports = _Reports()
     source_lane = SourceLane(5, LAUNCH, reports, MemoryExecutorClients())
     for n in range(10):
@@ -163,7 +163,7 @@ def small_queue(monkeypatch: pytest.MonkeyPatch) -> int:
     """Four rows are too much for the queue; returns how many it takes."""
     row = batch_row(5, "0" * 200).size_bytes()
     for name, rows in (("UNTHROTTLE_BYTES", 1), ("THROTTLE_BYTES", 2), ("QUEUE_BYTES", 3)):
-        monkeypatch.setattr(lane, name, rows * row + row // 2)
+        monkeypatch.setattr(task_writer, name, rows * row + row // 2)
     return 4
 
 
@@ -188,7 +188,7 @@ def test_an_abandoned_lane_holds_nobody_back(small_queue: int) -> None:
 
 
 def test_a_lane_that_hangs_holds_its_neighbours_back_once(small_queue: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lane, "QUEUE_PATIENCE_S", 0.3)
+    monkeypatch.setattr(task_writer, "QUEUE_PATIENCE_S", 0.3)
     source_lane = SourceLane(5, LAUNCH, _Reports(), MemoryExecutorClients())
     flood = _Flood(source_lane, 10)
     assert flood.rests_at(small_queue)

@@ -16,7 +16,7 @@ from spark_connect_rt.engine.executor import put_delivery as lots
 from spark_connect_rt.engine.executor.control_wire import decode_offsets
 from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, encode_partitions, encode_records
 from spark_connect_rt.engine.executor.hosting import load_class
-from spark_connect_rt.engine.executor.sink_lane import SinkLane
+from spark_connect_rt.engine.executor.sink_task import SinkLane
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import DataError, ExternalError, RetriableError
 from spark_connect_rt.records.converters.plain import StringConverter

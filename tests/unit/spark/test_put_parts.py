@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.engine.executor import sink_lane
+from spark_connect_rt.engine.executor import sink_task
 from spark_connect_rt.engine.executor.control_wire import decode_offsets
 from spark_connect_rt.engine.executor.errant_reports import ErrantReports
 from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, encode_partitions, encode_records
 from spark_connect_rt.engine.executor.hosted_sink import HostedSink, Outcome
 from spark_connect_rt.engine.executor.hosting import load_class
-from spark_connect_rt.engine.executor.sink_lane import SinkLane
+from spark_connect_rt.engine.executor.sink_task import SinkLane
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.records.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics, wait_until
@@ -111,7 +111,7 @@ def _run(script: Sequence[Step], records: int) -> tuple[list[str], int, int]:
 @settings(max_examples=60, deadline=None)
 def test_each_record_is_put_once_in_order_whatever_its_parts(script: list[Step], records: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sink_lane, "RETRY_FIRST_S", 0.0)
+        patch.setattr(sink_task, "RETRY_FIRST_S", 0.0)
         _, offset, count = _run(script, records)
     assert InParts.put == list(range(records))
     assert (offset, count) == (records, records)

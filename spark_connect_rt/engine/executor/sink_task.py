@@ -24,11 +24,11 @@ from spark_connect_rt.engine.executor.errant_reports import ErrantReports, ensur
 from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, decode_partitions, decode_starts
 from spark_connect_rt.engine.executor.hosted_sink import HostedSink, Outcome, SinkParts
 from spark_connect_rt.engine.executor.hosting import HostLostError
-from spark_connect_rt.engine.executor.lane import Lane, Report, now_s
 from spark_connect_rt.engine.executor.put_delivery import Lot, LotQueue, Lots, first_offsets, without_partitions
 from spark_connect_rt.engine.executor.python_sink import hosted_sink
 from spark_connect_rt.engine.executor.sink_context import TaskContext
 from spark_connect_rt.engine.executor.task_meter import MeteredPluginMetrics
+from spark_connect_rt.engine.executor.task_writer import Lane, Report, now_s
 from spark_connect_rt.engine.task_runner import TaskLaunch
 from spark_connect_rt.kafka.executor_clients import ExecutorClients
 from spark_connect_rt.kafka.interfaces import GroupGeneration
