@@ -22,16 +22,14 @@ from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.engine.executor.control_wire import decode_offsets
 from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, encode_partitions, encode_records
-from spark_connect_rt.engine.executor.hosted_sink import HostedSink, SinkParts
-from spark_connect_rt.engine.executor.put_delivery import by_partition
-from spark_connect_rt.engine.executor.python_sink import PythonSink
+from spark_connect_rt.engine.executor.python_sink import HostedSink, PythonSink, SinkParts
 from spark_connect_rt.engine.executor.sink_task import CommitTimes, SinkLane
 from spark_connect_rt.engine.executor.task_writer import now_s
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.records.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.records.pipeline.dead_letters import ReportSettings
-from spark_connect_rt.records.pipeline.sink_pipeline import next_offsets
+from spark_connect_rt.records.pipeline.sink_pipeline import by_partition, next_offsets
 from spark_connect_rt.testing.connector_harness import PLAIN_JSON, FindPlugin, HostedConnector
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics, consume_batch
 from spark_connect_rt.testing.memory_executor_clients import Row as Record

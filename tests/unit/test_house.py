@@ -178,7 +178,7 @@ def test_the_check_finds_both_forms() -> None:
 
 
 # Modules at the top of threads and calls that run plug-ins' code. Not among them: where only an ``Exception`` may be a
-# record's fault (the pipeline, put_delivery.py), and whatever else is raised fails the task.
+# record's fault (the pipeline, python_sink.py), and whatever else is raised fails the task.
 CALLS_PLUGINS = (
     "engine/java_host/latest_config.py",
     "runtime/herder/steps/health.py",
@@ -193,7 +193,6 @@ CALLS_PLUGINS = (
     "engine/previews/preview_job.py",
     "engine/executor/idle_looks.py",
     "engine/executor/reader_side.py",
-    "engine/executor/python_sink.py",
     "engine/executor/sink_feed.py",
     "engine/executor/sink_task.py",
     "engine/executor/python_source.py",

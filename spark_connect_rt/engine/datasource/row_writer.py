@@ -38,7 +38,7 @@ from spark_connect_rt.engine.datasource.read_options import (
 )
 from spark_connect_rt.engine.executor.errant_reports import ErrantReports, SinkErrantReporter
 from spark_connect_rt.engine.executor.hosting import load_class, load_clients, monotonic_ms
-from spark_connect_rt.engine.executor.put_delivery import PutDelivery
+from spark_connect_rt.engine.executor.python_sink import PutDelivery
 from spark_connect_rt.engine.executor.sink_context import TaskContext as SinkWriteTaskContext
 from spark_connect_rt.engine.startup.spark_version import STREAM_ARROW_WRITERS, has
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, TimedOutError

@@ -22,10 +22,9 @@ from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.engine.executor.control_wire import encode_offsets
 from spark_connect_rt.engine.executor.errant_reports import ErrantReports, ensure_dead_letter_queue
 from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, decode_partitions, decode_starts
-from spark_connect_rt.engine.executor.hosted_sink import HostedSink, Outcome, SinkParts
 from spark_connect_rt.engine.executor.hosting import HostLostError
-from spark_connect_rt.engine.executor.put_delivery import Lot, LotQueue, Lots, first_offsets, without_partitions
-from spark_connect_rt.engine.executor.python_sink import hosted_sink
+from spark_connect_rt.engine.executor.put_batcher import Lot, LotQueue, Lots
+from spark_connect_rt.engine.executor.python_sink import HostedSink, Outcome, SinkParts, hosted_sink
 from spark_connect_rt.engine.executor.sink_context import TaskContext
 from spark_connect_rt.engine.executor.task_meter import MeteredPluginMetrics
 from spark_connect_rt.engine.executor.task_writer import Lane, Report, now_s
@@ -33,7 +32,7 @@ from spark_connect_rt.engine.task_runner import TaskLaunch
 from spark_connect_rt.kafka.executor_clients import ExecutorClients
 from spark_connect_rt.kafka.interfaces import GroupGeneration
 from spark_connect_rt.records.pipeline.dead_letters import ReportSettings
-from spark_connect_rt.records.pipeline.sink_pipeline import next_offsets
+from spark_connect_rt.records.pipeline.sink_pipeline import first_offsets, next_offsets, without_partitions
 
 # What a sink task was put and is not yet reported as durable, in numbers.
 

@@ -18,9 +18,8 @@ from spark_connect_rt.api.plugin_modules import of_runtime, versioned
 from spark_connect_rt.api.records import ConsumedRecord, ConsumeRow, Header, SourceRecord
 from spark_connect_rt.config.config_def import Type, parse_value
 from spark_connect_rt.engine.executor.errant_reports import ErrantReports
-from spark_connect_rt.engine.executor.hosted_sink import SinkParts
 from spark_connect_rt.engine.executor.hosting import monotonic_ms
-from spark_connect_rt.engine.executor.python_sink import converted_and_reported
+from spark_connect_rt.engine.executor.python_sink import SinkParts, converted_and_reported
 from spark_connect_rt.engine.java_host.plugin_folders import with_converters
 from spark_connect_rt.engine.java_host.source_calls import Segment
 from spark_connect_rt.engine.java_host.stages.rows import Rows, json_with_schema, read_all

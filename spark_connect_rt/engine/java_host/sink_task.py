@@ -17,7 +17,7 @@ import pyarrow as pa
 from spark_connect_rt.api.records import ConsumeRow
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.engine.executor.errant_reports import ErrantReports
-from spark_connect_rt.engine.executor.hosted_sink import HostedSink, Outcome, SinkParts
+from spark_connect_rt.engine.executor.python_sink import HostedSink, Outcome, SinkParts
 from spark_connect_rt.engine.java_host.chains import PythonPart, cut_of
 from spark_connect_rt.engine.java_host.latest_config import latest_config, refers
 from spark_connect_rt.engine.java_host.plugin_folders import jvm_worker_config, with_converters

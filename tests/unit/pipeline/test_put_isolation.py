@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_connect_rt.api.records import SinkRecord
-from spark_connect_rt.engine.executor.put_delivery import PutIsolation, blames_records
+from spark_connect_rt.engine.executor.python_sink import PutIsolation, blames_records
 from spark_connect_rt.errors import (
     BadConfigError,
     ConnectError,

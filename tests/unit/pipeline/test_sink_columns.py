@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SinkBatch, SinkRecord
 from spark_connect_rt.base.ids import TopicPartition
-from spark_connect_rt.engine.executor.put_delivery import by_partition
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.records.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
-from spark_connect_rt.records.pipeline.sink_pipeline import SinkPipeline
+from spark_connect_rt.records.pipeline.sink_pipeline import SinkPipeline, by_partition
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"

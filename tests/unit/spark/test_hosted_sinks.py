@@ -13,8 +13,8 @@ import pytest
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.engine.driver.model import EngineSettings
 from spark_connect_rt.engine.executor.errant_reports import ErrantReports
-from spark_connect_rt.engine.executor.hosted_sink import HostedSink, Outcome
 from spark_connect_rt.engine.executor.hosting import HostLostError, load_class
+from spark_connect_rt.engine.executor.python_sink import HostedSink, Outcome
 from spark_connect_rt.engine.slot_losses import LossLimits
 from spark_connect_rt.engine.task_runner import Assign, BatchDurable, Start, TaskFailed, TaskKind, TaskLaunch
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients

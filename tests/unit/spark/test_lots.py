@@ -12,7 +12,7 @@ import pytest
 from spark_connect_rt.api.records import SinkBatch, SinkRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.engine.executor import put_delivery as lots
+from spark_connect_rt.engine.executor import put_batcher as lots
 from spark_connect_rt.engine.executor.control_wire import decode_offsets
 from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, encode_partitions, encode_records
 from spark_connect_rt.engine.executor.hosting import load_class

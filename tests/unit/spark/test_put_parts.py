@@ -14,8 +14,8 @@ from spark_connect_rt.engine.executor import sink_task
 from spark_connect_rt.engine.executor.control_wire import decode_offsets
 from spark_connect_rt.engine.executor.errant_reports import ErrantReports
 from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, encode_partitions, encode_records
-from spark_connect_rt.engine.executor.hosted_sink import HostedSink, Outcome
 from spark_connect_rt.engine.executor.hosting import load_class
+from spark_connect_rt.engine.executor.python_sink import HostedSink, Outcome
 from spark_connect_rt.engine.executor.sink_task import SinkLane
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.records.pipeline.columns import PARTITION, TOPIC

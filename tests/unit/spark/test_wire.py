@@ -16,10 +16,10 @@ from spark_connect_rt.engine.driver.slices import ReportedTotals
 from spark_connect_rt.engine.executor import control_wire, frames
 from spark_connect_rt.engine.executor import frames as row_packs
 from spark_connect_rt.engine.executor.frames import MARKER_ROW, BatchHead, Row, RowKind
-from spark_connect_rt.engine.executor.put_delivery import without_partitions
 from spark_connect_rt.engine.executor.ticket import SliceTicket
 from spark_connect_rt.engine.task_runner import JavaCode, TaskKind, TaskLaunch
 from spark_connect_rt.records.pipeline.columns import produce_batch
+from spark_connect_rt.records.pipeline.sink_pipeline import without_partitions
 from spark_connect_rt.testing.memory_executor_clients import consume_batch
 
 LAUNCH = TaskLaunch(
