@@ -34,6 +34,451 @@ from spark_connect_rt.kafka.interfaces import GroupGeneration
 from spark_connect_rt.records.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.records.pipeline.sink_pipeline import first_offsets, next_offsets, without_partitions
 
+PUT_EMPTY_EACH_S = 1.0  # tasks that buffer by time expect empty puts, as Java's poll loop makes them
+RETRY_FIRST_S, RETRY_LAST_S = 0.1, 5.0
+EACH_S = 1.0  # at most; less if offset.flush.interval.ms is less
+APART_S = 0.2  # reader idle: at once unless the last was this recently
+Partitions = frozenset[TopicPartition]
+Offsets = dict[TopicPartition, int]
+log = logging.getLogger(__name__)
+
+
+class SinkLane(Lane):
+    """One sink task, hosted."""
+
+    step_name = ""  # the waits between two puts are no one's call
+    make_sink = staticmethod(hosted_sink)
+
+    def __init__(self, host: int, launch: TaskLaunch, report: Report, clients: ExecutorClients) -> None:
+        super().__init__(host, launch, report)
+        self._rows = rows = LotQueue()
+        self._lots = Lots(rows, launch.task)
+        self._clients = clients
+        self._context = TaskContext(MeteredPluginMetrics(self.meter))
+        self._sink: HostedSink | None = None
+        self._generation: GroupGeneration | None = None
+        self._reports: ErrantReports | None = None
+        self._offsets = SinkOffsets()
+        self._rewound: frozenset[TopicPartition] = frozenset()  # by a failed commit, while a batch is in hand
+        self._counts = PutCounts()
+        self._commits = CommitTimes()
+        self._put_s = now_s()  # when the task was called last
+        self._call_at_s: float | None = None  # when it asked to be called again
+        self._hurry = threading.Event()  # a revocation or the end waits: retries must not hold it up
+        self._leaving = Leaving()
+        self._ending = False
+
+    # -- rows arrive, on the thread that reads
+
+    def give(self, row: Row) -> None:
+        """Queue a row; news that must not wait behind a retried batch is noted at once."""
+        if row.kind is RowKind.REVOKED:
+            self._leaving.note(decode_partitions(row.head))
+        elif row.kind is RowKind.GENERATION:  # it must not wait behind data: it fences transactions of the task's
+            self._generation = GroupGeneration(**orjson.loads(row.head))
+            self._note_generation()
+            return
+        self._ending = self._ending or row.kind is RowKind.ENDED
+        super().give(row)
+        if row.kind in (RowKind.REVOKED, RowKind.ENDED):
+            self._hurry.set()
+
+    def _note_generation(self) -> None:
+        sink, generation = self._sink, self._generation
+        if sink is not None and generation is not None:
+            sink.note_generation(generation)
+
+    def abandon(self) -> None:
+        """Give up at once, also a retried put."""
+        self._ending = True
+        super().abandon()
+        self._hurry.set()
+        if (sink := self._sink) is not None:
+            sink.abandon()
+
+    # -- start, on the task's thread, as everything below
+
+    def begin(self) -> None:
+        """Make and start the task."""
+        worker_config = self._clients.resolve(self.launch.worker_config, self.launch.worker_config)
+        connector_config = self._clients.resolve(self.launch.connector_config, self.launch.worker_config)
+        settings = ReportSettings.from_config(connector_config)
+        parts = SinkParts(
+            self.launch,
+            self._clients,
+            connector_config,
+            worker_config,
+            self._context,
+            self.meter,
+            self._wait_ms,
+            self._must_not_wait,
+            lambda: self._ending,
+        )
+        sink = self.make_sink(parts)
+        self._flush_timeout_ms = self.launch.flush.offset_flush_timeout_ms
+        self._reports = self._open_reports(settings)
+        self._sink = sink
+        self._note_generation()
+        sink.start(self._reports)
+        began_s = now_s() if sink.acts_when_asked else None
+        self._commits = CommitTimes(self.launch.flush.offset_flush_interval_ms / 1000, acts_since_s=began_s)
+        self._lots.begin(sink)
+        if not self.launch.paused:  # else the feed's PAUSED row says so
+            self.report("running")
+
+    def _open_reports(self, settings: ReportSettings) -> ErrantReports:
+        launch, resolve = self.launch, self._clients.resolve
+        admin = resolve(launch.dead_letter_admin, launch.worker_config)
+        ensure_dead_letter_queue(self._clients, settings, admin)
+        producer = resolve(launch.dead_letter_producer, launch.worker_config)
+        return ErrantReports(launch.task, settings, self._clients, producer, self.meter)
+
+    # -- a row's turn has come
+
+    def on_row(self, row: Row) -> None:
+        """Serve data, or pass on changes behind what came before them."""
+        match row.kind:
+            case RowKind.BATCH:
+                for wait_s in self.puts(self._lots.take(row)):
+                    self._hurry.wait(wait_s)
+                    self._hurry.clear()
+            case RowKind.ASSIGNED:
+                self._context.reads_again(decode_partitions(row.head))
+                self._open(row.head)
+            case RowKind.REVOKED:
+                self._let_go(decode_partitions(row.head))
+            case RowKind.PAUSED:
+                self._commit()
+                self.report("paused")
+            case RowKind.RUNNING:
+                self.report("running")
+
+    def _open(self, head: bytes) -> None:
+        assert self._sink is not None
+        new = decode_partitions(head) - self._context.partitions
+        if self._sink.acts_when_asked:  # it is asked about partitions of which nothing was put, too, as by Java
+            self._offsets.moved({partition: at for partition, at in decode_starts(head).items() if partition in new})
+        self._context.partitions |= new
+        if new:
+            self._sink.open(sorted(new))
+            self._obey()
+
+    # -- put a batch, and put it again for as long as the task asks
+
+    def puts(self, lot: Lot) -> Iterator[float]:
+        """Deliver what was read, in the batches the task takes; yield each wait (s) before the same is put again."""
+        assert self._sink is not None
+        try:
+            for part in self._sink.batches(lot.batch):
+                yield from self._put_part(self._wanted(part), lot.data_bytes / max(1, lot.batch.num_rows))
+        finally:
+            for row in lot.rows[1:]:
+                self._done_with(row)
+        for row in lot.rows:
+            self.meter.moved("taken", BatchHead.decode(row.head).records)
+
+    def _put_part(self, batch: pa.RecordBatch, row_bytes: float) -> Iterator[float]:
+        """Deliver one batch; tried again for as long as the task asks, or until its partitions leave."""
+        wait_s, by_records = RETRY_FIRST_S, False
+        self._rewound = frozenset()
+        while not self._ending:  # what is not put is read again by the next owner
+            leaving = self._leaving.see()
+            self._release(self._leaving.unreleased(leaving))  # a target that refuses must not hold them
+            batch = without_partitions(batch, leaving | self._rewound)
+            if not batch.num_rows:
+                return
+            prepared = self._lots.prepare(batch, by_records=by_records)
+            if prepared is None:  # something could not wait
+                self._hurry.clear()
+                continue
+            rewound = self._rewound
+            while not self._must_not_wait():
+                outcome, batch = self._deliver(prepared, batch, row_bytes)
+                if outcome is Outcome.TAKEN:
+                    return
+                if outcome is not Outcome.AGAIN:
+                    by_records = outcome is Outcome.BY_RECORDS
+                    break
+                self._obey()
+                if self._rewound is not rewound:
+                    break
+                yield self._until_called_s(wait_s)
+                wait_s = min(RETRY_LAST_S, wait_s * 2)
+
+    def _must_not_wait(self) -> bool:
+        return self._ending or self._leaving.is_news
+
+    def _until_called_s(self, otherwise_s: float) -> float:
+        """Return how long to wait, as the task asked once, else ``otherwise_s``."""
+        call_at_s, self._call_at_s = self._call_at_s, None
+        return otherwise_s if call_at_s is None else max(0.0, call_at_s - now_s())
+
+    def _deliver(self, prepared: Any, batch: pa.RecordBatch, row_bytes: float) -> tuple[Outcome, pa.RecordBatch]:
+        """Deliver what was prepared of a batch; return what became of it, and what is left of it."""
+        assert self._sink is not None
+        try:
+            outcome = self._lots.deliver(prepared)
+        except BaseException:
+            self._count(batch.slice(0, self._sink.rows_taken), row_bytes)
+            raise
+        rows = batch.num_rows if outcome is Outcome.TAKEN else self._sink.rows_taken
+        rest = batch.slice(rows)
+        if rows:
+            self._count(batch.slice(0, rows), row_bytes)
+            self._took()
+            rest = self._wanted(rest) if outcome is Outcome.PART else rest
+        return outcome, rest
+
+    def _count(self, taken: pa.RecordBatch, row_bytes: float) -> None:
+        """Note that these rows were put."""
+        assert self._sink is not None
+        if not taken.num_rows:
+            return
+        self._offsets.took(taken, reached := next_offsets(taken))
+        if self._sink.acts_when_asked:
+            self.meter.uses({partition.topic for partition in reached})
+        self._counts.add(self._sink.counts, taken.num_rows * row_bytes)
+
+    def _took(self) -> None:
+        self._put_s = now_s()
+        self._commits.put(self._put_s)
+        self._obey()
+        if self._commits.due_in_flow(now_s()):
+            self._commit()
+
+    def _wait_ms(self, wait_ms: int) -> bool:
+        """Wait between attempts at converting one record; False when a revocation or the end waits."""
+        hurried = self._hurry.wait(wait_ms / 1000)
+        self.meter.count_attempt(again=not hurried)
+        return not hurried
+
+    # -- what the task asked for during a call
+
+    def _obey(self) -> None:
+        """Do what the task asked for in its last call."""
+        self._steer()
+        if self._context.take_commit():
+            self._commit()
+
+    def _steer(self) -> None:
+        self._offsets.moved(self._context.take_rewinds())
+        hold, seek = self._context.take_steering()
+        if hold or seek:
+            held = [(tp.topic, tp.partition) for tp in sorted(hold)]
+            self.report("steer", hold=held, seek=[(tp.topic, tp.partition, at) for tp, at in sorted(seek.items())])
+        timeout_s = self._context.take_timeout_s()
+        if timeout_s is not None:
+            self._call_at_s = now_s() + timeout_s
+
+    def _wanted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the batch without partitions that the task paused or moved: they are read again."""
+        unwanted = self._context.unwanted()
+        for partition, first_offset in first_offsets(batch, unwanted).items():
+            self._context.dropped(partition, first_offset)
+        return without_partitions(batch, unwanted)
+
+    # -- nothing to put
+
+    def on_reader_idle(self) -> None:
+        """Commit soon: nothing more is on the way."""
+        if self._commits.idle(now_s()):
+            self._commit()
+
+    def on_time(self) -> None:
+        """Let the task look at its clock, also while it holds offsets back; commit if due."""
+        now = now_s()
+        if now >= self._call_due_s():
+            self._put_s, self._call_at_s = now, None
+            if self._sink is not None and self._context.partitions:
+                self._sink.put_nothing()
+                self._obey()
+        if self._commits.due(now):
+            self._commit()
+
+    def _call_due_s(self) -> float:
+        empty_s = self._put_s + PUT_EMPTY_EACH_S
+        return empty_s if self._call_at_s is None else min(empty_s, self._call_at_s)
+
+    def wait_s(self) -> float | None:
+        """Wait until the next commit or the next empty put."""
+        due_s, commit_at_s = self._call_due_s(), self._commits.at_s
+        return max(0.0, (due_s if commit_at_s is None else min(due_s, commit_at_s)) - now_s())
+
+    # -- commit: ask the task, report what is safe; rewind when it cannot answer
+
+    def _commit(self) -> None:
+        """Ask the task what is safe and report it; what is not yet safe is asked again a second later."""
+        if self._commits.dirty:
+            self._report_safe(self._ask(self._context.partitions, closing=False))
+
+    def _ask(self, partitions: frozenset[TopicPartition], *, closing: bool) -> dict[TopicPartition, int] | None:
+        """Return what the task says is safe of these; None: it was not asked, or failed.
+
+        Nothing is safe before every dead letter is acknowledged. ``closing``: they go. An error of the task's fails
+        nothing, as in Java: all since the last commit is read again, of what goes by its next owner.
+        """
+        assert self._sink is not None
+        assert self._reports is not None
+        asked = self._offsets.of(partitions)
+        if not asked:
+            return None
+        self._commits.asked(now_s())
+        if not self._reports.flush(self._flush_timeout_ms):
+            return None
+        try:
+            with self.meter.call("pre_commit"):
+                answered = self._sink.pre_commit(asked)
+        except HostLostError:
+            raise
+        except BaseException:  # noqa: BLE001 - whatever it is, as in Java
+            self._commit_failed(closing=closing)
+            return None
+        self._steer()
+        return self._offsets.safe(answered)
+
+    def _commit_failed(self, *, closing: bool) -> None:
+        """Have everything since the last commit read again; not of what closes (Java ``commitOffsets``)."""
+        self.meter.count("pre_commit.failed")
+        if closing:
+            log.warning("task=%s: offset commit failed during close", self.launch.task, exc_info=True)
+            return
+        log.exception("task=%s: offset commit failed, rewinding to the last committed offsets", self.launch.task)
+        self._steer()  # where the task itself wants to go, it goes
+        back = self._offsets.behind()
+        self._context.offset(back)
+        self._steer()
+        self._rewound = self._rewound.union(back)
+        self._counts.forget_records()
+        self._commits.failed(now_s())
+
+    def _report_safe(self, safe: dict[TopicPartition, int] | None) -> None:
+        assert self._reports is not None
+        if safe is None or not self._reports.flush(self._flush_timeout_ms):  # pre_commit may have reported some
+            return
+        self._commits.answered(all_safe=self._offsets.all_safe(safe))
+        if changed := self._offsets.reported(safe):
+            self._report_offsets(changed)
+
+    def _report_offsets(self, offsets: dict[TopicPartition, int]) -> None:
+        counts = self._counts.take(0 if self._sink is None else self._sink.take_reported())
+        topics = sorted({tp.topic for tp in offsets})
+        self.report_durable(**counts, rows=1, topics=topics, sink_offsets=encode_offsets(offsets))
+
+    # -- partitions leave
+
+    def _let_go(self, partitions: frozenset[TopicPartition]) -> None:
+        """The REVOKED row: nothing of these partitions is behind it; they may be assigned again."""
+        self._release(self._leaving.unreleased(partitions))
+        self._leaving.served(partitions)
+
+    def _release(self, partitions: frozenset[TopicPartition]) -> None:
+        """Flush, report, close, in Java's order; also partitions that were never open are reported."""
+        assert self._sink is not None
+        if not partitions:
+            return
+        held = partitions & self._context.partitions
+        self._close(held)
+        self._offsets.gone(held)
+        self._leaving.released(partitions)
+        self.report("released", partitions=[(tp.topic, tp.partition) for tp in sorted(partitions)])
+
+    def _close(self, held: frozenset[TopicPartition]) -> None:
+        """Ask, close, report, in Java's order: a close that fails commits nothing. Nothing of it is done twice."""
+        assert self._sink is not None
+        safe: dict[TopicPartition, int] | None = None
+        try:
+            safe = self._ask(held, closing=True)
+        finally:  # as Java: what could not be committed is closed, too
+            try:
+                if held:
+                    self._sink.close(sorted(held))
+            finally:
+                self._context.gone(held)
+        self._report_safe(safe)
+
+    # -- stop
+
+    def drain(self) -> None:
+        """Commit what was put and close every partition."""
+        self._close(self._context.partitions)
+
+    def close_failed(self) -> None:
+        """Commit what was put before the failure and close every partition (Java ``closeAllPartitions``)."""
+        if self._sink is not None:
+            self.drain()
+
+    def finish(self) -> None:
+        """Stop the task; its partitions are closed."""
+        self._lots.settle()
+        sink, self._sink = self._sink, None
+        with ExitStack() as last_first:
+            if self._reports is not None:
+                last_first.callback(self._reports.close, self._flush_timeout_ms)
+            if sink is not None:
+                last_first.callback(sink.stop)
+
+
+# How far one sink task is: what it was put, what of it was reported, and where a failed commit goes back to. Pure.
+#
+# Owns the next offset of each open partition, twice: behind the last put, and behind what is committed as far as the
+# executor knows (Java ``WorkerSinkTask``, its ``currentOffsets`` and ``lastCommittedOffsets``).
+
+
+class SinkOffsets:
+    """Of the partitions that are open. The lane's thread."""
+
+    def __init__(self) -> None:
+        self._put: Offsets = {}
+        self._committed: Offsets = {}  # where it began, until something was reported
+
+    def took(self, batch: pa.RecordBatch, next_offsets: Mapping[TopicPartition, int]) -> None:
+        """A batch in consume form was put; ``next_offsets`` is behind it."""
+        new = next_offsets.keys() - self._committed.keys()
+        self._committed.update(first_offsets(batch, new))
+        self._put.update(next_offsets)
+
+    def of(self, partitions: AbstractSet[TopicPartition]) -> Offsets:
+        """Return the next offsets behind what was put of these."""
+        return {partition: offset for partition, offset in self._put.items() if partition in partitions}
+
+    def safe(self, answered: Mapping[TopicPartition, int]) -> Offsets:
+        """Return what of a task's answer may be committed: nothing that it was not put."""
+        return {
+            partition: min(offset, self._put[partition])
+            for partition, offset in answered.items()
+            if partition in self._put
+        }
+
+    def reported(self, safe: Mapping[TopicPartition, int]) -> Offsets:
+        """Take ``safe`` as committed; return what of it is new."""
+        changed = {partition: offset for partition, offset in safe.items() if self._committed.get(partition) != offset}
+        self._committed.update(changed)
+        return changed
+
+    def all_safe(self, safe: Mapping[TopicPartition, int]) -> bool:
+        """Tell whether nothing else is left to commit."""
+        return self._put == safe
+
+    def behind(self) -> Offsets:
+        """Return where each partition goes back to when nothing that was put since may count."""
+        return {
+            partition: self._committed[partition]
+            for partition, offset in self._put.items()
+            if self._committed[partition] != offset
+        }
+
+    def moved(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """These are read from there, newly opened or sought: a later failure goes back to there, too, as in Java."""
+        self._put.update(offsets)
+        self._committed.update(offsets)
+
+    def gone(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are the task's no more."""
+        for partition in partitions:
+            self._put.pop(partition, None)
+            self._committed.pop(partition, None)
+
+
 # What a sink task was put and is not yet reported as durable, in numbers.
 
 
@@ -63,64 +508,10 @@ class PutCounts:
         return fields
 
 
-# Partitions that leave a sink task: known as soon as their REVOKED row is queued, long before it is served.
-#
-# Owns the count of such rows. What waits for a put looks here, so that a target that refuses does not hold them up.
-
-
-Partitions = frozenset[TopicPartition]
-
-
-class Leaving:
-    """Of one task. ``note`` comes from the thread that queues rows, everything else from the lane's."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._queued: Counter[TopicPartition] = Counter()
-        self.now: Partitions = frozenset()  # another object with each row
-        self._seen = self.now  # when the batch in hand was cut
-        self._released: Partitions = frozenset()  # ahead of their row
-
-    def note(self, partitions: Partitions) -> None:
-        """Their row is queued."""
-        with self._lock:
-            self._queued.update(partitions)
-            self.now = frozenset(self._queued)
-
-    def see(self) -> Partitions:
-        """Return those of now; what comes later is news."""
-        self._seen = self.now
-        return self._seen
-
-    @property
-    def is_news(self) -> bool:
-        """Whether a row was queued since ``see``."""
-        return self.now is not self._seen
-
-    def unreleased(self, partitions: Partitions) -> Partitions:
-        """Return those of them that are not released ahead of their row."""
-        return partitions - self._released
-
-    def released(self, partitions: Partitions) -> None:
-        """They are closed and reported."""
-        self._released |= partitions
-
-    def served(self, partitions: Partitions) -> None:
-        """Their row is served: nothing of them is behind it; they may be assigned again."""
-        self._released -= partitions
-        with self._lock:
-            self._queued -= Counter(partitions)  # counted: another revocation of the same may be queued
-            self.now = frozenset(self._queued)
-
-
 # When a sink task is asked what may be committed: soon after its reader is idle, else about once a second. Pure.
 #
 # A Java task that acts when it is asked (writes a file in ``flush``, commits elsewhere in ``preCommit``) is asked each
 # ``offset.flush.interval.ms`` only, as by Java ``WorkerSinkTask.iteration``. Times are s on the monotonic clock.
-
-
-EACH_S = 1.0  # at most; less if offset.flush.interval.ms is less
-APART_S = 0.2  # reader idle: at once unless the last was this recently
 
 
 class CommitTimes:
@@ -186,427 +577,48 @@ class CommitTimes:
         self.dirty, self._at_s = False, None
 
 
-# How far one sink task is: what it was put, what of it was reported, and where a failed commit goes back to. Pure.
+# Partitions that leave a sink task: known as soon as their REVOKED row is queued, long before it is served.
 #
-# Owns the next offset of each open partition, twice: behind the last put, and behind what is committed as far as the
-# executor knows (Java ``WorkerSinkTask``, its ``currentOffsets`` and ``lastCommittedOffsets``).
+# Owns the count of such rows. What waits for a put looks here, so that a target that refuses does not hold them up.
 
 
-Offsets = dict[TopicPartition, int]
-
-
-class SinkOffsets:
-    """Of the partitions that are open. The lane's thread."""
+class Leaving:
+    """Of one task. ``note`` comes from the thread that queues rows, everything else from the lane's."""
 
     def __init__(self) -> None:
-        self._put: Offsets = {}
-        self._committed: Offsets = {}  # where it began, until something was reported
+        self._lock = threading.Lock()
+        self._queued: Counter[TopicPartition] = Counter()
+        self.now: Partitions = frozenset()  # another object with each row
+        self._seen = self.now  # when the batch in hand was cut
+        self._released: Partitions = frozenset()  # ahead of their row
 
-    def took(self, batch: pa.RecordBatch, next_offsets: Mapping[TopicPartition, int]) -> None:
-        """A batch in consume form was put; ``next_offsets`` is behind it."""
-        new = next_offsets.keys() - self._committed.keys()
-        self._committed.update(first_offsets(batch, new))
-        self._put.update(next_offsets)
+    def note(self, partitions: Partitions) -> None:
+        """Their row is queued."""
+        with self._lock:
+            self._queued.update(partitions)
+            self.now = frozenset(self._queued)
 
-    def of(self, partitions: AbstractSet[TopicPartition]) -> Offsets:
-        """Return the next offsets behind what was put of these."""
-        return {partition: offset for partition, offset in self._put.items() if partition in partitions}
+    def see(self) -> Partitions:
+        """Return those of now; what comes later is news."""
+        self._seen = self.now
+        return self._seen
 
-    def safe(self, answered: Mapping[TopicPartition, int]) -> Offsets:
-        """Return what of a task's answer may be committed: nothing that it was not put."""
-        return {
-            partition: min(offset, self._put[partition])
-            for partition, offset in answered.items()
-            if partition in self._put
-        }
+    @property
+    def is_news(self) -> bool:
+        """Whether a row was queued since ``see``."""
+        return self.now is not self._seen
 
-    def reported(self, safe: Mapping[TopicPartition, int]) -> Offsets:
-        """Take ``safe`` as committed; return what of it is new."""
-        changed = {partition: offset for partition, offset in safe.items() if self._committed.get(partition) != offset}
-        self._committed.update(changed)
-        return changed
+    def unreleased(self, partitions: Partitions) -> Partitions:
+        """Return those of them that are not released ahead of their row."""
+        return partitions - self._released
 
-    def all_safe(self, safe: Mapping[TopicPartition, int]) -> bool:
-        """Tell whether nothing else is left to commit."""
-        return self._put == safe
+    def released(self, partitions: Partitions) -> None:
+        """They are closed and reported."""
+        self._released |= partitions
 
-    def behind(self) -> Offsets:
-        """Return where each partition goes back to when nothing that was put since may count."""
-        return {
-            partition: self._committed[partition]
-            for partition, offset in self._put.items()
-            if self._committed[partition] != offset
-        }
-
-    def moved(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """These are read from there, newly opened or sought: a later failure goes back to there, too, as in Java."""
-        self._put.update(offsets)
-        self._committed.update(offsets)
-
-    def gone(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are the task's no more."""
-        for partition in partitions:
-            self._put.pop(partition, None)
-            self._committed.pop(partition, None)
-
-
-PUT_EMPTY_EACH_S = 1.0  # tasks that buffer by time expect empty puts, as Java's poll loop makes them
-RETRY_FIRST_S, RETRY_LAST_S = 0.1, 5.0
-log = logging.getLogger(__name__)
-
-
-class SinkLane(Lane):
-    """One sink task, hosted."""
-
-    step_name = ""  # the waits between two puts are no one's call
-    make_sink = staticmethod(hosted_sink)
-
-    def __init__(self, host: int, launch: TaskLaunch, report: Report, clients: ExecutorClients) -> None:
-        super().__init__(host, launch, report)
-        self._rows = rows = LotQueue()
-        self._lots = Lots(rows, launch.task)
-        self._clients = clients
-        self._context = TaskContext(MeteredPluginMetrics(self.meter))
-        self._sink: HostedSink | None = None
-        self._generation: GroupGeneration | None = None
-        self._reports: ErrantReports | None = None
-        self._offsets = SinkOffsets()
-        self._rewound: frozenset[TopicPartition] = frozenset()  # by a failed commit, while a batch is in hand
-        self._counts = PutCounts()
-        self._commits = CommitTimes()
-        self._put_s = now_s()  # when the task was called last
-        self._call_at_s: float | None = None  # when it asked to be called again
-        self._hurry = threading.Event()  # a revocation or the end waits: retries must not hold it up
-        self._leaving = Leaving()
-        self._ending = False
-
-    def give(self, row: Row) -> None:
-        """Queue a row; news that must not wait behind a retried batch is noted at once."""
-        if row.kind is RowKind.REVOKED:
-            self._leaving.note(decode_partitions(row.head))
-        elif row.kind is RowKind.GENERATION:  # it must not wait behind data: it fences transactions of the task's
-            self._generation = GroupGeneration(**orjson.loads(row.head))
-            self._note_generation()
-            return
-        self._ending = self._ending or row.kind is RowKind.ENDED
-        super().give(row)
-        if row.kind in (RowKind.REVOKED, RowKind.ENDED):
-            self._hurry.set()
-
-    def _note_generation(self) -> None:
-        sink, generation = self._sink, self._generation
-        if sink is not None and generation is not None:
-            sink.note_generation(generation)
-
-    def abandon(self) -> None:
-        """Give up at once, also a retried put."""
-        self._ending = True
-        super().abandon()
-        self._hurry.set()
-        if (sink := self._sink) is not None:
-            sink.abandon()
-
-    def begin(self) -> None:
-        """Make and start the task."""
-        worker_config = self._clients.resolve(self.launch.worker_config, self.launch.worker_config)
-        connector_config = self._clients.resolve(self.launch.connector_config, self.launch.worker_config)
-        settings = ReportSettings.from_config(connector_config)
-        parts = SinkParts(
-            self.launch,
-            self._clients,
-            connector_config,
-            worker_config,
-            self._context,
-            self.meter,
-            self._wait_ms,
-            self._must_not_wait,
-            lambda: self._ending,
-        )
-        sink = self.make_sink(parts)
-        self._flush_timeout_ms = self.launch.flush.offset_flush_timeout_ms
-        self._reports = self._open_reports(settings)
-        self._sink = sink
-        self._note_generation()
-        sink.start(self._reports)
-        began_s = now_s() if sink.acts_when_asked else None
-        self._commits = CommitTimes(self.launch.flush.offset_flush_interval_ms / 1000, acts_since_s=began_s)
-        self._lots.begin(sink)
-        if not self.launch.paused:  # else the feed's PAUSED row says so
-            self.report("running")
-
-    def _open_reports(self, settings: ReportSettings) -> ErrantReports:
-        launch, resolve = self.launch, self._clients.resolve
-        admin = resolve(launch.dead_letter_admin, launch.worker_config)
-        ensure_dead_letter_queue(self._clients, settings, admin)
-        producer = resolve(launch.dead_letter_producer, launch.worker_config)
-        return ErrantReports(launch.task, settings, self._clients, producer, self.meter)
-
-    def on_row(self, row: Row) -> None:
-        """Serve data, or pass on changes behind what came before them."""
-        match row.kind:
-            case RowKind.BATCH:
-                for wait_s in self.puts(self._lots.take(row)):
-                    self._hurry.wait(wait_s)
-                    self._hurry.clear()
-            case RowKind.ASSIGNED:
-                self._context.reads_again(decode_partitions(row.head))
-                self._open(row.head)
-            case RowKind.REVOKED:
-                self._let_go(decode_partitions(row.head))
-            case RowKind.PAUSED:
-                self._commit()
-                self.report("paused")
-            case RowKind.RUNNING:
-                self.report("running")
-
-    def _open(self, head: bytes) -> None:
-        assert self._sink is not None
-        new = decode_partitions(head) - self._context.partitions
-        if self._sink.acts_when_asked:  # it is asked about partitions of which nothing was put, too, as by Java
-            self._offsets.moved({partition: at for partition, at in decode_starts(head).items() if partition in new})
-        self._context.partitions |= new
-        if new:
-            self._sink.open(sorted(new))
-            self._obey()
-
-    def puts(self, lot: Lot) -> Iterator[float]:
-        """Deliver what was read, in the batches the task takes; yield each wait (s) before the same is put again."""
-        assert self._sink is not None
-        try:
-            for part in self._sink.batches(lot.batch):
-                yield from self._put_part(self._wanted(part), lot.data_bytes / max(1, lot.batch.num_rows))
-        finally:
-            for row in lot.rows[1:]:
-                self._done_with(row)
-        for row in lot.rows:
-            self.meter.moved("taken", BatchHead.decode(row.head).records)
-
-    def _put_part(self, batch: pa.RecordBatch, row_bytes: float) -> Iterator[float]:
-        """Deliver one batch; tried again for as long as the task asks, or until its partitions leave."""
-        wait_s, by_records = RETRY_FIRST_S, False
-        self._rewound = frozenset()
-        while not self._ending:  # what is not put is read again by the next owner
-            leaving = self._leaving.see()
-            self._release(self._leaving.unreleased(leaving))  # a target that refuses must not hold them
-            batch = without_partitions(batch, leaving | self._rewound)
-            if not batch.num_rows:
-                return
-            prepared = self._lots.prepare(batch, by_records=by_records)
-            if prepared is None:  # something could not wait
-                self._hurry.clear()
-                continue
-            rewound = self._rewound
-            while not self._must_not_wait():
-                outcome, batch = self._deliver(prepared, batch, row_bytes)
-                if outcome is Outcome.TAKEN:
-                    return
-                if outcome is not Outcome.AGAIN:
-                    by_records = outcome is Outcome.BY_RECORDS
-                    break
-                self._obey()
-                if self._rewound is not rewound:
-                    break
-                yield self._until_called_s(wait_s)
-                wait_s = min(RETRY_LAST_S, wait_s * 2)
-
-    def _deliver(self, prepared: Any, batch: pa.RecordBatch, row_bytes: float) -> tuple[Outcome, pa.RecordBatch]:
-        """Deliver what was prepared of a batch; return what became of it, and what is left of it."""
-        assert self._sink is not None
-        try:
-            outcome = self._lots.deliver(prepared)
-        except BaseException:
-            self._count(batch.slice(0, self._sink.rows_taken), row_bytes)
-            raise
-        rows = batch.num_rows if outcome is Outcome.TAKEN else self._sink.rows_taken
-        rest = batch.slice(rows)
-        if rows:
-            self._count(batch.slice(0, rows), row_bytes)
-            self._took()
-            rest = self._wanted(rest) if outcome is Outcome.PART else rest
-        return outcome, rest
-
-    def _wanted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the batch without partitions that the task paused or moved: they are read again."""
-        unwanted = self._context.unwanted()
-        for partition, first_offset in first_offsets(batch, unwanted).items():
-            self._context.dropped(partition, first_offset)
-        return without_partitions(batch, unwanted)
-
-    def _until_called_s(self, otherwise_s: float) -> float:
-        """Return how long to wait, as the task asked once, else ``otherwise_s``."""
-        call_at_s, self._call_at_s = self._call_at_s, None
-        return otherwise_s if call_at_s is None else max(0.0, call_at_s - now_s())
-
-    def _obey(self) -> None:
-        """Do what the task asked for in its last call."""
-        self._steer()
-        if self._context.take_commit():
-            self._commit()
-
-    def _steer(self) -> None:
-        self._offsets.moved(self._context.take_rewinds())
-        hold, seek = self._context.take_steering()
-        if hold or seek:
-            held = [(tp.topic, tp.partition) for tp in sorted(hold)]
-            self.report("steer", hold=held, seek=[(tp.topic, tp.partition, at) for tp, at in sorted(seek.items())])
-        timeout_s = self._context.take_timeout_s()
-        if timeout_s is not None:
-            self._call_at_s = now_s() + timeout_s
-
-    def _must_not_wait(self) -> bool:
-        return self._ending or self._leaving.is_news
-
-    def _count(self, taken: pa.RecordBatch, row_bytes: float) -> None:
-        """Note that these rows were put."""
-        assert self._sink is not None
-        if not taken.num_rows:
-            return
-        self._offsets.took(taken, reached := next_offsets(taken))
-        if self._sink.acts_when_asked:
-            self.meter.uses({partition.topic for partition in reached})
-        self._counts.add(self._sink.counts, taken.num_rows * row_bytes)
-
-    def _took(self) -> None:
-        self._put_s = now_s()
-        self._commits.put(self._put_s)
-        self._obey()
-        if self._commits.due_in_flow(now_s()):
-            self._commit()
-
-    def _wait_ms(self, wait_ms: int) -> bool:
-        """Wait between attempts at converting one record; False when a revocation or the end waits."""
-        hurried = self._hurry.wait(wait_ms / 1000)
-        self.meter.count_attempt(again=not hurried)
-        return not hurried
-
-    def on_reader_idle(self) -> None:
-        """Commit soon: nothing more is on the way."""
-        if self._commits.idle(now_s()):
-            self._commit()
-
-    def on_time(self) -> None:
-        """Let the task look at its clock, also while it holds offsets back; commit if due."""
-        now = now_s()
-        if now >= self._call_due_s():
-            self._put_s, self._call_at_s = now, None
-            if self._sink is not None and self._context.partitions:
-                self._sink.put_nothing()
-                self._obey()
-        if self._commits.due(now):
-            self._commit()
-
-    def _call_due_s(self) -> float:
-        empty_s = self._put_s + PUT_EMPTY_EACH_S
-        return empty_s if self._call_at_s is None else min(empty_s, self._call_at_s)
-
-    def wait_s(self) -> float | None:
-        """Wait until the next commit or the next empty put."""
-        due_s, commit_at_s = self._call_due_s(), self._commits.at_s
-        return max(0.0, (due_s if commit_at_s is None else min(due_s, commit_at_s)) - now_s())
-
-    def _commit(self) -> None:
-        """Ask the task what is safe and report it; what is not yet safe is asked again a second later."""
-        if self._commits.dirty:
-            self._report_safe(self._ask(self._context.partitions, closing=False))
-
-    def _ask(self, partitions: frozenset[TopicPartition], *, closing: bool) -> dict[TopicPartition, int] | None:
-        """Return what the task says is safe of these; None: it was not asked, or failed.
-
-        Nothing is safe before every dead letter is acknowledged. ``closing``: they go. An error of the task's fails
-        nothing, as in Java: all since the last commit is read again, of what goes by its next owner.
-        """
-        assert self._sink is not None
-        assert self._reports is not None
-        asked = self._offsets.of(partitions)
-        if not asked:
-            return None
-        self._commits.asked(now_s())
-        if not self._reports.flush(self._flush_timeout_ms):
-            return None
-        try:
-            with self.meter.call("pre_commit"):
-                answered = self._sink.pre_commit(asked)
-        except HostLostError:
-            raise
-        except BaseException:  # noqa: BLE001 - whatever it is, as in Java
-            self._commit_failed(closing=closing)
-            return None
-        self._steer()
-        return self._offsets.safe(answered)
-
-    def _commit_failed(self, *, closing: bool) -> None:
-        """Have everything since the last commit read again; not of what closes (Java ``commitOffsets``)."""
-        self.meter.count("pre_commit.failed")
-        if closing:
-            log.warning("task=%s: offset commit failed during close", self.launch.task, exc_info=True)
-            return
-        log.exception("task=%s: offset commit failed, rewinding to the last committed offsets", self.launch.task)
-        self._steer()  # where the task itself wants to go, it goes
-        back = self._offsets.behind()
-        self._context.offset(back)
-        self._steer()
-        self._rewound = self._rewound.union(back)
-        self._counts.forget_records()
-        self._commits.failed(now_s())
-
-    def _report_safe(self, safe: dict[TopicPartition, int] | None) -> None:
-        assert self._reports is not None
-        if safe is None or not self._reports.flush(self._flush_timeout_ms):  # pre_commit may have reported some
-            return
-        self._commits.answered(all_safe=self._offsets.all_safe(safe))
-        if changed := self._offsets.reported(safe):
-            self._report_offsets(changed)
-
-    def _report_offsets(self, offsets: dict[TopicPartition, int]) -> None:
-        counts = self._counts.take(0 if self._sink is None else self._sink.take_reported())
-        topics = sorted({tp.topic for tp in offsets})
-        self.report_durable(**counts, rows=1, topics=topics, sink_offsets=encode_offsets(offsets))
-
-    def _release(self, partitions: frozenset[TopicPartition]) -> None:
-        """Flush, report, close, in Java's order; also partitions that were never open are reported."""
-        assert self._sink is not None
-        if not partitions:
-            return
-        held = partitions & self._context.partitions
-        self._close(held)
-        self._offsets.gone(held)
-        self._leaving.released(partitions)
-        self.report("released", partitions=[(tp.topic, tp.partition) for tp in sorted(partitions)])
-
-    def _let_go(self, partitions: frozenset[TopicPartition]) -> None:
-        """The REVOKED row: nothing of these partitions is behind it; they may be assigned again."""
-        self._release(self._leaving.unreleased(partitions))
-        self._leaving.served(partitions)
-
-    def drain(self) -> None:
-        """Commit what was put and close every partition."""
-        self._close(self._context.partitions)
-
-    def close_failed(self) -> None:
-        """Commit what was put before the failure and close every partition (Java ``closeAllPartitions``)."""
-        if self._sink is not None:
-            self.drain()
-
-    def _close(self, held: frozenset[TopicPartition]) -> None:
-        """Ask, close, report, in Java's order: a close that fails commits nothing. Nothing of it is done twice."""
-        assert self._sink is not None
-        safe: dict[TopicPartition, int] | None = None
-        try:
-            safe = self._ask(held, closing=True)
-        finally:  # as Java: what could not be committed is closed, too
-            try:
-                if held:
-                    self._sink.close(sorted(held))
-            finally:
-                self._context.gone(held)
-        self._report_safe(safe)
-
-    def finish(self) -> None:
-        """Stop the task; its partitions are closed."""
-        self._lots.settle()
-        sink, self._sink = self._sink, None
-        with ExitStack() as last_first:
-            if self._reports is not None:
-                last_first.callback(self._reports.close, self._flush_timeout_ms)
-            if sink is not None:
-                last_first.callback(sink.stop)
+    def served(self, partitions: Partitions) -> None:
+        """Their row is served: nothing of them is behind it; they may be assigned again."""
+        self._released -= partitions
+        with self._lock:
+            self._queued -= Counter(partitions)  # counted: another revocation of the same may be queued
+            self.now = frozenset(self._queued)
