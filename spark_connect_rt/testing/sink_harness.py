@@ -1,6 +1,6 @@
 """Runs a sink connector and one task in memory: for a connector author's tests. No Kafka, no Spark.
 
-The task is in the lane that hosts it in a worker (``SinkLane``), driven by the test's own thread: converters,
+The task is in the lane that hosts it in a worker (``SinkTaskRunner``), driven by the test's own thread: converters,
 transformations, the search for records to blame, dead letters, and everything the task asks for by its context is done
 by that code. Owns what stands in for the rest of the worker: topics in memory, a reader that obeys the lane, a consumer
 group that commits only when ``commit`` is called or the task asks for it.
@@ -23,7 +23,7 @@ from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.engine.executor.control_wire import decode_offsets
 from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, encode_partitions, encode_records
 from spark_connect_rt.engine.executor.python_sink import HostedSink, PythonSink, SinkParts
-from spark_connect_rt.engine.executor.sink_task import CommitTimes, SinkLane
+from spark_connect_rt.engine.executor.sink_task import CommitSchedule, SinkTaskRunner
 from spark_connect_rt.engine.executor.task_writer import now_s
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
@@ -39,14 +39,14 @@ _BROKERS = 3  # what a dead letter queue's default replication factor needs
 _MOST_READS = 1_000  # by one ``deliver``: a task that always goes back is no test of anything
 
 
-class _NeverDue(CommitTimes):
+class _NeverDue(CommitSchedule):
     """Commits when they are asked for: a test says when time passes."""
 
-    def due_in_flow(self, now_s: float) -> bool:
+    def due_under_load(self, now_s: float) -> bool:
         return False
 
 
-class _TestLane(SinkLane):
+class _TestRunner(SinkTaskRunner):
     """A lane that is never started: the test's thread calls it, and what its steps raise goes to the test."""
 
     def __init__(self, launch: TaskLaunch, clients: MemoryExecutorClients, task_class: type[SinkTask]) -> None:
@@ -79,8 +79,8 @@ class _TestLane(SinkLane):
                     if offset is not None:
                         self._moves[place] = offset
 
-    def _count(self, taken: pa.RecordBatch, row_bytes: float) -> None:
-        super()._count(taken, row_bytes)
+    def _note_put(self, taken: pa.RecordBatch, row_bytes: float) -> None:
+        super()._note_put(taken, row_bytes)
         if taken.num_rows:
             self.positions.update(next_offsets(taken))
 
@@ -104,19 +104,19 @@ class _TestLane(SinkLane):
     def begun_puts(self, batch: pa.RecordBatch) -> Iterator[float]:
         """Return the puts of a batch in consume form, as it comes from a reader."""
         row = Row(0, RowKind.BATCH, BatchHead(batch.num_rows).encode(), encode_records(batch))
-        return self.puts(self._lots.take(row))
+        return self.put_with_retries(self._batcher.take(row))
 
-    def put_nothing(self) -> None:
+    def put_empty(self) -> None:
         """Let the task look at its clock."""
         self._call_at_s = None
         if self._context.partitions:
-            self.sink.put_nothing()
-            self._obey()
+            self.sink.put_empty()
+            self._apply_requests()
 
     def commit(self) -> None:
         """Ask what is safe, and commit that. Raises what the task raised."""
         self.commit_error = None
-        self._report_safe(self._ask(self._context.partitions, closing=False))
+        self._report_committable(self._pre_commit(self._context.partitions, closing=False))
         if self.commit_error is not None:
             raise self.commit_error
 
@@ -166,7 +166,7 @@ class SinkHarness:
         self._converters = ConnectorConverters.from_config(self.hosted.config, worker_config, self._clients.plugin)
         self._worker_config = worker_config
         self._settings = ReportSettings.from_config(self.hosted.config)
-        self._lane: _TestLane | None = None
+        self._lane: _TestRunner | None = None
         self._puts: Iterator[float] | None = None  # the batch in hand
 
     def __enter__(self) -> Self:
@@ -177,7 +177,7 @@ class SinkHarness:
         self.stop()
 
     @property
-    def _running(self) -> _TestLane:
+    def _running(self) -> _TestRunner:
         assert self._lane is not None, "the harness is not started"
         return self._lane
 
@@ -205,7 +205,7 @@ class SinkHarness:
             worker_config=self._worker_config,
         )
         launch = replace(launch, flush=replace(launch.flush, offset_flush_timeout_ms=FLUSH_TIMEOUT_MS))
-        self._lane = _TestLane(launch, self._clients, self.hosted.connector.task_class())
+        self._lane = _TestRunner(launch, self._clients, self.hosted.connector.task_class())
         self._lane.positions.update(self.committed)
         self._lane.committed = self.committed
         self._puts, self.asked_wait_s = None, None
@@ -265,7 +265,7 @@ class SinkHarness:
             if self._puts is None:
                 batch = self._read(lane)
                 if batch is None and not reads:
-                    lane.put_nothing()
+                    lane.put_empty()
                     lane.read_from_elsewhere()
                 if batch is None:
                     self.asked_wait_s = lane.call_due_s()
@@ -278,7 +278,7 @@ class SinkHarness:
                 return False
         raise AssertionError(f"the task has gone back to earlier offsets {_MOST_READS} times within one deliver")
 
-    def _read(self, lane: _TestLane) -> pa.RecordBatch | None:
+    def _read(self, lane: _TestRunner) -> pa.RecordBatch | None:
         """Return what is new of the partitions that are not paused, None: nothing is. Opens those that are new."""
         lane.assign(frozenset(TopicPartition(row["topic"], row["partition"]) for row in self._new_rows(lane)))
         lane.read_from_elsewhere()
@@ -289,7 +289,7 @@ class SinkHarness:
         apart = by_partition(batch)
         return apart[0] if len(apart) == 1 else batch  # as a consumer returns them
 
-    def _new_rows(self, lane: _TestLane) -> list[Record]:
+    def _new_rows(self, lane: _TestRunner) -> list[Record]:
         names = {name.strip() for name in self.hosted.config.get("topics", "").split(",")}
         found = sorted(
             partition for partition in self.topics.partitions if partition.topic in names and partition not in lane.held

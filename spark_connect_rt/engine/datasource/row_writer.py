@@ -39,7 +39,7 @@ from spark_connect_rt.engine.datasource.read_options import (
 from spark_connect_rt.engine.executor.errant_reports import ErrantReports, SinkErrantReporter
 from spark_connect_rt.engine.executor.hosting import load_class, load_clients, monotonic_ms
 from spark_connect_rt.engine.executor.python_sink import PutDelivery
-from spark_connect_rt.engine.executor.sink_context import TaskContext as SinkWriteTaskContext
+from spark_connect_rt.engine.executor.sink_context import WorkerSinkTaskContext
 from spark_connect_rt.engine.startup.spark_version import STREAM_ARROW_WRITERS, has
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, TimedOutError
 from spark_connect_rt.records.pipeline.arrow_values import RowColumns
@@ -234,10 +234,10 @@ class SinkWrite:
         )
         task_id = ConnectorTaskId(config["name"], partition)
         self._reports = ErrantReports(task_id, settings, clients, dead_letter_producer(config))
-        self._context = SinkWriteTaskContext(NoPluginMetrics())
+        self._context = WorkerSinkTaskContext(NoPluginMetrics())
         self._context.reporter = SinkErrantReporter(self._reports, self._pipeline) if settings.reports else None
         task_config = clients.resolve(plan.task_config, plan.config)
-        self._context.take_config(task_config)
+        self._context.set_config(task_config)
         self._task: SinkTask = load_class(plan.task_class)()
         self._task.context = self._context
         most: int = OF_SINKS_ONLY.parse(config)[REFUSALS_MAX]
@@ -275,7 +275,7 @@ class SinkWrite:
         if new:
             self._task.open(sorted(new))
         self._reports.tell(converted.errants)
-        self._delivery.forget()
+        self._delivery.start_over()
         wait_s, end_s = RETRY_FIRST_S, time.monotonic() + self._plan.patience_ms / 1000
         while not self._delivery.put(converted.records):
             if time.monotonic() > end_s:
@@ -285,7 +285,7 @@ class SinkWrite:
                 )
             time.sleep(wait_s)
             wait_s = min(RETRY_LAST_S, wait_s * 2)
-        self.refused += self._delivery.refused + converted.skipped
+        self.refused += self._delivery.rejected + converted.skipped
         self._offsets.update(converted.next_offsets)
 
     def _commit(self) -> None:

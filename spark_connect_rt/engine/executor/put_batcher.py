@@ -16,26 +16,24 @@ import pyarrow as pa
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.base.loggers import working_for
 from spark_connect_rt.engine.executor.frames import Row, RowKind, decode_records
-from spark_connect_rt.engine.executor.python_sink import HostedSink, Outcome
+from spark_connect_rt.engine.executor.python_sink import HostedSink, PutOutcome
 from spark_connect_rt.records.pipeline.sink_pipeline import is_of_one_partition
 
 log = logging.getLogger(__name__)
 
-# What a sink lane puts next: queued batches as one lot, the next lot made ready while the task has the one before.
-#
-# Owns the thread that makes a lot ready and the queue's front, which that thread may look at while the lane puts, the
-# lane at any other time. Nothing is put, reported or counted here, and nothing that is made ready has to be used: a
-# lane that finds anything changed makes it by itself.
+# Owns the thread that prepares the next batch, and the front of the queue. That thread may peek at the queue while the
+# task's thread is in ``put``; at any other time only the task's thread does. Nothing is put, reported or counted here.
+# A prepared batch need not be used: if anything has changed, the task's thread prepares the batch again.
 
 
-LOT_BYTES = 8 * 1024 * 1024  # of batches that are joined; a single one may be larger
-LEAST_AHEAD = 500  # records: for fewer a thread costs more than it hides
-LOOK_AGAIN_AFTER = 0.3  # of the last put's wait, where nothing has come yet: later, the lot is larger, but not ready
-LEAST_WAIT_S = 0.001  # that the last put waited, else there is nothing to hide behind
-MakeReady = Callable[[pa.RecordBatch], Any]
+PUT_BATCH_BYTES = 8 * 1024 * 1024  # of batches that are joined; a single one may be larger
+MIN_RECORDS_AHEAD = 500  # records: for fewer a thread costs more than it hides
+SECOND_PEEK_AFTER = 0.3  # share of the last wait: a later peek finds more records, and has no time to prepare them
+MIN_WAIT_S = 0.001  # that the last put waited, else there is nothing to hide behind
+PrepareAhead = Callable[[pa.RecordBatch], Any]
 
 
-class LotQueue(queue.SimpleQueue["Row | None"]):
+class PutBatchQueue(queue.SimpleQueue["Row | None"]):
     """A lane's queue, whose reader may look at what comes next. One thread gets, any may put."""
 
     def __init__(self) -> None:
@@ -60,7 +58,7 @@ class LotQueue(queue.SimpleQueue["Row | None"]):
 
 
 @dataclass(frozen=True, slots=True)
-class Lot:
+class PutBatch:
     """Rows of the queue that are delivered at once, and their records in consume form."""
 
     rows: tuple[Row, ...]
@@ -72,147 +70,154 @@ class Lot:
         return sum(row.data.size for row in self.rows if row.data is not None)
 
 
-class _Ahead(threading.Thread):
-    """Looks for the next lot and makes it ready. While it looks nobody else looks at the queue."""
+class _NextBatch(threading.Thread):
+    """Looks for the next put_batch and makes it ready. While it looks nobody else looks at the queue."""
 
-    def __init__(self, look: Callable[[threading.Event], Lot | None], make_ready: MakeReady, task: ConnectorTaskId):
+    def __init__(
+        self, find: Callable[[threading.Event], PutBatch | None], prepare_ahead: PrepareAhead, task: ConnectorTaskId
+    ):
         super().__init__(name=f"sink-ahead-{task}", daemon=True)
-        self.lot: Lot | None = None
-        self.ready: Any = None
-        self._look = look
+        self.put_batch: PutBatch | None = None
+        self.prepared: Any = None
+        self._find = find
         self._over = threading.Event()
-        self._looked = threading.Event()
-        self._make_ready = make_ready
+        self._searched = threading.Event()
+        self._prepare_ahead = prepare_ahead
         self._task = task
 
     def run(self) -> None:
         """Thread body: what fails here is done again by the lane, whose error it then is."""
         working_for(self._task)
         try:
-            self.lot = self._look(self._over)
-            self._looked.set()
-            self.ready = None if self.lot is None else self._make_ready(self.lot.batch)
+            self.put_batch = self._find(self._over)
+            self._searched.set()
+            self.prepared = None if self.put_batch is None else self._prepare_ahead(self.put_batch.batch)
         except BaseException:  # SystemExit, too: nothing is lost by it
             log.debug("task=%s: a batch cannot be prepared in advance", self._task, exc_info=True)
         finally:
-            self._looked.set()
+            self._searched.set()
 
-    def end_look(self) -> None:
+    def end_search(self) -> None:
         """Return when the queue is looked at no more."""
         self._over.set()
-        self._looked.wait()
+        self._searched.wait()
 
-    def lot_from(self, row: Row | None) -> Lot | None:
-        """Return the lot that was found, if it begins with this row."""
-        return self.lot if self.lot is not None and self.lot.rows[0] is row else None
+    def batch_from(self, row: Row | None) -> PutBatch | None:
+        """Return the put_batch that was found, if it begins with this row."""
+        return self.put_batch if self.put_batch is not None and self.put_batch.rows[0] is row else None
 
 
-class Lots:
+class PutBatcher:
     """Of one task. The lane's thread."""
 
-    def __init__(self, rows: LotQueue, task: ConnectorTaskId) -> None:
-        """Take the lane's queue. Until ``begin`` every batch is a lot by itself."""
+    def __init__(self, rows: PutBatchQueue, task: ConnectorTaskId) -> None:
+        """Take the lane's queue. Until ``begin`` every batch is a put_batch by itself."""
         self._rows = rows
         self._task = task
-        self._most: int | None = None
+        self._max_records: int | None = None
         self._sink: HostedSink | None = None
-        self._ahead: _Ahead | None = None
+        self._following: _NextBatch | None = None
         self._waited_s = 0.0
-        self._records = 0  # of the lot taken last
+        self._records = 0  # of the put_batch taken last
 
     def begin(self, sink: HostedSink) -> None:
         """Deliver to this sink, which is started."""
         self._sink = sink
-        self._most = sink.most_records()
+        self._max_records = sink.max_put_records()
 
-    def take(self, row: Row) -> Lot:
-        """Return the lot that begins with a BATCH row, which was got; those behind it are got with it."""
-        lot = self._ahead.lot_from(row) if self._ahead is not None else None
-        if lot is None:
-            self.settle()
-            lot = self._lot(row, 0)
-        for _ in lot.rows[1:]:
+    def take(self, row: Row) -> PutBatch:
+        """Return the put_batch that begins with a BATCH row, which was got; those behind it are got with it."""
+        put_batch = self._following.batch_from(row) if self._following is not None else None
+        if put_batch is None:
+            self.discard_prepared()
+            put_batch = self._join_rows(row, 0)
+        for _ in put_batch.rows[1:]:
             self._rows.get()
-        self._records = lot.batch.num_rows
-        return lot
+        self._records = put_batch.batch.num_rows
+        return put_batch
 
-    def _lot(self, first: Row, at: int) -> Lot:
-        """Return the lot of ``first`` and of rows behind it, which begin at place ``at`` of the queue."""
+    def _join_rows(self, first: Row, at: int) -> PutBatch:
+        """Return the put_batch of ``first`` and of rows behind it, which begin at place ``at`` of the queue."""
         assert first.data is not None
         rows, batches = [first], [decode_records(first.data)]
         records, size = batches[0].num_rows, first.data.size
         schema = batches[0].schema
-        while self._most is not None and self._may_join(batches[0]):
+        while self._max_records is not None and self._may_be_joined(batches[0]):
             row = self._rows.peek(at + len(rows) - 1)
-            if row is None or row.kind is not RowKind.BATCH or row.data is None or size + row.data.size > LOT_BYTES:
+            if (
+                row is None
+                or row.kind is not RowKind.BATCH
+                or row.data is None
+                or size + row.data.size > PUT_BATCH_BYTES
+            ):
                 break
             batch = decode_records(row.data)
-            if records + batch.num_rows > self._most or not batch.schema.equals(schema, check_metadata=True):
+            if records + batch.num_rows > self._max_records or not batch.schema.equals(schema, check_metadata=True):
                 break
             rows.append(row)
             batches.append(batch)
             records, size = records + batch.num_rows, size + row.data.size
-        return Lot(tuple(rows), batches[0] if len(batches) == 1 else pa.concat_batches(batches))
+        return PutBatch(tuple(rows), batches[0] if len(batches) == 1 else pa.concat_batches(batches))
 
-    def _may_join(self, batch: pa.RecordBatch) -> bool:
+    def _may_be_joined(self, batch: pa.RecordBatch) -> bool:
         return self._sink is not None and (self._sink.joins_partitions or is_of_one_partition(batch))
 
-    def prepare(self, batch: pa.RecordBatch, *, by_records: bool) -> Any | None:
-        """Return what the sink makes of a batch, maybe ahead; see HostedSink.prepare."""
+    def prepare(self, batch: pa.RecordBatch, *, as_records: bool) -> Any | None:
+        """Return what the sink makes of a batch, maybe following; see HostedSink.prepare."""
         assert self._sink is not None
-        ready = None if by_records else self._ready(batch)
-        accepted = None if ready is None else self._sink.accept(ready)
-        return self._sink.prepare(batch, by_records=by_records) if accepted is None else accepted
+        ready = None if as_records else self._take_prepared(batch)
+        accepted = None if ready is None else self._sink.accept_prepared(ready)
+        return self._sink.prepare(batch, as_records=as_records) if accepted is None else accepted
 
-    def _ready(self, batch: pa.RecordBatch) -> Any | None:
+    def _take_prepared(self, batch: pa.RecordBatch) -> Any | None:
         """Return what was made of the very batch that was made ready, waited for, once; None: nothing was."""
-        ahead = self._ahead
-        if ahead is None or ahead.lot is None or ahead.lot.batch is not batch:
+        following = self._following
+        if following is None or following.put_batch is None or following.put_batch.batch is not batch:
             return None
-        self.settle()
-        return ahead.ready
+        self.discard_prepared()
+        return following.prepared
 
-    def deliver(self, prepared: Any) -> Outcome:
-        """Deliver a batch, and make the next lot ready meanwhile; see HostedSink.deliver."""
+    def deliver(self, prepared: Any) -> PutOutcome:
+        """Deliver a batch, and make the next put_batch ready meanwhile; see HostedSink.deliver."""
         assert self._sink is not None
-        if self._waited_s >= LEAST_WAIT_S and self._sink.may_look_ahead(prepared):
-            self._look_ahead(self._sink.make_ready)
+        if self._waited_s >= MIN_WAIT_S and self._sink.may_prepare_next(prepared):
+            self._prepare_next(self._sink.prepare_ahead)
         began_s, cpu_s = time.monotonic(), time.thread_time()
         try:
             return self._sink.deliver(prepared)
         finally:
             self._waited_s = time.monotonic() - began_s - (time.thread_time() - cpu_s)
-            if self._ahead is not None:
-                self._ahead.end_look()
+            if self._following is not None:
+                self._following.end_search()
 
-    def _look_ahead(self, make_ready: MakeReady) -> None:
-        """Have the next lot made ready: of what is there, or will have come when a part of the wait has passed.
+    def _prepare_next(self, prepare_ahead: PrepareAhead) -> None:
+        """Have the next put_batch made ready: of what is there, or will have come when a part of the wait has passed.
 
         Not behind a small one: the next is likely to be as small.
         """
-        if self._ahead is not None and self._ahead.lot_from(self._rows.peek(0)) is None:
-            self.settle()  # its turn is over and it was of no use, as partitions left
-        if self._ahead is not None or self._records < LEAST_AHEAD:
+        if self._following is not None and self._following.batch_from(self._rows.peek(0)) is None:
+            self.discard_prepared()  # its turn is over and it was of no use, as partitions left
+        if self._following is not None or self._records < MIN_RECORDS_AHEAD:
             return
-        ahead = _Ahead(self._next_lot, make_ready, self._task)
+        following = _NextBatch(self._find_next, prepare_ahead, self._task)
         try:
-            ahead.start()
+            following.start()
         except RuntimeError:  # no more threads: then not
             return
-        self._ahead = ahead
+        self._following = following
 
-    def _next_lot(self, stop: threading.Event) -> Lot | None:
-        """Return the lot that comes next, if it is worth a thread; the ahead's thread."""
-        if self._rows.peek(0) is None and stop.wait(self._waited_s * LOOK_AGAIN_AFTER):
+    def _find_next(self, stop: threading.Event) -> PutBatch | None:
+        """Return the put_batch that comes next, if it is worth a thread; the following's thread."""
+        if self._rows.peek(0) is None and stop.wait(self._waited_s * SECOND_PEEK_AFTER):
             return None
         first = self._rows.peek(0)
         if first is None or first.kind is not RowKind.BATCH or first.data is None:
             return None
-        lot = self._lot(first, 1)
-        return lot if lot.batch.num_rows >= LEAST_AHEAD else None
+        put_batch = self._join_rows(first, 1)
+        return put_batch if put_batch.batch.num_rows >= MIN_RECORDS_AHEAD else None
 
-    def settle(self) -> None:
+    def discard_prepared(self) -> None:
         """Wait for what is being made ready, and give it up."""
-        ahead, self._ahead = self._ahead, None
-        if ahead is not None:
-            ahead.join()
+        following, self._following = self._following, None
+        if following is not None:
+            following.join()

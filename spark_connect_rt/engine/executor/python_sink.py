@@ -24,7 +24,7 @@ from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.config.connectrt_config import OF_SINKS_ONLY, REFUSALS_MAX
 from spark_connect_rt.engine.executor.errant_reports import ErrantReports, SinkErrantReporter
 from spark_connect_rt.engine.executor.hosting import load_class, monotonic_ms
-from spark_connect_rt.engine.executor.sink_context import TaskContext
+from spark_connect_rt.engine.executor.sink_context import WorkerSinkTaskContext
 from spark_connect_rt.engine.executor.task_meter import TaskMeter
 from spark_connect_rt.engine.task_runner import TaskLaunch
 from spark_connect_rt.errors import ConnectError, DataError, ExternalError, RetriableError
@@ -44,13 +44,13 @@ from spark_connect_rt.records.pipeline.sink_pipeline import (
 log = logging.getLogger(__name__)
 
 
-class Outcome(Enum):
+class PutOutcome(Enum):
     """What became of a delivery."""
 
     TAKEN = auto()
-    AGAIN = auto()  # the task asks for it again, from behind ``rows_taken``
-    PART = auto()  # what is behind ``rows_taken`` is prepared again
-    BY_RECORDS = auto()  # columns that the task leaves, or refused: convert them to records
+    RETRY = auto()  # the task asks for it again, from behind ``rows_taken``
+    PARTIAL = auto()  # what is behind ``rows_taken`` is prepared again
+    AS_RECORDS = auto()  # columns that the task leaves, or refused: convert them to records
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class SinkParts:
     clients: ExecutorClients
     connector_config: Mapping[str, str]  # resolved, as the next
     worker_config: Mapping[str, str]
-    context: TaskContext  # what the task asks for is gathered here
+    context: WorkerSinkTaskContext  # what the task asks for is gathered here
     meter: TaskMeter
     wait_ms: Callable[[int], bool]  # between attempts at one record; False: a revocation or the end waits
     must_not_wait: Callable[[], bool]  # a revocation or the end waits
@@ -76,7 +76,7 @@ class HostedSink(ABC):
     """
 
     joins_partitions = False  # whether batches of several partitions may be joined for it
-    acts_when_asked = False  # whether ``pre_commit`` has effects whose number matters, known once it is started
+    pre_commit_has_effects = False  # whether ``pre_commit`` has effects whose number matters, known once it is started
 
     def __init__(self, parts: SinkParts) -> None:
         """Take what the lane has; nothing is started. Raises BadConfigError: no such converter or transformation."""
@@ -90,38 +90,38 @@ class HostedSink(ABC):
     def open(self, partitions: Sequence[TopicPartition]) -> None:
         """These partitions are newly assigned."""
 
-    def batches(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
+    def split(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
         """Return a batch in consume form as it is to be delivered, maybe as several."""
         return [batch]
 
     @abstractmethod
-    def prepare(self, batch: pa.RecordBatch, *, by_records: bool) -> Any | None:
+    def prepare(self, batch: pa.RecordBatch, *, as_records: bool) -> Any | None:
         """Return what ``deliver`` takes for a batch; None: something could not wait, look at the batch again.
 
-        ``by_records``: its last delivery was BY_RECORDS.
+        ``as_records``: its last delivery was BY_RECORDS.
         """
 
-    def most_records(self) -> int | None:
+    def max_put_records(self) -> int | None:
         """Return how many records of several reads are delivered at once; None: those of one read."""
         return None
 
-    def make_ready(self, batch: pa.RecordBatch) -> Any | None:
+    def prepare_ahead(self, batch: pa.RecordBatch) -> Any | None:
         """Return what ``accept`` takes instead of ``prepare``, None: nothing. Reports and counts nothing.
 
         On a thread of its own, while ``deliver`` is called for the batch before.
         """
         return None
 
-    def accept(self, ready: Any) -> Any | None:
+    def accept_prepared(self, ready: Any) -> Any | None:
         """Return what ``deliver`` takes for the batch that ``make_ready`` was given; None: ``prepare`` it."""
         return None
 
-    def may_look_ahead(self, prepared: Any) -> bool:
+    def may_prepare_next(self, prepared: Any) -> bool:
         """Tell whether the next batch is likely to be accepted when this one is being delivered."""
         return False
 
     @abstractmethod
-    def deliver(self, prepared: Any) -> Outcome:
+    def deliver(self, prepared: Any) -> PutOutcome:
         """Put what was prepared last, or go on with it after AGAIN."""
 
     @property
@@ -135,7 +135,7 @@ class HostedSink(ABC):
         """How many records were put by the last delivery that took rows, and how many were tolerated errant ones."""
 
     @abstractmethod
-    def put_nothing(self) -> None:
+    def put_empty(self) -> None:
         """Let the task look at its clock: an empty put. One that asks for it again gets it in time."""
 
     @abstractmethod
@@ -152,7 +152,7 @@ class HostedSink(ABC):
     def abandon(self) -> None:
         """End all of it at once, whatever call it is in: the slice is over. Any thread."""
 
-    def take_reported(self) -> int:
+    def take_reported_count(self) -> int:
         """Return how many records the task itself reported as errant since the last call."""
         return 0
 
@@ -189,11 +189,11 @@ class PythonSink(HostedSink):
             self._reporter = context.reporter = SinkErrantReporter(reports, self._pipeline)
         self._task = task = self._task_class()
         config = self.parts.clients.resolve(launch.config, launch.worker_config)
-        context.take_config(config)
+        context.set_config(config)
         task.context = context
-        most_refusals: int = OF_SINKS_ONLY.parse(self.parts.connector_config)[REFUSALS_MAX]
+        max_rejections: int = OF_SINKS_ONLY.parse(self.parts.connector_config)[REFUSALS_MAX]
         self._delivery = PutDelivery(
-            launch.task, task, self._pipeline, reports, most_refusals, self.parts.must_not_wait, self.parts.meter
+            launch.task, task, self._pipeline, reports, max_rejections, self.parts.must_not_wait, self.parts.meter
         )
         task.start(config)
 
@@ -207,48 +207,48 @@ class PythonSink(HostedSink):
         assert self._task is not None
         return self._task
 
-    def batches(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
+    def split(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
         """See HostedSink: a task that takes columns gets each partition for itself."""
-        return self._delivery.parts(batch)
+        return self._delivery.split(batch)
 
-    def prepare(self, batch: pa.RecordBatch, *, by_records: bool) -> SinkConverted | None:
+    def prepare(self, batch: pa.RecordBatch, *, as_records: bool) -> SinkConverted | None:
         """See HostedSink: converts. Raises DataError: a record that is not tolerated, reported before."""
-        converted = self._convert(batch, by_records)
+        converted = self._convert(batch, as_records)
         if converted is not None:
-            self._delivery.forget()
+            self._delivery.start_over()
         return converted
 
-    def _convert(self, batch: pa.RecordBatch, by_records: bool) -> SinkConverted | None:
-        if not by_records and (columns := self._delivery.columns(batch)) is not None:
+    def _convert(self, batch: pa.RecordBatch, as_records: bool) -> SinkConverted | None:
+        if not as_records and (columns := self._delivery.columns(batch)) is not None:
             return columns
         return converted_and_reported(self._pipeline, batch, self._reports, self._flush_timeout_ms)
 
-    def most_records(self) -> int | None:
+    def max_put_records(self) -> int | None:
         """See HostedSink: as the user says, else the task."""
         launch = self.parts.launch
         own = self.parts.clients.resolve(launch.client_config, launch.worker_config).get("max.poll.records")
         return self.running.largest_put() if own is None else int(own)
 
-    def make_ready(self, batch: pa.RecordBatch) -> SinkConverted | None:
+    def prepare_ahead(self, batch: pa.RecordBatch) -> SinkConverted | None:
         """See HostedSink: columns only, as records may be errant."""
         return self._delivery.columns_ahead(batch)
 
-    def accept(self, ready: SinkConverted) -> SinkConverted | None:
+    def accept_prepared(self, ready: SinkConverted) -> SinkConverted | None:
         """See HostedSink."""
         if not self._delivery.takes_columns:
             return None
-        self._delivery.forget()
+        self._delivery.start_over()
         return ready
 
-    def may_look_ahead(self, prepared: SinkConverted) -> bool:
+    def may_prepare_next(self, prepared: SinkConverted) -> bool:
         """See HostedSink: columns are likely to be followed by columns."""
         return prepared.columns is not None
 
-    def deliver(self, prepared: SinkConverted) -> Outcome:
+    def deliver(self, prepared: SinkConverted) -> PutOutcome:
         """See HostedSink."""
         outcome = self._delivery.deliver(prepared)
-        refused = self._delivery.refused
-        self._counts = prepared.count - refused, prepared.skipped + refused
+        rejected = self._delivery.rejected
+        self._counts = prepared.count - rejected, prepared.skipped + rejected
         return outcome
 
     @property
@@ -256,7 +256,7 @@ class PythonSink(HostedSink):
         """See HostedSink."""
         return self._counts
 
-    def put_nothing(self) -> None:
+    def put_empty(self) -> None:
         """See HostedSink."""
         self._delivery.put([])
 
@@ -268,7 +268,7 @@ class PythonSink(HostedSink):
         """See HostedSink."""
         self.running.close(partitions)
 
-    def take_reported(self) -> int:
+    def take_reported_count(self) -> int:
         """See HostedSink."""
         return 0 if self._reporter is None else self._reporter.take_count()
 
@@ -301,7 +301,7 @@ def converted_and_reported(
     return converted
 
 
-def hosted_sink(parts: SinkParts) -> HostedSink:
+def make_hosted_sink(parts: SinkParts) -> HostedSink:
     """Return what hosts the task of a launch: its class, if that is behind the seam, else this process.
 
     Raises NotFoundError; BadConfigError: no such converter or transformation.
@@ -319,31 +319,31 @@ class PutDelivery:
         task: SinkTask,
         pipeline: SinkPipeline,
         reports: ErrantReports,
-        most_refusals: int,
+        max_rejections: int,
         interrupted: Callable[[], bool],
         meter: TaskMeter | None = None,
     ) -> None:
         """Take the parts.
 
         Args:
-            most_refusals: in a row, before the fault is not the records' (0: never look for the records to blame).
+            max_rejections: in a row, before the fault is not the records' (0: never look for the records to blame).
             interrupted: whether something must not wait for the end of the search.
         """
         self._task_id = task_id
         self._task = task
         self._pipeline = pipeline
         self._reports = reports
-        self._most_refusals = most_refusals
+        self._max_rejections = max_rejections
         self._interrupted = interrupted
         self._meter = meter or TaskMeter("writer")
-        self._isolates = reports.settings.tolerates_all and most_refusals > 0
-        self._isolation: PutIsolation | None = None
-        self._refused_in_a_row = 0
+        self._searches = reports.settings.tolerates_all and max_rejections > 0
+        self._search: BadRecordSearch | None = None
+        self._rejected_in_a_row = 0
         self._column_tries = BackedOffTries()
         self.takes_columns = False  # the last ``parts`` may go as columns
-        self.refused = 0  # of the batch delivered last
+        self.rejected = 0  # of the batch delivered last
 
-    def parts(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+    def split(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
         """Return a batch in consume form as it is to be converted: maybe a part for each partition, for columns."""
         takes_columns = type(self._task).put_batch is not SinkTask.put_batch and self._column_tries.due()
         parts = by_partition(batch) if takes_columns and self._task.wants_partitions_apart() else [batch]
@@ -369,36 +369,36 @@ class PutDelivery:
             with_headers=task.takes_headers(),
         )
 
-    def deliver(self, converted: SinkConverted) -> Outcome:
+    def deliver(self, converted: SinkConverted) -> PutOutcome:
         """Put what was converted, or go on with it. Raises what fails the task."""
         if converted.columns is not None:
             return self._put_batch(converted.columns)
-        return Outcome.TAKEN if self.put(converted.records) else Outcome.AGAIN
+        return PutOutcome.TAKEN if self.put(converted.records) else PutOutcome.RETRY
 
-    def _put_batch(self, batch: SinkBatch) -> Outcome:
-        self.refused = 0
+    def _put_batch(self, batch: SinkBatch) -> PutOutcome:
+        self.rejected = 0
         if not len(batch.values):
-            return Outcome.TAKEN
+            return PutOutcome.TAKEN
         try:
             with self._meter.call("put"):
                 taken = self._task.put_batch(batch)
         except RetriableError as error:
-            self._say_again(error)
-            return Outcome.AGAIN
+            self._log_retry(error)
+            return PutOutcome.RETRY
         except Exception as error:
-            if not self._may_isolate(error):
+            if not self._may_search(error):
                 raise
             self._column_tries.failed()
-            return Outcome.BY_RECORDS  # the record to blame is found there
+            return PutOutcome.AS_RECORDS  # the record to blame is found there
         if not taken:
             self._column_tries.failed()
-            return Outcome.BY_RECORDS
+            return PutOutcome.AS_RECORDS
         self._column_tries.worked()
         self._meter.moved("put", len(batch.values))
-        self._refused_in_a_row = 0
-        return Outcome.TAKEN
+        self._rejected_in_a_row = 0
+        return PutOutcome.TAKEN
 
-    def _say_again(self, error: Exception) -> None:
+    def _log_retry(self, error: Exception) -> None:
         log.warning("task=%s: put will be retried: %s", self._task_id, error)
 
     def put(self, records: Sequence[SinkRecord]) -> bool:
@@ -406,38 +406,38 @@ class PutDelivery:
         try:
             self._put(records)
         except RetriableError as error:
-            self._say_again(error)
+            self._log_retry(error)
             return False
         return True
 
-    def forget(self) -> None:
+    def start_over(self) -> None:
         """The batch is given up or cut: the next ``put`` begins from scratch."""
-        self._isolation = None
+        self._search = None
 
     def _put(self, records: Sequence[SinkRecord]) -> None:
-        self.refused = 0
-        if self._isolation is None:
+        self.rejected = 0
+        if self._search is None:
             try:
                 self._put_metered(records)
             except Exception as error:
-                if not records or not self._may_isolate(error):
+                if not records or not self._may_search(error):
                     raise
-                self._isolation = self._begin(records, error)
+                self._search = self._begin_search(records, error)
             else:
                 if records:
-                    self._refused_in_a_row = 0
+                    self._rejected_in_a_row = 0
                 return
-        self._isolation.run(self._put_half)
-        isolation, self._isolation = self._isolation, None
-        self._refused_in_a_row = isolation.in_a_row
-        self.refused = len(isolation.refused)
+        self._search.run(self._put_half)
+        search, self._search = self._search, None
+        self._rejected_in_a_row = search.in_a_row
+        self.rejected = len(search.rejected)
         self._reports.tell(
-            self._errant(refused_record.record, refused_record.error) for refused_record in isolation.refused
+            self._errant(rejected_record.record, rejected_record.error) for rejected_record in search.rejected
         )
 
-    def _may_isolate(self, error: Exception) -> bool:
+    def _may_search(self, error: Exception) -> bool:
         """Return whether the records to blame for an error of a put are looked for."""
-        if not self._isolates or isinstance(error, RetriableError):
+        if not self._searches or isinstance(error, RetriableError):
             return False
         if not blames_records(error):
             log.warning(
@@ -460,7 +460,7 @@ class PutDelivery:
         if records:
             self._meter.moved("put", len(records))
 
-    def _begin(self, records: Sequence[SinkRecord], error: Exception) -> PutIsolation:
+    def _begin_search(self, records: Sequence[SinkRecord], error: Exception) -> BadRecordSearch:
         log.warning(
             "task=%s: put rejected %d records, searching for the bad ones: %s: %s",
             self._task_id,
@@ -468,7 +468,7 @@ class PutDelivery:
             type(error).__name__,
             error,
         )
-        return PutIsolation(records, error, self._most_refusals, self._refused_in_a_row)
+        return BadRecordSearch(records, error, self._max_rejections, self._rejected_in_a_row)
 
     def _errant(self, record: SinkRecord, error: Exception) -> Errant:
         if self._reports.settings.reports:
@@ -490,7 +490,7 @@ class PutDelivery:
 # nothing of the batch counts as delivered or dead.
 
 
-Put = Callable[[Sequence[SinkRecord]], None]
+PutRecords = Callable[[Sequence[SinkRecord]], None]
 
 
 def blames_records(error: BaseException) -> bool:
@@ -510,30 +510,30 @@ def blames_records(error: BaseException) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedRecord:
+class RejectedRecord:
     """One record that ``put`` refused by itself, and with what."""
 
     record: SinkRecord
     error: Exception
 
 
-class PutIsolation:
+class BadRecordSearch:
     """Works off one refused batch; after a RetriableError ``run`` goes on where it stopped."""
 
-    def __init__(self, records: Sequence[SinkRecord], error: Exception, most_in_a_row: int, in_a_row: int = 0) -> None:
+    def __init__(self, records: Sequence[SinkRecord], error: Exception, max_in_a_row: int, in_a_row: int = 0) -> None:
         """Take a batch that ``put`` refused with ``error``.
 
         Args:
-            most_in_a_row: after so many records refused and none taken between, the fault is elsewhere.
+            max_in_a_row: after so many records refused and none taken between, the fault is elsewhere.
             in_a_row: how many that were before this batch.
         """
-        self.refused: list[RefusedRecord] = []
+        self.rejected: list[RejectedRecord] = []
         self.in_a_row = in_a_row
-        self._most_in_a_row = most_in_a_row
+        self._max_in_a_row = max_in_a_row
         self._todo: list[Sequence[SinkRecord]] = []  # next piece last
         self._split(records, error)
 
-    def run(self, put: Put) -> None:
+    def run(self, put: PutRecords) -> None:
         """Put every half until each record is delivered or in ``refused``.
 
         Raises what ``put`` raises without blaming a record (RetriableError: call again), and ConnectError when too many
@@ -558,11 +558,11 @@ class PutIsolation:
             self._todo += [piece[half:], piece[:half]]
             return
         self.in_a_row += 1
-        if self.in_a_row > self._most_in_a_row:
+        if self.in_a_row > self._max_in_a_row:
             raise ConnectError(
                 f"put rejected {self.in_a_row} single records in a row and accepted none, so the records are not "
-                f"the cause (connectrt.errors.put.refusals.max={self._most_in_a_row}). Last error: "
+                f"the cause (connectrt.errors.put.refusals.max={self._max_in_a_row}). Last error: "
                 f"{type(error).__name__}: {error}",
                 code="CRT-1056",
             ) from error
-        self.refused.extend(RefusedRecord(record, error) for record in piece)
+        self.rejected.extend(RejectedRecord(record, error) for record in piece)

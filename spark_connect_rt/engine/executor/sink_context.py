@@ -17,7 +17,7 @@ from spark_connect_rt.engine.executor.errant_reports import SinkErrantReporter
 from spark_connect_rt.errors import ConnectError
 
 
-class TaskContext:
+class WorkerSinkTaskContext:
     """The task's SinkTaskContext. The lane's thread, as the task's; a task may wish from no other."""
 
     previewed = False
@@ -77,14 +77,14 @@ class TaskContext:
                 self._hold.discard(partition)
                 self._seek[partition] = self._paused.pop(partition)
 
-    def hold_only(self, partitions: frozenset[TopicPartition]) -> None:
+    def pause_only(self, partitions: frozenset[TopicPartition]) -> None:
         """Pause these and resume all others, of those that are the task's."""
         self.pause(*(partitions & self.partitions))
         self.resume(*(self._paused.keys() & self.partitions - partitions))
 
     # -- the lane's
 
-    def take_config(self, config: Mapping[str, str]) -> None:
+    def set_config(self, config: Mapping[str, str]) -> None:
         """The task's configuration, references resolved."""
         self._config = config
 
@@ -93,7 +93,7 @@ class TaskContext:
         timeout_ms, self._timeout_ms = self._timeout_ms, None
         return None if timeout_ms is None or timeout_ms < 0 else timeout_ms / 1000
 
-    def take_commit(self) -> bool:
+    def take_commit_request(self) -> bool:
         """Return whether a commit was asked for, once."""
         asked, self._commit_asked = self._commit_asked, False
         return asked
@@ -106,10 +106,10 @@ class TaskContext:
             (self._paused if partition in self._paused else self._seek)[partition] = offset
         return rewinds
 
-    def take_steering(self) -> tuple[set[TopicPartition], dict[TopicPartition, int | None]]:
+    def take_reader_changes(self) -> tuple[set[TopicPartition], dict[TopicPartition, int | None]]:
         """Return what the reader is to hold, and where it is to read on (None: where it held), once.
 
-        Rows of partitions that are read from elsewhere are dropped from now on, until ``reads_again``.
+        Rows of partitions that are read from elsewhere are dropped from now on, until ``note_repositioned``.
         """
         hold, self._hold = self._hold, set()
         seek, self._seek = self._seek, {}
@@ -120,19 +120,19 @@ class TaskContext:
         """Return the partitions whose rows are dropped now."""
         return frozenset(self._paused.keys() | self._moving.keys())
 
-    def dropped(self, partition: TopicPartition, first_offset: int) -> None:
+    def note_dropped(self, partition: TopicPartition, first_offset: int) -> None:
         """Rows of an unwanted partition are gone, from ``first_offset`` on."""
         if partition in self._paused and partition not in self._moving and self._paused[partition] is None:
             self._paused[partition] = first_offset
 
-    def reads_again(self, partitions: frozenset[TopicPartition]) -> None:
+    def note_repositioned(self, partitions: frozenset[TopicPartition]) -> None:
         """An ASSIGNED row: what follows is from where it was to be read."""
         for partition in partitions & self._moving.keys():
             self._moving[partition] -= 1
             if not self._moving[partition]:
                 del self._moving[partition]
 
-    def gone(self, partitions: frozenset[TopicPartition]) -> None:
+    def forget(self, partitions: frozenset[TopicPartition]) -> None:
         """These partitions are the task's no more."""
         self.partitions -= partitions
         for partition in partitions:

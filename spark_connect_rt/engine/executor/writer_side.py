@@ -19,7 +19,7 @@ from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, unp
 from spark_connect_rt.engine.executor.freed_memory import FreedMemory
 from spark_connect_rt.engine.executor.hosting import is_shortage, text_of, trace_of
 from spark_connect_rt.engine.executor.joint_reports import JointReports
-from spark_connect_rt.engine.executor.sink_task import SinkLane
+from spark_connect_rt.engine.executor.sink_task import SinkTaskRunner
 from spark_connect_rt.engine.executor.source_lane import SourceLane
 from spark_connect_rt.engine.executor.task_logs import hide_secrets
 from spark_connect_rt.engine.executor.task_meter import TELL_EACH_S
@@ -212,7 +212,7 @@ def not_hosted(host: int, error: BaseException) -> Message:
     return {"op": "failed", "host": host, "trace": trace_of(error)}
 
 
-def _lane_of(launch: TaskLaunch) -> type[SourceLane] | type[TransactionalLane] | type[SinkLane]:
+def _lane_of(launch: TaskLaunch) -> type[SourceLane] | type[TransactionalLane] | type[SinkTaskRunner]:
     if launch.kind is not TaskKind.SOURCE:
-        return SinkLane
+        return SinkTaskRunner
     return TransactionalLane if launch.offsets_topic else SourceLane

@@ -17,7 +17,7 @@ import pyarrow as pa
 from spark_connect_rt.api.records import ConsumeRow
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.engine.executor.errant_reports import ErrantReports
-from spark_connect_rt.engine.executor.python_sink import HostedSink, Outcome, SinkParts
+from spark_connect_rt.engine.executor.python_sink import HostedSink, PutOutcome, SinkParts
 from spark_connect_rt.engine.java_host.chains import PythonPart, cut_of
 from spark_connect_rt.engine.java_host.latest_config import latest_config, refers
 from spark_connect_rt.engine.java_host.plugin_folders import jvm_worker_config, with_converters
@@ -189,7 +189,7 @@ class JavaSinkTask(HostedSink):
         }
         with parts.meter.call("start"):
             about = self._calls.begin(jvm, start)
-        self.acts_when_asked = about["acts_when_asked"]
+        self.pre_commit_has_effects = about["acts_when_asked"]
 
     def _java_config(self) -> Mapping[str, str]:
         if self._cut is not None:
@@ -203,15 +203,15 @@ class JavaSinkTask(HostedSink):
         """See HostedSink."""
         self._raise(self._ask(ToJava.OPEN, _pairs(partitions)))
 
-    def batches(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
+    def split(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
         """See HostedSink: in pieces that a small heap holds, for the JVM has each twice, as bytes and as objects."""
         return pieces(batch, FRAME_BYTES)
 
-    def most_records(self) -> int | None:
+    def max_put_records(self) -> int | None:
         """See HostedSink: as many as a frame holds; a chain that is in Python, too, takes what was read at once."""
         return None if self._python is not None else max(FRAME_RECORDS, self._most)
 
-    def prepare(self, batch: pa.RecordBatch, *, by_records: bool) -> Prepared | None:
+    def prepare(self, batch: pa.RecordBatch, *, as_records: bool) -> Prepared | None:
         """See HostedSink: its columns; of a chain that is in Python, too, those of what became of it."""
         self._again = False
         self._reporting.skipped = 0
@@ -226,7 +226,7 @@ class JavaSinkTask(HostedSink):
         self._rows_left = crossing.num_rows
         return consumed(crossing)
 
-    def deliver(self, prepared: Prepared) -> Outcome:
+    def deliver(self, prepared: Prepared) -> PutOutcome:
         """See HostedSink."""
         self._rows_taken = 0
         answer = self._ask_put(ToJava.PUT_AGAIN) if self._again else self._ask_put(ToJava.PUT, *prepared)
@@ -234,9 +234,9 @@ class JavaSinkTask(HostedSink):
         self._take(answer)
         self._raise(answer)
         if self._again:
-            self._say_again(answer)
-            return Outcome.AGAIN
-        return Outcome.PART if self._rows_left else Outcome.TAKEN
+            self._log_retry(answer)
+            return PutOutcome.RETRY
+        return PutOutcome.PARTIAL if self._rows_left else PutOutcome.TAKEN
 
     def _ask_put(self, kind: ToJava, head: Any = None, data: Sequence[Any] = ()) -> Mapping[str, Any]:
         """Make a call of puts; the JVM says how long they took."""
@@ -262,7 +262,7 @@ class JavaSinkTask(HostedSink):
         """See HostedSink."""
         return self._rows_taken
 
-    def _say_again(self, answer: Mapping[str, Any]) -> None:
+    def _log_retry(self, answer: Mapping[str, Any]) -> None:
         if "again" in answer:
             why = f"{answer['again']['class']}: {answer['again']['message']}"
             log.warning("task=%s: put will be retried: %s", self.parts.launch.task, why)
@@ -272,12 +272,12 @@ class JavaSinkTask(HostedSink):
         """See HostedSink."""
         return self._counts
 
-    def put_nothing(self) -> None:
+    def put_empty(self) -> None:
         """See HostedSink."""
         self._reporting.settle()
         answer = self._ask_put(ToJava.PUT, _NOTHING)
         self._raise(answer)
-        self._say_again(answer)
+        self._log_retry(answer)
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """See HostedSink. Raises JavaPluginError: what the task raised."""
@@ -290,7 +290,7 @@ class JavaSinkTask(HostedSink):
         """See HostedSink."""
         self._raise(self._ask(ToJava.CLOSE, _pairs(partitions)))
 
-    def take_reported(self) -> int:
+    def take_reported_count(self) -> int:
         """See HostedSink."""
         taken, self._reporting.reported = self._reporting.reported, 0
         return taken
@@ -318,7 +318,7 @@ class JavaSinkTask(HostedSink):
         answer = self._calls.ask(kind, head, data)
         context = self.parts.context
         if "paused" in answer:
-            context.hold_only(frozenset(TopicPartition(*pair) for pair in answer["paused"]))
+            context.pause_only(frozenset(TopicPartition(*pair) for pair in answer["paused"]))
         if "rewinds" in answer:
             context.offset({TopicPartition(topic, partition): at for topic, partition, at in answer["rewinds"]})
         if "timeout_ms" in answer:

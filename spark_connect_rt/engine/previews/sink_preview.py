@@ -11,7 +11,7 @@ from spark_connect_rt.api.records import SinkRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.engine.executor.hosting import load_class
-from spark_connect_rt.engine.executor.sink_context import TaskContext
+from spark_connect_rt.engine.executor.sink_context import WorkerSinkTaskContext
 from spark_connect_rt.engine.executor.task_meter import MeteredPluginMetrics, TaskMeter
 from spark_connect_rt.engine.previews.model import Ended
 from spark_connect_rt.engine.previews.shown_records import Collected, Say, Tree
@@ -106,11 +106,11 @@ class _Putting:
         """Start the task. Raises what it does."""
         self._walk, self._say, self._partitions = walk, say, partitions
         self._task: SinkTask = load_class(launch.task_class)()
-        context = TaskContext(MeteredPluginMetrics(TaskMeter("writer")))
+        context = WorkerSinkTaskContext(MeteredPluginMetrics(TaskMeter("writer")))
         context.partitions = partitions
         context.previewed = True
         config = clients.resolve(launch.config, launch.worker_config)
-        context.take_config(config)
+        context.set_config(config)
         self._task.context = context
         say("starting the task")
         self._task.start(config)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_connect_rt.api.records import SinkRecord
-from spark_connect_rt.engine.executor.python_sink import PutIsolation, blames_records
+from spark_connect_rt.engine.executor.python_sink import BadRecordSearch, blames_records
 from spark_connect_rt.errors import (
     BadConfigError,
     ConnectError,
@@ -45,44 +45,44 @@ class Target:
 
 def test_one_bad_record_in_ten_thousand_costs_few_puts() -> None:
     target = Target(lambda offset: offset == 7_777)
-    isolation = PutIsolation(records(10_000), FIRST, 100)
-    isolation.run(target.put)
+    search = BadRecordSearch(records(10_000), FIRST, 100)
+    search.run(target.put)
     assert target.taken == [offset for offset in range(10_000) if offset != 7_777]
-    assert [(refused_record.record.offset, str(refused_record.error)) for refused_record in isolation.refused] == [
+    assert [(refused_record.record.offset, str(refused_record.error)) for refused_record in search.rejected] == [
         (7_777, "bad 7777")
     ]
     assert target.puts <= 28
-    assert isolation.in_a_row == 0
+    assert search.in_a_row == 0
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=70))
 def test_exactly_the_bad_ones_are_refused_and_order_holds(bad: list[bool]) -> None:
     target = Target(lambda offset: bad[offset])
-    isolation = PutIsolation(records(len(bad)), FIRST, len(bad))
-    isolation.run(target.put)
+    search = BadRecordSearch(records(len(bad)), FIRST, len(bad))
+    search.run(target.put)
     # A batch of one is not put again: its refusal is the batch's.
     good = [offset for offset, is_bad in enumerate(bad) if not is_bad] if len(bad) > 1 else []
     assert target.taken == good
-    assert [refused_record.record.offset for refused_record in isolation.refused] == [
+    assert [refused_record.record.offset for refused_record in search.rejected] == [
         n for n in range(len(bad)) if n not in good
     ]
 
 
 def test_a_target_that_takes_nothing_is_not_the_records_fault() -> None:
     target = Target(lambda offset: True)
-    isolation = PutIsolation(records(10_000), FIRST, 100)
+    search = BadRecordSearch(records(10_000), FIRST, 100)
     with pytest.raises(ConnectError, match="101 single records in a row") as raised:
-        isolation.run(target.put)
+        search.run(target.put)
     assert (raised.value.code, str(raised.value.__cause__)) == ("CRT-1056", "bad 100")
     assert target.puts < 250
 
 
 def test_refusals_are_counted_on_from_one_small_batch_to_the_next() -> None:
-    isolation = PutIsolation(records(1), FIRST, 2)
-    two = PutIsolation(records(1), FIRST, 2, isolation.in_a_row)
-    assert (isolation.in_a_row, two.in_a_row, two.refused[0].error) == (1, 2, FIRST)
+    search = BadRecordSearch(records(1), FIRST, 2)
+    two = BadRecordSearch(records(1), FIRST, 2, search.in_a_row)
+    assert (search.in_a_row, two.in_a_row, two.rejected[0].error) == (1, 2, FIRST)
     with pytest.raises(ConnectError, match="3 single records in a row"):
-        PutIsolation(records(1), FIRST, 2, two.in_a_row)
+        BadRecordSearch(records(1), FIRST, 2, two.in_a_row)
 
 
 def test_what_asks_for_the_same_again_goes_on_where_it_stopped() -> None:
@@ -94,12 +94,12 @@ def test_what_asks_for_the_same_again_goes_on_where_it_stopped() -> None:
             raise RetriableError("the target is away")
         target.put(given)
 
-    isolation = PutIsolation(records(8), FIRST, 100)
+    search = BadRecordSearch(records(8), FIRST, 100)
     with pytest.raises(RetriableError):
-        isolation.run(put)
-    isolation.run(put)
+        search.run(put)
+    search.run(put)
     assert target.taken == [0, 1, 2, 4, 5, 6, 7]
-    assert [refused_record.record.offset for refused_record in isolation.refused] == [3]
+    assert [refused_record.record.offset for refused_record in search.rejected] == [3]
 
 
 def caused(error: Exception, cause: Exception) -> Exception:
@@ -133,4 +133,4 @@ def test_what_is_no_records_fault_is_raised_at_once(error: Exception) -> None:
         raise error
 
     with pytest.raises(type(error)):
-        PutIsolation(records(8), FIRST, 100).run(put)
+        BadRecordSearch(records(8), FIRST, 100).run(put)

@@ -17,7 +17,7 @@ from spark_connect_rt.engine.executor.control_wire import decode_offsets
 from spark_connect_rt.engine.executor.errant_reports import ErrantLog
 from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, encode_partitions, encode_records
 from spark_connect_rt.engine.executor.hosting import load_class
-from spark_connect_rt.engine.executor.sink_task import SinkLane
+from spark_connect_rt.engine.executor.sink_task import SinkTaskRunner
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import ConnectError, DataError, ExternalError, RetriableError, TimedOutError
 from spark_connect_rt.records.converters.plain import StringConverter
@@ -114,7 +114,7 @@ class Lane:
             {"key.converter": STRING, "value.converter": STRING, "header.converter": HEADERS},
         )
         self.launch = replace(launch, worker_config={**launch.worker_config, "offset.flush.interval.ms": "50"})
-        self.lane = SinkLane(5, self.launch, self.reports.append, clients)
+        self.lane = SinkTaskRunner(5, self.launch, self.reports.append, clients)
         self.lane.give(Row(5, RowKind.ASSIGNED, encode_partitions([("t", 0)])))
 
     def run(self, *values: str) -> Lane:

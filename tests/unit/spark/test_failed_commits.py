@@ -13,7 +13,7 @@ from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.engine.executor.control_wire import decode_offsets
 from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, encode_partitions, encode_records
 from spark_connect_rt.engine.executor.hosting import load_class
-from spark_connect_rt.engine.executor.sink_task import CommitTimes, SinkLane, SinkOffsets
+from spark_connect_rt.engine.executor.sink_task import CommitSchedule, SinkOffsets, SinkTaskRunner
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, consume_batch, wait_until
@@ -66,7 +66,7 @@ class _Lane:
             "offset.flush.interval.ms": str(flush_interval_ms),
         }
         launch = TaskLaunch(ConnectorTaskId("a", 0), 1, 1, TaskKind.SINK, f"{__name__}:{task}", {}, {}, worker)
-        self.lane = SinkLane(5, launch, self.reports.append, MemoryExecutorClients(find_plugin=load_class))
+        self.lane = SinkTaskRunner(5, launch, self.reports.append, MemoryExecutorClients(find_plugin=load_class))
         self.give(RowKind.ASSIGNED, ZERO, ONE)
 
     def give(self, kind: RowKind, *partitions: TopicPartition) -> None:
@@ -126,50 +126,50 @@ def test_only_what_goes_is_asked_for_when_it_goes() -> None:
 
 
 def test_a_task_whose_commits_fail_is_asked_ever_more_seldom() -> None:
-    times, waits, now_s = CommitTimes(flush_interval_s=10), [], 100.0
+    times, waits, now_s = CommitSchedule(flush_interval_s=10), [], 100.0
     for _ in range(6):
-        times.put(now_s)
+        times.note_put(now_s)
         assert times.at_s is not None
         waits.append(times.at_s - now_s)
         now_s = times.at_s
-        times.asked(now_s)
-        times.failed(now_s)
+        times.note_asked(now_s)
+        times.note_failed(now_s)
         assert times.at_s is None
     assert waits == [0, 1, 2, 4, 8, 10]
-    times.put(now_s)
-    times.asked(now_s)
-    times.answered(all_safe=False)
-    times.failed(now_s)
-    times.put(now_s)
+    times.note_put(now_s)
+    times.note_asked(now_s)
+    times.note_answered(all_safe=False)
+    times.note_failed(now_s)
+    times.note_put(now_s)
     assert times.at_s == now_s + 1
 
 
 def test_a_task_that_acts_when_it_is_asked_is_asked_at_the_interval() -> None:
-    times = CommitTimes(60.0, acts_since_s=100.0)
-    times.put(101.0)
-    assert not times.idle(102.0)
-    assert not times.due_in_flow(159.0)
-    assert (times.at_s, times.due(159.0), times.due(160.0), times.due_in_flow(160.0)) == (160.0, False, True, True)
-    times.asked(160.0)
-    times.answered(all_safe=True)
+    times = CommitSchedule(60.0, effects_since_s=100.0)
+    times.note_put(101.0)
+    assert not times.note_idle(102.0)
+    assert not times.due_under_load(159.0)
+    assert (times.at_s, times.due(159.0), times.due(160.0), times.due_under_load(160.0)) == (160.0, False, True, True)
+    times.note_asked(160.0)
+    times.note_answered(all_safe=True)
     assert times.at_s is None
-    times.put(161.0)
+    times.note_put(161.0)
     assert times.at_s == 220.0
 
 
 def test_a_failure_goes_back_to_what_was_committed_else_to_where_it_began() -> None:
     offsets = SinkOffsets()
     batch = consume_batch([{"topic": "t", "partition": p, "offset": 5 + p, "value": b"x"} for p in (0, 1)])
-    offsets.took(batch, {ZERO: 6, ONE: 7})
-    assert offsets.behind() == {ZERO: 5, ONE: 6}
-    assert offsets.reported(offsets.safe({ZERO: 99})) == {ZERO: 6}
-    assert offsets.behind() == {ONE: 6}
-    offsets.moved({ONE: 2})
-    assert offsets.behind() == {}
-    offsets.took(batch, {ONE: 7})
-    assert offsets.behind() == {ONE: 2}
-    offsets.gone([ONE])
-    assert offsets.all_safe({ZERO: 6})
+    offsets.note_put(batch, {ZERO: 6, ONE: 7})
+    assert offsets.rewind_positions() == {ZERO: 5, ONE: 6}
+    assert offsets.note_reported(offsets.committable({ZERO: 99})) == {ZERO: 6}
+    assert offsets.rewind_positions() == {ONE: 6}
+    offsets.note_position({ONE: 2})
+    assert offsets.rewind_positions() == {}
+    offsets.note_put(batch, {ONE: 7})
+    assert offsets.rewind_positions() == {ONE: 2}
+    offsets.forget([ONE])
+    assert offsets.are_all_safe({ZERO: 6})
 
 
 class Refusing(SinkTask):
@@ -205,6 +205,6 @@ def test_a_second_revocation_of_a_partition_ends_its_retries_too() -> None:
 
 def test_partitions_that_were_opened_at_an_offset_are_asked_about_and_not_reported_again() -> None:
     offsets = SinkOffsets()
-    offsets.moved({ZERO: 5})
-    assert offsets.of({ZERO, ONE}) == {ZERO: 5}
-    assert (offsets.reported({ZERO: 5}), offsets.behind()) == ({}, {})
+    offsets.note_position({ZERO: 5})
+    assert offsets.put_of({ZERO, ONE}) == {ZERO: 5}
+    assert (offsets.note_reported({ZERO: 5}), offsets.rewind_positions()) == ({}, {})

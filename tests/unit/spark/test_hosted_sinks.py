@@ -14,7 +14,7 @@ from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.engine.driver.model import EngineSettings
 from spark_connect_rt.engine.executor.errant_reports import ErrantReports
 from spark_connect_rt.engine.executor.hosting import HostLostError, load_class
-from spark_connect_rt.engine.executor.python_sink import HostedSink, Outcome
+from spark_connect_rt.engine.executor.python_sink import HostedSink, PutOutcome
 from spark_connect_rt.engine.slot_losses import LossLimits
 from spark_connect_rt.engine.task_runner import Assign, BatchDurable, Start, TaskFailed, TaskKind, TaskLaunch
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients
@@ -38,25 +38,25 @@ class Elsewhere(HostedSink):
     def open(self, partitions: Sequence[TopicPartition]) -> None:
         Elsewhere.calls.append(("open", list(partitions)))
 
-    def prepare(self, batch: pa.RecordBatch, *, by_records: bool) -> list[bytes]:
+    def prepare(self, batch: pa.RecordBatch, *, as_records: bool) -> list[bytes]:
         return list(batch.column("value").to_pylist())
 
-    def deliver(self, prepared: list[bytes]) -> Outcome:
+    def deliver(self, prepared: list[bytes]) -> PutOutcome:
         if not self.refused:
             self.refused = True
-            return Outcome.AGAIN
+            return PutOutcome.RETRY
         if Elsewhere.losses:
             Elsewhere.losses -= 1
             raise HostLostError("exit code -9")
         Elsewhere.calls.append(prepared)
         self.counts_of_last = (len(prepared) - 1, 1)
-        return Outcome.TAKEN
+        return PutOutcome.TAKEN
 
     @property
     def counts(self) -> tuple[int, int]:
         return self.counts_of_last
 
-    def put_nothing(self) -> None:
+    def put_empty(self) -> None:
         pass
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:

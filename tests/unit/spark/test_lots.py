@@ -12,11 +12,11 @@ import pytest
 from spark_connect_rt.api.records import SinkBatch, SinkRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.engine.executor import put_batcher as lots
+from spark_connect_rt.engine.executor import put_batcher
 from spark_connect_rt.engine.executor.control_wire import decode_offsets
 from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, encode_partitions, encode_records
 from spark_connect_rt.engine.executor.hosting import load_class
-from spark_connect_rt.engine.executor.sink_task import SinkLane
+from spark_connect_rt.engine.executor.sink_task import SinkTaskRunner
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import DataError, ExternalError, RetriableError
 from spark_connect_rt.records.converters.plain import StringConverter
@@ -92,8 +92,8 @@ class Waiting(SinkTask):
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lots, "LEAST_AHEAD", 1)
-    monkeypatch.setattr(lots, "LEAST_WAIT_S", -1.0)
+    monkeypatch.setattr(put_batcher, "MIN_RECORDS_AHEAD", 1)
+    monkeypatch.setattr(put_batcher, "MIN_WAIT_S", -1.0)
     Noting.ahead, Noting.here = [], []
     Waiting.puts, Waiting.moods, Waiting.rewinds, Waiting.largest = [], [], {}, None
     Waiting.in_put.clear()
@@ -115,7 +115,7 @@ class _Lane:
         launch = TaskLaunch(
             ConnectorTaskId("a", 0), 1, 1, TaskKind.SINK, task, dict(config), dict(config), worker, dict(client)
         )
-        self.lane = SinkLane(5, launch, self.reports.append, MemoryExecutorClients(self.topics, load_class))
+        self.lane = SinkTaskRunner(5, launch, self.reports.append, MemoryExecutorClients(self.topics, load_class))
         self.give(RowKind.ASSIGNED, ZERO, ONE)
 
     def give(self, kind: RowKind, *partitions: TopicPartition) -> None:
@@ -196,17 +196,17 @@ def test_what_waits_comes_as_one_lot_of_one_partition_in_order(lanes: Any) -> No
 
 
 def test_what_comes_while_a_put_waits_is_made_ready_too(lanes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lots, "LOOK_AGAIN_AFTER", 1e-9)
+    monkeypatch.setattr(put_batcher, "SECOND_PEEK_AFTER", 1e-9)
     looked = threading.Event()
-    next_lot = lots.Lots._next_lot
+    find_next = put_batcher.PutBatcher._find_next
 
-    def waits(self: lots.Lots, stop: threading.Event) -> lots.Lot | None:
+    def waits(self: put_batcher.PutBatcher, stop: threading.Event) -> put_batcher.PutBatch | None:
         if self._rows.peek(0) is None:
             looked.set()
             wait_until(lambda: self._rows.peek(0) is not None)
-        return next_lot(self, stop)
+        return find_next(self, stop)
 
-    monkeypatch.setattr(lots.Lots, "_next_lot", waits)
+    monkeypatch.setattr(put_batcher.PutBatcher, "_find_next", waits)
     lane = lanes()
     lane.batch(0, "a")
     lane.start()
@@ -221,7 +221,7 @@ def test_what_comes_while_a_put_waits_is_made_ready_too(lanes: Any, monkeypatch:
 
 
 def test_a_put_ends_while_nothing_comes(lanes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lots, "LOOK_AGAIN_AFTER", 1e6)
+    monkeypatch.setattr(put_batcher, "SECOND_PEEK_AFTER", 1e6)
     lane = lanes()
     lane.batch(0, "a")
     lane.start()

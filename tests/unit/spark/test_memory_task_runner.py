@@ -385,7 +385,7 @@ BUILT = {
     "a source's lane": ("source_lane.SourceLane.__init__", TaskKind.SOURCE),
     "a source's new topics": ("source_lane.NewTopics.__init__", TaskKind.SOURCE),
     "a sink's feed": ("sink_feed.SinkFeed.__init__", TaskKind.SINK),
-    "a sink's lane": ("sink_task.SinkLane.__init__", TaskKind.SINK),
+    "a sink's lane": ("sink_task.SinkTaskRunner.__init__", TaskKind.SINK),
     "the writer's launch": ("writer_side.decode_launch", TaskKind.SOURCE),
 }
 

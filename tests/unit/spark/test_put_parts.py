@@ -15,8 +15,8 @@ from spark_connect_rt.engine.executor.control_wire import decode_offsets
 from spark_connect_rt.engine.executor.errant_reports import ErrantReports
 from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, encode_partitions, encode_records
 from spark_connect_rt.engine.executor.hosting import load_class
-from spark_connect_rt.engine.executor.python_sink import HostedSink, Outcome
-from spark_connect_rt.engine.executor.sink_task import SinkLane
+from spark_connect_rt.engine.executor.python_sink import HostedSink, PutOutcome
+from spark_connect_rt.engine.executor.sink_task import SinkTaskRunner
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.records.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics, wait_until
@@ -40,11 +40,11 @@ class InParts(HostedSink):
     def open(self, partitions: Sequence[TopicPartition]) -> None:
         pass
 
-    def prepare(self, batch: pa.RecordBatch, *, by_records: bool) -> object:
+    def prepare(self, batch: pa.RecordBatch, *, as_records: bool) -> object:
         self._left = batch.column("offset").to_pylist()
         return self
 
-    def deliver(self, prepared: object) -> Outcome:
+    def deliver(self, prepared: object) -> PutOutcome:
         what, rows = InParts.script.pop(0) if InParts.script else ("take", len(self._left))
         self._rows = len(self._left) if what == "take" else min(rows, len(self._left) - 1)
         InParts.put += self._left[: self._rows]
@@ -53,7 +53,7 @@ class InParts(HostedSink):
             self.parts.context.request_commit()
         if what == "fail":
             raise ValueError("as it was said")
-        return {"again": Outcome.AGAIN, "take": Outcome.TAKEN}.get(what, Outcome.PART)
+        return {"again": PutOutcome.RETRY, "take": PutOutcome.TAKEN}.get(what, PutOutcome.PARTIAL)
 
     @property
     def rows_taken(self) -> int:
@@ -63,7 +63,7 @@ class InParts(HostedSink):
     def counts(self) -> tuple[int, int]:
         return self._rows, 0
 
-    def put_nothing(self) -> None:
+    def put_empty(self) -> None:
         pass
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
@@ -84,7 +84,7 @@ def _run(script: Sequence[Step], records: int) -> tuple[list[str], int, int]:
     reports: list[Mapping[str, object]] = []
     task = f"{__name__}:InParts"
     launch = TaskLaunch(ConnectorTaskId("a", 0), 1, 1, TaskKind.SINK, task, {}, {}, {}, {})
-    lane = SinkLane(5, launch, reports.append, MemoryExecutorClients(MemoryTopics(), load_class))
+    lane = SinkTaskRunner(5, launch, reports.append, MemoryExecutorClients(MemoryTopics(), load_class))
     lane.give(Row(5, RowKind.ASSIGNED, encode_partitions([(ZERO.topic, ZERO.partition)])))
     columns = [pa.array(range(records), pa.int64()), pa.array([b"x"] * records, pa.binary())]
     batch = pa.RecordBatch.from_arrays(columns, names=["offset", "value"])
