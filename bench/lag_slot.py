@@ -24,7 +24,7 @@ from spark_connect_rt.engine.executor.control_wire import encode_launch
 from spark_connect_rt.engine.executor.frames import BatchHead
 from spark_connect_rt.engine.executor.reader_side import ReaderSide
 from spark_connect_rt.engine.executor.source_host import SourceHost
-from spark_connect_rt.engine.executor.source_lane import SourceLane
+from spark_connect_rt.engine.executor.source_task_writer import SourceTaskWriter
 from spark_connect_rt.engine.executor_clients import KafkaExecutorClients
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.kafka.copying.batch_sender import BatchSender
@@ -84,7 +84,7 @@ def watch(records: bool, put: Put = setattr) -> None:
 
         return look
 
-    _after(put, SourceLane, "report_durable", _durable)
+    _after(put, SourceTaskWriter, "report_durable", _durable)
     if not records:
         _after(
             put, BatchSender, "_content", lambda _, __, piece: _note(REQUESTED, piece.source.partition, piece.last + 1)
@@ -93,7 +93,7 @@ def watch(records: bool, put: Put = setattr) -> None:
         return
     _after(put, MirrorSourceTask, "poll", _polled)
     _after(put, SourceHost, "send", heads(LANE))
-    _after(put, SourceLane, "_produce", heads(PRODUCED))
+    _after(put, SourceTaskWriter, "_produce", heads(PRODUCED))
     sent = ProducerClient.send
 
     async def send(self: ProducerClient, place: Any, batch: Any) -> Any:

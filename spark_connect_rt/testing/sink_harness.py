@@ -1,9 +1,9 @@
 """Runs a sink connector and one task in memory: for a connector author's tests. No Kafka, no Spark.
 
-The task is in the lane that hosts it in a worker (``SinkTaskRunner``), driven by the test's own thread: converters,
-transformations, the search for records to blame, dead letters, and everything the task asks for by its context is done
-by that code. Owns what stands in for the rest of the worker: topics in memory, a reader that obeys the lane, a consumer
-group that commits only when ``commit`` is called or the task asks for it.
+The task runs in the class that runs it in a worker (``SinkTaskRunner``), on the test's own thread. That code converts,
+transforms, searches for bad records, writes dead letters and does what the task asks for by its context. Owns a
+replacement for the rest of the worker: topics in memory, a reader that obeys the runner, and a consumer group that
+commits only when ``commit`` is called or the task asks for it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _NeverDue(CommitSchedule):
 
 
 class _TestRunner(SinkTaskRunner):
-    """A lane that is never started: the test's thread calls it, and what its steps raise goes to the test."""
+    """A runner that is never started: the test's thread calls it, and what its steps raise goes to the test."""
 
     def __init__(self, launch: TaskLaunch, clients: MemoryExecutorClients, task_class: type[SinkTask]) -> None:
         self.positions: dict[TopicPartition, int] = {}
@@ -166,7 +166,7 @@ class SinkHarness:
         self._converters = ConnectorConverters.from_config(self.hosted.config, worker_config, self._clients.plugin)
         self._worker_config = worker_config
         self._settings = ReportSettings.from_config(self.hosted.config)
-        self._lane: _TestRunner | None = None
+        self._runner: _TestRunner | None = None
         self._puts: Iterator[float] | None = None  # the batch in hand
 
     def __enter__(self) -> Self:
@@ -178,8 +178,8 @@ class SinkHarness:
 
     @property
     def _running(self) -> _TestRunner:
-        assert self._lane is not None, "the harness is not started"
-        return self._lane
+        assert self._runner is not None, "the harness is not started"
+        return self._runner
 
     @property
     def task(self) -> SinkTask:
@@ -205,22 +205,22 @@ class SinkHarness:
             worker_config=self._worker_config,
         )
         launch = replace(launch, flush=replace(launch.flush, offset_flush_timeout_ms=FLUSH_TIMEOUT_MS))
-        self._lane = _TestRunner(launch, self._clients, self.hosted.connector.task_class())
-        self._lane.positions.update(self.committed)
-        self._lane.committed = self.committed
+        self._runner = _TestRunner(launch, self._clients, self.hosted.connector.task_class())
+        self._runner.positions.update(self.committed)
+        self._runner.committed = self.committed
         self._puts, self.asked_wait_s = None, None
         try:
-            self._lane.begin()
+            self._runner.begin()
         except Exception:
             self.stop()
             raise
 
     def stop(self) -> None:
         """Close the partitions and stop; what was not committed is delivered again after the next start."""
-        lane, self._lane = self._lane, None
+        runner, self._runner = self._runner, None
         self._puts = None
-        if lane is not None:
-            lane.leave()
+        if runner is not None:
+            runner.leave()
         self.hosted.connector.stop()
 
     def restart(self) -> None:
@@ -260,17 +260,17 @@ class SinkHarness:
 
         Raises what fails the task: DataError of a converter, and what ``put`` raised where it is not tolerated.
         """
-        lane, self.asked_wait_s = self._running, None
+        runner, self.asked_wait_s = self._running, None
         for reads in range(_MOST_READS):
             if self._puts is None:
-                batch = self._read(lane)
+                batch = self._read(runner)
                 if batch is None and not reads:
-                    lane.put_empty()
-                    lane.read_from_elsewhere()
+                    runner.put_empty()
+                    runner.read_from_elsewhere()
                 if batch is None:
-                    self.asked_wait_s = lane.call_due_s()
+                    self.asked_wait_s = runner.call_due_s()
                     return True
-                self._puts = lane.begun_puts(batch)
+                self._puts = runner.begun_puts(batch)
             puts, self._puts = self._puts, None
             wait_s = next(puts, None)
             if wait_s is not None:
@@ -278,24 +278,28 @@ class SinkHarness:
                 return False
         raise AssertionError(f"the task has gone back to earlier offsets {_MOST_READS} times within one deliver")
 
-    def _read(self, lane: _TestRunner) -> pa.RecordBatch | None:
+    def _read(self, runner: _TestRunner) -> pa.RecordBatch | None:
         """Return what is new of the partitions that are not paused, None: nothing is. Opens those that are new."""
-        lane.assign(frozenset(TopicPartition(row["topic"], row["partition"]) for row in self._new_rows(lane)))
-        lane.read_from_elsewhere()
-        rows = self._new_rows(lane)  # opened, the task may have asked for other offsets
+        runner.assign(frozenset(TopicPartition(row["topic"], row["partition"]) for row in self._new_rows(runner)))
+        runner.read_from_elsewhere()
+        rows = self._new_rows(runner)  # opened, the task may have asked for other offsets
         if not rows:
             return None
         batch = consume_batch(rows)
         apart = by_partition(batch)
         return apart[0] if len(apart) == 1 else batch  # as a consumer returns them
 
-    def _new_rows(self, lane: _TestRunner) -> list[Record]:
+    def _new_rows(self, runner: _TestRunner) -> list[Record]:
         names = {name.strip() for name in self.hosted.config.get("topics", "").split(",")}
         found = sorted(
-            partition for partition in self.topics.partitions if partition.topic in names and partition not in lane.held
+            partition
+            for partition in self.topics.partitions
+            if partition.topic in names and partition not in runner.held
         )
         return [
-            row for partition in found for row in self.topics.read(partition, lane.positions.get(partition, 0), 1 << 30)
+            row
+            for partition in found
+            for row in self.topics.read(partition, runner.positions.get(partition, 0), 1 << 30)
         ]
 
     def commit(self) -> dict[TopicPartition, int]:
@@ -305,9 +309,9 @@ class SinkHarness:
 
         Raises what ``pre_commit`` raises; ``deliver`` then puts all since the last commit again, as a worker does.
         """
-        lane = self._running
+        runner = self._running
         try:
-            lane.commit()
+            runner.commit()
         except BaseException:
             self._puts = None  # what is in hand is read again, too
             raise
@@ -315,7 +319,7 @@ class SinkHarness:
 
     def dead_letters(self) -> list[Record]:
         """Return what the dead letter queue holds: rows with key, value and headers."""
-        if self._lane is not None:
-            self._lane.flush_letters()
+        if self._runner is not None:
+            self._runner.flush_letters()
         partition = TopicPartition(self._settings.topic, 0)
         return self.topics.read(partition, 0, self.topics.end(partition))

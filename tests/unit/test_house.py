@@ -197,7 +197,7 @@ CALLS_PLUGINS = (
     "engine/executor/sink_task.py",
     "engine/executor/python_source.py",
     "engine/executor/source_host.py",
-    "engine/executor/source_lane.py",
+    "engine/executor/source_task_writer.py",
     "engine/executor/writer_side.py",
 )
 

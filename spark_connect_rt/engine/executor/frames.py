@@ -32,7 +32,7 @@ class RowKind(IntEnum):
     """What a row says about its host."""
 
     MARKER = 0  # pushes the row before it through the JVM; also the reader's heartbeat (host is 0)
-    LAUNCH = 1  # head: the launch; the writer opens a lane
+    LAUNCH = 1  # head: the launch; the writer opens a task writer
     BATCH = 2  # head: offsets and counts; data: records
     RUNNING = 3  # the source task started or resumed; sinks: resumed
     PAUSED = 4
@@ -189,7 +189,7 @@ def unpacked(rows: Iterable[Row]) -> Iterator[Row]:
 def _rows_of(pack: Row) -> Iterator[Row]:
     at, heads = 0, orjson.loads(pack.head)
     for number, (host, head, size) in enumerate(heads, 1):
-        # A copy: a slice would keep the whole pack in memory for as long as one slow lane has not taken its row.
+        # A copy: a slice would keep the whole pack in memory for as long as one slow task writer has not taken its row.
         data = pa.py_buffer(pack.data[at : at + size].to_pybytes()) if pack.data is not None and size else None
         yield Row(host, RowKind.BATCH, head.encode(), data, pack.last and number == len(heads))
         at += size

@@ -126,15 +126,15 @@ class HostedSource(ABC):
 
 # Makes a source task's topics before its first record goes there (Java ``AbstractWorkerSourceTask.maybeCreateTopic``).
 #
-# Owns: which topics this lane has seen. What is there is left as it is; without ``topic.creation.*`` nothing is asked,
-# and brokers may make topics by themselves.
+# Owns the topics that this task writer has seen. An existing topic is left as it is. Without ``topic.creation.*``
+# nothing is asked, and brokers may create topics by themselves.
 
 
 log = logging.getLogger(__name__)
 
 
 class NewTopics:
-    """The topics of one lane. One thread."""
+    """The topics that one task writer needs. It is used by the thread of the writer only."""
 
     def __init__(self, launch: TaskLaunch, clients: ExecutorClients) -> None:
         self._launch = launch

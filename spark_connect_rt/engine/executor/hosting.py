@@ -1,6 +1,6 @@
 """What the hosts of both kinds of task share: the switches the driver turns, and how a task object is made.
 
-A host is one hosting of one run in one slice: a thread of the reader (and a lane of the writer). Owns no policy:
+A host is one hosting of one run in one slice: a thread of the reader (and a task writer of the writer). Owns no policy:
 the driver decides, a host obeys.
 """
 

@@ -1,8 +1,8 @@
-"""What lanes report at the same instant leaves as one piece of bytes, by one thread for all of a process.
+"""What writers report at the same instant leaves as one piece of bytes, by one thread for all of a process.
 
-The batches of eight tasks are acknowledged by one answer of the broker. Woken for it, each lane's own thread would
+The batches of eight tasks are acknowledged by one answer of the broker. Woken for it, each writer's own thread would
 fight the others for the interpreter, and its report would wake the driver's threads once more. Owns whose records were
-acknowledged and are not reported, and the thread. Must not: wait for a lane, or let its later reports overtake those
+acknowledged and are not reported, and the thread. Must not: wait for a writer, or let its later reports overtake those
 that it holds.
 """
 
@@ -27,7 +27,7 @@ Report = Callable[[Mapping[str, Any]], None]
 
 
 class Settling(Protocol):
-    """A lane whose records were acknowledged."""
+    """A writer whose records were acknowledged."""
 
     def settle(self, report: Report) -> bool:
         """Report what became durable, without a wait; True: nothing more is reported before ``settled``."""
@@ -36,27 +36,27 @@ class Settling(Protocol):
         """What was reported is sent."""
 
     def look_again(self) -> None:
-        """Have the lane's own thread look."""
+        """Have the writer's own thread look."""
 
 
 class JointReports:
     """See the module. Any thread."""
 
     def __init__(self, send: Send) -> None:
-        """Start empty; the thread starts with the first lane."""
+        """Start empty; the thread starts with the first writer."""
         self._send = send
         self._changed = threading.Condition()  # of the following
         self._due: deque[Settling] = deque()
         self._thread: threading.Thread | None = None
 
-    def acknowledged(self, lane: Settling) -> None:
-        """Have a lane report soon; does not wait."""
+    def acknowledged(self, writer: Settling) -> None:
+        """Have a writer report soon; does not wait."""
         with self._changed:
             if self._is_up():
-                self._due.append(lane)
+                self._due.append(writer)
                 self._changed.notify()
                 return
-        lane.look_again()
+        writer.look_again()
 
     def together(self, tell: Callable[[Report], None]) -> None:
         """Send what ``tell`` reports, all of it at once. The caller's thread."""
@@ -82,11 +82,11 @@ class JointReports:
                 self._serve(due)
             except Exception:
                 log.exception("joint reports failed, so each task reports on its own")
-                for lane in due:
-                    lane.look_again()
+                for writer in due:
+                    writer.look_again()
 
     def _gathered(self) -> list[Settling]:
-        """Wait for lanes; none came for long: the thread is over."""
+        """Wait for writers; none came for long: the thread is over."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._due, KEPT_S):
                 self._thread = None
@@ -101,14 +101,14 @@ class JointReports:
         held = list[Settling]()
 
         def settle(report: Report) -> None:
-            for lane in due:
-                if lane.settle(report):
-                    held.append(lane)
+            for writer in due:
+                if writer.settle(report):
+                    held.append(writer)
                 else:
-                    lane.look_again()
+                    writer.look_again()
 
         try:
             self.together(settle)
         finally:
-            for lane in held:
-                lane.settled()
+            for writer in held:
+                writer.settled()

@@ -154,12 +154,12 @@ class PythonSource(HostedSource):
         obstacles = [*onlookers, *(["exactly.once.source.support"] if exactly_once else [])]
         if obstacles:
             return OwnWrites(None, obstacles)
-        # What it writes itself it writes by connections of its own: whether lanes share theirs is no matter of it.
+        # The task writes with its own connections, so it does not matter whether task writers share theirs.
         properties = self.parts.resolved(self.parts.launch.client_config)
         return OwnWrites({name: text for name, text in properties.items() if name not in SHARED_CLIENT}, obstacles)
 
     def settle(self) -> None:
-        """See HostedSource: what the task writes itself is waited for, as what its lane writes is."""
+        """See HostedSource: its own writes are awaited, as those of its task writer are."""
         task, switches = self._task, self.parts.switches
         while task is not None and task.is_writing():
             if switches.stopping and switches.end_by_ms is not None and monotonic_ms() >= switches.end_by_ms:

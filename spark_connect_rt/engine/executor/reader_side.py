@@ -1,7 +1,7 @@
 """The reader half of a slot: hosts task threads, obeys the driver, yields super-rows.
 
 Owns the table of hosts and the generator that Spark (or a plain thread, in testing) drains. What each task does
-is in source_host and sink_feed. A host that is fused has its lane here, too: its rows are handed over in this process.
+is in source_host and sink_feed. A fused host has its writer here, too: its rows are handed over in this process.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from spark_connect_rt.engine.executor.sink_feed import SinkFeed
 from spark_connect_rt.engine.executor.source_host import SourceHost
 from spark_connect_rt.engine.executor.task_logs import hide_secrets
 from spark_connect_rt.engine.executor.task_meter import TELL_EACH_S
-from spark_connect_rt.engine.executor.writer_side import LaneTable, not_hosted
+from spark_connect_rt.engine.executor.writer_side import TaskWriters, not_hosted
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import ShuttingDownError, TimedOutError
 from spark_connect_rt.kafka.executor_clients import ExecutorClients
@@ -73,10 +73,10 @@ class _OffsetQuestion:
 
 
 class FusedRows:
-    """Takes the place of the queue for a fused host: its rows go to a lane of this process. The host's thread."""
+    """Takes the place of the queue for a fused host: its rows go to a writer of this process. The host's thread."""
 
-    def __init__(self, lanes: LaneTable, rows: RowQueue) -> None:
-        self._lanes = lanes
+    def __init__(self, writers: TaskWriters, rows: RowQueue) -> None:
+        self._writers = writers
         self._rows = rows
 
     def put(self, row: Row) -> None:
@@ -84,13 +84,13 @@ class FusedRows:
         if row.kind in _LAST_WORDS:  # behind what the reader's own thread still has to report (E2)
             self._rows.put(row)
             return
-        if self._lanes.abandoned:
+        if self._writers.abandoned:
             raise ShuttingDownError("the slice is over, so rows are discarded")
-        self._lanes.give(row)
+        self._writers.give(row)
 
     def serve_at_once(self, host: int, head: BatchHead, batch: pa.RecordBatch) -> bool:
-        """Have a small batch served on this thread, where its lane has nothing else to do."""
-        return self._lanes.serve_at_once(host, head, batch)
+        """Have a small batch served on this thread, where its writer has nothing else to do."""
+        return self._writers.serve_at_once(host, head, batch)
 
 
 class ReaderSide:
@@ -104,15 +104,15 @@ class ReaderSide:
         freed: FreedMemory | None = None,
         joint: JointReports | None = None,
     ) -> None:
-        """``freed``: of a process that is this slice's alone; ``joint``: see LaneTable."""
+        """``freed``: of a process that is this slice's alone; ``joint``: see TaskWriters."""
         self._clients = clients
         self._freed = freed
         self._send = send
         self._heartbeat_s = heartbeat_s
         self._rows = RowQueue()
         self._joint = joint
-        self._lanes = LaneTable(clients, self._report_of_lane, joint)
-        self._fused = FusedRows(self._lanes, self._rows)
+        self._writers = TaskWriters(clients, self._report_of_writer, joint)
+        self._fused = FusedRows(self._writers, self._rows)
         self._hosts: dict[int, SourceHost | SinkFeed] = {}
         self._ending = False
         self._numbers = itertools.count(1)
@@ -131,8 +131,8 @@ class ReaderSide:
                     self._tell_last_measures(row.host)
                 if row.kind is RowKind.ENDED:
                     self._hosts.pop(row.host, None)
-                if row.host in self._lanes.totals:
-                    self._lanes.give(row)
+                if row.host in self._writers.totals:
+                    self._writers.give(row)
                     continue
                 self._calm_beats = 0
                 row = self._with_more(row)
@@ -154,20 +154,20 @@ class ReaderSide:
         A writer without hosts has nothing to do at it; its end, and Spark's, are noticed without
         (docs/explanation/engine.md).
         """
-        if self._hosts.keys() - self._lanes.totals.keys():
+        if self._hosts.keys() - self._writers.totals.keys():
             return True
         self._calm_beats += 1
         return self._calm_beats <= CALM_BEATS or self._calm_beats % CALM_BEATS == 0
 
     def _books(self) -> Iterator[Row]:
-        """Yield what the lanes of this process reported durable, once they have ended (E4)."""
-        self._lanes.join()
-        if self._lanes.totals:
-            totals = [(host, total.records, total.batches) for host, total in self._lanes.totals.items()]
+        """Yield what the writers of this process reported durable, once they have ended (E4)."""
+        self._writers.join()
+        if self._writers.totals:
+            totals = [(host, total.records, total.batches) for host, total in self._writers.totals.items()]
             yield Row(0, RowKind.TOTALS, orjson.dumps(totals))
 
-    def _report_of_lane(self, message: Mapping[str, Any]) -> None:
-        """Send a lane's report; how full it is concerns this process alone."""
+    def _report_of_writer(self, message: Mapping[str, Any]) -> None:
+        """Send a writer's report; how full it is concerns this process alone."""
         if message["op"] != "throttle":
             self._send(dict(message))
         elif (host := self._hosts.get(message["host"])) is not None:
@@ -191,19 +191,19 @@ class ReaderSide:
             return
         self._reported_s = now_s
         if self._joint is None:
-            self._tell_all(self._report_of_lane, now_s)
+            self._tell_all(self._report_of_writer, now_s)
         else:
             self._joint.together(lambda report: self._tell_all(report, now_s))
         IDLE_LOOKS.check(now_s)
         if self._freed is not None:
-            self._freed.look(now_s, self._rows.taken + self._lanes.batches())
+            self._freed.look(now_s, self._rows.taken + self._writers.batches())
 
     def _tell_all(self, report: Report, now_s: float) -> None:
         for number, host in list(self._hosts.items()):
             news = host.news(now_s)
             if news is not None:
                 tell_or_log(report, {"op": "measures", "host": number, **news})
-        self._lanes.tell_measures(report)
+        self._writers.tell_measures(report)
 
     def _tell_last_measures(self, number: int) -> None:
         """Report ahead of the row that ends a host: it sends nothing behind that (E2)."""
@@ -213,12 +213,12 @@ class ReaderSide:
 
     def tasks(self) -> list[ConnectorTaskId]:
         """Return the tasks that are hosted now. Any thread."""
-        return list({*(host.task for host in list(self._hosts.values())), *self._lanes.tasks()})
+        return list({*(host.task for host in list(self._hosts.values())), *self._writers.tasks()})
 
     def abandon(self) -> None:
         """Stop everything without ceremony: the channel or the job is gone."""
         self._ending = True
-        self._lanes.abandon()
+        self._writers.abandon()
         for host in list(self._hosts.values()):
             host.switches.set(stopping=True)
         self._rows.close()
@@ -244,7 +244,7 @@ class ReaderSide:
             self._send(not_hosted(number, error))
             self._send({"op": "ended", "host": number})
             return
-        rows = self._fused if number in self._lanes.totals else self._rows
+        rows = self._fused if number in self._writers.totals else self._rows
         if is_shortage(error):
             rows.put(Row(number, RowKind.LOST, text_of(error).encode()))
         else:
@@ -298,7 +298,7 @@ class ReaderSide:
         else:
             host = SinkFeed(number, launch, rows, self._clients)
         if launch.fused:
-            self._lanes.open(number, launch, fused=True)
+            self._writers.open(number, launch, fused=True)
         else:
             self._rows.put(Row(number, RowKind.LAUNCH, orjson.dumps(encode_launch(launch))))
         self._hosts[number] = host

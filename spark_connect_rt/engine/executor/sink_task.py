@@ -27,7 +27,7 @@ from spark_connect_rt.engine.executor.put_batcher import PutBatch, PutBatcher, P
 from spark_connect_rt.engine.executor.python_sink import HostedSink, PutOutcome, SinkParts, make_hosted_sink
 from spark_connect_rt.engine.executor.sink_context import WorkerSinkTaskContext
 from spark_connect_rt.engine.executor.task_meter import MeteredPluginMetrics
-from spark_connect_rt.engine.executor.task_writer import Lane, Report, now_s
+from spark_connect_rt.engine.executor.task_writer import Report, TaskWriter, now_s
 from spark_connect_rt.engine.task_runner import TaskLaunch
 from spark_connect_rt.kafka.executor_clients import ExecutorClients
 from spark_connect_rt.kafka.interfaces import GroupGeneration
@@ -43,7 +43,7 @@ Offsets = dict[TopicPartition, int]
 log = logging.getLogger(__name__)
 
 
-class SinkTaskRunner(Lane):
+class SinkTaskRunner(TaskWriter):
     """One sink task, hosted."""
 
     step_name = ""  # the waits between two puts are no one's call

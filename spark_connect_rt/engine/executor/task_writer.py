@@ -1,7 +1,7 @@
-"""One host's lane in a slot's writer process: its own queue and thread, so a slow target slows no one else.
+"""The thread and the queue that write for one task, so that a slow target delays no other task.
 
-Owns the queue, its throttle, and what every lane does with failures and endings. SourceLane and SinkLane say what
-happens with the rows.
+Owns the queue, its throttle, and the handling of failures and endings that all task writers share.
+``SourceTaskWriter``, ``TransactionalTaskWriter`` and ``SinkTaskRunner`` decide what happens to the rows.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ Report = Callable[[Mapping[str, Any]], None]
 THROTTLE_BYTES = 16 * 1024 * 1024
 UNTHROTTLE_BYTES = 8 * 1024 * 1024
 QUEUE_BYTES = 64 * 1024 * 1024  # more comes only while the driver is slow: then the whole slot waits
-QUEUE_PATIENCE_S = 6.0  # but not for ever behind a lane that hangs
+QUEUE_PATIENCE_S = 6.0  # but not for ever behind a task writer that hangs
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Totals:
-    """What a lane reported durable; ``commit`` compares it with what the driver received."""
+    """What a task writer reported durable; ``commit`` compares it with what the driver received."""
 
     records: int = 0
     batches: int = 0
 
 
-class Lane(ABC, threading.Thread):
-    """Base of both lanes. The dispatcher calls ``give``; everything else runs on the lane's thread."""
+class TaskWriter(ABC, threading.Thread):
+    """Base of both task writers. The dispatcher calls ``give``; everything else runs on the task writer's thread."""
 
-    step_name = "send"  # what a step counts as in the meter; empty: the lane names its calls itself
+    step_name = "send"  # what a step counts as in the meter; empty: the task writer names its calls itself
 
     def __init__(self, host: int, launch: TaskLaunch, report: Report) -> None:
         threading.Thread.__init__(self, name=f"lane-{launch.task}", daemon=True)
@@ -70,7 +70,7 @@ class Lane(ABC, threading.Thread):
         self._failed = False
         self._end_by_s: float | None = None  # what is not begun by then is dropped; known ahead of the rows before it
         self._dropped = False
-        self._telling = threading.Lock()  # the dispatcher tells each second, the lane when it ends: in order
+        self._telling = threading.Lock()  # the dispatcher tells each second, the task writer when it ends: in order
         self.abandoned = False
         self.joint: JointReports | None = None  # where it leaves what its producer says to
         self.sees_idle = False  # no one says when the reader runs out: it has, when the queue is empty
@@ -116,12 +116,12 @@ class Lane(ABC, threading.Thread):
             self._serving.release()
 
     def hint_idle(self) -> None:
-        """Say that the reader has nothing more right now; lanes with nothing undone are left asleep."""
+        """Say that the reader has nothing more right now; task writers with nothing undone are left asleep."""
         if self._queued_bytes or self.wait_s() is not None:
             self._rows.put(None)
 
     def tell_measures(self, report: Report | None = None, *, anyway: bool = False) -> None:
-        """Tell the driver, or ``report``, what was counted, if it is worth a message. Dispatcher's or lane's thread."""
+        """Tell the driver, or ``report``, what was counted, if it is worth a message. Any of both threads."""
         if self.abandoned:
             return
         with self._telling:
@@ -136,7 +136,7 @@ class Lane(ABC, threading.Thread):
             self._queue_changed.notify_all()
         self._rows.put(None)
 
-    # -- the lane's own thread
+    # -- the task writer's own thread
 
     def run(self) -> None:
         """Thread body: take rows until ENDED; a failure is reported once, later rows are dropped."""
@@ -268,7 +268,7 @@ class Lane(ABC, threading.Thread):
 
     @abstractmethod
     def begin(self) -> None:
-        """Open what the lane needs."""
+        """Open what the task writer needs."""
 
     @abstractmethod
     def on_row(self, row: Row) -> None:

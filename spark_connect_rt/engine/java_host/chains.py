@@ -131,7 +131,7 @@ def cut_of(parts: SinkParts) -> CutChain | None:
 
 
 class PythonPart:
-    """What runs here of a cut chain. The lane's thread."""
+    """What runs here of a cut chain. The task's thread."""
 
     def __init__(self, cut: CutChain, parts: SinkParts, *, keeps_originals: bool) -> None:
         """Make converters and transformations. Raises BadConfigError."""

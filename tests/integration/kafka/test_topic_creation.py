@@ -13,7 +13,7 @@ import pytest
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, encode_records
-from spark_connect_rt.engine.executor.source_lane import SourceLane
+from spark_connect_rt.engine.executor.source_task_writer import SourceTaskWriter
 from spark_connect_rt.engine.executor_clients import KafkaExecutorClients
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
@@ -38,7 +38,7 @@ def launch_of(broker: EmbeddedKafka, connector: Mapping[str, str]) -> TaskLaunch
 def write(launch: TaskLaunch, *topics: str) -> list[Mapping[str, Any]]:
     """Have a lane produce one record to each topic; return what it reports but for what it measured."""
     reports: list[Mapping[str, Any]] = []
-    lane = SourceLane(1, launch, reports.append, KafkaExecutorClients())
+    lane = SourceTaskWriter(1, launch, reports.append, KafkaExecutorClients())
     lane.start()
     for topic in topics:
         data = encode_records(produce_batch(topic, pa.array(["x"])))

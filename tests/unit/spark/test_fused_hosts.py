@@ -23,7 +23,7 @@ from spark_connect_rt.engine.executor.frames import Row, RowKind, RowQueue
 from spark_connect_rt.engine.executor.hosting import load_class
 from spark_connect_rt.engine.executor.reader_side import ReaderSide
 from spark_connect_rt.engine.executor.source_host import SourceHost
-from spark_connect_rt.engine.executor.writer_side import LaneTable, WriterSide
+from spark_connect_rt.engine.executor.writer_side import TaskWriters, WriterSide
 from spark_connect_rt.engine.java_host.process import JavaHostGoneError
 from spark_connect_rt.engine.task_runner import Expect, JavaCode, TaskKind, TaskLaunch
 from spark_connect_rt.errors import ShuttingDownError
@@ -121,7 +121,7 @@ def test_a_task_whose_lane_gets_no_thread_is_to_be_tried_again(tmp_path: Path, m
 
     half = Half()
     with monkeypatch.context() as patched:
-        patched.setattr(task_writer.Lane, "start", no_threads)
+        patched.setattr(task_writer.TaskWriter, "start", no_threads)
         half.side.handle({"op": "start", "host": 1, "launch": _launch(tmp_path)})
     assert [report["op"] for report in half.reports if report["op"] != "measures"] == ["lost", "ended"]
     half.start(2, tmp_path, count="3")
@@ -184,7 +184,7 @@ def test_lanes_that_are_abandoned_take_no_more(tmp_path: Path) -> None:
         LaneTableOver().open(8, TaskLaunch(ConnectorTaskId("b", 0), 1, 1, TaskKind.SOURCE, "m:C", {}, {}, {}))
 
 
-class LaneTableOver(LaneTable):
+class LaneTableOver(TaskWriters):
     """One whose slice is over."""
 
     def __init__(self) -> None:

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from spark_connect_rt.base.ids import ConnectorTaskId
-from spark_connect_rt.engine.executor import joint_reports, source_lane
+from spark_connect_rt.engine.executor import joint_reports, source_task_writer
 from spark_connect_rt.engine.executor.control_wire import MessageSplitter
 from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, encode_records
 from spark_connect_rt.engine.executor.joint_reports import JointReports
-from spark_connect_rt.engine.executor.source_lane import AT_ONCE_BYTES, SourceLane
+from spark_connect_rt.engine.executor.source_task_writer import AT_ONCE_BYTES, SourceTaskWriter
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.records.pipeline.columns import produce_batch
@@ -58,7 +58,7 @@ class Laned:
 
         self.producer.produce = noted  # type: ignore[method-assign]
         clients.producer = lambda config: self.producer  # type: ignore[method-assign,assignment,return-value]
-        self.lane = SourceLane(host, LAUNCH, reports.append, clients)
+        self.lane = SourceTaskWriter(host, LAUNCH, reports.append, clients)
         self.lane.sees_idle, self.lane.joint = True, joint
         self.lane.start()
         assert not self.at_once("first")
@@ -87,8 +87,8 @@ def _batch(text: str, offset: Any = None) -> tuple[BatchHead, pa.RecordBatch]:
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_lane, "FLUSH_EACH_S", 600.0)
-    monkeypatch.setattr(source_lane, "FLUSH_APART_S", 0.0)
+    monkeypatch.setattr(source_task_writer, "FLUSH_EACH_S", 600.0)
+    monkeypatch.setattr(source_task_writer, "FLUSH_APART_S", 0.0)
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from spark_connect_rt.base.ids import ConnectorTaskId
-from spark_connect_rt.engine.executor import source_lane
+from spark_connect_rt.engine.executor import source_task_writer
 from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, encode_records
-from spark_connect_rt.engine.executor.source_lane import SourceLane
+from spark_connect_rt.engine.executor.source_task_writer import SourceTaskWriter
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import ConnectError, TimedOutError
 from spark_connect_rt.records.pipeline.columns import produce_batch
@@ -84,7 +84,7 @@ class Laned:
         self.reports: list[Any] = []
         self.producer, clients = SlowProducer(), MemoryExecutorClients()
         clients.producer = lambda config: self.producer  # type: ignore[method-assign,assignment,return-value]
-        self.lane = SourceLane(5, LAUNCH, self.reports.append, clients)
+        self.lane = SourceTaskWriter(5, LAUNCH, self.reports.append, clients)
         self.lane.sees_idle = True
         self.lane.start()
 
@@ -112,7 +112,7 @@ def laned() -> Iterator[Laned]:
 
 
 def test_no_batch_waits_behind_a_flush_of_another(monkeypatch: pytest.MonkeyPatch, laned: Laned) -> None:
-    monkeypatch.setattr(source_lane, "FLUSH_EACH_S", 600.0)
+    monkeypatch.setattr(source_task_writer, "FLUSH_EACH_S", 600.0)
     for number in (1, 2, 3):
         laned.give(str(number))
         wait_until(lambda so_far=number: laned.producer.produced == so_far)  # type: ignore[misc]
@@ -123,7 +123,7 @@ def test_no_batch_waits_behind_a_flush_of_another(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_oldest_batch_is_flushed_though_more_is_under_way(monkeypatch: pytest.MonkeyPatch, laned: Laned) -> None:
-    monkeypatch.setattr(source_lane, "FLUSH_EACH_S", 0.02)
+    monkeypatch.setattr(source_task_writer, "FLUSH_EACH_S", 0.02)
     laned.give("x")
     wait_until(lambda: laned.producer.flushes == 1)
     assert not laned.durable()
@@ -135,7 +135,7 @@ def test_the_oldest_batch_is_flushed_though_more_is_under_way(monkeypatch: pytes
 def test_a_pause_and_an_end_wait_for_what_is_under_way(
     monkeypatch: pytest.MonkeyPatch, laned: Laned, kind: RowKind
 ) -> None:
-    monkeypatch.setattr(source_lane, "FLUSH_EACH_S", 600.0)
+    monkeypatch.setattr(source_task_writer, "FLUSH_EACH_S", 600.0)
     laned.give("x")
     laned.lane.give(Row(5, kind))
     wait_until(lambda: laned.producer.flushes == 1)
@@ -147,7 +147,7 @@ def test_a_pause_and_an_end_wait_for_what_is_under_way(
 def test_a_failed_delivery_fails_the_task_at_once_and_nothing_is_durable(
     monkeypatch: pytest.MonkeyPatch, laned: Laned
 ) -> None:
-    monkeypatch.setattr(source_lane, "FLUSH_EACH_S", 600.0)
+    monkeypatch.setattr(source_task_writer, "FLUSH_EACH_S", 600.0)
     laned.give("x")
     wait_until(lambda: laned.producer._on_empty is not None)
     laned.producer.fail(ConnectError("refused"))
@@ -160,7 +160,7 @@ def test_a_failed_delivery_fails_the_task_at_once_and_nothing_is_durable(
 def test_a_stop_whose_time_is_up_reports_nothing_of_what_is_under_way(
     monkeypatch: pytest.MonkeyPatch, laned: Laned
 ) -> None:
-    monkeypatch.setattr(source_lane, "FLUSH_EACH_S", 600.0)
+    monkeypatch.setattr(source_task_writer, "FLUSH_EACH_S", 600.0)
     laned.give("x")
     wait_until(lambda: laned.producer._on_empty is not None)
     laned.lane.give(Row(5, RowKind.ENDED, b"1"))
@@ -170,16 +170,16 @@ def test_a_stop_whose_time_is_up_reports_nothing_of_what_is_under_way(
 
 def test_a_lane_that_failed_waits_for_its_end(laned: Laned, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not for a flush that was due: there will be none, and it would look for one without a pause."""
-    monkeypatch.setattr(source_lane, "FLUSH_EACH_S", 0.0)
-    monkeypatch.setattr(SourceLane, "_drain_or_wait", _refused)
+    monkeypatch.setattr(source_task_writer, "FLUSH_EACH_S", 0.0)
+    monkeypatch.setattr(SourceTaskWriter, "_drain_or_wait", _refused)
     laned.give("x")
     wait_until(lambda: laned.ops() == ["failed"])
     asked: list[float] = []
-    monkeypatch.setattr(SourceLane, "wait_s", lambda _: asked.append(1.0))
+    monkeypatch.setattr(SourceTaskWriter, "wait_s", lambda _: asked.append(1.0))
     laned.lane.give(Row(5, RowKind.RUNNING))
     laned.end()
     assert not asked
 
 
-def _refused(_: SourceLane) -> None:
+def _refused(_: SourceTaskWriter) -> None:
     raise ConnectError("refused")

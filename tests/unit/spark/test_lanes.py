@@ -17,7 +17,7 @@ from spark_connect_rt.engine.executor import task_writer
 from spark_connect_rt.engine.executor.control_wire import encode_launch
 from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, RowQueue, encode_records
 from spark_connect_rt.engine.executor.hosting import Switches
-from spark_connect_rt.engine.executor.source_lane import SourceLane
+from spark_connect_rt.engine.executor.source_task_writer import SourceTaskWriter
 from spark_connect_rt.engine.executor.writer_side import WriterSide
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import FencedError, ShuttingDownError
@@ -79,19 +79,19 @@ class _Reports:
 
 def test_rows_before_an_idle_hint_become_one_durable_batch() -> None:
     reports, clients = _Reports(), MemoryExecutorClients()
-    source_lane = SourceLane(5, LAUNCH, reports, clients)
+    source_task_writer = SourceTaskWriter(5, LAUNCH, reports, clients)
     for text in ("x", "y", "z"):
-        source_lane.give(batch_row(5, text))
-    source_lane.hint_idle()
-    source_lane.start()
+        source_task_writer.give(batch_row(5, text))
+    source_task_writer.hint_idle()
+    source_task_writer.start()
     wait_until(lambda: bool(reports.all))
     assert clients.topics.values("t") == [b"x", b"y", b"z"]
     assert reports.all[0]["n"] == 3
     assert reports.all[0]["source_offsets"] == [({"p": 1}, {"o": "z"})]
-    source_lane.give(Row(5, RowKind.ENDED))
-    source_lane.join(5)
+    source_task_writer.give(Row(5, RowKind.ENDED))
+    source_task_writer.join(5)
     assert reports.ops() == ["durable", "ended"]
-    assert (source_lane.totals.records, source_lane.totals.batches) == (3, 1)
+    assert (source_task_writer.totals.records, source_task_writer.totals.batches) == (3, 1)
 
 
 def test_e1_rows_that_stop_without_ended_end_no_host() -> None:
@@ -114,11 +114,11 @@ def test_rows_that_stop_behind_ended_drain_the_host() -> None:
 
 def test_a_lane_without_records_makes_no_producer() -> None:
     reports, clients = _Reports(), MemoryExecutorClients()
-    source_lane = SourceLane(5, LAUNCH, reports, clients)
-    source_lane.start()
+    source_task_writer = SourceTaskWriter(5, LAUNCH, reports, clients)
+    source_task_writer.start()
     for kind in (RowKind.RUNNING, RowKind.PAUSED, RowKind.ENDED):
-        source_lane.give(Row(5, kind))
-    source_lane.join(5)
+        source_task_writer.give(Row(5, kind))
+    source_task_writer.join(5)
     assert reports.ops() == ["running", "paused", "ended"]
     assert clients.producers_made == 0
 
@@ -127,24 +127,24 @@ def test_a_flooded_lane_asks_for_a_rest_and_takes_it_back(monkeypatch: pytest.Mo
     monkeypatch.setattr(task_writer, "THROTTLE_BYTES", 1000)
     monkeypatch.setattr(task_writer, "UNTHROTTLE_BYTES", 500)
     reports = _Reports()
-    source_lane = SourceLane(5, LAUNCH, reports, MemoryExecutorClients())
+    source_task_writer = SourceTaskWriter(5, LAUNCH, reports, MemoryExecutorClients())
     for n in range(10):
-        source_lane.give(batch_row(5, f"{n}" * 200))
-    source_lane.give(Row(5, RowKind.ENDED))
+        source_task_writer.give(batch_row(5, f"{n}" * 200))
+    source_task_writer.give(Row(5, RowKind.ENDED))
     assert [(r["op"], r["on"]) for r in reports.all] == [("throttle", True)]
-    source_lane.start()
-    source_lane.join(5)
+    source_task_writer.start()
+    source_task_writer.join(5)
     throttles = [r["on"] for r in reports.all if r["op"] == "throttle"]
     assert throttles == [True, False]
-    assert source_lane.totals.records == 10
+    assert source_task_writer.totals.records == 10
 
 
 class _Flood:
     """Rows for a lane that takes none yet, from a dispatcher's thread; the driver says nothing."""
 
-    def __init__(self, source_lane: SourceLane, rows: int) -> None:
+    def __init__(self, source_task_writer: SourceTaskWriter, rows: int) -> None:
         self.given = 0
-        self._lane, self._count = source_lane, rows
+        self._lane, self._count = source_task_writer, rows
         self.thread = threading.Thread(target=self._give)
         self.thread.start()
 
@@ -168,29 +168,29 @@ def small_queue(monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def test_a_flooded_lane_holds_the_slot_back_while_the_driver_is_slow(small_queue: int) -> None:
-    source_lane = SourceLane(5, LAUNCH, _Reports(), MemoryExecutorClients())
-    flood = _Flood(source_lane, 10)
+    source_task_writer = SourceTaskWriter(5, LAUNCH, _Reports(), MemoryExecutorClients())
+    flood = _Flood(source_task_writer, 10)
     assert flood.rests_at(small_queue)
-    source_lane.start()
+    source_task_writer.start()
     flood.thread.join(5)
-    source_lane.give(Row(5, RowKind.ENDED))
-    source_lane.join(5)
-    assert source_lane.totals.records == 10
+    source_task_writer.give(Row(5, RowKind.ENDED))
+    source_task_writer.join(5)
+    assert source_task_writer.totals.records == 10
 
 
 def test_an_abandoned_lane_holds_nobody_back(small_queue: int) -> None:
-    source_lane = SourceLane(5, LAUNCH, _Reports(), MemoryExecutorClients())
-    flood = _Flood(source_lane, 10)
+    source_task_writer = SourceTaskWriter(5, LAUNCH, _Reports(), MemoryExecutorClients())
+    flood = _Flood(source_task_writer, 10)
     assert flood.rests_at(small_queue)
-    source_lane.abandon()
+    source_task_writer.abandon()
     flood.thread.join(5)
     assert flood.given == 10
 
 
 def test_a_lane_that_hangs_holds_its_neighbours_back_once(small_queue: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_writer, "QUEUE_PATIENCE_S", 0.3)
-    source_lane = SourceLane(5, LAUNCH, _Reports(), MemoryExecutorClients())
-    flood = _Flood(source_lane, 10)
+    source_task_writer = SourceTaskWriter(5, LAUNCH, _Reports(), MemoryExecutorClients())
+    flood = _Flood(source_task_writer, 10)
     assert flood.rests_at(small_queue)
     flood.thread.join(1.5)
     assert flood.given == 10
@@ -198,11 +198,11 @@ def test_a_lane_that_hangs_holds_its_neighbours_back_once(small_queue: int, monk
 
 def test_an_abandoned_lane_reports_nothing() -> None:
     reports = _Reports()
-    source_lane = SourceLane(5, LAUNCH, reports, MemoryExecutorClients())
-    source_lane.give(batch_row(5, "x"))
-    source_lane.abandon()
-    source_lane.start()
-    source_lane.join(5)
+    source_task_writer = SourceTaskWriter(5, LAUNCH, reports, MemoryExecutorClients())
+    source_task_writer.give(batch_row(5, "x"))
+    source_task_writer.abandon()
+    source_task_writer.start()
+    source_task_writer.join(5)
     assert reports.all == []
 
 

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 from spark_connect_rt.engine.driver.model import EngineSettings
-from spark_connect_rt.engine.executor import transactional_lane
+from spark_connect_rt.engine.executor import transactional_task_writer
 from spark_connect_rt.engine.executor.frames import Row, RowKind
 from spark_connect_rt.engine.executor.hosting import Switches, load_class, monotonic_ms
-from spark_connect_rt.engine.executor.source_lane import SourceLane
+from spark_connect_rt.engine.executor.source_task_writer import SourceTaskWriter
 from spark_connect_rt.engine.task_runner import Stop
 from spark_connect_rt.errors import TimedOutError
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients
@@ -76,7 +76,7 @@ def end_in(within_ms: int) -> Row:
 
 def test_what_a_lane_cannot_send_in_time_is_dropped_and_what_it_sent_is_reported() -> None:
     reports, clients = _Reports(), SlowClients()
-    lane = SourceLane(5, LAUNCH, reports, clients)
+    lane = SourceTaskWriter(5, LAUNCH, reports, clients)
     for n in range(100):
         lane.give(batch_row(5, str(n)))
     lane.give(end_in(300))
@@ -96,7 +96,7 @@ def test_what_a_lane_cannot_send_in_time_is_dropped_and_what_it_sent_is_reported
 def test_what_the_broker_does_not_acknowledge_in_time_is_never_reported() -> None:
     reports, clients = _Reports(), SlowClients()
     clients.acknowledges = False
-    lane = SourceLane(5, LAUNCH, reports, clients)
+    lane = SourceTaskWriter(5, LAUNCH, reports, clients)
     lane.give(batch_row(5, "x"))
     lane.give(end_in(100))
     lane.start()
@@ -107,7 +107,7 @@ def test_what_the_broker_does_not_acknowledge_in_time_is_never_reported() -> Non
 def test_a_flush_that_began_before_the_stop_ends_in_time() -> None:
     reports, clients = _Reports(), SlowClients()
     clients.acknowledges = False
-    lane = SourceLane(5, LAUNCH, reports, clients)
+    lane = SourceTaskWriter(5, LAUNCH, reports, clients)
     lane.start()
     lane.give(batch_row(5, "x"))
     time.sleep(0.5)  # by now it waits for two minutes
@@ -119,7 +119,7 @@ def test_a_flush_that_began_before_the_stop_ends_in_time() -> None:
 
 @pytest.mark.parametrize("exactly_once", [False, True])
 def test_a_producer_without_room_ends_in_time(exactly_once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transactional_lane, "COMMIT_EACH_S", 60)
+    monkeypatch.setattr(transactional_task_writer, "COMMIT_EACH_S", 60)
     clients = SlowClients()
     clients.no_room_for = b"b"
     if exactly_once:
@@ -130,7 +130,7 @@ def test_a_producer_without_room_ends_in_time(exactly_once: bool, monkeypatch: p
             story.row(RowKind.COMMIT)
         story.batch("b")
     else:
-        lane = SourceLane(5, LAUNCH, reports := _Reports(), clients)
+        lane = SourceTaskWriter(5, LAUNCH, reports := _Reports(), clients)
         lane.start()
         lane.give(batch_row(5, "a"))
         lane.give(batch_row(5, "b"))

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from spark_connect_rt.base.ids import ConnectorTaskId
-from spark_connect_rt.engine.executor import transactional_lane
+from spark_connect_rt.engine.executor import transactional_task_writer
 from spark_connect_rt.engine.executor.frames import EXACT, BatchHead, Row, RowKind, encode_records
-from spark_connect_rt.engine.executor.transactional_lane import TransactionalLane
+from spark_connect_rt.engine.executor.transactional_task_writer import TransactionalTaskWriter
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.kafka.executor_clients import DeliveryReports
@@ -31,7 +31,7 @@ class Lane:
     def __init__(self, clients: MemoryExecutorClients, wanted: DeliveryReports = DeliveryReports.NOTHING) -> None:
         self.clients = clients
         self.reports: list[Mapping[str, Any]] = []
-        self.lane = TransactionalLane(5, LAUNCH, self._hear, clients)
+        self.lane = TransactionalTaskWriter(5, LAUNCH, self._hear, clients)
         self.lane.give(Row(5, RowKind.CLAIM, b"%d" % wanted))
         self.lane.start()
         wait_until(lambda: self.ops() == ["claimed"])
@@ -71,7 +71,7 @@ def lane() -> Lane:
 def test_polls_that_come_quickly_share_a_transaction_and_one_offset_record(
     lane: Lane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transactional_lane, "COMMIT_EACH_S", 60)
+    monkeypatch.setattr(transactional_task_writer, "COMMIT_EACH_S", 60)
     lane.batch("w")
     lane.row(RowKind.COMMIT)
     wait_until(lambda: lane.ops() == ["claimed", "durable"])  # the first one waits for no other
@@ -153,7 +153,7 @@ def test_offsets_alone_are_a_transaction_and_nothing_is_none(lane: Lane) -> None
 
 
 def test_a_transaction_that_is_due_ends_without_a_hint(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transactional_lane, "COMMIT_EACH_S", 0.01)
+    monkeypatch.setattr(transactional_task_writer, "COMMIT_EACH_S", 0.01)
     for count, text in enumerate("xy", start=1):  # the second one is due behind the first
         lane.batch(text)
         lane.row(RowKind.COMMIT)

@@ -17,7 +17,7 @@ from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.engine.executor.errant_reports import ErrantLog
 from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, decode_records
 from spark_connect_rt.engine.executor.hosted_source import NewTopics
-from spark_connect_rt.engine.executor.task_writer import Lane, Report, now_s
+from spark_connect_rt.engine.executor.task_writer import Report, TaskWriter, now_s
 from spark_connect_rt.engine.task_runner import TaskLaunch
 from spark_connect_rt.errors import TimedOutError
 from spark_connect_rt.kafka.executor_clients import (
@@ -41,8 +41,8 @@ LAST_FLUSH_S = 0.3  # of a stop whose time is up: what the broker has is most li
 log = logging.getLogger(__name__)
 
 
-class SourceLane(Lane):
-    """Producer lane of one source task."""
+class SourceTaskWriter(TaskWriter):
+    """Producer task writer of one source task."""
 
     def __init__(self, host: int, launch: TaskLaunch, report: Report, clients: ExecutorClients) -> None:
         super().__init__(host, launch, report)
@@ -53,7 +53,7 @@ class SourceLane(Lane):
         self._new_topics = NewTopics(launch, clients)
         self._delivery_reports = DeliveryReports.NOTHING
         self._pending = Pending()
-        self._flush_at_s: float | None = None  # when the lane looks, None: nothing is pending
+        self._flush_at_s: float | None = None  # when the task writer looks, None: nothing is pending
         self._flush_by_s = 0.0  # when the oldest batch is flushed, whatever is under way
         self._flushed_s = 0.0
         self._timeout_ms: int = client_setting("producer", "delivery.timeout.ms")
@@ -82,14 +82,16 @@ class SourceLane(Lane):
             self._drain_or_wait()
 
     def is_ready_for(self, head: BatchHead, batch: pa.RecordBatch) -> bool:
-        """See Lane: a small batch that a producer with nothing under way takes at once."""
+        """See TaskWriter: a small batch that a producer with nothing under way takes at once."""
         if self._says_when_empty is None or self._flush_at_s is not None or self._end_by_s is not None:
             return False
-        is_spaced = now_s() >= self._flushed_s + FLUSH_APART_S  # else the lane's own thread has to wait for a while
+        is_spaced = (
+            now_s() >= self._flushed_s + FLUSH_APART_S
+        )  # else the task writer's own thread has to wait for a while
         return is_spaced and batch.nbytes < AT_ONCE_BYTES and self._new_topics.are_there(head.topics)
 
     def on_batch(self, head: BatchHead, batch: pa.RecordBatch) -> None:
-        """See Lane. Its thread sleeps on: the producer says when the batch is acknowledged, or has failed."""
+        """See TaskWriter. Its thread sleeps on: the producer says when the batch is acknowledged, or has failed."""
         self._open_producer(head.delivery_reports).produce(batch)
         self._pending.add(head, batch.nbytes)
         self._flush_at_s = self._flush_by_s = now_s() + FLUSH_EACH_S

@@ -16,8 +16,8 @@ import pyarrow as pa
 from spark_connect_rt.api.records import RecordMetadata
 from spark_connect_rt.engine.executor.frames import EXACT, BatchHead, Row, RowKind, decode_records
 from spark_connect_rt.engine.executor.hosted_source import NewTopics
-from spark_connect_rt.engine.executor.source_lane import Pending
-from spark_connect_rt.engine.executor.task_writer import Lane, Report, now_s
+from spark_connect_rt.engine.executor.source_task_writer import Pending
+from spark_connect_rt.engine.executor.task_writer import Report, TaskWriter, now_s
 from spark_connect_rt.engine.task_runner import TaskLaunch
 from spark_connect_rt.kafka.executor_clients import DeliveryReports, ExecutorClients, TransactionalProducer
 from spark_connect_rt.records.pipeline.columns import columns_batch
@@ -32,8 +32,8 @@ LAST_ABORT_MS = 5_000  # of a task that failed
 log = logging.getLogger(__name__)
 
 
-class TransactionalLane(Lane):
-    """Producer lane of one exactly-once source task."""
+class TransactionalTaskWriter(TaskWriter):
+    """Producer task writer of one exactly-once source task."""
 
     def __init__(self, host: int, launch: TaskLaunch, report: Report, clients: ExecutorClients) -> None:
         super().__init__(host, launch, report)
