@@ -1,4 +1,11 @@
-"""What a sink task is put next: queued batches as one, the next one converted while the task has the one before."""
+"""Chooses the batch that a sink task is given next.
+
+Rows that wait in the queue are joined to one batch. While the task puts it, another thread converts the next batch.
+
+Owns that thread and the front of the queue. The thread may peek at the queue while the task's thread is in ``put``, and
+at any other time only the task's thread may. Nothing is put, reported or counted here. A prepared batch need not be
+used: if anything has changed, the task's thread prepares the batch again.
+"""
 
 from __future__ import annotations
 
@@ -21,34 +28,29 @@ from spark_connect_rt.records.pipeline.sink_pipeline import is_of_one_partition
 
 log = logging.getLogger(__name__)
 
-# Owns the thread that prepares the next batch, and the front of the queue. That thread may peek at the queue while the
-# task's thread is in ``put``; at any other time only the task's thread does. Nothing is put, reported or counted here.
-# A prepared batch need not be used: if anything has changed, the task's thread prepares the batch again.
-
-
-PUT_BATCH_BYTES = 8 * 1024 * 1024  # of batches that are joined; a single one may be larger
-MIN_RECORDS_AHEAD = 500  # records: for fewer a thread costs more than it hides
-SECOND_PEEK_AFTER = 0.3  # share of the last wait: a later peek finds more records, and has no time to prepare them
-MIN_WAIT_S = 0.001  # that the last put waited, else there is nothing to hide behind
+PUT_BATCH_BYTES = 8 * 1024 * 1024  # limit for joined rows; a single row may be larger
+MIN_RECORDS_AHEAD = 500  # for fewer records a thread costs more than it saves
+SECOND_PEEK_AFTER = 0.3  # share of the last wait; later there are more records, and less time to convert them
+MIN_WAIT_S = 0.001  # if the last put waited less for its target, there is no time to use
 PrepareAhead = Callable[[pa.RecordBatch], Any]
 
 
 class PutBatchQueue(queue.SimpleQueue["Row | None"]):
-    """A lane's queue, whose reader may look at what comes next. One thread gets, any may put."""
+    """The queue of a sink task, which its reader can peek into. One thread gets, any thread puts."""
 
     def __init__(self) -> None:
         self._seen: deque[Row | None] = deque()
 
     def get(self, block: bool = True, timeout: float | None = None) -> Row | None:
-        """See SimpleQueue."""
+        """Return the next row, as ``SimpleQueue.get`` does."""
         return self._seen.popleft() if self._seen else super().get(block, timeout)
 
     def empty(self) -> bool:
-        """See SimpleQueue."""
+        """Return whether there is no row, as ``SimpleQueue.empty`` does."""
         return not self._seen and super().empty()
 
     def peek(self, place: int) -> Row | None:
-        """Return the row that so many are in front of; None: it is not there yet, or no row."""
+        """Return the row with ``place`` rows before it, and leave it there. None if it has not come, or is a hint."""
         while len(self._seen) <= place:
             try:
                 self._seen.append(super().get(block=False))
@@ -59,19 +61,19 @@ class PutBatchQueue(queue.SimpleQueue["Row | None"]):
 
 @dataclass(frozen=True, slots=True)
 class PutBatch:
-    """Rows of the queue that are delivered at once, and their records in consume form."""
+    """The rows of the queue that are put together, and their records as one batch in consume form."""
 
     rows: tuple[Row, ...]
     batch: pa.RecordBatch
 
     @property
     def data_bytes(self) -> int:
-        """Return what its rows hold."""
+        """Return the size of the rows in bytes."""
         return sum(row.data.size for row in self.rows if row.data is not None)
 
 
 class _NextBatch(threading.Thread):
-    """Looks for the next put_batch and makes it ready. While it looks nobody else looks at the queue."""
+    """The thread that finds the next batch and prepares it. While it searches, only it peeks at the queue."""
 
     def __init__(
         self, find: Callable[[threading.Event], PutBatch | None], prepare_ahead: PrepareAhead, task: ConnectorTaskId
@@ -86,39 +88,42 @@ class _NextBatch(threading.Thread):
         self._task = task
 
     def run(self) -> None:
-        """Thread body: what fails here is done again by the lane, whose error it then is."""
+        """Find and prepare. If this fails, the task's thread does it again, and the error is raised there."""
         working_for(self._task)
         try:
             self.put_batch = self._find(self._over)
             self._searched.set()
             self.prepared = None if self.put_batch is None else self._prepare_ahead(self.put_batch.batch)
-        except BaseException:  # SystemExit, too: nothing is lost by it
+        except BaseException:  # also SystemExit: the task's thread converts the batch again
             log.debug("task=%s: a batch cannot be prepared in advance", self._task, exc_info=True)
         finally:
             self._searched.set()
 
     def end_search(self) -> None:
-        """Return when the queue is looked at no more."""
+        """End the search, and return when this thread does not peek at the queue any more."""
         self._over.set()
         self._searched.wait()
 
     def batch_from(self, row: Row | None) -> PutBatch | None:
-        """Return the put_batch that was found, if it begins with this row."""
+        """Return the batch that was found if it begins with this row, else None."""
         return self.put_batch if self.put_batch is not None and self.put_batch.rows[0] is row else None
 
 
 class PutBatcher:
-    """Of one task. The lane's thread."""
+    """Joins the queued rows of one task to batches, and has the next batch prepared while the task puts.
+
+    Every method but ``_find_next`` belongs to the task's thread.
+    """
 
     def __init__(self, rows: PutBatchQueue, task: ConnectorTaskId) -> None:
-        """Take the lane's queue. Until ``begin`` every batch is a put_batch by itself."""
+        """Take the queue of the task. Until ``begin`` no rows are joined."""
         self._rows = rows
         self._task = task
         self._max_records: int | None = None
         self._sink: HostedSink | None = None
-        self._following: _NextBatch | None = None
+        self._next: _NextBatch | None = None
         self._waited_s = 0.0
-        self._records = 0  # of the put_batch taken last
+        self._records = 0  # of the batch that was taken last
 
     def begin(self, sink: HostedSink) -> None:
         """Deliver to this sink, which is started."""
@@ -126,8 +131,8 @@ class PutBatcher:
         self._max_records = sink.max_put_records()
 
     def take(self, row: Row) -> PutBatch:
-        """Return the put_batch that begins with a BATCH row, which was got; those behind it are got with it."""
-        put_batch = self._following.batch_from(row) if self._following is not None else None
+        """Return the batch that begins with a BATCH row that was taken, and take its other rows from the queue."""
+        put_batch = self._next.batch_from(row) if self._next is not None else None
         if put_batch is None:
             self.discard_prepared()
             put_batch = self._join_rows(row, 0)
@@ -137,7 +142,7 @@ class PutBatcher:
         return put_batch
 
     def _join_rows(self, first: Row, at: int) -> PutBatch:
-        """Return the put_batch of ``first`` and of rows behind it, which begin at place ``at`` of the queue."""
+        """Return the batch of ``first`` and of the rows after it, which begin at place ``at`` of the queue."""
         assert first.data is not None
         rows, batches = [first], [decode_records(first.data)]
         records, size = batches[0].num_rows, first.data.size
@@ -163,22 +168,22 @@ class PutBatcher:
         return self._sink is not None and (self._sink.joins_partitions or is_of_one_partition(batch))
 
     def prepare(self, batch: pa.RecordBatch, *, as_records: bool) -> Any | None:
-        """Return what the sink makes of a batch, maybe following; see HostedSink.prepare."""
+        """Return what the sink made of a batch, in advance if it was the next one (``HostedSink.prepare``)."""
         assert self._sink is not None
         ready = None if as_records else self._take_prepared(batch)
         accepted = None if ready is None else self._sink.accept_prepared(ready)
         return self._sink.prepare(batch, as_records=as_records) if accepted is None else accepted
 
     def _take_prepared(self, batch: pa.RecordBatch) -> Any | None:
-        """Return what was made of the very batch that was made ready, waited for, once; None: nothing was."""
-        following = self._following
-        if following is None or following.put_batch is None or following.put_batch.batch is not batch:
+        """Wait for what was prepared of exactly this batch, and return it once. None if it was not prepared."""
+        next_batch = self._next
+        if next_batch is None or next_batch.put_batch is None or next_batch.put_batch.batch is not batch:
             return None
         self.discard_prepared()
-        return following.prepared
+        return next_batch.prepared
 
     def deliver(self, prepared: Any) -> PutOutcome:
-        """Deliver a batch, and make the next put_batch ready meanwhile; see HostedSink.deliver."""
+        """Deliver a batch, and have the next one prepared meanwhile (``HostedSink.deliver``)."""
         assert self._sink is not None
         if self._waited_s >= MIN_WAIT_S and self._sink.may_prepare_next(prepared):
             self._prepare_next(self._sink.prepare_ahead)
@@ -187,27 +192,28 @@ class PutBatcher:
             return self._sink.deliver(prepared)
         finally:
             self._waited_s = time.monotonic() - began_s - (time.thread_time() - cpu_s)
-            if self._following is not None:
-                self._following.end_search()
+            if self._next is not None:
+                self._next.end_search()
 
     def _prepare_next(self, prepare_ahead: PrepareAhead) -> None:
-        """Have the next put_batch made ready: of what is there, or will have come when a part of the wait has passed.
+        """Have the next batch prepared on another thread.
 
-        Not behind a small one: the next is likely to be as small.
+        It is taken from the rows that are there, or that have come when a part of the wait is over. A small batch is
+        usually followed by a small batch, for which a thread is not worth its cost.
         """
-        if self._following is not None and self._following.batch_from(self._rows.peek(0)) is None:
-            self.discard_prepared()  # its turn is over and it was of no use, as partitions left
-        if self._following is not None or self._records < MIN_RECORDS_AHEAD:
+        if self._next is not None and self._next.batch_from(self._rows.peek(0)) is None:
+            self.discard_prepared()  # it was not used, because its partitions left or were moved
+        if self._next is not None or self._records < MIN_RECORDS_AHEAD:
             return
-        following = _NextBatch(self._find_next, prepare_ahead, self._task)
+        next_batch = _NextBatch(self._find_next, prepare_ahead, self._task)
         try:
-            following.start()
-        except RuntimeError:  # no more threads: then not
+            next_batch.start()
+        except RuntimeError:  # no thread is available, so nothing is prepared in advance
             return
-        self._following = following
+        self._next = next_batch
 
     def _find_next(self, stop: threading.Event) -> PutBatch | None:
-        """Return the put_batch that comes next, if it is worth a thread; the following's thread."""
+        """Return the next batch if it is worth a thread. It runs on the thread of ``_NextBatch``."""
         if self._rows.peek(0) is None and stop.wait(self._waited_s * SECOND_PEEK_AFTER):
             return None
         first = self._rows.peek(0)
@@ -217,7 +223,7 @@ class PutBatcher:
         return put_batch if put_batch.batch.num_rows >= MIN_RECORDS_AHEAD else None
 
     def discard_prepared(self) -> None:
-        """Wait for what is being made ready, and give it up."""
-        following, self._following = self._following, None
-        if following is not None:
-            following.join()
+        """Wait for the batch that is being prepared, and forget it."""
+        next_batch, self._next = self._next, None
+        if next_batch is not None:
+            next_batch.join()

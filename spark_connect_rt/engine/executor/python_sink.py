@@ -1,7 +1,10 @@
-"""Everything a worker asks of a sink task, and the Python task behind it.
+"""The contract between a sink task and its runner, and the Python task behind it.
 
-``HostedSink`` is the contract: ``sink_task.py`` decides what comes next, an implementation converts, transforms and
-calls the task. ``PythonSink`` runs the task in this process, ``engine.java_host.sink_task`` in a JVM.
+``SinkTaskRunner`` (``sink_task.py``) decides which call comes next. A ``HostedSink`` converts, transforms and calls the
+task. ``PythonSink`` calls a task in this process, ``engine/java_host/sink_task.py`` a task in a JVM.
+
+Read it downward: the contract, the Python task, its puts with the reason for each retry and each failure, and the
+search for bad records.
 """
 
 from __future__ import annotations
@@ -45,127 +48,147 @@ log = logging.getLogger(__name__)
 
 
 class PutOutcome(Enum):
-    """What became of a delivery."""
+    """The result of a delivery."""
 
     TAKEN = auto()
-    RETRY = auto()  # the task asks for it again, from behind ``rows_taken``
-    PARTIAL = auto()  # what is behind ``rows_taken`` is prepared again
-    AS_RECORDS = auto()  # columns that the task leaves, or refused: convert them to records
+    RETRY = auto()  # the task raised RetriableError: deliver again, without the first ``rows_taken`` rows
+    PARTIAL = auto()  # prepare the rows after the first ``rows_taken``, and deliver them
+    AS_RECORDS = auto()  # the task did not take the columns, or rejected them: convert the part to records
 
 
 @dataclass(frozen=True, slots=True)
 class SinkParts:
-    """What a lane hands to what takes its batches."""
+    """Everything that the runner gives to a hosted sink."""
 
     launch: TaskLaunch
     clients: ExecutorClients
-    connector_config: Mapping[str, str]  # resolved, as the next
+    connector_config: Mapping[str, str]  # with resolved references, as the next
     worker_config: Mapping[str, str]
-    context: WorkerSinkTaskContext  # what the task asks for is gathered here
+    context: WorkerSinkTaskContext  # collects the requests of the task
     meter: TaskMeter
-    wait_ms: Callable[[int], bool]  # between attempts at one record; False: a revocation or the end waits
-    must_not_wait: Callable[[], bool]  # a revocation or the end waits
-    ending: Callable[[], bool]  # the end waits
+    wait_ms: Callable[[int], bool]  # between two attempts at a record; False: a revocation or a stop waits
+    must_not_wait: Callable[[], bool]  # whether a revocation or a stop waits
+    ending: Callable[[], bool]  # whether a stop waits
 
 
 class HostedSink(ABC):
-    """One sink task with its converters and transformations.
+    """One sink task with its converters and transformations, in whichever process its code runs.
 
-    Every call but ``make_ready`` comes from the lane's thread. What a call raises fails the task, unless it says
-    otherwise.
+    ``SinkTaskRunner`` calls it. Every call comes from the task's thread, except for the methods that name another. An
+    error of a call fails the task, except where the method says otherwise.
     """
 
-    joins_partitions = False  # whether batches of several partitions may be joined for it
-    pre_commit_has_effects = False  # whether ``pre_commit`` has effects whose number matters, known once it is started
+    joins_partitions = False  # whether batches of several partitions may be joined
+    pre_commit_has_effects = False  # such as writing a file, so it is called less often; known after ``start``
 
     def __init__(self, parts: SinkParts) -> None:
-        """Take what the lane has; nothing is started. Raises BadConfigError: no such converter or transformation."""
+        """Take the parts, and start nothing.
+
+        Raises BadConfigError for a converter or a transformation that is missing or wrongly configured.
+        """
         self.parts = parts
 
     @abstractmethod
     def start(self, reports: ErrantReports) -> None:
-        """Make and start the task. ``reports``: where its errant records go."""
+        """Make the task and start it. Its errant records go to ``reports``."""
 
     @abstractmethod
     def open(self, partitions: Sequence[TopicPartition]) -> None:
-        """These partitions are newly assigned."""
+        """Open partitions that are newly assigned to the task."""
 
     def split(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
-        """Return a batch in consume form as it is to be delivered, maybe as several."""
+        """Return the parts in which a batch in consume form is to be prepared and delivered."""
         return [batch]
 
     @abstractmethod
     def prepare(self, batch: pa.RecordBatch, *, as_records: bool) -> Any | None:
-        """Return what ``deliver`` takes for a batch; None: something could not wait, look at the batch again.
+        """Convert one part, and return what ``deliver`` takes for it.
 
-        ``as_records``: its last delivery was BY_RECORDS.
+        ``as_records`` is true if the last delivery of the part ended with ``AS_RECORDS``. Returns None if a revocation or
+        a stop interrupted the retry of a record: the caller then decides again which rows to prepare.
         """
 
     def max_put_records(self) -> int | None:
-        """Return how many records of several reads are delivered at once; None: those of one read."""
+        """Return up to how many records of several reads may be delivered at once; None joins no reads."""
         return None
 
     def prepare_ahead(self, batch: pa.RecordBatch) -> Any | None:
-        """Return what ``accept`` takes instead of ``prepare``, None: nothing. Reports and counts nothing.
+        """Convert a batch in advance, without reporting or counting anything. Returns None if that is impossible.
 
-        On a thread of its own, while ``deliver`` is called for the batch before.
+        It is called on a separate thread, while ``deliver`` puts the batch before. The result is given to
+        ``accept_prepared``.
         """
         return None
 
     def accept_prepared(self, ready: Any) -> Any | None:
-        """Return what ``deliver`` takes for the batch that ``make_ready`` was given; None: ``prepare`` it."""
+        """Return what ``deliver`` takes for a batch that was prepared in advance; None has it prepared again."""
         return None
 
     def may_prepare_next(self, prepared: Any) -> bool:
-        """Tell whether the next batch is likely to be accepted when this one is being delivered."""
+        """Return whether the next batch can probably be prepared in advance while this one is delivered."""
         return False
 
     @abstractmethod
     def deliver(self, prepared: Any) -> PutOutcome:
-        """Put what was prepared last, or go on with it after AGAIN."""
+        """Put the part that was prepared last. After ``RETRY`` it is called again with the same argument.
+
+        A task that raises RetriableError from ``put`` does not fail: the outcome is ``RETRY``.
+        """
 
     @property
     def rows_taken(self) -> int:
-        """How many first rows of a batch its last delivery put, though it was not TAKEN, also when it raised."""
+        """How many first rows of the part the last delivery put before it ended.
+
+        It counts for every outcome but ``TAKEN``, and also if the delivery raised.
+        """
         return 0
 
     @property
     @abstractmethod
     def counts(self) -> tuple[int, int]:
-        """How many records were put by the last delivery that took rows, and how many were tolerated errant ones."""
+        """The records that the last delivery put, and the tolerated errant records that it skipped.
+
+        It refers to the last delivery that took rows.
+        """
 
     @abstractmethod
     def put_empty(self) -> None:
-        """Let the task look at its clock: an empty put. One that asks for it again gets it in time."""
+        """Put an empty batch, so that a task that buffers by time can check its clock.
+
+        A RetriableError is logged, and the next empty put follows at its usual time.
+        """
 
     @abstractmethod
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """Return which of these next offsets the task says are safe; what it raises fails nothing."""
+        """Return which of these next offsets the task says are safe to commit.
+
+        An error does not fail the task: the runner rewinds to the last commit.
+        """
 
     @abstractmethod
     def close(self, partitions: Sequence[TopicPartition]) -> None:
-        """These partitions go away; after their ``pre_commit``."""
+        """Close partitions that leave the task. Their ``pre_commit`` was called before."""
 
     def note_generation(self, generation: GroupGeneration) -> None:
-        """The task's group member has joined this generation. Any thread, also before ``start``."""
+        """Note the group generation that the task's member has joined. Any thread, also before ``start``."""
 
     def abandon(self) -> None:
-        """End all of it at once, whatever call it is in: the slice is over. Any thread."""
+        """End the call that the task is in, because the slice is over. Any thread."""
 
     def take_reported_count(self) -> int:
-        """Return how many records the task itself reported as errant since the last call."""
+        """Return how many records the task itself has reported as errant since the last call."""
         return 0
 
     @abstractmethod
     def stop(self) -> None:
-        """Stop the task, also one whose ``start`` failed, and close what ``start`` opened."""
+        """Stop the task, also if its ``start`` failed, and close everything that ``start`` opened."""
 
 
 class PythonSink(HostedSink):
-    """A ``SinkTask`` in this process."""
+    """A ``SinkTask`` in this process, with its pipeline and its reporter of errant records."""
 
     def __init__(self, parts: SinkParts, task_class: type[SinkTask]) -> None:
-        """See HostedSink: the pipeline. ``task_class``: what ``parts.launch`` names."""
+        """Build the pipeline of converters and transformations. ``task_class`` is the class that the launch names."""
         super().__init__(parts)
         self._task_class = task_class
         self._task: SinkTask | None = None
@@ -182,7 +205,7 @@ class PythonSink(HostedSink):
         )
 
     def start(self, reports: ErrantReports) -> None:
-        """See HostedSink."""
+        """Make the task, give it its context and its configuration with resolved references, and start it."""
         launch, context = self.parts.launch, self.parts.context
         self._reports = reports
         if reports.settings.reports:
@@ -198,7 +221,7 @@ class PythonSink(HostedSink):
         task.start(config)
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
-        """See HostedSink."""
+        """Open partitions that are newly assigned to the task."""
         self.running.open(partitions)
 
     @property
@@ -208,11 +231,14 @@ class PythonSink(HostedSink):
         return self._task
 
     def split(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
-        """See HostedSink: a task that takes columns gets each partition for itself."""
+        """Return a part for each partition if the task takes columns and wants partitions apart, else the batch."""
         return self._delivery.split(batch)
 
     def prepare(self, batch: pa.RecordBatch, *, as_records: bool) -> SinkConverted | None:
-        """See HostedSink: converts. Raises DataError: a record that is not tolerated, reported before."""
+        """Convert a part to columns if the task takes them, else to records.
+
+        Raises DataError for a record that is not tolerated. That record is reported before.
+        """
         converted = self._convert(batch, as_records)
         if converted is not None:
             self._delivery.start_over()
@@ -224,28 +250,28 @@ class PythonSink(HostedSink):
         return converted_and_reported(self._pipeline, batch, self._reports, self._flush_timeout_ms)
 
     def max_put_records(self) -> int | None:
-        """See HostedSink: as the user says, else the task."""
+        """Return ``max.poll.records`` of the connector's consumer settings, else the size that the task prefers."""
         launch = self.parts.launch
         own = self.parts.clients.resolve(launch.client_config, launch.worker_config).get("max.poll.records")
         return self.running.largest_put() if own is None else int(own)
 
     def prepare_ahead(self, batch: pa.RecordBatch) -> SinkConverted | None:
-        """See HostedSink: columns only, as records may be errant."""
+        """Convert a batch to columns. Records are never prepared in advance, because they may be errant."""
         return self._delivery.columns_ahead(batch)
 
     def accept_prepared(self, ready: SinkConverted) -> SinkConverted | None:
-        """See HostedSink."""
+        """Return columns that were prepared in advance, if columns are still wanted for this part."""
         if not self._delivery.takes_columns:
             return None
         self._delivery.start_over()
         return ready
 
     def may_prepare_next(self, prepared: SinkConverted) -> bool:
-        """See HostedSink: columns are likely to be followed by columns."""
+        """Return whether this part is columns, because columns usually follow columns."""
         return prepared.columns is not None
 
     def deliver(self, prepared: SinkConverted) -> PutOutcome:
-        """See HostedSink."""
+        """Put the part, and count the records that the search for bad records has rejected as skipped."""
         outcome = self._delivery.deliver(prepared)
         rejected = self._delivery.rejected
         self._counts = prepared.count - rejected, prepared.skipped + rejected
@@ -253,27 +279,27 @@ class PythonSink(HostedSink):
 
     @property
     def counts(self) -> tuple[int, int]:
-        """See HostedSink."""
+        """The records that the last delivery put, and the ones that were skipped before or rejected by ``put``."""
         return self._counts
 
     def put_empty(self) -> None:
-        """See HostedSink."""
+        """Put an empty batch. The result is ignored, because the next empty put follows anyway."""
         self._delivery.put([])
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """See HostedSink."""
+        """Return which of these next offsets the task says are safe to commit."""
         return self.running.pre_commit(offsets)
 
     def close(self, partitions: Sequence[TopicPartition]) -> None:
-        """See HostedSink."""
+        """Close partitions that leave the task."""
         self.running.close(partitions)
 
     def take_reported_count(self) -> int:
-        """See HostedSink."""
+        """Return how many records the task has reported by its reporter since the last call."""
         return 0 if self._reporter is None else self._reporter.take_count()
 
     def stop(self) -> None:
-        """See HostedSink."""
+        """Stop the task and close its pipeline. Nothing happens if the task was never made."""
         task, self._task = self._task, None
         if task is not None:
             with ExitStack() as last_first:
@@ -284,17 +310,18 @@ class PythonSink(HostedSink):
 def converted_and_reported(
     pipeline: SinkPipeline, batch: pa.RecordBatch, reports: ErrantReports, flush_timeout_ms: int
 ) -> SinkConverted | None:
-    """Return the records of a batch, the errant ones reported; None: something could not wait for an attempt.
+    """Convert a batch to records and report its errant records.
 
-    Raises DataError: a record is errant and not tolerated, which was reported before.
+    Returns None if a revocation or a stop interrupted the retry of a record. Raises DataError for a record that is not
+    tolerated. That record is reported before.
     """
     try:
         converted = pipeline.convert(batch)
     except RetryInterrupted:
-        pipeline.take_errants()  # found again when the batch is
+        pipeline.take_errants()  # they are found again when the batch is converted again
         return None
     except DataError:
-        reports.tell(pipeline.take_errants())  # as Java: also the one that fails the task
+        reports.tell(pipeline.take_errants())  # as in Java, also the record that fails the task
         reports.flush(flush_timeout_ms)
         raise
     reports.tell(converted.errants)
@@ -302,16 +329,21 @@ def converted_and_reported(
 
 
 def make_hosted_sink(parts: SinkParts) -> HostedSink:
-    """Return what hosts the task of a launch: its class, if that is behind the seam, else this process.
+    """Return the sink that hosts the task of a launch.
 
-    Raises NotFoundError; BadConfigError: no such converter or transformation.
+    The task class of the launch is either a ``HostedSink`` itself (a task in a JVM) or a Python task. Raises
+    NotFoundError for a class that cannot be loaded, and BadConfigError for its converters and transformations.
     """
     found = load_class(parts.launch.task_class)
     return found(parts) if issubclass(found, HostedSink) else PythonSink(parts, found)
 
 
 class PutDelivery:
-    """One task's puts. One thread."""
+    """The calls of ``put`` and ``put_batch`` of one Python task, and the decision about every error of them.
+
+    A sink task in a worker uses it by ``PythonSink``, a write with ``format("connectrt")`` directly. It is used by one
+    thread, except for ``columns_ahead``.
+    """
 
     def __init__(
         self,
@@ -323,11 +355,12 @@ class PutDelivery:
         interrupted: Callable[[], bool],
         meter: TaskMeter | None = None,
     ) -> None:
-        """Take the parts.
+        """Take one task and the parts of its worker that its puts need.
 
         Args:
-            max_rejections: in a row, before the fault is not the records' (0: never look for the records to blame).
-            interrupted: whether something must not wait for the end of the search.
+            max_rejections: how many single records in a row may be rejected before the task fails. 0 searches for no
+                bad records.
+            interrupted: returns whether a revocation or a stop waits, so that a search has to pause.
         """
         self._task_id = task_id
         self._task = task
@@ -340,18 +373,22 @@ class PutDelivery:
         self._search: BadRecordSearch | None = None
         self._rejected_in_a_row = 0
         self._column_tries = BackedOffTries()
-        self.takes_columns = False  # the last ``parts`` may go as columns
-        self.rejected = 0  # of the batch delivered last
+        self.takes_columns = False  # whether the last parts may be put as columns
+        self.rejected = 0  # records of the last delivery that ``put`` rejected
 
     def split(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-        """Return a batch in consume form as it is to be converted: maybe a part for each partition, for columns."""
+        """Return the parts in which a batch in consume form is to be converted.
+
+        Sets ``takes_columns``: the task implements ``put_batch``, columns have not just failed, and each part is of one
+        partition.
+        """
         takes_columns = type(self._task).put_batch is not SinkTask.put_batch and self._column_tries.due()
         parts = by_partition(batch) if takes_columns and self._task.wants_partitions_apart() else [batch]
         self.takes_columns = takes_columns and all(map(is_of_one_partition, parts))
         return parts
 
     def columns(self, batch: pa.RecordBatch) -> SinkConverted | None:
-        """Return one of the last ``parts`` as columns; None: it is to go by records."""
+        """Return one of the last parts as columns; None if it has to be converted to records."""
         if not self.takes_columns:
             return None
         converted = self.columns_ahead(batch)
@@ -360,7 +397,7 @@ class PutDelivery:
         return converted
 
     def columns_ahead(self, batch: pa.RecordBatch) -> SinkConverted | None:
-        """Return a batch as columns as ``columns`` may do later; nothing is counted. Any thread."""
+        """Return a batch as ``columns`` would convert it, without counting anything. Any thread."""
         task = self._task
         return self._pipeline.columns(
             batch,
@@ -370,12 +407,13 @@ class PutDelivery:
         )
 
     def deliver(self, converted: SinkConverted) -> PutOutcome:
-        """Put what was converted, or go on with it. Raises what fails the task."""
+        """Put a converted part, or continue with it after ``RETRY``. Raises what fails the task."""
         if converted.columns is not None:
             return self._put_batch(converted.columns)
         return PutOutcome.TAKEN if self.put(converted.records) else PutOutcome.RETRY
 
     def _put_batch(self, batch: SinkBatch) -> PutOutcome:
+        """Put columns. Raises every error that is neither retriable nor a reason to search for bad records."""
         self.rejected = 0
         if not len(batch.values):
             return PutOutcome.TAKEN
@@ -383,13 +421,14 @@ class PutDelivery:
             with self._meter.call("put"):
                 taken = self._task.put_batch(batch)
         except RetriableError as error:
+            # The target is down for now, and no record is bad. The runner puts the same columns again after a wait.
             self._log_retry(error)
             return PutOutcome.RETRY
         except Exception as error:
             if not self._may_search(error):
                 raise
             self._column_tries.failed()
-            return PutOutcome.AS_RECORDS  # the record to blame is found there
+            return PutOutcome.AS_RECORDS  # the search for the bad record needs records
         if not taken:
             self._column_tries.failed()
             return PutOutcome.AS_RECORDS
@@ -402,26 +441,32 @@ class PutDelivery:
         log.warning("task=%s: put will be retried: %s", self._task_id, error)
 
     def put(self, records: Sequence[SinkRecord]) -> bool:
-        """Put a batch, or go on with it; False: the task asks for it again. Raises what fails the task."""
+        """Put records, or continue with the same records. Returns False if they have to be put again.
+
+        Raises what fails the task.
+        """
         try:
             self._put(records)
         except RetriableError as error:
+            # As in Java, the task is not failed: the runner puts the same records again after a wait. Either ``put``
+            # raised it, or a search was interrupted. A search continues with the half that it was at.
             self._log_retry(error)
             return False
         return True
 
     def start_over(self) -> None:
-        """The batch is given up or cut: the next ``put`` begins from scratch."""
+        """Forget the search for bad records, because the next records are another batch or a part of it."""
         self._search = None
 
     def _put(self, records: Sequence[SinkRecord]) -> None:
+        """Put records, or the next halves of a batch that was rejected, and report the bad records that were found."""
         self.rejected = 0
         if self._search is None:
             try:
                 self._put_metered(records)
             except Exception as error:
                 if not records or not self._may_search(error):
-                    raise
+                    raise  # fails the task, or is a RetriableError for ``put``
                 self._search = self._begin_search(records, error)
             else:
                 if records:
@@ -436,7 +481,7 @@ class PutDelivery:
         )
 
     def _may_search(self, error: Exception) -> bool:
-        """Return whether the records to blame for an error of a put are looked for."""
+        """Return whether an error of ``put`` starts a search for the bad records of its batch."""
         if not self._searches or isinstance(error, RetriableError):
             return False
         if not blames_records(error):
@@ -450,6 +495,7 @@ class PutDelivery:
         return self._task.may_put_halves()
 
     def _put_half(self, records: Sequence[SinkRecord]) -> None:
+        """Put a half for the search. Raises RetriableError to pause the search when a revocation or a stop waits."""
         if self._interrupted():
             raise RetriableError("partitions leave, or the task ends")
         self._put_metered(records)
@@ -477,27 +523,14 @@ class PutDelivery:
         return errant_put(place_of_record(record), error, None)
 
 
-# Finds the records a sink task refuses: a batch is halved down to them (beyond Java, ``errors.tolerance=all``). Pure.
-#
-# Every ``put`` of a half is a put of its own, in order: what a task delivered of a batch before it refused the whole is
-# put again with its half (at-least-once). One bad record in n costs about 2 log2(n) puts.
-#
-# Only a DataError blames records. Whatever else ``put`` raises is a fault of the target, the settings or the task: it
-# fails the task, as every error of ``put`` does in Java (``WorkerSinkTask.deliverMessages``), and no record is
-# dead-lettered. So an outage never makes dead letters, however the sink reports that its retries are used up.
-#
-# When one record after the other is refused and none is taken, it is not the records' fault: the task fails, and
-# nothing of the batch counts as delivered or dead.
-
-
 PutRecords = Callable[[Sequence[SinkRecord]], None]
 
 
 def blames_records(error: BaseException) -> bool:
-    """Return whether an error of ``put`` means that a record is to blame, so that its batch may be halved.
+    """Return whether an error of ``put`` means that a record is bad, so that its batch may be halved.
 
-    True for a DataError, unless it was raised ``from`` a RetriableError or an ExternalError: what was retriable does
-    not become a record's fault when the retries are used up.
+    This is so for a DataError, unless it was raised ``from`` a RetriableError or an ExternalError. An outage is not a
+    record's fault, even when a sink has used up its own retries.
     """
     if not isinstance(error, DataError):
         return False
@@ -511,33 +544,43 @@ def blames_records(error: BaseException) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RejectedRecord:
-    """One record that ``put`` refused by itself, and with what."""
+    """A record that ``put`` rejected when it was put alone, and the error."""
 
     record: SinkRecord
     error: Exception
 
 
 class BadRecordSearch:
-    """Works off one refused batch; after a RetriableError ``run`` goes on where it stopped."""
+    """Finds the bad records of a batch that ``put`` rejected, by halving it (``errors.tolerance=all``). Pure.
+
+    Java has no such search. Each half is put by a separate call, in order. Records that the task had delivered before
+    it rejected the batch are put again with their half (at least once). One bad record of n costs about 2 log2(n) puts.
+
+    Only a DataError blames records. Every other error is a fault of the target, the settings or the task, and fails the
+    task as in Java (``WorkerSinkTask.deliverMessages``). So an outage never makes dead letters.
+
+    If one record after the other is rejected and none is taken, the records are not the cause. Then the task fails, and
+    no record of the batch counts as delivered or dead.
+    """
 
     def __init__(self, records: Sequence[SinkRecord], error: Exception, max_in_a_row: int, in_a_row: int = 0) -> None:
-        """Take a batch that ``put`` refused with ``error``.
+        """Take a batch that ``put`` rejected with ``error``.
 
         Args:
-            max_in_a_row: after so many records refused and none taken between, the fault is elsewhere.
-            in_a_row: how many that were before this batch.
+            max_in_a_row: how many single records in a row may be rejected. One more fails the task.
+            in_a_row: how many were rejected in a row before this batch.
         """
         self.rejected: list[RejectedRecord] = []
         self.in_a_row = in_a_row
         self._max_in_a_row = max_in_a_row
-        self._todo: list[Sequence[SinkRecord]] = []  # next piece last
+        self._todo: list[Sequence[SinkRecord]] = []  # the next piece is the last
         self._split(records, error)
 
     def run(self, put: PutRecords) -> None:
-        """Put every half until each record is delivered or in ``refused``.
+        """Put halves until each record is delivered or in ``rejected``.
 
-        Raises what ``put`` raises without blaming a record (RetriableError: call again), and ConnectError when too many
-        in a row were refused.
+        Raises an error of ``put`` that blames no record. After a RetriableError, the next call continues with the half
+        that raised it. Raises ConnectError if too many records in a row were rejected.
         """
         while self._todo:
             piece = self._todo[-1]
@@ -553,6 +596,7 @@ class BadRecordSearch:
                 self.in_a_row = 0
 
     def _split(self, piece: Sequence[SinkRecord], error: Exception) -> None:
+        """Put two halves on the list, or reject a single record. Raises ConnectError as ``run``."""
         if len(piece) > 1:
             half = len(piece) // 2
             self._todo += [piece[half:], piece[:half]]

@@ -1,9 +1,11 @@
-"""What a sink task asks of its worker, and which rows it must not get meanwhile (Java ``WorkerSinkTaskContext``).
+"""The requests that a sink task makes of its worker (Java ``WorkerSinkTaskContext``).
 
-Owns the wishes between two calls of the task, and the partitions it paused or moved. The reader runs ahead: rows that
-were read before it received a pause or a new offset are still on their way. So rows of a paused partition are
-dropped here and read again from the first of them; after a rewind, rows are dropped until the reader says (an ASSIGNED
-row) that what follows is from the new offset.
+Owns the requests between two calls of the task, and the partitions that it has paused or moved. The runner, previews
+and writes with ``format("connectrt")`` use it.
+
+The reader runs ahead: when it receives a pause or a new offset, rows that it read before are still on their way. So the
+runner drops the rows of a paused partition, and the reader later reads again from the first of them. After a rewind it
+drops rows until an ASSIGNED row announces the new offset.
 """
 
 from __future__ import annotations
@@ -18,7 +20,10 @@ from spark_connect_rt.errors import ConnectError
 
 
 class WorkerSinkTaskContext:
-    """The task's SinkTaskContext. The lane's thread, as the task's; a task may wish from no other."""
+    """The ``SinkTaskContext`` of a task, which collects its requests until the runner takes them.
+
+    Only the task's thread uses it. A task must not call it from another thread.
+    """
 
     previewed = False
 
@@ -27,7 +32,7 @@ class WorkerSinkTaskContext:
         self.partitions: frozenset[TopicPartition] = frozenset()
         self.reporter: SinkErrantReporter | None = None
         self._config: Mapping[str, str] = {}
-        self._paused: dict[TopicPartition, int | None] = {}  # -> where to read on; None: where the reader stands
+        self._paused: dict[TopicPartition, int | None] = {}  # -> where to read on; None: where the reader is
         self._moving: Counter[TopicPartition] = Counter()  # -> ASSIGNED rows to wait for
         self._rewinds: dict[TopicPartition, int] = {}
         self._hold: set[TopicPartition] = set()
@@ -35,34 +40,34 @@ class WorkerSinkTaskContext:
         self._timeout_ms: int | None = None
         self._commit_asked = False
 
-    # -- the task's
+    # -- called by the task
 
     def configs(self) -> Mapping[str, str]:
-        """See SinkTaskContext."""
+        """Return the configuration of the task, with resolved references."""
         return self._config
 
     def assignment(self) -> frozenset[TopicPartition]:
-        """See SinkTaskContext."""
+        """Return the partitions of the task."""
         return self.partitions
 
     def errant_record_reporter(self) -> ErrantRecordReporter | None:
-        """See SinkTaskContext."""
+        """Return the reporter of errant records, None if the connector does not report any."""
         return self.reporter
 
     def offset(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """See SinkTaskContext."""
+        """Ask for these partitions to be read from these offsets."""
         self._rewinds.update(offsets)
 
     def timeout(self, timeout_ms: int) -> None:
-        """See SinkTaskContext."""
+        """Ask to be called again after this time, once."""
         self._timeout_ms = timeout_ms
 
     def request_commit(self) -> None:
-        """See SinkTaskContext."""
+        """Ask for a commit after the current call."""
         self._commit_asked = True
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """See SinkTaskContext."""
+        """Ask for no more records of these partitions. Raises ConnectError for one that is not assigned."""
         self._require(partitions, "pause")
         for partition in partitions:
             if partition not in self._paused:
@@ -70,7 +75,7 @@ class WorkerSinkTaskContext:
                 self._hold.add(partition)
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """See SinkTaskContext."""
+        """Ask for records of these partitions again. Raises ConnectError for one that is not assigned."""
         self._require(partitions, "resume")
         for partition in partitions:
             if partition in self._paused:
@@ -78,28 +83,28 @@ class WorkerSinkTaskContext:
                 self._seek[partition] = self._paused.pop(partition)
 
     def pause_only(self, partitions: frozenset[TopicPartition]) -> None:
-        """Pause these and resume all others, of those that are the task's."""
+        """Pause exactly these partitions of the task, and resume all others."""
         self.pause(*(partitions & self.partitions))
         self.resume(*(self._paused.keys() & self.partitions - partitions))
 
-    # -- the lane's
+    # -- called by the runner
 
     def set_config(self, config: Mapping[str, str]) -> None:
-        """The task's configuration, references resolved."""
+        """Set the configuration of the task, with resolved references."""
         self._config = config
 
     def take_timeout_s(self) -> float | None:
-        """Return for how long to wait before the task is called again, once; None: it did not say."""
+        """Return after how many s the task asked to be called again, once. None if it did not ask."""
         timeout_ms, self._timeout_ms = self._timeout_ms, None
         return None if timeout_ms is None or timeout_ms < 0 else timeout_ms / 1000
 
     def take_commit_request(self) -> bool:
-        """Return whether a commit was asked for, once."""
+        """Return whether the task asked for a commit, once."""
         asked, self._commit_asked = self._commit_asked, False
         return asked
 
     def take_rewinds(self) -> dict[TopicPartition, int]:
-        """Return the new offsets of partitions that are the task's, once."""
+        """Return the offsets that the task asked for, once, without partitions that have left it."""
         rewinds, self._rewinds = self._rewinds, {}
         rewinds = {partition: offset for partition, offset in rewinds.items() if partition in self.partitions}
         for partition, offset in rewinds.items():
@@ -107,9 +112,10 @@ class WorkerSinkTaskContext:
         return rewinds
 
     def take_reader_changes(self) -> tuple[set[TopicPartition], dict[TopicPartition, int | None]]:
-        """Return what the reader is to hold, and where it is to read on (None: where it held), once.
+        """Return the partitions that the reader is to hold, and those that it is to read on, once.
 
-        Rows of partitions that are read from elsewhere are dropped from now on, until ``note_repositioned``.
+        The offset of a partition is None if it is read on from where it was held. Rows of partitions with another offset
+        are unwanted from now on, until ``note_repositioned``.
         """
         hold, self._hold = self._hold, set()
         seek, self._seek = self._seek, {}
@@ -117,23 +123,23 @@ class WorkerSinkTaskContext:
         return hold, seek
 
     def unwanted(self) -> frozenset[TopicPartition]:
-        """Return the partitions whose rows are dropped now."""
+        """Return the partitions whose rows have to be dropped now."""
         return frozenset(self._paused.keys() | self._moving.keys())
 
     def note_dropped(self, partition: TopicPartition, first_offset: int) -> None:
-        """Rows of an unwanted partition are gone, from ``first_offset`` on."""
+        """Note that rows of an unwanted partition were dropped. ``first_offset`` is the first of them."""
         if partition in self._paused and partition not in self._moving and self._paused[partition] is None:
             self._paused[partition] = first_offset
 
     def note_repositioned(self, partitions: frozenset[TopicPartition]) -> None:
-        """An ASSIGNED row: what follows is from where it was to be read."""
+        """Note an ASSIGNED row: the rows of these partitions that follow it are from the new offset."""
         for partition in partitions & self._moving.keys():
             self._moving[partition] -= 1
             if not self._moving[partition]:
                 del self._moving[partition]
 
     def forget(self, partitions: frozenset[TopicPartition]) -> None:
-        """These partitions are the task's no more."""
+        """Forget partitions that left the task."""
         self.partitions -= partitions
         for partition in partitions:
             self._paused.pop(partition, None)

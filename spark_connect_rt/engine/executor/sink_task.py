@@ -3,8 +3,8 @@
 Read it downward: rows arrive, the task starts, a batch is taken and put, the task is asked what may be committed, its
 partitions leave, it stops. The task itself is behind the contract of ``python_sink.py``.
 
-Every call of the task comes from one thread. Nothing is committed here: the runner reports offsets, and the group member
-in the driver commits them under its generation.
+Every call of the task comes from one thread. Nothing is committed here: the runner reports offsets, and the group
+member in the driver commits them under its generation.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ class SinkTaskRunner(TaskWriter):
     def begin(self) -> None:
         """Make the task, create its dead letter queue if that is missing, and start the task.
 
-        Raises BadConfigError and NotFoundError for its settings and classes, ConnectError for the dead letter queue, and
-        whatever ``start`` of the task raises.
+        Raises BadConfigError and NotFoundError for its settings and classes, ConnectError for the dead letter queue,
+        and whatever ``start`` of the task raises.
         """
         worker_config = self._clients.resolve(self.launch.worker_config, self.launch.worker_config)
         connector_config = self._clients.resolve(self.launch.connector_config, self.launch.worker_config)
@@ -221,8 +221,8 @@ class SinkTaskRunner(TaskWriter):
                 if outcome is not PutOutcome.RETRY:
                     as_records = outcome is PutOutcome.AS_RECORDS
                     break
-                # put raised RetriableError. The task may have used its context before it raised: it may have set the
-                # wait by timeout(), paused partitions, or asked for a commit that failed and rewound the batch.
+                # put raised RetriableError. Before it did, the task may have set the wait by context.timeout, paused
+                # partitions, or asked for a commit. If that commit failed, the batch is read again.
                 self._apply_requests()
                 if self._rewound is not rewound:
                     break
@@ -240,7 +240,7 @@ class SinkTaskRunner(TaskWriter):
     def _deliver(self, prepared: Any, batch: pa.RecordBatch, row_bytes: float) -> tuple[PutOutcome, pa.RecordBatch]:
         """Put a prepared batch once. Returns the outcome, and the rows of the batch that were not put.
 
-        Rows that were put count as put even if the call raises, so that their offsets are committed when the task fails.
+        Rows that were put count as put even if the call raises, so their offsets are committed when the task fails.
         """
         assert self._sink is not None
         try:
@@ -274,7 +274,7 @@ class SinkTaskRunner(TaskWriter):
             self._commit()
 
     def _wait_ms(self, wait_ms: int) -> bool:
-        """Wait between two attempts at converting one record. Returns False if a revocation or a stop ended the wait."""
+        """Wait between two attempts at converting a record. Returns False if a revocation or a stop ended the wait."""
         hurried = self._hurry.wait(wait_ms / 1000)
         self.meter.count_attempt(again=not hurried)
         return not hurried
@@ -312,7 +312,7 @@ class SinkTaskRunner(TaskWriter):
             self._commit()
 
     def on_time(self) -> None:
-        """Call the task with an empty put if that is due, also while it holds offsets back, and commit if that is due."""
+        """Make an empty put if that is due, also while the task holds offsets back, and commit if that is due."""
         now = now_s()
         if now >= self._next_call_s():
             self._put_s, self._call_at_s = now, None
@@ -341,9 +341,9 @@ class SinkTaskRunner(TaskWriter):
     def _pre_commit(self, partitions: frozenset[TopicPartition], *, closing: bool) -> dict[TopicPartition, int] | None:
         """Return the next offsets of these partitions that the task says are safe; None if it was not asked or failed.
 
-        No offset is safe before every dead letter is acknowledged, so these are flushed first. An error of the task fails
-        nothing, as in Java: the runner rewinds to the last commit. With ``closing`` the partitions leave the task, and
-        their next owner reads from there.
+        No offset is safe before every dead letter is acknowledged, so these are flushed first. As in Java, an error of
+        the task fails nothing: the runner rewinds to the last commit. With ``closing`` the partitions leave the task,
+        and their next owner reads from there.
         """
         assert self._sink is not None
         assert self._reports is not None
@@ -436,7 +436,7 @@ class SinkTaskRunner(TaskWriter):
         self._close_partitions(self._context.partitions)
 
     def close_failed(self) -> None:
-        """Commit everything that was put before the failure, and close every partition (Java ``closeAllPartitions``)."""
+        """Commit what was put before the failure, and close every partition (Java ``closeAllPartitions``)."""
         if self._sink is not None:
             self.drain()
 
