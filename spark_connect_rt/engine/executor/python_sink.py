@@ -104,8 +104,8 @@ class HostedSink(ABC):
     def prepare(self, batch: pa.RecordBatch, *, as_records: bool) -> Any | None:
         """Convert one part, and return what ``deliver`` takes for it.
 
-        ``as_records`` is true if the last delivery of the part ended with ``AS_RECORDS``. Returns None if a revocation or
-        a stop interrupted the retry of a record: the caller then decides again which rows to prepare.
+        ``as_records`` is true if the last delivery of the part ended with ``AS_RECORDS``. Returns None if a revocation
+        or a stop interrupted the retry of a record: the caller then decides again which rows to prepare.
         """
 
     def max_put_records(self) -> int | None:

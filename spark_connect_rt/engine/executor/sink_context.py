@@ -114,8 +114,8 @@ class WorkerSinkTaskContext:
     def take_reader_changes(self) -> tuple[set[TopicPartition], dict[TopicPartition, int | None]]:
         """Return the partitions that the reader is to hold, and those that it is to read on, once.
 
-        The offset of a partition is None if it is read on from where it was held. Rows of partitions with another offset
-        are unwanted from now on, until ``note_repositioned``.
+        The offset of a partition is None if it is read on from where it was held. Rows of partitions with another
+        offset are unwanted from now on, until ``note_repositioned``.
         """
         hold, self._hold = self._hold, set()
         seek, self._seek = self._seek, {}
