@@ -32,27 +32,31 @@ if TYPE_CHECKING:
     from spark_connect_rt.engine.executor.joint_reports import JointReports
 
 Report = Callable[[Mapping[str, Any]], None]
-"""Sends one report to the driver. Any thread. Raises TypeError: it cannot be sent."""
+"""Sends one report to the driver. Any thread. Raises TypeError for a report that cannot be encoded."""
 
 THROTTLE_BYTES = 16 * 1024 * 1024
 UNTHROTTLE_BYTES = 8 * 1024 * 1024
-QUEUE_BYTES = 64 * 1024 * 1024  # more comes only while the driver is slow: then the whole slot waits
-QUEUE_PATIENCE_S = 6.0  # but not for ever behind a task writer that hangs
+QUEUE_BYTES = 64 * 1024 * 1024  # reached only while the driver is slow: then the whole slot waits
+QUEUE_PATIENCE_S = 6.0  # but not without a limit for a writer that hangs
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Totals:
-    """What a task writer reported durable; ``commit`` compares it with what the driver received."""
+    """The numbers that a task writer reported as durable. The driver compares them with its own (E4)."""
 
     records: int = 0
     batches: int = 0
 
 
 class TaskWriter(ABC, threading.Thread):
-    """Base of both task writers. The dispatcher calls ``give``; everything else runs on the task writer's thread."""
+    """Base of the writers of source and sink tasks.
 
-    step_name = "send"  # what a step counts as in the meter; empty: the task writer names its calls itself
+    The dispatcher, which is the thread that reads or deals rows, calls the methods of the first section. Everything
+    else runs on the writer's own thread, one step at a time.
+    """
+
+    step_name = "send"  # the call that a step is measured as; empty: the subclass measures its calls itself
 
     def __init__(self, host: int, launch: TaskLaunch, report: Report) -> None:
         threading.Thread.__init__(self, name=f"lane-{launch.task}", daemon=True)
@@ -62,23 +66,27 @@ class TaskWriter(ABC, threading.Thread):
         self.meter = TaskMeter("writer")
         self._report = report
         self._rows: queue.SimpleQueue[Row | None] = queue.SimpleQueue()
-        self._queue_changed = threading.Condition()  # of the following
-        self._queued_bytes = self._unserved = 0  # of rows that were given
+        self._queue_changed = threading.Condition()  # guards the next two lines
+        self._queued_bytes = self._unserved = 0  # of rows that were given and not served
         self._throttled = self._waited = False
-        self._serving = threading.Lock()  # held for each step; others try it, and never wait for it
-        self._out = report  # of what became durable; under ``_serving``
+        self._serving = threading.Lock()  # held during each step; other threads try to get it, and never wait for it
+        self._out = report  # takes the durable reports; guarded by ``_serving``
         self._failed = False
-        self._end_by_s: float | None = None  # what is not begun by then is dropped; known ahead of the rows before it
+        self._end_by_s: float | None = None  # of a stop: rows that are not served by then are dropped
         self._dropped = False
-        self._telling = threading.Lock()  # the dispatcher tells each second, the task writer when it ends: in order
+        self._telling = threading.Lock()  # keeps the measures of the dispatcher and of the writer's end in order
         self.abandoned = False
-        self.joint: JointReports | None = None  # where it leaves what its producer says to
-        self.sees_idle = False  # no one says when the reader runs out: it has, when the queue is empty
+        self.joint: JointReports | None = None  # batches the reports of acknowledged records
+        self.sees_idle = False  # True: no hints come, and the reader is idle when the queue is empty
 
-    # -- dispatcher's thread
+    # -- called by the dispatcher
 
     def give(self, row: Row) -> None:
-        """Queue a row; asks the driver to hold the reader back when too much waits; waits itself while that is late."""
+        """Queue a row.
+
+        Asks the driver to hold the reader back when too much is queued. If that takes effect too slowly, the call waits
+        for room for ``QUEUE_PATIENCE_S`` at most.
+        """
         if row.kind is RowKind.ENDED and row.head:
             self._end_by_s = int(row.head) / 1000
             self.hurry(self._end_by_s)
@@ -93,7 +101,7 @@ class TaskWriter(ABC, threading.Thread):
         self._rows.put(row)
 
     def _await_room(self, row: Row) -> None:
-        """Bound the queue though the driver is slow: rows that no one takes stay in Spark's pipes, neighbours' too."""
+        """Wait for room, so that rows stay in Spark's pipes. This also delays the neighbours in the slot."""
         if row.data is not None and self._throttled and not self._waited:
             enough = self._queue_changed.wait_for(
                 lambda: self.abandoned or self._queued_bytes <= QUEUE_BYTES, QUEUE_PATIENCE_S
@@ -101,9 +109,9 @@ class TaskWriter(ABC, threading.Thread):
             self._waited = not enough
 
     def serve_at_once(self, head: BatchHead, batch: pa.RecordBatch) -> bool:
-        """Serve a batch on its reader's thread, where it is the next one and nothing has to be waited for.
+        """Serve a small batch on its reader's thread if it is the next row and nothing has to be waited for.
 
-        Waking another thread for it costs more than a small batch does. False: it is to be given.
+        For a small batch, waking another thread costs more than serving it. Returns False if the batch has to be given.
         """
         if self._unserved or not self._serving.acquire(blocking=False):
             return False
@@ -116,12 +124,15 @@ class TaskWriter(ABC, threading.Thread):
             self._serving.release()
 
     def hint_idle(self) -> None:
-        """Say that the reader has nothing more right now; task writers with nothing undone are left asleep."""
+        """Note that the reader has nothing more right now. A writer without pending work is not woken."""
         if self._queued_bytes or self.wait_s() is not None:
             self._rows.put(None)
 
     def tell_measures(self, report: Report | None = None, *, anyway: bool = False) -> None:
-        """Tell the driver, or ``report``, what was counted, if it is worth a message. Any of both threads."""
+        """Report the measures since the last report, to ``report`` or the driver, if they are worth a message.
+
+        It may be called by the dispatcher and by the writer's thread. ``anyway`` reports them in any case.
+        """
         if self.abandoned:
             return
         with self._telling:
@@ -130,16 +141,16 @@ class TaskWriter(ABC, threading.Thread):
                 tell_or_log(report or self._report, {"op": "measures", "host": self.host, **news})
 
     def abandon(self) -> None:
-        """Give up at once: the slice is over, nothing may be reported any more."""
+        """Stop at once, because the slice is over. Nothing is reported any more."""
         with self._queue_changed:
             self.abandoned = True
             self._queue_changed.notify_all()
         self._rows.put(None)
 
-    # -- the task writer's own thread
+    # -- the writer's own thread
 
     def run(self) -> None:
-        """Thread body: take rows until ENDED; a failure is reported once, later rows are dropped."""
+        """Serve rows until ENDED. A failure is reported once, and later rows are dropped."""
         working_for(self.launch.task)
         listen(self.meter.contact)
         try:
@@ -154,8 +165,8 @@ class TaskWriter(ABC, threading.Thread):
             self._report({"op": "ended", "host": self.host})
 
     def _take_one(self) -> bool:
-        """Serve one row or the time; return whether the host ended."""
-        timeout_s = None if self._failed else self.wait_s()  # nothing of what was due is done any more
+        """Serve one row, or the time if it comes first. Returns whether the host has ended."""
+        timeout_s = None if self._failed else self.wait_s()  # after a failure nothing is due any more
         try:
             row = self._rows.get(timeout=timeout_s)
         except queue.Empty:
@@ -166,7 +177,7 @@ class TaskWriter(ABC, threading.Thread):
             return self._serve(row)
 
     def _serve(self, row: Row | None) -> bool:
-        """Serve a row, or that the reader is idle; return whether the host ended."""
+        """Serve a row, or the hint that the reader is idle. Returns whether the host has ended."""
         if row is None:
             self._guarded(self.on_reader_idle)
             return False
@@ -187,7 +198,7 @@ class TaskWriter(ABC, threading.Thread):
         return row.kind is RowKind.ENDED
 
     def _must_drop(self) -> bool:
-        """Tell whether a stop's time is up. From then on nothing is sent: the rest comes again at the next start."""
+        """Return whether the time of a stop is over. Then nothing more is sent, and the next start reads the rest."""
         if not self._dropped and self._end_by_s is not None and now_s() >= self._end_by_s:
             self._dropped = True
             log.warning("task=%s stops without draining: unsent records will be read again", self.launch.task)
@@ -207,11 +218,15 @@ class TaskWriter(ABC, threading.Thread):
     def _finish_quietly(self) -> None:
         try:
             self.finish()
-        except BaseException:  # as Java: a failing stop is logged, what was reported stands
+        except BaseException:  # as in Java, a failing stop is logged, and earlier reports stay valid
             log.exception("task=%s: closing failed, ignored", self.launch.task)
 
     def _guarded(self, step: Callable[[], None]) -> None:
-        """Run a step of the task's or a client's code; its error fails this host only."""
+        """Run a step, which calls code of the task or of a Kafka client. An error fails this host only.
+
+        HostLostError means that the process of the task is gone: the task is started again. Any other error fails the
+        task. Before it is reported, the writer saves what came before the error.
+        """
         if self._failed or self.abandoned:
             return
         try:
@@ -219,12 +234,12 @@ class TaskWriter(ABC, threading.Thread):
                 step()
         except (HostLostError, ClientLostError) as error:
             self._lose(text_of(error))
-        except BaseException as error:  # SystemExit, too: a thread that ends untold leaves its task RUNNING
+        except BaseException as error:  # also SystemExit: a thread that ended silently would leave its task RUNNING
             if isinstance(error, TimedOutError) and self._must_drop():
-                return  # hurried: what this step did not report comes again
+                return  # a stop hurried it, and the next start reads again what was not reported
             log.exception("task=%s run=%d FAILED", self.launch.task, self.launch.run)
             trace = trace_of(error)
-            self._close_quietly()  # before it is reported: a failed run sends nothing more (E2)
+            self._close_quietly()  # before the report, because a failed run sends nothing more (E2)
             self._fail(trace)
 
     def _close_quietly(self) -> None:
@@ -232,11 +247,11 @@ class TaskWriter(ABC, threading.Thread):
             return
         try:
             self.close_failed()
-        except BaseException:  # as Java: it is suppressed beside the error that failed the task
+        except BaseException:  # as in Java, the error that failed the task is the one that is reported
             log.exception("task=%s: closing after its failure also failed, ignored", self.launch.task)
 
     def _lose(self, why: str) -> None:
-        """What hosts the task is gone: nothing of it can be closed or committed; rows until ENDED are dropped."""
+        """Report that the process of the task is gone. Nothing can be committed, and later rows are dropped."""
         if not self._failed and not self.abandoned:
             log.error("task=%s run=%d was lost: %s", self.launch.task, self.launch.run, why)
             self._failed = True
@@ -245,11 +260,11 @@ class TaskWriter(ABC, threading.Thread):
     def _fail(self, trace: str) -> None:
         if not self._failed and not self.abandoned:
             self._failed = True
-            self.tell_measures(anyway=True)  # behind it nothing is sent (E2)
+            self.tell_measures(anyway=True)  # now, because nothing is sent after the failure (E2)
             self._report({"op": "failed", "host": self.host, "trace": trace})
 
     def report_durable(self, records: int, **fields: Any) -> None:
-        """Report a batch as durable (I3: its offsets may be committed only after this)."""
+        """Report a batch as durable. Only now may its offsets be committed (I3)."""
         if self.abandoned:
             return
         self.totals.records += records
@@ -257,54 +272,54 @@ class TaskWriter(ABC, threading.Thread):
         self._out({"op": "durable", "host": self.host, "n": records, **fields})
 
     def report(self, op: str, **fields: Any) -> None:
-        """Report something else of this host."""
+        """Send any other report of this host."""
         if not self.abandoned:
             self._report({"op": op, "host": self.host, **fields})
 
-    # -- what the two kinds do
+    # -- implemented by each kind of writer
 
     def hurry(self, end_by_s: float) -> None:
-        """The host is to end by then, whatever is being waited for. The dispatcher's thread."""
+        """Note that the host has to end by this time, whatever it waits for. The dispatcher's thread."""
 
     @abstractmethod
     def begin(self) -> None:
-        """Open what the task writer needs."""
+        """Open everything that the writer needs. An error fails the task."""
 
     @abstractmethod
     def on_row(self, row: Row) -> None:
-        """Serve a row that is neither FAILED nor ENDED."""
+        """Serve a row that is neither FAILED nor LOST nor ENDED."""
 
     def is_ready_for(self, head: BatchHead, batch: pa.RecordBatch) -> bool:
-        """Tell whether ``on_batch`` may serve this batch now, without a wait."""
+        """Return whether ``on_batch`` can serve this batch now without waiting."""
         return False
 
     def on_batch(self, head: BatchHead, batch: pa.RecordBatch) -> None:
-        """Serve a batch that ``is_ready_for`` takes: as a BATCH row, on the host's thread."""
+        """Serve a batch for which ``is_ready_for`` was true, as a BATCH row. The reader's thread."""
 
     @abstractmethod
     def on_reader_idle(self) -> None:
-        """The reader has nothing more right now."""
+        """React to a reader that has nothing more right now."""
 
     @abstractmethod
     def on_time(self) -> None:
-        """``wait_s`` passed without a row."""
+        """React to the end of ``wait_s`` without a row."""
 
     @abstractmethod
     def wait_s(self) -> float | None:
-        """Return how long to wait for the next row."""
+        """Return how long to wait for the next row, in s. None waits without a limit."""
 
     @abstractmethod
     def drain(self) -> None:
-        """Make everything taken so far durable, and report it."""
+        """Make everything that was taken so far durable, and report it."""
 
     def close_failed(self) -> None:
-        """A step failed: save what came before it. May raise."""
+        """Save everything that came before a step that failed. May raise."""
 
     @abstractmethod
     def finish(self) -> None:
-        """Close what ``begin`` opened; also after a failure."""
+        """Close everything that ``begin`` opened, also after a failure."""
 
 
 def now_s() -> float:
-    """Return the monotonic clock, s."""
+    """Return the monotonic clock in s."""
     return time.monotonic()
