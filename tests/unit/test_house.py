@@ -37,6 +37,7 @@ SIZE_REASONS = {
     "testing/*": "one port in memory each",
     "engine/startup/*": "runs before Spark does and imports next to nothing",
     "engine/executor/sink_task.py": "the life of one sink task",
+    "engine/executor/python_sink.py": "the contract of sinks, and the Python task behind it",
     "engine/executor/closed_pipes.py": "imported by the daemon, which imports next to nothing",
     "engine/executor/ticket.py": "imported by Spark's planner, which imports next to nothing",
     "engine/executor/datasource.py": "imported by Spark's planner, which imports next to nothing",
