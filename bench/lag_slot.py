@@ -23,7 +23,7 @@ from spark_connect_rt.connectors.mirror.mirror_source_task import MirrorSourceTa
 from spark_connect_rt.engine.executor.control_wire import encode_launch
 from spark_connect_rt.engine.executor.frames import BatchHead
 from spark_connect_rt.engine.executor.reader_side import ReaderSide
-from spark_connect_rt.engine.executor.source_host import SourceHost
+from spark_connect_rt.engine.executor.source_task import SourceTaskRunner
 from spark_connect_rt.engine.executor.source_task_writer import SourceTaskWriter
 from spark_connect_rt.engine.executor_clients import KafkaExecutorClients
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
@@ -92,7 +92,7 @@ def watch(records: bool, put: Put = setattr) -> None:
         _after(put, BatchSender, "_take", _acknowledged)
         return
     _after(put, MirrorSourceTask, "poll", _polled)
-    _after(put, SourceHost, "send", heads(LANE))
+    _after(put, SourceTaskRunner, "send", heads(LANE))
     _after(put, SourceTaskWriter, "_produce", heads(PRODUCED))
     sent = ProducerClient.send
 

@@ -19,7 +19,7 @@ from spark_connect_rt.api.connector import Connector, SourceConnector
 from spark_connect_rt.api.records import Polled, RecordMetadata, SourceRecord
 from spark_connect_rt.api.task import NoPluginMetrics, OffsetReader, OwnWrites, PluginMetrics, SourceTask
 from spark_connect_rt.base.ids import ConnectorTaskId
-from spark_connect_rt.engine.executor.sent_records import SentRecords
+from spark_connect_rt.engine.executor.python_source import SentRecords
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.records.pipeline.dead_letters import DeadLetters, ReportSettings

@@ -18,8 +18,8 @@ from spark_connect_rt.api.records import SourceBatch
 from spark_connect_rt.base.hidden_values import without_secrets
 from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.engine.executor.errant_reports import ErrantLog
-from spark_connect_rt.engine.executor.hosted_source import NewTopics
 from spark_connect_rt.engine.executor.hosting import load_clients, monotonic_ms
+from spark_connect_rt.engine.executor.new_topics import NewTopics
 from spark_connect_rt.engine.executor.task_logs import hide_secrets, mask_logs
 from spark_connect_rt.engine.task_runner import TaskLaunch
 from spark_connect_rt.errors import ConnectError, DataError

@@ -1,23 +1,23 @@
-"""A Python source task behind the seam of ``hosted_source.py``: its polls, its pipeline, its commit hooks."""
+"""A Python source task behind the seam of ``source_task.py``: its polls, its pipeline, its commit hooks."""
 
 from __future__ import annotations
 
-import itertools
 import logging
-import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
-from spark_connect_rt.api.records import Delivered, Polled, SourceBatch, Written
+from spark_connect_rt.api.records import Delivered, Polled, RecordMetadata, SourceBatch, SourceRecord, Written
 from spark_connect_rt.api.task import OffsetReader, OwnWrites, PluginMetrics, SourceTask, SourceTaskContext
 from spark_connect_rt.base.hidden_values import without_secrets
 from spark_connect_rt.config.client_properties import SHARED_CLIENT
 from spark_connect_rt.engine.executor.errant_reports import ErrantLog, ensure_dead_letter_queue
-from spark_connect_rt.engine.executor.hosted_source import DriverLink, Durable, HostedSource, SourceParts
-from spark_connect_rt.engine.executor.hosting import monotonic_ms
-from spark_connect_rt.engine.executor.idle_looks import IDLE_LOOKS
-from spark_connect_rt.engine.executor.sent_records import SentRecords, delivery_reports_of, wants_commits, wants_offsets
+from spark_connect_rt.engine.executor.hosting import load_class, monotonic_ms
+from spark_connect_rt.engine.executor.idle_poller import IDLE_POLLER
+from spark_connect_rt.engine.executor.poll_gate import POLL_GATE, GatedPolls
+from spark_connect_rt.engine.executor.source_task import DriverLink, Durable, HostedSource, SourceParts
 from spark_connect_rt.engine.executor.task_meter import MeteredPluginMetrics
 from spark_connect_rt.engine.task_runner import TaskLaunch
 from spark_connect_rt.errors import DataError, RetriableError
@@ -27,62 +27,6 @@ from spark_connect_rt.records.pipeline.delivery_runs import DeliveryRuns
 from spark_connect_rt.records.pipeline.errant_records import RetryInterrupted, Waiting
 from spark_connect_rt.records.pipeline.source_pipeline import ConvertedBatch, SourcePipeline
 from spark_connect_rt.records.pipeline.transaction_boundaries import End, TransactionBoundaries
-
-# One after the other: tasks of a process that have a little to do at the same instant.
-#
-# Python runs one thread at a time. Tasks that look at the instants they share would hand the interpreter to each other
-# at every call that lets go of it: 43 switches for a batch of thirty lines instead of 6. Who has more to do takes no
-# turn, and nobody waits long for one: a task that hangs in its turn keeps no other from working. They wake a little
-# apart, too: threads that wake at once wake each other again until each had the interpreter.
-
-
-PATIENCE_S = 0.02  # then it works beside the one that has the turn
-LITTLE_S = 0.01  # who worked for longer takes no turn the next time
-SHARED_WAIT_S = 0.1  # who waited so long looks at instants that others share
-PLACES, APART_S = 25, 0.001  # of tasks around such an instant
-
-
-class Turns:
-    """The turns of one process. Any thread."""
-
-    def __init__(self) -> None:
-        """Nobody has the turn."""
-        self.taken = threading.Lock()
-        self._tasks = itertools.count()
-
-    def place_s(self) -> float:
-        """Return how long after an instant one more task looks."""
-        return next(self._tasks) % PLACES * APART_S
-
-
-class TakesTurns:
-    """Whether one task works in its turn; its own thread's."""
-
-    def __init__(self, turns: Turns, clock_s: Callable[[], float] = time.monotonic) -> None:
-        """``clock_s``: monotonic."""
-        self._turns = turns
-        self._clock_s = clock_s
-        self._place_s = turns.place_s()
-        self._waited = self._is_slow = False
-
-    def waits(self, wait_s: float) -> float:
-        """Take note that the task waits so long before it works again; return how long it does, with others near."""
-        self._waited = wait_s >= SHARED_WAIT_S
-        return wait_s + self._place_s if self._waited else wait_s
-
-    def run(self, work: Callable[[], bool]) -> bool:
-        """Return what ``work`` returns, and raise what it raises; in its turn, if it has little to do."""
-        has_turn = self._waited and not self._is_slow and self._turns.taken.acquire(timeout=PATIENCE_S)
-        begun_s = self._clock_s()
-        try:
-            return work()
-        finally:
-            if has_turn:
-                self._turns.taken.release()
-            self._is_slow = self._clock_s() - begun_s > LITTLE_S
-
-
-TURNS = Turns()
 
 _RETRY_WAIT_S = 0.1  # Java: a retriable poll counts as an empty one
 log = logging.getLogger(__name__)
@@ -125,7 +69,7 @@ class PythonSource(HostedSource):
         self._task: SourceTask | None = None
         self._sent = SentRecords()  # only of tasks with commit_record
         self._boundaries: TransactionBoundaries | None = None
-        self._turns = TakesTurns(TURNS)
+        self._gated = GatedPolls(POLL_GATE)
 
     def start(self, boundaries: TransactionBoundaries | None) -> None:
         """See HostedSource."""
@@ -195,7 +139,7 @@ class PythonSource(HostedSource):
 
     def poll(self) -> None:
         """See HostedSource."""
-        if self._turns.run(self._poll_once):
+        if self._gated.run(self._poll_once):
             self._wait_idle(self._running)
 
     def _poll_once(self) -> bool:
@@ -226,13 +170,13 @@ class PythonSource(HostedSource):
         return not polled
 
     def _wait_idle(self, task: SourceTask) -> None:
-        wait_s = self._turns.waits(task.idle_wait_ms() / 1000)
+        wait_s = self._gated.waits(task.idle_wait_ms() / 1000)
         # A transaction may be due to end: only a poll sees to that.
         look = task.idle_look() if self._boundaries is None else None
         if look is None:
             self.parts.switches.wait(wait_s)
         else:
-            IDLE_LOOKS.wait(self.parts.switches, look, wait_s)
+            IDLE_POLLER.wait(self.parts.switches, look, wait_s)
 
     def _converted(self, polled: Sequence[Polled]) -> tuple[list[tuple[list[ConvertedBatch], End]], list[int]]:
         """Return what a poll brought, cut where transactions end, and how many Kafka records each piece became."""
@@ -312,3 +256,82 @@ def _records_of(piece: Polled) -> int:
     if isinstance(piece, SourceBatch):
         return len(piece.values)
     return piece.records if isinstance(piece, Written) else 1
+
+
+def make_hosted_source(parts: SourceParts) -> HostedSource:
+    """Return what hosts the task of a launch: its class, if that is behind the seam, else this process."""
+    found = load_class(parts.launch.task_class)
+    return found(parts) if issubclass(found, HostedSource) else PythonSource(parts, found)
+
+
+RecordReport = tuple[SourceRecord, RecordMetadata | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """One BATCH row: ``rows`` Kafka records, of which the first ``records`` are the task's, the others dead letters."""
+
+    records: int
+    rows: int
+    ends: Sequence[tuple[Polled, int]] | None  # of a poll's last: what it returned, rows of each
+
+
+class SentRecords:
+    """Of one task, in order. The task's thread."""
+
+    def __init__(self) -> None:
+        self._sent: deque[_Sent] = deque()
+        self._places: deque[RecordMetadata | None] = deque()  # of a poll that is durable in part
+
+    def add(
+        self,
+        polled: Sequence[Polled],
+        rows_of_each: Sequence[int],
+        batches: Sequence[tuple[int, int]],
+    ) -> None:
+        """Remember a poll.
+
+        Args:
+            rows_of_each: how many records of the topic each piece became: of a SourceRecord 1 or, left out, 0.
+            batches: (the task's records, all rows) of each BATCH row that follows.
+        """
+        pairs = list(zip(polled, rows_of_each, strict=True))
+        for index, (records, rows) in enumerate(batches, 1):
+            self._sent.append(_Sent(records, rows, pairs if index == len(batches) else None))
+
+    def durable(self, batches: int, metadata: Iterable[RecordMetadata | None]) -> Iterator[RecordReport]:
+        """Yield the reports that are due now that so many more BATCH rows are durable.
+
+        Args:
+            metadata: of each Kafka record of these rows, in order.
+        """
+        places = iter(metadata)
+        for _ in range(min(batches, len(self._sent))):
+            sent = self._sent.popleft()
+            self._places.extend(list(islice(places, sent.rows))[: sent.records])
+            if sent.ends is not None:
+                yield from self._record_reports(sent.ends)
+
+    def _record_reports(self, ends: Sequence[tuple[Polled, int]]) -> Iterator[RecordReport]:
+        for piece, rows in ends:
+            found = [self._places.popleft() for _ in range(min(rows, len(self._places)))]
+            if isinstance(piece, SourceRecord):
+                yield piece, found[0] if found else None
+        self._places.clear()
+
+
+def wants_commits(task_class: type[SourceTask]) -> bool:
+    """Tell whether the task has a hook to be called when batches are durable."""
+    return task_class.commit is not SourceTask.commit or delivery_reports_of(task_class) is not DeliveryReports.NOTHING
+
+
+def wants_offsets(task_class: type[SourceTask]) -> bool:
+    """Tell whether the task wants to know where its records went."""
+    return task_class.commit_offsets is not SourceTask.commit_offsets
+
+
+def delivery_reports_of(task_class: type[SourceTask]) -> DeliveryReports:
+    """Return which delivery reports the task wants."""
+    if task_class.commit_record is not SourceTask.commit_record:
+        return DeliveryReports.RECORDS
+    return DeliveryReports.OFFSETS if wants_offsets(task_class) else DeliveryReports.NOTHING

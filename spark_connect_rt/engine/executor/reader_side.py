@@ -1,7 +1,7 @@
 """The reader half of a slot: hosts task threads, obeys the driver, yields super-rows.
 
 Owns the table of hosts and the generator that Spark (or a plain thread, in testing) drains. What each task does
-is in source_host and sink_feed. A fused host has its writer here, too: its rows are handed over in this process.
+is in source_task and sink_feed. A fused host has its writer here, too: its rows are handed over in this process.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from spark_connect_rt.engine.executor.frames import (
     packed,
 )
 from spark_connect_rt.engine.executor.freed_memory import FreedMemory
-from spark_connect_rt.engine.executor.hosted_source import LookUpEndedError
 from spark_connect_rt.engine.executor.hosting import get_ready, is_shortage, tell_or_log, text_of, trace_of
-from spark_connect_rt.engine.executor.idle_looks import IDLE_LOOKS
+from spark_connect_rt.engine.executor.idle_poller import IDLE_POLLER
 from spark_connect_rt.engine.executor.joint_reports import JointReports, Report
+from spark_connect_rt.engine.executor.python_source import make_hosted_source
 from spark_connect_rt.engine.executor.sink_feed import SinkFeed
-from spark_connect_rt.engine.executor.source_host import SourceHost
+from spark_connect_rt.engine.executor.source_task import LookUpEndedError, SourceTaskRunner
 from spark_connect_rt.engine.executor.task_logs import hide_secrets
 from spark_connect_rt.engine.executor.task_meter import TELL_EACH_S
 from spark_connect_rt.engine.executor.writer_side import TaskWriters, not_hosted
@@ -113,7 +113,7 @@ class ReaderSide:
         self._joint = joint
         self._writers = TaskWriters(clients, self._report_of_writer, joint)
         self._fused = FusedRows(self._writers, self._rows)
-        self._hosts: dict[int, SourceHost | SinkFeed] = {}
+        self._hosts: dict[int, SourceTaskRunner | SinkFeed] = {}
         self._ending = False
         self._numbers = itertools.count(1)
         self._questions: dict[int, _OffsetQuestion] = {}
@@ -194,7 +194,7 @@ class ReaderSide:
             self._tell_all(self._report_of_writer, now_s)
         else:
             self._joint.together(lambda report: self._tell_all(report, now_s))
-        IDLE_LOOKS.check(now_s)
+        IDLE_POLLER.check(now_s)
         if self._freed is not None:
             self._freed.look(now_s, self._rows.taken + self._writers.batches())
 
@@ -281,10 +281,10 @@ class ReaderSide:
                 host.switches.set(throttled=message["on"])
             case "assign" | "steer" | "generation" | "revoke" if isinstance(host, SinkFeed):
                 _handle_for_feed(host, message)
-            case "claimed" if isinstance(host, SourceHost):
+            case "claimed" if isinstance(host, SourceTaskRunner):
                 host.claimed.set()
                 host.switches.nudge()
-            case "durable" if isinstance(host, SourceHost):
+            case "durable" if isinstance(host, SourceTaskRunner):
                 delivered = [Delivered(*entry) for entry in message.get("delivered", ())]
                 host.durable(message["rows"], delivered, metadata_of(message.get("metadata", ())))
             case other:
@@ -294,7 +294,9 @@ class ReaderSide:
         hide_secrets(launch)
         rows = self._fused if launch.fused else self._rows
         if launch.kind is TaskKind.SOURCE:
-            host: SourceHost | SinkFeed = SourceHost(number, launch, rows, self._clients, self)
+            host: SourceTaskRunner | SinkFeed = SourceTaskRunner(
+                number, launch, rows, self._clients, self, make_hosted_source
+            )
         else:
             host = SinkFeed(number, launch, rows, self._clients)
         if launch.fused:

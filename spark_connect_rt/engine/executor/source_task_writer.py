@@ -16,7 +16,7 @@ import orjson
 from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.engine.executor.errant_reports import ErrantLog
 from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, decode_records
-from spark_connect_rt.engine.executor.hosted_source import NewTopics
+from spark_connect_rt.engine.executor.new_topics import NewTopics
 from spark_connect_rt.engine.executor.task_writer import Report, TaskWriter, now_s
 from spark_connect_rt.engine.task_runner import TaskLaunch
 from spark_connect_rt.errors import TimedOutError

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from spark_connect_rt.api.records import RecordMetadata
 from spark_connect_rt.engine.executor.frames import EXACT, BatchHead, Row, RowKind, decode_records
-from spark_connect_rt.engine.executor.hosted_source import NewTopics
+from spark_connect_rt.engine.executor.new_topics import NewTopics
 from spark_connect_rt.engine.executor.source_task_writer import Pending
 from spark_connect_rt.engine.executor.task_writer import Report, TaskWriter, now_s
 from spark_connect_rt.engine.task_runner import TaskLaunch

@@ -1,7 +1,7 @@
 """A Java sink task behind the seam of sinks (Java ``WorkerSinkTask``, its delivery half).
 
 Owns the task's calls and what their answers ask for. Consumed columns go to the JVM as they are; Java's own converters
-and transformations read them there. Everything else (offsets, commits, revocations) is the lane's.
+and transformations read them there. Everything else (offsets, commits, revocations) belongs to the runner.
 """
 
 from __future__ import annotations

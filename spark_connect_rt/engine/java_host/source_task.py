@@ -19,14 +19,14 @@ from spark_connect_rt.api.records import SourceRecord
 from spark_connect_rt.base.hidden_values import without_secrets
 from spark_connect_rt.config.worker_settings import Boundary
 from spark_connect_rt.engine.executor.errant_reports import ErrantLog, ensure_dead_letter_queue
-from spark_connect_rt.engine.executor.hosted_source import (
+from spark_connect_rt.engine.executor.hosting import HostLostError, monotonic_ms
+from spark_connect_rt.engine.executor.source_task import (
     Durable,
     HostedSource,
     LookUpEndedError,
     SourceOutput,
     SourceParts,
 )
-from spark_connect_rt.engine.executor.hosting import HostLostError, monotonic_ms
 from spark_connect_rt.engine.java_host.chains import SourceChain
 from spark_connect_rt.engine.java_host.latest_config import latest_config, refers
 from spark_connect_rt.engine.java_host.plugin_folders import jvm_worker_config

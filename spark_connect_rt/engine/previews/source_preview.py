@@ -1,4 +1,4 @@
-"""A source task started and polled for a preview: the seam of ``hosted_source.py`` with nothing behind it.
+"""A source task started and polled for a preview: the seam of ``source_task.py`` with nothing behind it.
 
 Owns what stands in for the slot: an output that keeps records instead of queueing rows, a driver that knows the offsets
 already. No commit hook is called, no topic made, no dead letter written. A task in a JVM hands its records over as
@@ -18,9 +18,9 @@ from spark_connect_rt.api.data.schema import NULL
 from spark_connect_rt.api.records import Header, Polled, SourceRecord
 from spark_connect_rt.config.connector_config import TOPIC_NAME
 from spark_connect_rt.config.stored_config import StoredConfig
-from spark_connect_rt.engine.executor.hosted_source import Durable, HostedSource, SourceParts
 from spark_connect_rt.engine.executor.hosting import Switches, load_class
 from spark_connect_rt.engine.executor.python_source import PythonSource
+from spark_connect_rt.engine.executor.source_task import Durable, HostedSource, SourceParts
 from spark_connect_rt.engine.executor.task_meter import TaskMeter
 from spark_connect_rt.engine.previews.model import RECORDS_MAX, Ended
 from spark_connect_rt.engine.previews.shown_records import Collected, Say

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_connect_rt.engine.executor.hosted_source import Durable
+from spark_connect_rt.engine.executor.source_task import Durable
 from spark_connect_rt.engine.java_host.source_task import FAILED_HOLD_S, HOLD_S, HeldOffsets
 from spark_connect_rt.records.pipeline.source_pipeline import ConvertedBatch
 from spark_connect_rt.records.pipeline.transaction_boundaries import End

@@ -21,8 +21,9 @@ from spark_connect_rt.engine.executor.control_wire import (
 )
 from spark_connect_rt.engine.executor.frames import Row, RowKind, RowQueue
 from spark_connect_rt.engine.executor.hosting import load_class
+from spark_connect_rt.engine.executor.python_source import make_hosted_source
 from spark_connect_rt.engine.executor.reader_side import ReaderSide
-from spark_connect_rt.engine.executor.source_host import SourceHost
+from spark_connect_rt.engine.executor.source_task import SourceTaskRunner
 from spark_connect_rt.engine.executor.writer_side import TaskWriters, WriterSide
 from spark_connect_rt.engine.java_host.process import JavaHostGoneError
 from spark_connect_rt.engine.task_runner import Expect, JavaCode, TaskKind, TaskLaunch
@@ -141,7 +142,9 @@ def test_heartbeats_become_rare_while_nothing_crosses(tmp_path: Path, monkeypatc
         assert next(rows).kind is RowKind.MARKER
         passed.append(len(looks))
     assert passed == [1, 2, 3, 4, 8, 12]
-    crossing = SourceHost(3, decode_launch(_launch(tmp_path)), RowQueue(), MemoryExecutorClients(), side)
+    crossing = SourceTaskRunner(
+        3, decode_launch(_launch(tmp_path)), RowQueue(), MemoryExecutorClients(), side, make_hosted_source
+    )
     side._hosts[3] = crossing
     for _ in range(3):
         next(rows)

@@ -19,7 +19,7 @@ from spark_connect_rt.engine.driver.slices import SliceConnected, SliceGone, Sli
 from spark_connect_rt.engine.driver.slot_packing import Isolation, PackingLimits
 from spark_connect_rt.engine.executor.control_wire import MessageSplitter, encode_message
 from spark_connect_rt.engine.executor.hosting import load_class
-from spark_connect_rt.engine.executor.source_host import SourceHost
+from spark_connect_rt.engine.executor.source_task import SourceTaskRunner
 from spark_connect_rt.engine.executor.task_meter import MeteredPluginMetrics, TaskMeter
 from spark_connect_rt.engine.executor.writer_side import WriterSide
 from spark_connect_rt.engine.slot_losses import LossLimits
@@ -291,14 +291,14 @@ def test_a_task_whose_thread_cannot_start_is_tried_again(tmp_path: Path, monkeyp
     worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20, losses=LossLimits(backoff_ms=5)))
     good = worker.start("good", count="3")
     worker.wait_sent("good", 3)
-    begun, refused = SourceHost.start, iter(range(3))
+    begun, refused = SourceTaskRunner.start, iter(range(3))
 
-    def no_thread(host: SourceHost) -> None:
+    def no_thread(host: SourceTaskRunner) -> None:
         if next(refused, None) is not None:
             raise RuntimeError("can't start new thread")
         begun(host)
 
-    monkeypatch.setattr(SourceHost, "start", no_thread)
+    monkeypatch.setattr(SourceTaskRunner, "start", no_thread)
     late = worker.start("late", count="1")
     worker.wait_sent("late", 1)
     assert [*worker.of(good, TaskFailed), *worker.of(late, TaskFailed)] == []
@@ -326,7 +326,7 @@ def test_a_stop_waits_for_acknowledgements_only_for_a_part_of_its_time(
     worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
     launch = worker.start("a", "CommittedSource", count="3", per_poll="3")
     worker.wait_sent("a", 3)
-    monkeypatch.setattr("spark_connect_rt.engine.executor.source_host.SourceHost.take_durable", lambda _: ())
+    monkeypatch.setattr("spark_connect_rt.engine.executor.source_task.SourceTaskRunner.take_durable", lambda _: ())
     began_s = time.monotonic()
     worker.runner.do(Stop(launch.task, 1_000))
     assert worker.ended(launch).drained
@@ -381,7 +381,7 @@ HOSTED = "spark_connect_rt.engine.executor"
 BUILT = {
     "a launch that cannot be read": ("reader_side.decode_launch", TaskKind.SOURCE),
     "its secrets": ("reader_side.hide_secrets", TaskKind.SOURCE),
-    "a source's host": ("source_host.SourceHost.__init__", TaskKind.SOURCE),
+    "a source's host": ("source_task.SourceTaskRunner.__init__", TaskKind.SOURCE),
     "a source's lane": ("source_task_writer.SourceTaskWriter.__init__", TaskKind.SOURCE),
     "a source's new topics": ("source_task_writer.NewTopics.__init__", TaskKind.SOURCE),
     "a sink's feed": ("sink_feed.SinkFeed.__init__", TaskKind.SINK),

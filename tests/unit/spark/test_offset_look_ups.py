@@ -15,9 +15,9 @@ from spark_connect_rt.base.concurrency import Clock, SystemClock
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.engine.driver.model import EngineSettings
 from spark_connect_rt.engine.executor.control_wire import Message, encode_launch
-from spark_connect_rt.engine.executor.hosted_source import LookUpEndedError
 from spark_connect_rt.engine.executor.hosting import load_class
 from spark_connect_rt.engine.executor.reader_side import ReaderSide
+from spark_connect_rt.engine.executor.source_task import LookUpEndedError
 from spark_connect_rt.engine.task_runner import Stop, TaskEnded, TaskFailed, TaskKind, TaskLaunch
 from spark_connect_rt.errors import RetriableError, TimedOutError
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from spark_connect_rt.api.records import RecordMetadata, SourceBatch, SourceRecord
-from spark_connect_rt.engine.executor.sent_records import SentRecords
+from spark_connect_rt.engine.executor.python_source import SentRecords
 from spark_connect_rt.records.pipeline.delivery_runs import metadata_of, metadata_runs
 
 

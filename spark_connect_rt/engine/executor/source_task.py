@@ -1,40 +1,28 @@
 """Runs one source task in a thread of a slot's reader process (Java ``AbstractWorkerSourceTask``, its loop).
 
 Owns the task's life: claim, start, polls, pauses, stop, all on one thread, and the rows it queues; it neither produces
-nor decides. What polls and converts is behind ``hosted_source.py``. Whatever the task throws ends this host alone.
+nor decides. What polls and converts is behind ``HostedSource``. Whatever the task throws ends this host alone.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from spark_connect_rt.api.records import Delivered, RecordMetadata
 from spark_connect_rt.base.loggers import working_for
+from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.config.worker_settings import Boundary, interval_ms
 from spark_connect_rt.engine.executor.frames import EXACT, BatchHead, Row, RowKind, Rows, encode_records
-from spark_connect_rt.engine.executor.hosted_source import (
-    DriverLink,
-    Durable,
-    HostedSource,
-    LookUpEndedError,
-    SourceParts,
-)
-from spark_connect_rt.engine.executor.hosting import (
-    HostLostError,
-    Switches,
-    load_class,
-    monotonic_ms,
-    text_of,
-    trace_of,
-)
-from spark_connect_rt.engine.executor.python_source import PythonSource
+from spark_connect_rt.engine.executor.hosting import HostLostError, Switches, monotonic_ms, text_of, trace_of
 from spark_connect_rt.engine.executor.task_meter import TaskMeter
 from spark_connect_rt.engine.task_runner import TaskLaunch
-from spark_connect_rt.errors import ConnectError, ShuttingDownError
+from spark_connect_rt.errors import ConnectError, ShuttingDownError, TimedOutError
 from spark_connect_rt.kafka.cluster_contact import listen
 from spark_connect_rt.kafka.executor_clients import ClientLostError, DeliveryReports, ExecutorClients
 from spark_connect_rt.records.pipeline.source_pipeline import ConvertedBatch
@@ -43,11 +31,118 @@ from spark_connect_rt.records.pipeline.transaction_boundaries import End, Transa
 AWAIT_SHARE = 0.6  # of a stop's time
 log = logging.getLogger(__name__)
 
+Durable = tuple[int, Sequence[Delivered], Iterable[RecordMetadata | None]]
+"""(BATCH rows, where they went, where each of their records went)"""
 
-class SourceHost(threading.Thread):
+
+class LookUpEndedError(TimedOutError):
+    """The task is to stop, and what it waited for is of no use any more."""
+
+
+class DriverLink(Protocol):
+    """What a host may say to the driver."""
+
+    def ask_offsets(self, host: int, partitions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any] | None]:
+        """Return the stored offset of each source partition; waits for the driver's answer.
+
+        Raises LookUpEndedError: the task is to stop. TimedOutError: they cannot be read.
+        """
+
+    def wants_commits(self, host: int) -> None:
+        """Have ``HostedSource.durable`` called for each durable batch."""
+
+
+class SourceOutput(Protocol):
+    """Where a task's batches go. The host's thread."""
+
+    def send(self, converted: ConvertedBatch) -> None:
+        """Queue a batch as one BATCH row; waits while too much is queued.
+
+        Raises ConnectError (it is for the task's own offsets topic), ShuttingDownError.
+        """
+
+    def end(self, end: End) -> None:
+        """Say what happens behind the batches so far."""
+
+    def take_durable(self) -> Sequence[Durable]:
+        """Return what became durable and was not taken yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceParts:
+    """What a host hands to what polls its task."""
+
+    host: int
+    launch: TaskLaunch
+    clients: ExecutorClients
+    driver: DriverLink
+    switches: Switches
+    meter: TaskMeter
+    output: SourceOutput
+    previewed: bool = False  # the task runs for a preview
+
+    def resolved(self, config: StoredConfig | Mapping[str, str]) -> dict[str, str]:
+        """Return a configuration of the launch without references to secrets. Raises BadConfigError."""
+        return self.clients.resolve(config, self.launch.worker_config)
+
+
+class HostedSource(ABC):
+    """One source task with its transformations and converters. Every call comes from the host's thread.
+
+    What a call raises fails the task, unless it says otherwise; HostLostError: it is hosted again.
+    """
+
+    delivery_reports = DeliveryReports.NOTHING
+    """What the task wants reported of its records; exactly-once sources know it after ``prepare``."""
+
+    wants_commits = False
+    """Whether ``durable`` is to be called; known after ``start``. A message for each batch is its price."""
+
+    def __init__(self, parts: SourceParts) -> None:
+        """Take what the host has; nothing is made yet."""
+        self.parts = parts
+
+    def prepare(self) -> None:
+        """Make ready what can be: earlier producers of the task may still write, so it may not read where it is."""
+
+    @abstractmethod
+    def start(self, boundaries: TransactionBoundaries | None) -> None:
+        """Make and start the task. ``boundaries``: of exactly-once sources."""
+
+    @abstractmethod
+    def poll(self) -> None:
+        """Hand over what the task has next; waits for it, or until a switch turns or something became durable."""
+
+    def settle(self) -> None:
+        """Return when the task is in no call and all it brought is handed over: it is to pause, or to stop.
+
+        Then, too, when a stop's time is up.
+        """
+
+    @abstractmethod
+    def durable(self, reports: Sequence[Durable]) -> None:
+        """Call the task's commit hooks for what became durable; what Java's two hooks raise is logged, as there."""
+
+    def abandon(self) -> None:
+        """The slice is over: ``stop`` follows and may not take long."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Stop the task, also one whose ``start`` failed, and close what was opened; what goes wrong is logged."""
+
+
+class SourceTaskRunner(threading.Thread):
     """One source task, hosted."""
 
-    def __init__(self, host: int, launch: TaskLaunch, rows: Rows, clients: ExecutorClients, driver: DriverLink) -> None:
+    def __init__(
+        self,
+        host: int,
+        launch: TaskLaunch,
+        rows: Rows,
+        clients: ExecutorClients,
+        driver: DriverLink,
+        make_source: Callable[[SourceParts], HostedSource],
+    ) -> None:
         super().__init__(name=f"source-{launch.task}", daemon=True)
         self.switches = Switches(paused=launch.paused)
         self.meter = TaskMeter("reader")
@@ -56,6 +151,7 @@ class SourceHost(threading.Thread):
         self._launch = launch
         self.task = launch.task
         self._rows = rows
+        self._make_source = make_source
         self._durable: deque[Durable] = deque()  # not reported yet
         self._undurable = 0  # BATCH rows that were handed over
         self._delivery_reports = DeliveryReports.NOTHING
@@ -99,9 +195,7 @@ class SourceHost(threading.Thread):
             self._wait_while_paused()
         if self.switches.stopping:
             return
-        task_class = load_class(self._launch.task_class)
-        hosted = issubclass(task_class, HostedSource)
-        source = task_class(self._parts) if hosted else PythonSource(self._parts, task_class)
+        source = self._make_source(self._parts)
         try:
             source.prepare()
             if self._launch.offsets_topic and not self._claim(source.delivery_reports):

@@ -31,7 +31,7 @@ class _Sleeper:
     each_s: float
 
 
-class IdleLooks:
+class IdlePoller:
     """The looks of one process. Any thread but where it is said."""
 
     def __init__(self) -> None:
@@ -142,4 +142,4 @@ class IdleLooks:
             sleeper.wake()
 
 
-IDLE_LOOKS = IdleLooks()
+IDLE_POLLER = IdlePoller()

@@ -8,16 +8,16 @@ import time
 import pytest
 
 from spark_connect_rt.api.task import IdleLook
-from spark_connect_rt.engine.executor import idle_looks
+from spark_connect_rt.engine.executor import idle_poller
 from spark_connect_rt.engine.executor.hosting import Switches
-from spark_connect_rt.engine.executor.idle_looks import HANGS_S, OFTEN_S, RARELY_S, IdleLooks
+from spark_connect_rt.engine.executor.idle_poller import HANGS_S, OFTEN_S, RARELY_S, IdlePoller
 from spark_connect_rt.testing.memory_executor_clients import wait_until
 
 
 class Sleeper:
     """A task's thread in ``wait``."""
 
-    def __init__(self, looks: IdleLooks, wait_s: float = OFTEN_S, look: IdleLook | None = None) -> None:
+    def __init__(self, looks: IdlePoller, wait_s: float = OFTEN_S, look: IdleLook | None = None) -> None:
         self.switches = Switches(paused=False)
         self.news = threading.Event()
         self.looked = 0
@@ -35,12 +35,12 @@ class Sleeper:
 
 @pytest.fixture(autouse=True)
 def no_own_polls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(idle_looks, "OWN_POLL_S", {OFTEN_S: 3600.0, RARELY_S: 3600.0})
+    monkeypatch.setattr(idle_poller, "OWN_POLL_S", {OFTEN_S: 3600.0, RARELY_S: 3600.0})
 
 
 @pytest.mark.parametrize("wait_s", [OFTEN_S, RARELY_S])
 def test_who_has_something_new_is_woken_and_no_one_else(wait_s: float) -> None:
-    looks = IdleLooks()
+    looks = IdlePoller()
     sleepers = [Sleeper(looks, wait_s) for _ in range(3)]
     wait_until(lambda: all(sleeper.looked for sleeper in sleepers))
     sleepers[1].news.set()
@@ -52,7 +52,7 @@ def test_who_has_something_new_is_woken_and_no_one_else(wait_s: float) -> None:
 
 
 def test_one_thread_looks_for_all() -> None:
-    looks = IdleLooks()
+    looks = IdlePoller()
     before = threading.active_count()
     sleepers = [Sleeper(looks) for _ in range(20)]
     wait_until(lambda: all(sleeper.looked > 1 for sleeper in sleepers))
@@ -60,7 +60,7 @@ def test_one_thread_looks_for_all() -> None:
 
 
 def test_an_eager_one_is_looked_after_among_patient_ones() -> None:
-    looks = IdleLooks()
+    looks = IdlePoller()
     patient = Sleeper(looks, RARELY_S)
     wait_until(lambda: patient.looked > 0)
     eager = Sleeper(looks, OFTEN_S)
@@ -69,7 +69,7 @@ def test_an_eager_one_is_looked_after_among_patient_ones() -> None:
 
 
 def test_a_switch_wakes_a_sleeper_and_it_is_looked_after_no_more() -> None:
-    looks = IdleLooks()
+    looks = IdlePoller()
     sleeper, other = Sleeper(looks), Sleeper(looks)
     wait_until(lambda: sleeper.looked > 0)
     sleeper.switches.set(stopping=True)
@@ -80,7 +80,7 @@ def test_a_switch_wakes_a_sleeper_and_it_is_looked_after_no_more() -> None:
 
 
 def test_a_look_that_raises_wakes_its_task_and_the_others_are_looked_after() -> None:
-    looks = IdleLooks()
+    looks = IdlePoller()
     broken = Sleeper(looks, look=lambda: bool(1 / 0))
     wait_until(lambda: not broken.sleeps)
     fine = Sleeper(looks)
@@ -88,7 +88,7 @@ def test_a_look_that_raises_wakes_its_task_and_the_others_are_looked_after() -> 
 
 
 def test_a_look_that_hangs_costs_its_neighbours_seconds_not_their_lives() -> None:
-    looks, begun, released = IdleLooks(), threading.Event(), threading.Event()
+    looks, begun, released = IdlePoller(), threading.Event(), threading.Event()
 
     def hang() -> bool:
         begun.set()
@@ -110,6 +110,6 @@ def test_without_a_thread_each_looks_for_itself(monkeypatch: pytest.MonkeyPatch)
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    looks, switches = IdleLooks(), Switches(paused=False)
+    looks, switches = IdlePoller(), Switches(paused=False)
     monkeypatch.setattr(threading.Thread, "start", refuse)
     looks.wait(switches, lambda: False, 0.01)  # comes back by itself

@@ -6,20 +6,18 @@ import threading
 
 import pytest
 
-from spark_connect_rt.engine.executor.python_source import APART_S, LITTLE_S, PLACES, TakesTurns, Turns
+from spark_connect_rt.engine.executor.poll_gate import APART_S, LITTLE_S, PLACES, GatedPolls, PollGate
 
 
-def waiting(turns: Turns) -> TakesTurns:
-    task = TakesTurns(turns)
+def waiting(gate: PollGate) -> GatedPolls:
+    task = GatedPolls(gate)
     task.waits(0.5)
     return task
 
 
 def test_tasks_at_shared_instants_work_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "spark_connect_rt.engine.executor.python_source.PATIENCE_S", 20.0
-    )  # however slow the machine is
-    turns, inside, most = Turns(), [0], [0]
+    monkeypatch.setattr("spark_connect_rt.engine.executor.poll_gate.PATIENCE_S", 20.0)  # however slow the machine is
+    gate, inside, most = PollGate(), [0], [0]
     begin = threading.Barrier(8)
 
     def work() -> bool:
@@ -30,7 +28,7 @@ def test_tasks_at_shared_instants_work_one_after_the_other(monkeypatch: pytest.M
         return True
 
     def run() -> None:
-        task = waiting(turns)
+        task = waiting(gate)
         begin.wait()
         assert task.run(work)
 
@@ -43,32 +41,32 @@ def test_tasks_at_shared_instants_work_one_after_the_other(monkeypatch: pytest.M
 
 
 def test_who_hangs_in_its_turn_keeps_no_other_from_working() -> None:
-    turns, hangs, done = Turns(), threading.Event(), threading.Event()
+    gate, hangs, done = PollGate(), threading.Event(), threading.Event()
 
     def hang() -> bool:
         hangs.set()
         return done.wait(30)
 
-    hanging = threading.Thread(target=lambda: waiting(turns).run(hang))
+    hanging = threading.Thread(target=lambda: waiting(gate).run(hang))
     hanging.start()
     hangs.wait()
-    neighbour = waiting(turns)
+    neighbour = waiting(gate)
     assert [neighbour.run(lambda: False), neighbour.run(lambda: True)] == [False, True]
     assert hanging.is_alive()
     done.set()
     hanging.join()
-    assert not turns.taken.locked()
+    assert not gate.taken.locked()
 
 
 @pytest.mark.parametrize(("waits_s", "took_s"), [(0.02, 0.0), (0.5, 2 * LITTLE_S)])
 def test_who_flows_or_has_much_to_do_takes_no_turn(waits_s: float, took_s: float) -> None:
-    turns, now_s, seen = Turns(), [0.0], list[bool]()
-    task = TakesTurns(turns, lambda: now_s[0])
+    gate, now_s, seen = PollGate(), [0.0], list[bool]()
+    task = GatedPolls(gate, lambda: now_s[0])
     task.waits(waits_s)
 
     def work() -> bool:
         now_s[0] += took_s
-        seen.append(turns.taken.locked())
+        seen.append(gate.taken.locked())
         return False
 
     task.run(work)
@@ -77,19 +75,19 @@ def test_who_flows_or_has_much_to_do_takes_no_turn(waits_s: float, took_s: float
 
 
 def test_what_work_raises_is_raised_and_the_turn_is_over() -> None:
-    turns = Turns()
+    gate = PollGate()
 
     def fail() -> bool:
         raise ValueError("poll")
 
     with pytest.raises(ValueError, match="poll"):
-        waiting(turns).run(fail)
-    assert not turns.taken.locked()
+        waiting(gate).run(fail)
+    assert not gate.taken.locked()
 
 
 def test_tasks_wake_a_little_apart_around_instants_they_share_and_nowhere_else() -> None:
-    turns = Turns()
-    tasks = [TakesTurns(turns) for _ in range(PLACES + 1)]
+    gate = PollGate()
+    tasks = [GatedPolls(gate) for _ in range(PLACES + 1)]
     waits = [task.waits(0.5) for task in tasks]
     assert len(set(waits)) == PLACES
     assert min(waits) == waits[0] == waits[-1] == 0.5
