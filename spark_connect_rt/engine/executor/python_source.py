@@ -71,6 +71,8 @@ class PythonSource(HostedSource):
         self._boundaries: TransactionBoundaries | None = None
         self._gated = GatedPolls(POLL_GATE)
 
+    # -- start
+
     def start(self, boundaries: TransactionBoundaries | None) -> None:
         """See HostedSource."""
         parts, launch = self.parts, self.parts.launch
@@ -94,36 +96,6 @@ class PythonSource(HostedSource):
         self._task = task
         task.start(parts.resolved(launch.config))
 
-    def _own_writes(self, onlookers: Sequence[str], exactly_once: bool) -> OwnWrites:
-        obstacles = [*onlookers, *(["exactly.once.source.support"] if exactly_once else [])]
-        if obstacles:
-            return OwnWrites(None, obstacles)
-        # The task writes with its own connections, so it does not matter whether task writers share theirs.
-        properties = self.parts.resolved(self.parts.launch.client_config)
-        return OwnWrites({name: text for name, text in properties.items() if name not in SHARED_CLIENT}, obstacles)
-
-    def settle(self) -> None:
-        """See HostedSource: its own writes are awaited, as those of its task writer are."""
-        task, switches = self._task, self.parts.switches
-        while task is not None and task.is_writing():
-            if switches.stopping and switches.end_by_ms is not None and monotonic_ms() >= switches.end_by_ms:
-                log.warning(
-                    "task=%s stops without draining: records without an acknowledgement will be read again",
-                    self.parts.launch.task,
-                )
-                return
-            written = task.finish_writing()
-            if written:
-                self.parts.meter.moved("poll", _count(written))
-                for converted in self._pipeline.convert(written):
-                    self._send(converted)
-
-    def _wait_ms(self, wait_ms: int) -> bool:
-        """Wait between attempts at converting one record; False when the task is to stop."""
-        goes_on = self.parts.switches.wait_ms(wait_ms)
-        self.parts.meter.count_attempt(again=goes_on)
-        return goes_on
-
     def _dead_letters(self, settings: ReportSettings) -> DeadLetters | None:
         """Return what makes dead letters, their topic created; None without a queue."""
         if not settings.topic:
@@ -132,10 +104,20 @@ class PythonSource(HostedSource):
         ensure_dead_letter_queue(clients, settings, self.parts.resolved(launch.dead_letter_admin))
         return DeadLetters(settings, launch.task, clients.name_of, without_secrets)
 
+    def _own_writes(self, onlookers: Sequence[str], exactly_once: bool) -> OwnWrites:
+        obstacles = [*onlookers, *(["exactly.once.source.support"] if exactly_once else [])]
+        if obstacles:
+            return OwnWrites(None, obstacles)
+        # The task writes with its own connections, so it does not matter whether task writers share theirs.
+        properties = self.parts.resolved(self.parts.launch.client_config)
+        return OwnWrites({name: text for name, text in properties.items() if name not in SHARED_CLIENT}, obstacles)
+
     @property
     def _running(self) -> SourceTask:
         assert self._task is not None
         return self._task
+
+    # -- poll, transform, convert, send
 
     def poll(self) -> None:
         """See HostedSource."""
@@ -169,23 +151,6 @@ class PythonSource(HostedSource):
             output.end(end)
         return not polled
 
-    def _wait_idle(self, task: SourceTask) -> None:
-        wait_s = self._gated.waits(task.idle_wait_ms() / 1000)
-        # A transaction may be due to end: only a poll sees to that.
-        look = task.idle_look() if self._boundaries is None else None
-        if look is None:
-            self.parts.switches.wait(wait_s)
-        else:
-            IDLE_POLLER.wait(self.parts.switches, look, wait_s)
-
-    def _converted(self, polled: Sequence[Polled]) -> tuple[list[tuple[list[ConvertedBatch], End]], list[int]]:
-        """Return what a poll brought, cut where transactions end, and how many Kafka records each piece became."""
-        pieces, rows_of_each = [], list[int]()
-        for piece, end in self._cut(polled):
-            pieces.append((self._pipeline.convert(piece), end))
-            rows_of_each += self._pipeline.rows_of_each
-        return pieces, rows_of_each
-
     def _polled(self, task: SourceTask) -> Sequence[Polled] | None:
         """Return what a poll brought; None: it is to be tried again."""
         try:
@@ -202,12 +167,37 @@ class PythonSource(HostedSource):
             self.parts.meter.moved("poll", _count(polled))
         return polled
 
+    def _converted(self, polled: Sequence[Polled]) -> tuple[list[tuple[list[ConvertedBatch], End]], list[int]]:
+        """Return what a poll brought, cut where transactions end, and how many Kafka records each piece became."""
+        pieces, rows_of_each = [], list[int]()
+        for piece, end in self._cut(polled):
+            pieces.append((self._pipeline.convert(piece), end))
+            rows_of_each += self._pipeline.rows_of_each
+        return pieces, rows_of_each
+
     def _cut(self, polled: Sequence[Polled]) -> Sequence[tuple[Sequence[Any], End]]:
         return ((polled, End.NONE),) if self._boundaries is None else self._boundaries.cut(polled, monotonic_ms())
+
+    def _wait_ms(self, wait_ms: int) -> bool:
+        """Wait between attempts at converting one record; False when the task is to stop."""
+        goes_on = self.parts.switches.wait_ms(wait_ms)
+        self.parts.meter.count_attempt(again=goes_on)
+        return goes_on
 
     def _send(self, converted: ConvertedBatch) -> None:
         self._errant_log.write(converted.errants)
         self.parts.output.send(converted)
+
+    def _wait_idle(self, task: SourceTask) -> None:
+        wait_s = self._gated.waits(task.idle_wait_ms() / 1000)
+        # A transaction may be due to end: only a poll sees to that.
+        look = task.idle_look() if self._boundaries is None else None
+        if look is None:
+            self.parts.switches.wait(wait_s)
+        else:
+            IDLE_POLLER.wait(self.parts.switches, look, wait_s)
+
+    # -- commit: call the hooks of the task for records that are durable
 
     def durable(self, reports: Sequence[Durable]) -> None:
         """See HostedSource: on the task's own thread."""
@@ -235,6 +225,24 @@ class PythonSource(HostedSource):
 
     def _take_last_reports(self) -> None:
         self.durable(self.parts.output.take_durable())
+
+    # -- pause and stop
+
+    def settle(self) -> None:
+        """See HostedSource: its own writes are awaited, as those of its task writer are."""
+        task, switches = self._task, self.parts.switches
+        while task is not None and task.is_writing():
+            if switches.stopping and switches.end_by_ms is not None and monotonic_ms() >= switches.end_by_ms:
+                log.warning(
+                    "task=%s stops without draining: records without an acknowledgement will be read again",
+                    self.parts.launch.task,
+                )
+                return
+            written = task.finish_writing()
+            if written:
+                self.parts.meter.moved("poll", _count(written))
+                for converted in self._pipeline.convert(written):
+                    self._send(converted)
 
     def stop(self) -> None:
         """See HostedSource."""

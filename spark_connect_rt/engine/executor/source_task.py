@@ -158,6 +158,8 @@ class SourceTaskRunner(threading.Thread):
         self._boundaries: TransactionBoundaries | None = None  # exactly-once only
         self.claimed = threading.Event()  # the writer has shut out earlier producers of this task
 
+    # -- called by the threads of the channel and of the reader
+
     def durable(
         self, rows: int, delivered: Sequence[Delivered], metadata: Iterable[RecordMetadata | None] = ()
     ) -> None:
@@ -168,6 +170,8 @@ class SourceTaskRunner(threading.Thread):
     def news(self, now_s: float, *, last: bool = False) -> Mapping[str, Any] | None:
         """Return what this half has not reported to the driver yet, None: nothing. The reader's own thread."""
         return self.meter.news(now_s, anyway=last)
+
+    # -- start, on the task's thread, as everything below
 
     def run(self) -> None:
         """Thread body: nothing escapes but rows."""
@@ -233,6 +237,8 @@ class SourceTaskRunner(threading.Thread):
         length_ms = interval_ms(self._launch.flush, connector_config)
         return TransactionBoundaries(Boundary.of(connector_config), length_ms, monotonic_ms())
 
+    # -- poll until a pause or a stop
+
     def _poll_until_stopped(self, source: HostedSource) -> None:
         switches = self.switches
         while not switches.stopping:
@@ -252,26 +258,6 @@ class SourceTaskRunner(threading.Thread):
         self.end(self._final_end())
         self._await_durable(source)
 
-    def _await_durable(self, source: HostedSource) -> None:
-        """Let the task's hooks learn what became durable last, before it is stopped (Java ``finalOffsetCommit``).
-
-        As long as a flush may take, and no longer than a part of the stop's time: the task's own stop follows.
-        """
-        wait_ms = self._launch.flush.offset_flush_timeout_ms
-        if self.switches.end_by_ms is not None:
-            wait_ms = min(wait_ms, int(AWAIT_SHARE * (self.switches.end_by_ms - monotonic_ms())))
-        until_ms = monotonic_ms() + wait_ms
-        open_for_long = self._boundaries is not None and self._boundaries.requests is not None  # its own transaction
-        while source.wants_commits and not open_for_long:
-            if self._durable:
-                source.durable(self.take_durable())
-            if self._undurable <= 0 or (left_ms := until_ms - monotonic_ms()) <= 0:
-                return
-            self.switches.wait(left_ms / 1000)
-
-    def _final_end(self) -> End:
-        return End.NONE if self._boundaries is None else self._boundaries.final()
-
     def _wait_while_paused(self, source: HostedSource | None = None) -> None:
         self.end(self._final_end())
         self._rows.put(Row(self._host, RowKind.PAUSED))
@@ -280,7 +266,7 @@ class SourceTaskRunner(threading.Thread):
                 source.durable(self.take_durable())
             self.switches.wait(None)
 
-    # -- SourceOutput
+    # -- SourceOutput: what the source polled and converted becomes rows for the writer
 
     def send(self, converted: ConvertedBatch) -> None:
         """Queue a batch as a BATCH row."""
@@ -319,3 +305,25 @@ class SourceTaskRunner(threading.Thread):
             taken.append(self._durable.popleft())
         self._undurable -= sum(rows for rows, _, _ in taken)
         return taken
+
+    # -- the last reports before the task stops
+
+    def _final_end(self) -> End:
+        return End.NONE if self._boundaries is None else self._boundaries.final()
+
+    def _await_durable(self, source: HostedSource) -> None:
+        """Let the task's hooks learn what became durable last, before it is stopped (Java ``finalOffsetCommit``).
+
+        As long as a flush may take, and no longer than a part of the stop's time: the task's own stop follows.
+        """
+        wait_ms = self._launch.flush.offset_flush_timeout_ms
+        if self.switches.end_by_ms is not None:
+            wait_ms = min(wait_ms, int(AWAIT_SHARE * (self.switches.end_by_ms - monotonic_ms())))
+        until_ms = monotonic_ms() + wait_ms
+        open_for_long = self._boundaries is not None and self._boundaries.requests is not None  # its own transaction
+        while source.wants_commits and not open_for_long:
+            if self._durable:
+                source.durable(self.take_durable())
+            if self._undurable <= 0 or (left_ms := until_ms - monotonic_ms()) <= 0:
+                return
+            self.switches.wait(left_ms / 1000)
