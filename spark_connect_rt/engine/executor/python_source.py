@@ -1,4 +1,7 @@
-"""A Python source task behind the seam of ``source_task.py``: its polls, its pipeline, its commit hooks."""
+"""A Python source task behind the contract of ``source_task.py``.
+
+Read it downward: start, poll, transform, convert, send, then the commit hooks for durable records, and stop.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ from spark_connect_rt.records.pipeline.errant_records import RetryInterrupted, W
 from spark_connect_rt.records.pipeline.source_pipeline import ConvertedBatch, SourcePipeline
 from spark_connect_rt.records.pipeline.transaction_boundaries import End, TransactionBoundaries
 
-_RETRY_WAIT_S = 0.1  # Java: a retriable poll counts as an empty one
+_RETRY_WAIT_S = 0.1  # before the next poll after a RetriableError
 log = logging.getLogger(__name__)
 
 
@@ -44,7 +47,7 @@ class _OffsetReader(OffsetReader):
 
 
 class _Context(SourceTaskContext):
-    """The task's SourceTaskContext."""
+    """The ``SourceTaskContext`` of a task."""
 
     def __init__(self, launch: TaskLaunch, offset_reader: OffsetReader, metrics: PluginMetrics) -> None:
         self.offset_reader = offset_reader
@@ -59,22 +62,22 @@ class _Context(SourceTaskContext):
 
 
 class PythonSource(HostedSource):
-    """A ``SourceTask`` in this process."""
+    """A ``SourceTask`` in this process, with its pipeline and its commit hooks."""
 
     def __init__(self, parts: SourceParts, task_class: type[SourceTask]) -> None:
-        """See HostedSource."""
+        """Take the parts and the class of the task, and make nothing yet."""
         super().__init__(parts)
         self.delivery_reports = delivery_reports_of(task_class)
         self._task_class = task_class
         self._task: SourceTask | None = None
-        self._sent = SentRecords()  # only of tasks with commit_record
+        self._sent = SentRecords()  # used only for tasks with commit_record
         self._boundaries: TransactionBoundaries | None = None
         self._gated = GatedPolls(POLL_GATE)
 
     # -- start
 
     def start(self, boundaries: TransactionBoundaries | None) -> None:
-        """See HostedSource."""
+        """Make the task with its context and its pipeline, create its dead letter queue if missing, and start it."""
         parts, launch = self.parts, self.parts.launch
         context = _Context(launch, _OffsetReader(parts.host, parts.driver), MeteredPluginMetrics(parts.meter))
         context.previewed = parts.previewed
@@ -97,7 +100,7 @@ class PythonSource(HostedSource):
         task.start(parts.resolved(launch.config))
 
     def _dead_letters(self, settings: ReportSettings) -> DeadLetters | None:
-        """Return what makes dead letters, their topic created; None without a queue."""
+        """Return the maker of dead letters, after its topic is created. None if the connector has no queue."""
         if not settings.topic:
             return None
         clients, launch = self.parts.clients, self.parts.launch
@@ -120,12 +123,12 @@ class PythonSource(HostedSource):
     # -- poll, transform, convert, send
 
     def poll(self) -> None:
-        """See HostedSource."""
+        """Poll once, convert and send, and wait if the task had nothing."""
         if self._gated.run(self._poll_once):
             self._wait_idle(self._running)
 
     def _poll_once(self) -> bool:
-        """Hand over what the task has; return whether it had nothing."""
+        """Poll, convert and send. Returns whether the task had nothing."""
         task, output = self._running, self.parts.output
         try:
             polled = self._polled(task)
@@ -133,11 +136,11 @@ class PythonSource(HostedSource):
                 return False
             pieces, rows_of_each = self._converted(polled)
         except RetryInterrupted:
-            self._pipeline.give_up()  # what was polled is polled again after the next start
+            self._pipeline.give_up()  # the next start polls the same records again
             return False
         except DataError:
             last = self._pipeline.give_up()
-            if last is not None:  # as Java: also the record that fails the task is reported
+            if last is not None:  # as in Java, also the record that fails the task is reported
                 self._send(last)
                 if self._boundaries is not None and self._boundaries.requests is None:
                     output.end(End.COMMIT)
@@ -152,10 +155,11 @@ class PythonSource(HostedSource):
         return not polled
 
     def _polled(self, task: SourceTask) -> Sequence[Polled] | None:
-        """Return what a poll brought; None: it is to be tried again."""
+        """Return the result of a poll, None if it has to be tried again."""
         try:
             return self._metered_poll(task)
         except RetriableError as error:
+            # As in Java, the task is not failed, and this counts as an empty poll.
             log.warning("task=%s: poll will be retried: %s", self.parts.launch.task, error)
             self.parts.switches.wait(_RETRY_WAIT_S)
             return None
@@ -168,7 +172,10 @@ class PythonSource(HostedSource):
         return polled
 
     def _converted(self, polled: Sequence[Polled]) -> tuple[list[tuple[list[ConvertedBatch], End]], list[int]]:
-        """Return what a poll brought, cut where transactions end, and how many Kafka records each piece became."""
+        """Convert the result of a poll, in pieces that end where transactions end.
+
+        Also returns how many Kafka records each polled piece became.
+        """
         pieces, rows_of_each = [], list[int]()
         for piece, end in self._cut(polled):
             pieces.append((self._pipeline.convert(piece), end))
@@ -179,7 +186,7 @@ class PythonSource(HostedSource):
         return ((polled, End.NONE),) if self._boundaries is None else self._boundaries.cut(polled, monotonic_ms())
 
     def _wait_ms(self, wait_ms: int) -> bool:
-        """Wait between attempts at converting one record; False when the task is to stop."""
+        """Wait between two attempts at converting a record. Returns False if the task has to stop."""
         goes_on = self.parts.switches.wait_ms(wait_ms)
         self.parts.meter.count_attempt(again=goes_on)
         return goes_on
@@ -190,7 +197,7 @@ class PythonSource(HostedSource):
 
     def _wait_idle(self, task: SourceTask) -> None:
         wait_s = self._gated.waits(task.idle_wait_ms() / 1000)
-        # A transaction may be due to end: only a poll sees to that.
+        # With transactions the task keeps polling, because only a poll ends a transaction that is due.
         look = task.idle_look() if self._boundaries is None else None
         if look is None:
             self.parts.switches.wait(wait_s)
@@ -200,7 +207,7 @@ class PythonSource(HostedSource):
     # -- commit: call the hooks of the task for records that are durable
 
     def durable(self, reports: Sequence[Durable]) -> None:
-        """See HostedSource: on the task's own thread."""
+        """Call ``commit_record``, ``commit_offsets`` and ``commit`` of the task for durable batches."""
         task = self._running
         any_rows, delivered, runs = False, list[Delivered](), DeliveryRuns()
         for rows, where, metadata in reports:
@@ -229,7 +236,7 @@ class PythonSource(HostedSource):
     # -- pause and stop
 
     def settle(self) -> None:
-        """See HostedSource: its own writes are awaited, as those of its task writer are."""
+        """Wait for the records that the task writes by itself, and send what it has written."""
         task, switches = self._task, self.parts.switches
         while task is not None and task.is_writing():
             if switches.stopping and switches.end_by_ms is not None and monotonic_ms() >= switches.end_by_ms:
@@ -245,7 +252,7 @@ class PythonSource(HostedSource):
                     self._send(converted)
 
     def stop(self) -> None:
-        """See HostedSource."""
+        """Take the last reports, stop the task and close its pipeline. A step that fails does not stop the next."""
         if self._task is None:
             return
         steps: tuple[Callable[[], object], ...] = (self._take_last_reports, self._task.stop, self._pipeline.close)
@@ -267,7 +274,11 @@ def _records_of(piece: Polled) -> int:
 
 
 def make_hosted_source(parts: SourceParts) -> HostedSource:
-    """Return what hosts the task of a launch: its class, if that is behind the seam, else this process."""
+    """Return the source that hosts the task of a launch.
+
+    The task class of the launch is either a ``HostedSource`` itself (a task in a JVM) or a Python task. Raises
+    NotFoundError for a class that cannot be loaded.
+    """
     found = load_class(parts.launch.task_class)
     return found(parts) if issubclass(found, HostedSource) else PythonSource(parts, found)
 
@@ -277,19 +288,23 @@ RecordReport = tuple[SourceRecord, RecordMetadata | None]
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """One BATCH row: ``rows`` Kafka records, of which the first ``records`` are the task's, the others dead letters."""
+    """One BATCH row of ``rows`` Kafka records. The first ``records`` are the task's, the others are dead letters."""
 
     records: int
     rows: int
-    ends: Sequence[tuple[Polled, int]] | None  # of a poll's last: what it returned, rows of each
+    ends: Sequence[tuple[Polled, int]] | None  # for the last row of a poll: its pieces, and the rows of each
 
 
 class SentRecords:
-    """Of one task, in order. The task's thread."""
+    """The records of a task that were sent and not yet reported, for a task with ``commit_record``. Pure.
+
+    A poll becomes one or more BATCH rows. When the last of them is durable, each of its records is reported, in order.
+    The task's thread.
+    """
 
     def __init__(self) -> None:
         self._sent: deque[_Sent] = deque()
-        self._places: deque[RecordMetadata | None] = deque()  # of a poll that is durable in part
+        self._places: deque[RecordMetadata | None] = deque()  # of a poll of which only a part is durable
 
     def add(
         self,
@@ -297,21 +312,24 @@ class SentRecords:
         rows_of_each: Sequence[int],
         batches: Sequence[tuple[int, int]],
     ) -> None:
-        """Remember a poll.
+        """Remember the records of a poll until their BATCH rows are durable.
 
         Args:
-            rows_of_each: how many records of the topic each piece became: of a SourceRecord 1 or, left out, 0.
-            batches: (the task's records, all rows) of each BATCH row that follows.
+            polled: the result of the poll.
+            rows_of_each: how many records of the topic each piece of it became. For a SourceRecord that is 1, or 0 if
+                it was dropped.
+            batches: the number of the task's records and of all rows, for each BATCH row of the poll.
         """
         pairs = list(zip(polled, rows_of_each, strict=True))
         for index, (records, rows) in enumerate(batches, 1):
             self._sent.append(_Sent(records, rows, pairs if index == len(batches) else None))
 
     def durable(self, batches: int, metadata: Iterable[RecordMetadata | None]) -> Iterator[RecordReport]:
-        """Yield the reports that are due now that so many more BATCH rows are durable.
+        """Yield the reports that are due when this many more BATCH rows are durable.
 
         Args:
-            metadata: of each Kafka record of these rows, in order.
+            batches: the number of BATCH rows.
+            metadata: the place of each Kafka record of these rows, in order.
         """
         places = iter(metadata)
         for _ in range(min(batches, len(self._sent))):
@@ -329,17 +347,17 @@ class SentRecords:
 
 
 def wants_commits(task_class: type[SourceTask]) -> bool:
-    """Tell whether the task has a hook to be called when batches are durable."""
+    """Return whether the task has a hook that is called when batches are durable."""
     return task_class.commit is not SourceTask.commit or delivery_reports_of(task_class) is not DeliveryReports.NOTHING
 
 
 def wants_offsets(task_class: type[SourceTask]) -> bool:
-    """Tell whether the task wants to know where its records went."""
+    """Return whether the task wants to know the offsets of its records."""
     return task_class.commit_offsets is not SourceTask.commit_offsets
 
 
 def delivery_reports_of(task_class: type[SourceTask]) -> DeliveryReports:
-    """Return which delivery reports the task wants."""
+    """Return the delivery reports that the task wants."""
     if task_class.commit_record is not SourceTask.commit_record:
         return DeliveryReports.RECORDS
     return DeliveryReports.OFFSETS if wants_offsets(task_class) else DeliveryReports.NOTHING

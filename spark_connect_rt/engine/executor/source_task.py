@@ -1,7 +1,11 @@
-"""Runs one source task in a thread of a slot's reader process (Java ``AbstractWorkerSourceTask``, its loop).
+"""The life of one source task on an executor (Java ``AbstractWorkerSourceTask``, its loop).
 
-Owns the task's life: claim, start, polls, pauses, stop, all on one thread, and the rows it queues; it neither produces
-nor decides. What polls and converts is behind ``HostedSource``. Whatever the task throws ends this host alone.
+Read it downward: the contract of a hosted source, then the runner, which claims, starts, polls, pauses and stops it.
+``PythonSource`` (``python_source.py``) fulfils the contract for a task in this process,
+``engine/java_host/source_task.py`` for a task in a JVM.
+
+Every call of the task comes from one thread. The runner produces nothing: it queues rows, and the task writer
+(``source_task_writer.py``) sends them. An error of the task ends this task alone.
 """
 
 from __future__ import annotations
@@ -32,45 +36,46 @@ AWAIT_SHARE = 0.6  # of a stop's time
 log = logging.getLogger(__name__)
 
 Durable = tuple[int, Sequence[Delivered], Iterable[RecordMetadata | None]]
-"""(BATCH rows, where they went, where each of their records went)"""
+"""The number of durable BATCH rows, the offsets that they have in Kafka, and the place of each of their records."""
 
 
 class LookUpEndedError(TimedOutError):
-    """The task is to stop, and what it waited for is of no use any more."""
+    """The task has to stop, so the answer that it waited for is of no use any more."""
 
 
 class DriverLink(Protocol):
-    """What a host may say to the driver."""
+    """The requests that a source task may send to the driver."""
 
     def ask_offsets(self, host: int, partitions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any] | None]:
-        """Return the stored offset of each source partition; waits for the driver's answer.
+        """Return the stored offset of each source partition. Waits for the driver's answer.
 
-        Raises LookUpEndedError: the task is to stop. TimedOutError: they cannot be read.
+        Raises LookUpEndedError if the task has to stop, and TimedOutError if the offsets cannot be read.
         """
 
     def wants_commits(self, host: int) -> None:
-        """Have ``HostedSource.durable`` called for each durable batch."""
+        """Ask the driver to report each durable batch, so that ``HostedSource.durable`` is called for it."""
 
 
 class SourceOutput(Protocol):
-    """Where a task's batches go. The host's thread."""
+    """Takes the batches of a source task. The task's thread."""
 
     def send(self, converted: ConvertedBatch) -> None:
-        """Queue a batch as one BATCH row; waits while too much is queued.
+        """Queue a batch as one BATCH row. Waits while too much is queued.
 
-        Raises ConnectError (it is for the task's own offsets topic), ShuttingDownError.
+        Raises ConnectError for a batch that goes to the task's own offsets topic, and ShuttingDownError when the slice
+        is over.
         """
 
     def end(self, end: End) -> None:
-        """Say what happens behind the batches so far."""
+        """End or abort the transaction of the batches so far."""
 
     def take_durable(self) -> Sequence[Durable]:
-        """Return what became durable and was not taken yet."""
+        """Return the reports of durable batches that were not taken yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceParts:
-    """What a host hands to what polls its task."""
+    """Everything that the runner gives to a hosted source."""
 
     host: int
     launch: TaskLaunch
@@ -79,60 +84,70 @@ class SourceParts:
     switches: Switches
     meter: TaskMeter
     output: SourceOutput
-    previewed: bool = False  # the task runs for a preview
+    previewed: bool = False  # whether the task runs for a preview
 
     def resolved(self, config: StoredConfig | Mapping[str, str]) -> dict[str, str]:
-        """Return a configuration of the launch without references to secrets. Raises BadConfigError."""
+        """Return a configuration of the launch with resolved references. Raises BadConfigError."""
         return self.clients.resolve(config, self.launch.worker_config)
 
 
 class HostedSource(ABC):
-    """One source task with its transformations and converters. Every call comes from the host's thread.
+    """One source task with its transformations and converters, in whichever process its code runs.
 
-    What a call raises fails the task, unless it says otherwise; HostLostError: it is hosted again.
+    ``SourceTaskRunner`` calls it, always from the task's thread. An error of a call fails the task, except where the
+    method says otherwise. HostLostError starts the task again in another process.
     """
 
     delivery_reports = DeliveryReports.NOTHING
-    """What the task wants reported of its records; exactly-once sources know it after ``prepare``."""
+    """The delivery reports that the task wants. An exactly-once source knows it after ``prepare``."""
 
     wants_commits = False
-    """Whether ``durable`` is to be called; known after ``start``. A message for each batch is its price."""
+    """Whether ``durable`` is to be called, known after ``start``. It costs a message for each batch."""
 
     def __init__(self, parts: SourceParts) -> None:
-        """Take what the host has; nothing is made yet."""
+        """Take the parts, and make nothing yet."""
         self.parts = parts
 
     def prepare(self) -> None:
-        """Make ready what can be: earlier producers of the task may still write, so it may not read where it is."""
+        """Do the part of the start that reads no offsets.
+
+        Earlier producers of the task may still write, so the task must not read its position yet.
+        """
 
     @abstractmethod
     def start(self, boundaries: TransactionBoundaries | None) -> None:
-        """Make and start the task. ``boundaries``: of exactly-once sources."""
+        """Make the task and start it. ``boundaries`` are those of an exactly-once task."""
 
     @abstractmethod
     def poll(self) -> None:
-        """Hand over what the task has next; waits for it, or until a switch turns or something became durable."""
+        """Poll once and send everything that the task returned.
+
+        Waits for records, but not longer than until a command of the driver or a report of a durable batch.
+        """
 
     def settle(self) -> None:
-        """Return when the task is in no call and all it brought is handed over: it is to pause, or to stop.
+        """Return when the task is in no call and has sent everything, because it has to pause or to stop.
 
-        Then, too, when a stop's time is up.
+        It also returns when the time of a stop is over.
         """
 
     @abstractmethod
     def durable(self, reports: Sequence[Durable]) -> None:
-        """Call the task's commit hooks for what became durable; what Java's two hooks raise is logged, as there."""
+        """Call the commit hooks of the task for durable batches.
+
+        As in Java, an error of ``commit`` and ``commit_record`` is logged and ignored.
+        """
 
     def abandon(self) -> None:
-        """The slice is over: ``stop`` follows and may not take long."""
+        """Prepare for a ``stop`` that must not take long, because the slice is over."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Stop the task, also one whose ``start`` failed, and close what was opened; what goes wrong is logged."""
+        """Stop the task, also if its ``start`` failed, and close everything that was opened. Errors are logged."""
 
 
 class SourceTaskRunner(threading.Thread):
-    """One source task, hosted."""
+    """Runs one source task: its thread, every decision about its next call, and the rows that it sends."""
 
     def __init__(
         self,
@@ -152,29 +167,33 @@ class SourceTaskRunner(threading.Thread):
         self.task = launch.task
         self._rows = rows
         self._make_source = make_source
-        self._durable: deque[Durable] = deque()  # not reported yet
-        self._undurable = 0  # BATCH rows that were handed over
+        self._durable: deque[Durable] = deque()  # not given to the task yet
+        self._undurable = 0  # BATCH rows that were queued
         self._delivery_reports = DeliveryReports.NOTHING
         self._boundaries: TransactionBoundaries | None = None  # exactly-once only
-        self.claimed = threading.Event()  # the writer has shut out earlier producers of this task
+        self.claimed = threading.Event()  # set when the writer has fenced earlier producers of this task
 
     # -- called by the threads of the channel and of the reader
 
     def durable(
         self, rows: int, delivered: Sequence[Delivered], metadata: Iterable[RecordMetadata | None] = ()
     ) -> None:
-        """Take note that so many more BATCH rows are durable, and where their records are (channel thread)."""
+        """Note that more BATCH rows are durable, and where their records are. The channel's thread."""
         self._durable.append((rows, delivered, metadata))
         self.switches.nudge()
 
     def news(self, now_s: float, *, last: bool = False) -> Mapping[str, Any] | None:
-        """Return what this half has not reported to the driver yet, None: nothing. The reader's own thread."""
+        """Return the measures since the last report, None if there are none. The reader's own thread."""
         return self.meter.news(now_s, anyway=last)
 
     # -- start, on the task's thread, as everything below
 
     def run(self) -> None:
-        """Thread body: nothing escapes but rows."""
+        """Run the task, and report its end by a row, whatever it raises.
+
+        A request for offsets that was ended by a stop does not fail the task. A lost process gives a LOST row, and any
+        other error a FAILED row. When the slice is over, nothing is reported.
+        """
         working_for(self.task)
         listen(self.meter.contact)
         try:
@@ -186,7 +205,7 @@ class SourceTaskRunner(threading.Thread):
                 log.info("task=%s run=%d: %s", self._launch.task, self._launch.run, error)
             except (HostLostError, ClientLostError) as error:
                 self._rows.put(Row(self._host, RowKind.LOST, text_of(error).encode()))
-            except BaseException as error:  # SystemExit, too: a thread that ends unreported leaves its task RUNNING
+            except BaseException as error:  # also SystemExit: a thread that ended silently would leave its task RUNNING
                 log.exception("task=%s run=%d FAILED", self._launch.task, self._launch.run)
                 self._rows.put(Row(self._host, RowKind.FAILED, trace_of(error).encode()))
             end_by_ms = self.switches.end_by_ms
@@ -195,6 +214,7 @@ class SourceTaskRunner(threading.Thread):
             log.info("task=%s run=%d: the slice is over", self._launch.task, self._launch.run)
 
     def _run_task(self) -> None:
+        """Wait until the task is not paused, start it, poll until it has to stop, and stop it."""
         if self.switches.paused:
             self._wait_while_paused()
         if self.switches.stopping:
@@ -218,9 +238,9 @@ class SourceTaskRunner(threading.Thread):
             source.stop()
 
     def _claim(self, delivery_reports: DeliveryReports) -> bool:
-        """Have earlier producers of this task shut out, then ask whether it may still start; False: it is to stop.
+        """Fence earlier producers, then ask whether the task may still start. Returns False if it has to stop.
 
-        T1: only then may it read where it is; what an earlier producer left open is aborted by now.
+        T1: only after that may the task read its position. Transactions of earlier producers are aborted by then.
         """
         self._rows.put(Row(self._host, RowKind.CLAIM, b"%d" % delivery_reports))
         while not self.claimed.is_set():
@@ -240,6 +260,7 @@ class SourceTaskRunner(threading.Thread):
     # -- poll until a pause or a stop
 
     def _poll_until_stopped(self, source: HostedSource) -> None:
+        """Poll, with reports, pauses and throttling between two polls, until the task has to stop."""
         switches = self.switches
         while not switches.stopping:
             if self._durable:
@@ -266,10 +287,10 @@ class SourceTaskRunner(threading.Thread):
                 source.durable(self.take_durable())
             self.switches.wait(None)
 
-    # -- SourceOutput: what the source polled and converted becomes rows for the writer
+    # -- SourceOutput: batches become rows for the task writer
 
     def send(self, converted: ConvertedBatch) -> None:
-        """Queue a batch as a BATCH row."""
+        """Queue a batch as a BATCH row. A small batch may be served on this thread instead."""
         if self._launch.offsets_topic in converted.topics:
             raise ConnectError(
                 "Source tasks may not produce to their own offsets topics when exactly-once support is enabled"
@@ -291,7 +312,7 @@ class SourceTaskRunner(threading.Thread):
         self._rows.put(Row(self._host, RowKind.BATCH, head.encode(), data))
 
     def end(self, end: End) -> None:
-        """Say to the writer what happens behind the rows so far."""
+        """Queue the end or the abort of a transaction after the rows so far."""
         if end is End.ABORT:
             self._rows.put(Row(self._host, RowKind.ABORT))
         if end is not End.NONE:
@@ -299,7 +320,7 @@ class SourceTaskRunner(threading.Thread):
             self._rows.put(Row(self._host, RowKind.COMMIT, b"" if shared else EXACT))
 
     def take_durable(self) -> Sequence[Durable]:
-        """Return what became durable and was not taken yet."""
+        """Return the reports of durable batches that were not taken yet."""
         taken: list[Durable] = []
         while self._durable:
             taken.append(self._durable.popleft())
@@ -312,15 +333,18 @@ class SourceTaskRunner(threading.Thread):
         return End.NONE if self._boundaries is None else self._boundaries.final()
 
     def _await_durable(self, source: HostedSource) -> None:
-        """Let the task's hooks learn what became durable last, before it is stopped (Java ``finalOffsetCommit``).
+        """Wait for the last durable batches, so that the hooks learn of them (Java ``finalOffsetCommit``).
 
-        As long as a flush may take, and no longer than a part of the stop's time: the task's own stop follows.
+        It waits as long as a flush may take, but only for a part of the stop's time, because ``stop`` of the task
+        follows.
         """
         wait_ms = self._launch.flush.offset_flush_timeout_ms
         if self.switches.end_by_ms is not None:
             wait_ms = min(wait_ms, int(AWAIT_SHARE * (self.switches.end_by_ms - monotonic_ms())))
         until_ms = monotonic_ms() + wait_ms
-        open_for_long = self._boundaries is not None and self._boundaries.requests is not None  # its own transaction
+        open_for_long = (
+            self._boundaries is not None and self._boundaries.requests is not None
+        )  # the task ends its own transactions
         while source.wants_commits and not open_for_long:
             if self._durable:
                 source.durable(self.take_durable())
