@@ -19,7 +19,7 @@ from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.records.pipeline.columns import produce_batch
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, wait_until
-from tests.unit.spark.test_lane_flushes import SlowProducer
+from tests.unit.spark.test_source_flushes import SlowProducer
 
 LAUNCH = TaskLaunch(ConnectorTaskId("a", 0), 1, 1, TaskKind.SOURCE, "m:C", {}, {}, {})
 

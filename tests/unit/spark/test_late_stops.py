@@ -21,8 +21,8 @@ from spark_connect_rt.errors import TimedOutError
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from tests.contract.task_runner_contract import Worker
-from tests.unit.spark.test_lanes import LAUNCH, _Reports, batch_row
-from tests.unit.spark.test_transactional_lane import Lane as TransactionalStory
+from tests.unit.spark.test_task_writers import LAUNCH, _Reports, batch_row
+from tests.unit.spark.test_transactional_task_writer import Lane as TransactionalStory
 
 
 class SlowClients(MemoryExecutorClients):
