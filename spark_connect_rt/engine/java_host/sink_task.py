@@ -1,7 +1,8 @@
-"""A Java sink task behind the seam of sinks (Java ``WorkerSinkTask``, its delivery half).
+"""A Java sink task behind the contract of sinks (``HostedSink`` of ``engine/executor/python_sink.py``).
 
-Owns the task's calls and what their answers ask for. Consumed columns go to the JVM as they are; Java's own converters
-and transformations read them there. Everything else (offsets, commits, revocations) belongs to the runner.
+Owns the calls of the task and the requests in their answers. Consumed columns go to the JVM as they are, where Java's
+converters and transformations read them. Everything else (offsets, commits, revocations) belongs to
+``SinkTaskRunner``.
 """
 
 from __future__ import annotations
@@ -31,32 +32,33 @@ from spark_connect_rt.records.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.records.pipeline.errant_records import Errant, Stage
 from spark_connect_rt.records.pipeline.sink_pipeline import place_of
 
-# Errant records of a sink task in a JVM: what its frames say, and when it may know that they are durable.
-#
-# Owns the letters that were handed on and not yet confirmed. The log, the counts and the dead letter queue are those of
-# every sink (``engine/executor/errant_reports.py``).
+# Errant records of a sink task in a JVM, from its frames to the confirmation that their dead letters are durable. The
+# log, the counts and the dead letter queue are those of every sink (``engine/executor/errant_reports.py``).
 
 
 Original = Callable[[ConsumeRow], ConsumeRow]
 
 
 class JavaErrants:
-    """Those of one task. The task's thread."""
+    """The errant records of one task in a JVM. The task's thread."""
 
     def __init__(
         self, reports: ErrantReports, confirm: Callable[[Mapping[str, Any]], None], flush_timeout_ms: int
     ) -> None:
-        """``confirm`` says to the JVM how far letters are durable: {"to": number}, or never will be: with "error"."""
+        """Take the reports of the task, and the call that confirms dead letters to the JVM.
+
+        ``confirm`` is given {"to": number} when letters up to this number are durable. With "error" they never will be.
+        """
         self._reports = reports
         self._confirm = confirm
         self._flush_timeout_ms = flush_timeout_ms
         self._last = self._confirmed = 0
-        self.original: Original = lambda row: row  # what was consumed, of what the JVM was given
+        self.original: Original = lambda row: row  # from a row of the JVM to the consumed row
         self.skipped = 0  # given up before put; taken by the caller
         self.reported = 0  # by the task itself; taken by the caller
 
     def take(self, frame: Frame) -> None:
-        """Log it and send it to the queue. Raises ConnectError: the queue refuses a record."""
+        """Log the errant record of a frame and send it to the queue. Raises ConnectError if the queue rejects it."""
         errant = errant_of(frame, self.original)
         self._last = frame.head["number"]
         by_task = errant.stage is Stage.TASK_PUT
@@ -71,7 +73,10 @@ class JavaErrants:
             raise
 
     def settle(self) -> None:
-        """Wait until all are durable, and say so; what takes too long waits for another time. Raises ConnectError."""
+        """Wait until all dead letters are durable, and confirm them. Raises ConnectError if one was rejected.
+
+        After a timeout nothing is confirmed, and a later call tries again.
+        """
         if self._last == self._confirmed:
             return
         try:
@@ -89,7 +94,7 @@ class JavaErrants:
 
 
 def errant_of(frame: Frame, original: Original = lambda row: row) -> Errant:
-    """Return the errant record that an ERRANT frame holds."""
+    """Return the errant record of an ERRANT frame."""
     head, at = frame.head, 0
 
     def part(size: int) -> bytes | None:
@@ -116,7 +121,7 @@ def errant_of(frame: Frame, original: Original = lambda row: row) -> Errant:
     return Errant(place_of(row), Stage(head["stage"]), error, head["executing_class"] or "", row)
 
 
-FRAME_BYTES = 8 * 1024 * 1024  # at once in the JVM; what the task has of several puts is its own affair
+FRAME_BYTES = 8 * 1024 * 1024  # that the JVM holds at once, without what the task itself keeps
 FRAME_RECORDS = 20_000  # of several puts: the way there and back costs as much as converting 5,000
 PUT_RECORDS = 2_000  # unless max.poll.records says otherwise: few stay in the cache, many share a task's transaction
 _NOTHING = {"rows": 0, "columns": {}}
@@ -132,7 +137,7 @@ class JavaSinkTask(HostedSink):
     joins_partitions = True
 
     def __init__(self, parts: SinkParts) -> None:
-        """See HostedSink. Raises BadConfigError: the launch holds no Java code."""
+        """Take the parts. Raises BadConfigError if the launch holds no Java code."""
         super().__init__(parts)
         if parts.launch.java is None:
             raise BadConfigError({"connector.class": ["this task is started without its Java plug-in"]})
@@ -163,7 +168,10 @@ class JavaSinkTask(HostedSink):
         return self._errants
 
     def start(self, reports: ErrantReports) -> None:
-        """See HostedSink. Raises JavaHostGoneError: there is no JVM for it, which is no fault of the task's."""
+        """Get a JVM and start the task there.
+
+        Raises JavaHostGoneError if no JVM is available. That does not fail the task: it is started again.
+        """
         parts, launch = self.parts, self.parts.launch
         self._errants = JavaErrants(reports, self._confirm, launch.flush.offset_flush_timeout_ms)
         self._reports = reports
@@ -200,19 +208,19 @@ class JavaSinkTask(HostedSink):
         self._calls.say(ToJava.LETTERS, letters)
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
-        """See HostedSink."""
+        """Open partitions that are newly assigned to the task."""
         self._raise(self._ask(ToJava.OPEN, _pairs(partitions)))
 
     def split(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
-        """See HostedSink: in pieces that a small heap holds, for the JVM has each twice, as bytes and as objects."""
+        """Return pieces that a small heap can hold, because the JVM has each twice, as bytes and as objects."""
         return pieces(batch, FRAME_BYTES)
 
     def max_put_records(self) -> int | None:
-        """See HostedSink: as many as a frame holds; a chain that is in Python, too, takes what was read at once."""
+        """Return as many records as a frame holds. A chain that is partly in Python joins no reads."""
         return None if self._python is not None else max(FRAME_RECORDS, self._most)
 
     def prepare(self, batch: pa.RecordBatch, *, as_records: bool) -> Prepared | None:
-        """See HostedSink: its columns; of a chain that is in Python, too, those of what became of it."""
+        """Return the columns of a part. If the chain is partly in Python, its Python part runs first."""
         self._again = False
         self._reporting.skipped = 0
         self._rows_left = batch.num_rows
@@ -227,7 +235,7 @@ class JavaSinkTask(HostedSink):
         return consumed(crossing)
 
     def deliver(self, prepared: Prepared) -> PutOutcome:
-        """See HostedSink."""
+        """Put the columns, or have the JVM continue. Logs the reason if the task asked for a retry."""
         self._rows_taken = 0
         answer = self._ask_put(ToJava.PUT_AGAIN) if self._again else self._ask_put(ToJava.PUT, *prepared)
         self._again = "again" in answer
@@ -239,7 +247,7 @@ class JavaSinkTask(HostedSink):
         return PutOutcome.PARTIAL if self._rows_left else PutOutcome.TAKEN
 
     def _ask_put(self, kind: ToJava, head: Any = None, data: Sequence[Any] = ()) -> Mapping[str, Any]:
-        """Make a call of puts; the JVM says how long they took."""
+        """Make a call that puts, and measure the puts as the JVM reports them."""
         with self.parts.meter.call("put", counted=False):
             answer = self._ask(kind, head, data)
         if "puts" in answer:
@@ -247,11 +255,11 @@ class JavaSinkTask(HostedSink):
         return answer
 
     def _take(self, answer: Mapping[str, Any]) -> None:
-        """Note what was put; also before a put that raised."""
+        """Note which rows were put, also if the put raised."""
         if not (rows := answer.get("rows")):
             return
         self._rows_left -= rows
-        self._rows_taken = rows if self._python is None else 0  # what crossed has rows of its own
+        self._rows_taken = rows if self._python is None else 0  # its Python part made other rows
         self._counts = answer["records"], self._reporting.skipped
         self._reporting.skipped = 0
         if answer["records"]:
@@ -259,7 +267,7 @@ class JavaSinkTask(HostedSink):
 
     @property
     def rows_taken(self) -> int:
-        """See HostedSink."""
+        """How many first rows of the part the last delivery put. 0 if a Python part has changed the rows."""
         return self._rows_taken
 
     def _log_retry(self, answer: Mapping[str, Any]) -> None:
@@ -269,34 +277,34 @@ class JavaSinkTask(HostedSink):
 
     @property
     def counts(self) -> tuple[int, int]:
-        """See HostedSink."""
+        """The records that the last delivery put, and the tolerated errant records."""
         return self._counts
 
     def put_empty(self) -> None:
-        """See HostedSink."""
+        """Put an empty batch, after its dead letters so far are confirmed."""
         self._reporting.settle()
         answer = self._ask_put(ToJava.PUT, _NOTHING)
         self._raise(answer)
         self._log_retry(answer)
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """See HostedSink. Raises JavaPluginError: what the task raised."""
+        """Return which of these next offsets the task says are safe. Raises JavaPluginError for its error."""
         self._reporting.settle()
         answer = self._ask(ToJava.SAFE, [(tp.topic, tp.partition, at) for tp, at in offsets.items()])
         self._raise(answer)
         return {TopicPartition(topic, partition): at for topic, partition, at in answer["offsets"]}
 
     def close(self, partitions: Sequence[TopicPartition]) -> None:
-        """See HostedSink."""
+        """Close partitions that leave the task."""
         self._raise(self._ask(ToJava.CLOSE, _pairs(partitions)))
 
     def take_reported_count(self) -> int:
-        """See HostedSink."""
+        """Return how many records the task itself has reported as errant since the last call."""
         taken, self._reporting.reported = self._reporting.reported, 0
         return taken
 
     def stop(self) -> None:
-        """See HostedSink."""
+        """Stop the task and close the Python part of its chain. Nothing is stopped in a JVM that is gone."""
         with ExitStack() as last_first:
             if self._python is not None:
                 last_first.callback(self._python.close)
@@ -306,15 +314,15 @@ class JavaSinkTask(HostedSink):
                 log.info("task=%s needs no stop: %s", self.parts.launch.task, error)
 
     def note_generation(self, generation: GroupGeneration) -> None:
-        """See HostedSink: some tasks commit offsets of their group in transactions of their own (Iceberg's)."""
+        """Pass the group generation on. Some tasks commit offsets in their own transactions (Iceberg's)."""
         self._calls.note_member(asdict(generation))
 
     def abandon(self) -> None:
-        """See HostedSink: its JVM is killed."""
+        """Kill the JVM of the task."""
         self._calls.give_up()
 
     def _ask(self, kind: ToJava, head: Any = None, data: Sequence[Any] = ()) -> Mapping[str, Any]:
-        """Make a call; what the task asked for in it is in the context afterwards, also when it raised."""
+        """Make a call, and put the requests of the task into its context, also if the call raised."""
         answer = self._calls.ask(kind, head, data)
         context = self.parts.context
         if "paused" in answer:
