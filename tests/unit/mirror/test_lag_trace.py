@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench import lag_slot, lag_stages
-from spark_connect_rt.engine.executor.source_lane import SourceLane
+from spark_connect_rt.engine.executor.source_task_writer import SourceTaskWriter
 from spark_connect_rt.kafka.copying.batch_sender import BatchSender
 from spark_connect_rt.kafka.reading.fetcher import Fetcher
 
@@ -14,9 +14,9 @@ MS = 1_000_000
 
 @pytest.mark.parametrize("records", [False, True])
 def test_every_hand_over_that_is_watched_exists(records: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = (Fetcher._take, SourceLane.report_durable, BatchSender._take)
+    before = (Fetcher._take, SourceTaskWriter.report_durable, BatchSender._take)
     lag_slot.watch(records, monkeypatch.setattr)
-    after = (Fetcher._take, SourceLane.report_durable, BatchSender._take)
+    after = (Fetcher._take, SourceTaskWriter.report_durable, BatchSender._take)
     assert [original is not other for original, other in zip(before, after, strict=True)] == [True, True, not records]
 
 

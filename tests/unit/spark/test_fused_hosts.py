@@ -98,14 +98,14 @@ def test_a_full_lane_rests_its_host_without_the_driver(tmp_path: Path, monkeypat
     monkeypatch.setattr(task_writer, "UNTHROTTLE_BYTES", 1)
     rested: list[bool] = []
     half = Half()
-    real = half.side._report_of_lane
+    real = half.side._report_of_writer
 
     def listen(message: Mapping[str, Any]) -> None:
         real(message)
         if message["op"] == "throttle":
             rested.append(half.side._hosts[7].switches.throttled)
 
-    half.side._lanes._report = listen
+    half.side._writers._report = listen
     half.start(7, tmp_path, count="200")
     wait_until(lambda: len(half.clients.topics.values("numbers")) == 200)
     half.side.handle({"op": "stop", "host": 7, "within_ms": None})
@@ -179,7 +179,7 @@ def test_lanes_that_are_abandoned_take_no_more(tmp_path: Path) -> None:
     half.side.abandon()
     half._thread.join(10)
     reports = [report["op"] for report in half.reports]
-    wait_until(lambda: not half.side._lanes.tasks())
+    wait_until(lambda: not half.side._writers.tasks())
     assert [report["op"] for report in half.reports][len(reports) :] in ([], ["durable"])  # one was on its way
     with pytest.raises(ShuttingDownError):
         half.side._fused.put(Row(7, RowKind.BATCH))

@@ -206,7 +206,7 @@ def test_an_aborted_slice_reports_why_even_if_a_half_of_it_fails(monkeypatch: py
 
     def cut_off(self: WriterSide, rows: Iterator[Any]) -> Any:
         begun.set()
-        wait_until(lambda: self._lanes.abandoned)
+        wait_until(lambda: self._writers.abandoned)
         raise ShuttingDownError("the slice is over; nothing begins")
 
     monkeypatch.setattr(WriterSide, "run", cut_off)
