@@ -184,10 +184,10 @@ def test_lanes_that_are_abandoned_take_no_more(tmp_path: Path) -> None:
     with pytest.raises(ShuttingDownError):
         half.side._fused.put(Row(7, RowKind.BATCH))
     with pytest.raises(ShuttingDownError):
-        LaneTableOver().open(8, TaskLaunch(ConnectorTaskId("b", 0), 1, 1, TaskKind.SOURCE, "m:C", {}, {}, {}))
+        WritersThatAreOver().open(8, TaskLaunch(ConnectorTaskId("b", 0), 1, 1, TaskKind.SOURCE, "m:C", {}, {}, {}))
 
 
-class LaneTableOver(TaskWriters):
+class WritersThatAreOver(TaskWriters):
     """One whose slice is over."""
 
     def __init__(self) -> None:
