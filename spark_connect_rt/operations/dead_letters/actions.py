@@ -15,7 +15,7 @@ from spark_connect_rt.cli.tables import Column, Output, compact, counted, time_t
 from spark_connect_rt.cli.terminal import one_line
 from spark_connect_rt.errors import BadRequestError, NotFoundError
 from spark_connect_rt.rest.client import management_calls
-from spark_connect_rt.rest.client.shapes import Letter, Replay
+from spark_connect_rt.rest.client.shapes import LetterJson, ReplayJson
 
 _REPLAYS = (
     Column("ID", lambda row: row["id"]),
@@ -42,7 +42,7 @@ class How:
 def listed(session: Session, filters: Mapping[str, Any], limit: int, output: Output) -> int:
     """Write letters, oldest first; further pages are asked for up to ``limit``."""
     kind = kind_of("dead-letters")
-    found: list[Letter] = []
+    found: list[LetterJson] = []
     after = ""
     while len(found) < limit:
         page = session.ask(management_calls.letters(after=after, limit=min(limit - len(found), 2_000), filters=filters))
@@ -152,7 +152,7 @@ def delete(session: Session, name: str, topic: bool, yes: bool) -> int:
 def _awaited(session: Session, number: str) -> int:
     said = ""
     while True:
-        progress: Replay = session.ask(management_calls.replay_of(number))
+        progress: ReplayJson = session.ask(management_calls.replay_of(number))
         words = f"{progress['done']} of {progress['matched']} done, {progress['failed']} failed"
         if progress["state"] != "running":
             break
@@ -186,7 +186,7 @@ def _show_sample(session: Session, sample: Mapping[str, Any]) -> None:
     line(counted(sample.get("matched", 0), "letter") + ("" if sample.get("complete", True) else " and perhaps more"))
 
 
-def _letter(session: Session, name: str, word: str) -> Letter:
+def _letter(session: Session, name: str, word: str) -> LetterJson:
     place = _place(word)
     after = ""
     while True:

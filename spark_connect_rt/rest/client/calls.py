@@ -14,13 +14,13 @@ from urllib.parse import quote
 
 if TYPE_CHECKING:
     from spark_connect_rt.rest.client.shapes import (
-        ConnectorInfo,
-        ConnectorStatus,
-        LoggerLevel,
-        Offset,
-        Plugin,
-        Root,
-        TaskInfo,
+        ConnectorInfoJson,
+        ConnectorStatusJson,
+        LoggerLevelJson,
+        OffsetJson,
+        PluginJson,
+        RootJson,
+        TaskInfoJson,
     )
 
 
@@ -67,7 +67,7 @@ def query_of(**parameters: Any) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
-def root() -> Call[Root]:
+def root() -> Call[RootJson]:
     """Ask for version, commit and Kafka cluster."""
     return Call("GET", "/")
 
@@ -83,11 +83,11 @@ def connector_names() -> Call[list[str]]:
 
 
 def connectors() -> Call[dict[str, Json]]:
-    """Ask for name -> {"info": ConnectorInfo, "status": ConnectorStatus} of all connectors, in one request."""
+    """Ask for name -> {"info": ConnectorInfoJson, "status": ConnectorStatusJson} of all connectors, in one request."""
     return Call("GET", "/connectors", (("expand", "status"), ("expand", "info")))
 
 
-def connector(name: str) -> Call[ConnectorInfo]:
+def connector(name: str) -> Call[ConnectorInfoJson]:
     """Ask for configuration, type and task ids."""
     return Call("GET", _of(name))
 
@@ -97,12 +97,12 @@ def config(name: str) -> Call[dict[str, str]]:
     return Call("GET", _of(name, "/config"))
 
 
-def status(name: str) -> Call[ConnectorStatus]:
+def status(name: str) -> Call[ConnectorStatusJson]:
     """Ask for the states of a connector and its tasks."""
     return Call("GET", _of(name, "/status"))
 
 
-def tasks(name: str) -> Call[list[TaskInfo]]:
+def tasks(name: str) -> Call[list[TaskInfoJson]]:
     """Ask for the tasks with their configurations."""
     return Call("GET", _of(name, "/tasks"))
 
@@ -112,7 +112,7 @@ def create(
     settings: Settings,
     initial_state: str | None = None,
     initial_offsets: Sequence[Mapping[str, Any]] | None = None,
-) -> Call[ConnectorInfo]:
+) -> Call[ConnectorInfoJson]:
     """Create a connector (KIP-980, KIP-995). Refused with a ConflictError when it is there."""
     body: Json = {"name": name, "config": dict(settings)}
     if initial_state:
@@ -122,12 +122,12 @@ def create(
     return Call("POST", "/connectors", body=body)
 
 
-def put_config(name: str, settings: Settings) -> Call[ConnectorInfo]:
+def put_config(name: str, settings: Settings) -> Call[ConnectorInfoJson]:
     """Create a connector or replace its whole configuration."""
     return Call("PUT", _of(name, "/config"), body=dict(settings))
 
 
-def patch_config(name: str, changes: Settings) -> Call[ConnectorInfo]:
+def patch_config(name: str, changes: Settings) -> Call[ConnectorInfoJson]:
     """Change some settings; None removes one (KIP-477)."""
     return Call("PATCH", _of(name, "/config"), body=dict(changes))
 
@@ -152,7 +152,7 @@ def stop(name: str) -> Call[None]:
     return Call("PUT", _of(name, "/stop"))
 
 
-def restart(name: str, include_tasks: bool = False, only_failed: bool = False) -> Call[ConnectorStatus | None]:
+def restart(name: str, include_tasks: bool = False, only_failed: bool = False) -> Call[ConnectorStatusJson | None]:
     """Restart a connector, and its tasks (KIP-745)."""
     return Call("POST", _of(name, "/restart"), query_of(includeTasks=include_tasks, onlyFailed=only_failed))
 
@@ -172,7 +172,7 @@ def reset_topics(name: str) -> Call[None]:
     return Call("PUT", _of(name, "/topics/reset"))
 
 
-def offsets(name: str) -> Call[list[Offset]]:
+def offsets(name: str) -> Call[list[OffsetJson]]:
     """Ask for its committed offsets (KIP-875)."""
     return Call("GET", _of(name, "/offsets"), field="offsets")
 
@@ -187,7 +187,7 @@ def reset_offsets(name: str) -> Call[Json]:
     return Call("DELETE", _of(name, "/offsets"))
 
 
-def plugins(connectors_only: bool = True) -> Call[list[Plugin]]:
+def plugins(connectors_only: bool = True) -> Call[list[PluginJson]]:
     """Ask for the classes that can be used."""
     return Call("GET", "/connector-plugins", query_of(connectorsOnly=connectors_only))
 
@@ -202,12 +202,12 @@ def validate(plugin: str, settings: Settings) -> Call[Json]:
     return Call("PUT", f"/connector-plugins/{segment(plugin)}/config/validate", body=dict(settings))
 
 
-def loggers() -> Call[dict[str, LoggerLevel]]:
+def loggers() -> Call[dict[str, LoggerLevelJson]]:
     """Ask for the loggers of the worker that answers."""
     return Call("GET", "/admin/loggers")
 
 
-def logger(name: str) -> Call[LoggerLevel]:
+def logger(name: str) -> Call[LoggerLevelJson]:
     """Ask for one logger of the worker that answers."""
     return Call("GET", f"/admin/loggers/{segment(name)}")
 

@@ -12,19 +12,19 @@ from spark_connect_rt.rest.client.calls import Call, Json, Settings, query_of, s
 
 if TYPE_CHECKING:
     from spark_connect_rt.rest.client.shapes import (
-        Change,
-        CheckLine,
-        ConnectorPage,
-        Event,
-        EventList,
-        Group,
-        LetterPage,
-        LogLine,
-        LogList,
-        Overview,
-        Preview,
-        Replay,
-        SettingChange,
+        ChangeJson,
+        CheckLineJson,
+        ConnectorPageJson,
+        EventJson,
+        EventListJson,
+        GroupJson,
+        LetterPageJson,
+        LogLineJson,
+        LogListJson,
+        OverviewJson,
+        PreviewJson,
+        ReplayJson,
+        SettingChangeJson,
     )
 
 
@@ -37,7 +37,7 @@ def overview(
     sort: str = "",
     offset: int = 0,
     limit: int = 100,
-) -> Call[Overview]:
+) -> Call[OverviewJson]:
     """Ask for a page of rows, one for each connector; abnormal ones first unless ``sort`` says otherwise."""
     query = query_of(
         search=search, state=list(state), type=type_, abnormal=abnormal, sort=sort, offset=offset, limit=limit
@@ -50,35 +50,35 @@ def overview_stream() -> Call[Json]:
     return Call("GET", "/admin/overview/stream")
 
 
-def connector_page(name: str) -> Call[ConnectorPage]:
+def connector_page(name: str) -> Call[ConnectorPageJson]:
     """Ask for everything about one connector."""
     return Call("GET", _of(name))
 
 
-def group() -> Call[Group]:
+def group() -> Call[GroupJson]:
     """Ask for the workers of the group, and what runs where."""
     return Call("GET", "/admin/group")
 
 
 def events(
     *, kind: Sequence[str] = (), connector: str = "", since_ms: int | None = None, limit: int = 100
-) -> Call[EventList]:
+) -> Call[EventListJson]:
     """Ask for the group's story, newest first."""
     query = query_of(kind=list(kind), connector=connector, since_ms=since_ms, limit=limit)
     return Call("GET", "/admin/events", query)
 
 
-def events_stream(*, kind: Sequence[str] = (), connector: str = "") -> Call[Event]:
+def events_stream(*, kind: Sequence[str] = (), connector: str = "") -> Call[EventJson]:
     """Follow the group's story."""
     return Call("GET", "/admin/events/stream", query_of(kind=list(kind), connector=connector))
 
 
-def logs(name: str, task: int | None = None, *, tail: int = 1_000, level: str = "") -> Call[LogList]:
+def logs(name: str, task: int | None = None, *, tail: int = 1_000, level: str = "") -> Call[LogListJson]:
     """Ask for the last log lines of a connector and its tasks, or of one task."""
     return Call("GET", _logs(name, task), query_of(tail=tail, level=level))
 
 
-def logs_stream(name: str, task: int | None = None, *, tail: int = 0, level: str = "") -> Call[LogLine]:
+def logs_stream(name: str, task: int | None = None, *, tail: int = 0, level: str = "") -> Call[LogLineJson]:
     """Follow the log lines; ``tail``: so many of those before come first."""
     return Call("GET", f"{_logs(name, task)}/stream", query_of(tail=tail, level=level))
 
@@ -90,12 +90,12 @@ def history(
     return Call("GET", "/admin/history", query_of(connector=connector, kind=list(kind), before=before, limit=limit))
 
 
-def change(connector: str, number: int) -> Call[Change]:
+def change(connector: str, number: int) -> Call[ChangeJson]:
     """Ask for one change, with what was before and after."""
     return Call("GET", f"/admin/history/{segment(connector)}/{number}")
 
 
-def config_diff(connector: str, before: int, after: int) -> Call[list[SettingChange]]:
+def config_diff(connector: str, before: int, after: int) -> Call[list[SettingChangeJson]]:
     """Ask what differs between the configurations after two changes."""
     query = query_of(from_=before, to=after)
     return Call("GET", f"/admin/history/{segment(connector)}/diff", query, field="changes")
@@ -128,7 +128,7 @@ def offsets_goto(name: str, time_ms: int, *, dry_run: bool = False) -> Call[Json
     return Call("POST", f"{_of(name)}/offsets/goto", body={"time_ms": time_ms, "dry_run": dry_run})
 
 
-def letters(*, filters: Mapping[str, Any], after: str = "", limit: int = 100) -> Call[LetterPage]:
+def letters(*, filters: Mapping[str, Any], after: str = "", limit: int = 100) -> Call[LetterPageJson]:
     """Ask for a page of dead letters.
 
     ``filters``: connector or topic; partition, stage, class, message, origin, from_ms, to_ms, replayed.
@@ -136,27 +136,27 @@ def letters(*, filters: Mapping[str, Any], after: str = "", limit: int = 100) ->
     return Call("GET", "/admin/dead-letters", query_of(**filters, after=after, limit=limit))
 
 
-def replay(wanted: Mapping[str, Any]) -> Call[Replay]:
+def replay(wanted: Mapping[str, Any]) -> Call[ReplayJson]:
     """Start a replay (or, with ``dry_run``, have a sample made)."""
     return Call("POST", "/admin/dead-letters/replays", body=dict(wanted))
 
 
-def replays() -> Call[list[Replay]]:
+def replays() -> Call[list[ReplayJson]]:
     """Ask for all replays."""
     return Call("GET", "/admin/dead-letters/replays", field="replays")
 
 
-def replay_of(number: str) -> Call[Replay]:
+def replay_of(number: str) -> Call[ReplayJson]:
     """Ask for one replay."""
     return Call("GET", f"/admin/dead-letters/replays/{segment(number)}")
 
 
-def stop_replay(number: str) -> Call[Replay]:
+def stop_replay(number: str) -> Call[ReplayJson]:
     """Stop a replay; it can go on where it was."""
     return Call("POST", f"/admin/dead-letters/replays/{segment(number)}/stop", body={})
 
 
-def resume_replay(number: str) -> Call[Replay]:
+def resume_replay(number: str) -> Call[ReplayJson]:
     """Let a stopped or failed replay go on."""
     return Call("POST", f"/admin/dead-letters/replays/{segment(number)}/resume", body={})
 
@@ -166,19 +166,19 @@ def delete_letters(*, connector: str = "", topic: str = "") -> Call[Json]:
     return Call("POST", "/admin/dead-letters/delete", body=dict(query_of(connector=connector, topic=topic)))
 
 
-def preview(wanted: Mapping[str, Any]) -> Call[Preview]:
+def preview(wanted: Mapping[str, Any]) -> Call[PreviewJson]:
     """Have a connector started without a trace, and its records shown."""
     return Call("POST", "/admin/preview", body=dict(wanted))
 
 
 def check(settings: Settings, name: str | None = None) -> Call[dict[str, Any]]:
-    """Have a configuration checked against what it reaches: ``{"ok": bool, "lines": [CheckLine]}``."""
+    """Have a configuration checked against what it reaches: ``{"ok": bool, "lines": [CheckLineJson]}``."""
     return Call("POST", "/admin/check", body={"config": dict(settings)} | ({"name": name} if name else {}))
 
 
-def check_lines(answer: Mapping[str, Any]) -> list[CheckLine]:
+def check_lines(answer: Mapping[str, Any]) -> list[CheckLineJson]:
     """Return the lines of a check."""
-    lines: list[CheckLine] = answer["lines"]
+    lines: list[CheckLineJson] = answer["lines"]
     return lines
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, TypedDict
 
 
-class Root(TypedDict):
+class RootJson(TypedDict):
     """``GET /``."""
 
     version: str
@@ -16,7 +16,7 @@ class Root(TypedDict):
     kafka_cluster_id: str
 
 
-class TaskId(TypedDict):
+class TaskIdJson(TypedDict):
     """One task of a connector."""
 
     connector: str
@@ -26,17 +26,17 @@ class TaskId(TypedDict):
 class _ConnectorInfo(TypedDict):
     name: str
     config: dict[str, str]
-    tasks: list[TaskId]
+    tasks: list[TaskIdJson]
     type: str
 
 
-class ConnectorInfo(_ConnectorInfo, total=False):
+class ConnectorInfoJson(_ConnectorInfo, total=False):
     """``GET /connectors/NAME``; ``offsets_status`` only where a connector was created with offsets (KIP-995)."""
 
     offsets_status: str
 
 
-class State(TypedDict, total=False):
+class StateJson(TypedDict, total=False):
     """Of a connector or a task; ``id`` only of a task, ``restart`` and ``progress`` only of our workers."""
 
     id: int
@@ -47,34 +47,34 @@ class State(TypedDict, total=False):
     progress: dict[str, Any]
 
 
-class ConnectorStatus(TypedDict):
+class ConnectorStatusJson(TypedDict):
     """``GET /connectors/NAME/status``."""
 
     name: str
-    connector: State
-    tasks: list[State]
+    connector: StateJson
+    tasks: list[StateJson]
     type: str
 
 
-class TaskInfo(TypedDict):
+class TaskInfoJson(TypedDict):
     """One of ``GET /connectors/NAME/tasks``."""
 
-    id: TaskId
+    id: TaskIdJson
     config: dict[str, str]
 
 
-class Offset(TypedDict):
+class OffsetJson(TypedDict):
     """One of ``GET /connectors/NAME/offsets``."""
 
     partition: dict[str, Any] | None
     offset: dict[str, Any] | None
 
 
-Plugin = TypedDict("Plugin", {"class": str, "type": str, "version": str | None})
+PluginJson = TypedDict("PluginJson", {"class": str, "type": str, "version": str | None})
 """One of ``GET /connector-plugins``."""
 
 
-class LoggerLevel(TypedDict):
+class LoggerLevelJson(TypedDict):
     """One of ``GET /admin/loggers``."""
 
     level: str
@@ -98,16 +98,16 @@ class _Row(TypedDict, total=False):
     why: str
 
 
-class Row(_Row, total=False):
+class RowJson(_Row, total=False):
     """One connector of the overview; ``tasks``: state -> how many. The class is ``row["class"]``."""
 
     tasks: dict[str, int]
 
 
-class Overview(TypedDict, total=False):
+class OverviewJson(TypedDict, total=False):
     """``GET /admin/overview``."""
 
-    connectors: list[Row]
+    connectors: list[RowJson]
     total: int
     matching: int
     counts: dict[str, int]
@@ -116,7 +116,7 @@ class Overview(TypedDict, total=False):
     at_ms: int
 
 
-class Task(TypedDict, total=False):
+class TaskJson(TypedDict, total=False):
     """One task of a connector's page."""
 
     id: int
@@ -133,16 +133,16 @@ class Task(TypedDict, total=False):
     stalled: str | None
 
 
-class ConnectorPage(_Row, total=False):
+class ConnectorPageJson(_Row, total=False):
     """``GET /admin/connectors/NAME``."""
 
     config: dict[str, str]
     topics: list[str]
-    tasks: list[Task]
+    tasks: list[TaskJson]
     course: list[dict[str, Any]]
 
 
-class Worker(TypedDict, total=False):
+class WorkerJson(TypedDict, total=False):
     """One of ``GET /admin/group``; ``runtime``: spark-connect-rt or java."""
 
     worker_id: str
@@ -162,7 +162,7 @@ class Worker(TypedDict, total=False):
     open_files_max: int | None
 
 
-class Group(TypedDict, total=False):
+class GroupJson(TypedDict, total=False):
     """``GET /admin/group``."""
 
     group_id: str
@@ -170,10 +170,10 @@ class Group(TypedDict, total=False):
     protocol: str
     leader: str | None
     generation: int
-    workers: list[Worker]
+    workers: list[WorkerJson]
 
 
-class Event(TypedDict, total=False):
+class EventJson(TypedDict, total=False):
     """One of ``GET /admin/events``."""
 
     id: str
@@ -187,14 +187,14 @@ class Event(TypedDict, total=False):
     who: str | None
 
 
-class EventList(TypedDict, total=False):
+class EventListJson(TypedDict, total=False):
     """``GET /admin/events``, newest first; ``unanswered``: workers whose last events may be missing."""
 
-    events: list[Event]
+    events: list[EventJson]
     unanswered: list[dict[str, str]]
 
 
-class LogLine(TypedDict, total=False):
+class LogLineJson(TypedDict, total=False):
     """One line of a task's log; ``where``: driver or executor."""
 
     at_ms: int
@@ -207,14 +207,14 @@ class LogLine(TypedDict, total=False):
     message: str
 
 
-class LogList(TypedDict, total=False):
+class LogListJson(TypedDict, total=False):
     """``GET /admin/connectors/NAME/logs``, oldest first; ``unanswered``: workers whose lines may be missing."""
 
-    lines: list[LogLine]
+    lines: list[LogLineJson]
     unanswered: list[dict[str, str]]
 
 
-class Change(TypedDict, total=False):
+class ChangeJson(TypedDict, total=False):
     """One of ``GET /admin/history``."""
 
     number: int
@@ -229,7 +229,7 @@ class Change(TypedDict, total=False):
     note: str
 
 
-class SettingChange(TypedDict):
+class SettingChangeJson(TypedDict):
     """One setting that differs; None: it is not there on that side."""
 
     setting: str
@@ -255,20 +255,20 @@ class _Letter(TypedDict, total=False):
     replayed: dict[str, Any] | None
 
 
-class Letter(_Letter, total=False):
+class LetterJson(_Letter, total=False):
     """One dead letter; the class that failed is ``letter["class"]``."""
 
 
-class LetterPage(TypedDict, total=False):
+class LetterPageJson(TypedDict, total=False):
     """``GET /admin/dead-letters``."""
 
     topic: str
     connector: str | None
-    letters: list[Letter]
+    letters: list[LetterJson]
     next: str | None
 
 
-class Replay(TypedDict, total=False):
+class ReplayJson(TypedDict, total=False):
     """A replay; ``state``: running, done, stopped, failed. A dry run has ``sample`` instead."""
 
     id: str
@@ -281,7 +281,7 @@ class Replay(TypedDict, total=False):
     sample: list[dict[str, Any]]
 
 
-class Preview(TypedDict, total=False):
+class PreviewJson(TypedDict, total=False):
     """``POST /admin/preview``."""
 
     records: list[dict[str, Any]]
@@ -290,7 +290,7 @@ class Preview(TypedDict, total=False):
     seconds: float
 
 
-class CheckLine(TypedDict, total=False):
+class CheckLineJson(TypedDict, total=False):
     """One line of a check; ``level``: ok, warning, problem."""
 
     check: str
