@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from spark_connect_rt.app.deferred_runner import DeferredRunner, with_stores
-from spark_connect_rt.app.operations import Surroundings, WorkerManagement
+from spark_connect_rt.app.operations import WorkerContext, WorkerManagement
 from spark_connect_rt.app.rest.admin_api import NOTHING
 from spark_connect_rt.app.rest.rest_api import RestApi, settled_listeners
 from spark_connect_rt.app.wiring import ClusterId, spark_runner
@@ -115,7 +115,7 @@ class ConnectWorker(ABC, Generic[Herder]):
         self._watch = path_watch(self.config)
         dependencies.supervisor.watch(self._watch.rounds.trouble)
         self._management = WorkerManagement(
-            Surroundings(self.config, self.address.worker_id, dependencies, self.herder, self._admin, self._runner)
+            WorkerContext(self.config, self.address.worker_id, dependencies, self.herder, self._admin, self._runner)
         )
         self._rest = self._new_rest(dependencies, self.herder)
         if self._rest is not None:

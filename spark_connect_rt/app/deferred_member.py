@@ -13,7 +13,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from spark_connect_rt.base.supervision import Part, Report, report_nowhere, watched
+from spark_connect_rt.base.supervision import Report, SupervisedPart, report_nowhere, watched
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.group.member import GroupMember, MembershipEvent
 
@@ -47,7 +47,7 @@ class DeferredMember:
 
     def start(self) -> None:
         """Begin to wait; returns at once."""
-        wait = watched(self._wait, Part.GROUP, self._report)
+        wait = watched(self._wait, SupervisedPart.GROUP, self._report)
         threading.Thread(target=wait, name="warm-up", daemon=True).start()
 
     def _wait(self) -> None:

@@ -12,7 +12,7 @@ from concurrent.futures import Future, wait
 from dataclasses import replace
 from typing import Any
 
-from spark_connect_rt.base.supervision import Part, Report, report_nowhere
+from spark_connect_rt.base.supervision import Report, SupervisedPart, report_nowhere
 from spark_connect_rt.engine.task_runner import OnTaskEvent, ReadOffsets, Start, TaskCommand, TaskLaunch, TaskRunner
 
 HELD_BACK_S = 10.0  # at most
@@ -73,7 +73,7 @@ class DeferredRunner:
             with self._lock:
                 self._waiting = []
                 self._built.set_exception(error)
-            self._report(Part.SPARK, error)
+            self._report(SupervisedPart.SPARK, error)
             return
         with self._lock:
             for call in self._waiting:

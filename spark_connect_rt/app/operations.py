@@ -27,7 +27,7 @@ from spark_connect_rt.runtime.herder.herder import DistributedHerder
 log = logging.getLogger(__name__)
 
 
-class Service(Protocol):
+class WorkerService(Protocol):
     """A part with threads or clients of its own. The worker goes on without one that cannot start, and says so."""
 
     def start(self) -> None:
@@ -45,7 +45,7 @@ class Troubled(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class WorkerContext:
     """What the parts may stand on: one worker, nothing of it started yet."""
 
     config: WorkerConfig
@@ -56,7 +56,7 @@ class Surroundings:
     runner: TaskRunner
 
 
-def _group_reads(around: Surroundings) -> HttpGroupReads:
+def _group_reads(around: WorkerContext) -> HttpGroupReads:
     """Return the reads between workers: what a part asks of the whole group goes through it."""
     deps = around.dependencies
 
@@ -70,7 +70,7 @@ def _group_reads(around: Surroundings) -> HttpGroupReads:
     return HttpGroupReads(around.herder.views, deps.peers, deps.settings.signature_algorithm, reporting)
 
 
-def _group_events(around: Surroundings, reads: HttpGroupReads) -> GroupEvents | None:
+def _group_events(around: WorkerContext, reads: HttpGroupReads) -> GroupEvents | None:
     """Return the group's own story; None: this worker's herder records none."""
     deps = around.dependencies
     if not isinstance(deps.record_event, EventMemory):
@@ -81,9 +81,9 @@ def _group_events(around: Surroundings, reads: HttpGroupReads) -> GroupEvents | 
 class WorkerManagement:
     """The parts of one worker."""
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: WorkerContext) -> None:
         reads = _group_reads(around)
-        self._services: list[Service] = [reads]
+        self._services: list[WorkerService] = [reads]
         self._record_event = around.dependencies.record_event
         events = _group_events(around, reads)
         if events is not None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from spark_connect_rt.cli.session import Session, Surroundings, opened, run
+from spark_connect_rt.cli.session import CommandContext, Session, opened, run
 from spark_connect_rt.cli.tables import Output
 
 Reader = Callable[[str], Any]
@@ -150,7 +150,7 @@ QUICK_WORDS: Mapping[str, QuickWord] = {
 }
 
 
-def run_quickly(line: Sequence[str], around: Surroundings | None = None) -> int | None:
+def run_quickly(line: Sequence[str], around: CommandContext | None = None) -> int | None:
     """Run a command line and return its exit code; None: the whole command line must read it."""
     if not line or line[0] not in QUICK_WORDS or "_CONNECTRT_COMPLETE" in os.environ:
         return None
@@ -160,7 +160,7 @@ def run_quickly(line: Sequence[str], around: Surroundings | None = None) -> int 
         return None
     words, given = read
     context, url, note = (given.pop(name, None) for name in ("context", "url", "note"))
-    session = opened(around or Surroundings(), context, url, note)
+    session = opened(around or CommandContext(), context, url, note)
     return run(session, lambda session: word.act(session, words, **given))
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol, TypeVar
 
-from spark_connect_rt.base.supervision import Part, Report, report_nowhere, watched
+from spark_connect_rt.base.supervision import Report, SupervisedPart, report_nowhere, watched
 from spark_connect_rt.errors import as_error
 
 T = TypeVar("T")
@@ -235,7 +235,7 @@ class SerialThread:
         """Queue a call that raises nothing. Any thread."""
         with self._changed:
             if self._thread is None:
-                self._thread = self._threads.start(self._name, watched(self._run, Part.HERDER, self._report))
+                self._thread = self._threads.start(self._name, watched(self._run, SupervisedPart.HERDER, self._report))
             self._calls.append(call)
             self._changed.notify_all()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from spark_connect_rt.errors import EXIT_PART_FAILED
 
 if TYPE_CHECKING:
-    from spark_connect_rt.base.supervision import Part
+    from spark_connect_rt.base.supervision import SupervisedPart
 
 EXIT_CODES: dict[int, str] = {
     0: "ended normally",
@@ -76,6 +76,6 @@ _OF_PART = {
 }
 
 
-def exit_code_of(part: Part) -> int:
+def exit_code_of(part: SupervisedPart) -> int:
     """Return the exit code of a worker that this part has ended."""
     return _OF_PART.get(part.name, EXIT_PART_FAILED)

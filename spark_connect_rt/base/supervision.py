@@ -24,7 +24,7 @@ STUCK_S = 120.0
 AGAIN = "Start the worker again. If it fails again, report the log above."
 
 
-class Part(Enum):
+class SupervisedPart(Enum):
     """What can end, as it is named to the operator; and what to do then."""
 
     HERDER = ("the herder", AGAIN)
@@ -48,7 +48,7 @@ class Part(Enum):
 class PartFailure:
     """The first part that ended, and why."""
 
-    part: Part
+    part: SupervisedPart
     reason: str
 
     def __str__(self) -> str:
@@ -56,11 +56,11 @@ class PartFailure:
         return f"{self.part.title}: {self.reason.rstrip('.')}. {self.part.advice}"
 
 
-Report = Callable[[Part, BaseException | str], None]
+Report = Callable[[SupervisedPart, BaseException | str], None]
 """Takes what ended and why. Any thread; returns at once."""
 
 
-def report_nowhere(part: Part, error: BaseException | str) -> None:
+def report_nowhere(part: SupervisedPart, error: BaseException | str) -> None:
     """Only log it: who was made without a supervisor."""
     log.error("%s ended: %s", part.title, error, exc_info=error if isinstance(error, BaseException) else None)
 
@@ -79,7 +79,7 @@ class Supervisor:
         """Return what ended the worker; None: nothing has."""
         return self._failure
 
-    def failed(self, part: Part, error: BaseException | str) -> None:
+    def failed(self, part: SupervisedPart, error: BaseException | str) -> None:
         """Take note that a part ended; only the first one counts."""
         reason = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
         failure = PartFailure(part, reason)
@@ -111,7 +111,7 @@ class Supervisor:
 
 
 def watched(
-    run: Callable[[], None], part: Part, report: Report, may_end: Callable[[], bool] = lambda: True
+    run: Callable[[], None], part: SupervisedPart, report: Report, may_end: Callable[[], bool] = lambda: True
 ) -> Callable[[], None]:
     """Return a thread's ``run`` that reports its end: by an error, or by returning before it ``may_end``."""
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_connect_rt.errors import BadConfigError, NotFoundError
-from spark_connect_rt.rest.client.connection import REQUEST_LIMIT_S, Connection, connection_to
+from spark_connect_rt.rest.client.connection import REQUEST_LIMIT_S, ClusterConnection, connection_to
 
 LOCAL = "http://localhost:8083"
 _SECRETS = ("password", "token", "key_password")
@@ -39,7 +39,7 @@ class Context:
     timeout_s: float | None = None
     admin_urls: tuple[str, ...] = ()
 
-    def connection(self) -> Connection:
+    def connection(self) -> ClusterConnection:
         """Return how to reach it. Raises BadConfigError: an address is none, a file cannot be read."""
         given = connection_to(",".join(self.urls))
         return replace(
@@ -164,7 +164,7 @@ def is_cluster_chosen(environment: Mapping[str, str], name: str | None, url: str
     return load_contexts(contexts_file(environment)).current is not None
 
 
-def connection_for(environment: Mapping[str, str], name: str | None, url: str | None) -> Connection:
+def connection_for(environment: Mapping[str, str], name: str | None, url: str | None) -> ClusterConnection:
     """Return how to reach the cluster that is meant. Raises NotFoundError, BadConfigError."""
     return chosen(load_contexts(contexts_file(environment)), environment, name, url).connection()
 

@@ -16,7 +16,7 @@ from spark_connect_rt.config.secrets import is_reference, named_like_secret, sur
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class SettingDifference:
     """One setting (or source partition); None: it is not there on that side."""
 
     name: str
@@ -24,28 +24,31 @@ class Difference:
     after: str | None
 
 
-def config_differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[Difference]:
+def config_differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[SettingDifference]:
     """Return what must be changed in ``before`` to become ``after``, by name."""
     return [
-        Difference(name, before.get(name), after.get(name))
+        SettingDifference(name, before.get(name), after.get(name))
         for name in sorted({*before, *after})
         if before.get(name) != after.get(name)
     ]
 
 
-def offset_differences(before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]) -> list[Difference]:
+def offset_differences(
+    before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]
+) -> list[SettingDifference]:
     """Return which partitions have other offsets; an offset of None is none."""
     return config_differences(_by_partition(before), _by_partition(after))
 
 
-def of_answer(changes: Sequence[Mapping[str, Any]]) -> list[Difference]:
+def of_answer(changes: Sequence[Mapping[str, Any]]) -> list[SettingDifference]:
     """Return the differences of the management API's ``[{"setting", "before", "after"}]``."""
     return [
-        Difference(change["setting"], _text(change.get("before")), _text(change.get("after"))) for change in changes
+        SettingDifference(change["setting"], _text(change.get("before")), _text(change.get("after")))
+        for change in changes
     ]
 
 
-def difference_lines(differences: Iterable[Difference], hide: bool = True) -> list[tuple[str, str]]:
+def difference_lines(differences: Iterable[SettingDifference], hide: bool = True) -> list[tuple[str, str]]:
     """Return (line, style) in the manner of diff: what goes, what comes."""
     lines = []
     for difference in differences:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spark_connect_rt.cli.kinds import Asked, Kind, kind_of
+from spark_connect_rt.cli.kinds import GetQuery, Kind, kind_of
 from spark_connect_rt.cli.output import show_data, show_items
 from spark_connect_rt.cli.selecting import selector
 from spark_connect_rt.cli.session import Session
@@ -25,11 +25,11 @@ def get_or_watch(
     limit: int,
 ) -> int:
     """Write the items of the kind that ``word`` means. Raises BadRequestError: there is no such kind or selector."""
-    kind, asked = kind_of(word), Asked(names, selector(selection), output is Output.WIDE, limit)
+    kind, asked = kind_of(word), GetQuery(names, selector(selection), output is Output.WIDE, limit)
     return follow_changes(session, kind, asked, output, interval) if watch else get(session, kind, asked, output)
 
 
-def get(session: Session, kind: Kind, asked: Asked, output: Output) -> int:
+def get(session: Session, kind: Kind, asked: GetQuery, output: Output) -> int:
     """Write the items once."""
     items = _ordered(kind, kind.fetch(session, asked), output)
     single = kind.single and len(asked.words) == 1 and len(items) == 1
@@ -38,7 +38,7 @@ def get(session: Session, kind: Kind, asked: Asked, output: Output) -> int:
     return 0
 
 
-def follow_changes(session: Session, kind: Kind, asked: Asked, output: Output, every_s: float) -> int:
+def follow_changes(session: Session, kind: Kind, asked: GetQuery, output: Output, every_s: float) -> int:
     """Write the items, then each that changes, until Ctrl-C. A worker that is away is said once, and asked again."""
     before: dict[str, Item] = {}
     table = Table(kind.columns, output is Output.WIDE, session.terminal.styled)

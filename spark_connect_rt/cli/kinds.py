@@ -137,7 +137,7 @@ _CALM = aggregate_rank("RESTARTING")  # all but FAILED and DEGRADED stand by nam
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class GetQuery:
     """What ``get`` was asked for: names of connectors (of the kind, where it has none), ``-l``, more columns."""
 
     words: Sequence[str] = ()
@@ -153,7 +153,7 @@ class Kind:
     """One kind. ``key``: what an item is recognised by when it changes."""
 
     name: str
-    fetch: Callable[[Session, Asked], Sequence[Item]]
+    fetch: Callable[[Session, GetQuery], Sequence[Item]]
     columns: tuple[Column, ...]
     key: Callable[[Item], str] = field(default=lambda item: str(item["name"]))
     aliases: tuple[str, ...] = ()
@@ -174,7 +174,7 @@ def names_of(session: Session, words: Sequence[str], terms: Sequence[Term] = ())
     return chosen_names(words, there) if words else there
 
 
-def _connectors(session: Session, asked: Asked) -> Sequence[Item]:
+def _connectors(session: Session, asked: GetQuery) -> Sequence[Item]:
     rows = rows_of(session, asked.words, asked.terms)
     return enriched(rows, _overview(session)) if asked.wide else rows
 
@@ -191,7 +191,7 @@ def _overview(session: Session) -> list[Any]:
             return found
 
 
-def _tasks(session: Session, asked: Asked) -> Sequence[Item]:
+def _tasks(session: Session, asked: GetQuery) -> Sequence[Item]:
     everything = connector_rows(session.ask(calls.connectors()))
     names = {row["name"] for row in everything}
     wanted: dict[str, set[str]] = {}  # connector, or pattern -> numbers of tasks; "": all
@@ -211,7 +211,7 @@ def _tasks(session: Session, asked: Asked) -> Sequence[Item]:
     return only
 
 
-def _workers(session: Session, asked: Asked) -> Sequence[Item]:
+def _workers(session: Session, asked: GetQuery) -> Sequence[Item]:
     group = session.ask_if_served(management_calls.group())
     if group is None:
         session.terminal.note(
@@ -226,7 +226,7 @@ def _workers(session: Session, asked: Asked) -> Sequence[Item]:
     return [by_id[name] for name in _known("worker", asked.words, list(by_id))]
 
 
-def _plugins(session: Session, asked: Asked) -> Sequence[Item]:
+def _plugins(session: Session, asked: GetQuery) -> Sequence[Item]:
     found = session.ask(calls.plugins(connectors_only=False))
     terms = [term for term in asked.terms if term.field == "type"]
     about = plugin_sentences(session)
@@ -259,7 +259,7 @@ def plugin_sentences(session: Session) -> dict[str, str]:
     }
 
 
-def _offsets(session: Session, asked: Asked) -> Sequence[Item]:
+def _offsets(session: Session, asked: GetQuery) -> Sequence[Item]:
     return [
         {"connector": name, **offset}
         for name in names_of(session, asked.words, asked.terms)
@@ -267,7 +267,7 @@ def _offsets(session: Session, asked: Asked) -> Sequence[Item]:
     ]
 
 
-def _topics(session: Session, asked: Asked) -> Sequence[Item]:
+def _topics(session: Session, asked: GetQuery) -> Sequence[Item]:
     return [
         {"connector": name, "topic": topic}
         for name in names_of(session, asked.words, asked.terms)
@@ -275,20 +275,20 @@ def _topics(session: Session, asked: Asked) -> Sequence[Item]:
     ]
 
 
-def _loggers(session: Session, asked: Asked) -> Sequence[Item]:
+def _loggers(session: Session, asked: GetQuery) -> Sequence[Item]:
     if asked.words:
         return [{"name": name, **session.ask(calls.logger(name))} for name in asked.words]
     return [{"name": name, **level} for name, level in session.ask(calls.loggers()).items()]
 
 
-def _letters(session: Session, asked: Asked) -> Sequence[Item]:
+def _letters(session: Session, asked: GetQuery) -> Sequence[Item]:
     found: list[Item] = []
     for name in _with_letters(session, asked):
         found += session.ask(management_calls.letters(filters={"connector": name}, limit=asked.limit))["letters"]
     return found
 
 
-def _with_letters(session: Session, asked: Asked) -> list[str]:
+def _with_letters(session: Session, asked: GetQuery) -> list[str]:
     """Return the connectors that are named, else all that write dead letters."""
     if asked.words:
         return names_of(session, asked.words, asked.terms)
@@ -296,7 +296,7 @@ def _with_letters(session: Session, asked: Asked) -> list[str]:
     return [row["name"] for row in rows if row["config"].get(_LETTER_TOPIC)]
 
 
-def _events(session: Session, asked: Asked) -> Sequence[Item]:
+def _events(session: Session, asked: GetQuery) -> Sequence[Item]:
     names: Sequence[str] = asked.words or [""]
     found: list[Item] = []
     for name in names:
@@ -306,7 +306,7 @@ def _events(session: Session, asked: Asked) -> Sequence[Item]:
     return sorted(found, key=lambda event: event["at_ms"])
 
 
-def _history(session: Session, asked: Asked) -> Sequence[Item]:
+def _history(session: Session, asked: GetQuery) -> Sequence[Item]:
     found: list[Item] = []
     for name in asked.words or [""]:
         answer = session.ask(management_calls.history(name, kind=asked.sorts, limit=asked.limit))

@@ -10,7 +10,7 @@ from spark_connect_rt.cli.tables import Column, Item, Output, Table, json_text, 
 from spark_connect_rt.cli.terminal import one_line
 
 if TYPE_CHECKING:
-    from spark_connect_rt.cli.differences import Difference
+    from spark_connect_rt.cli.differences import SettingDifference
 
 
 def show_data(session: Session, value: Any, output: Output) -> bool:
@@ -41,14 +41,14 @@ def show_items(
         session.terminal.note(nothing)
 
 
-def show_differences(session: Session, title: str, differences: Sequence[Difference]) -> None:
+def show_differences(session: Session, title: str, differences: Sequence[SettingDifference]) -> None:
     """Write a title and what differs between two configurations; secrets are hidden."""
     from spark_connect_rt.cli.differences import difference_lines
 
     _show(session, title, difference_lines(differences))
 
 
-def show_offset_differences(session: Session, title: str, differences: Sequence[Difference]) -> None:
+def show_offset_differences(session: Session, title: str, differences: Sequence[SettingDifference]) -> None:
     """Write a title and what differs between two sets of offsets: none of it is secret, whatever it is named."""
     from spark_connect_rt.cli.differences import difference_lines
 

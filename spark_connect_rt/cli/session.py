@@ -30,7 +30,7 @@ from spark_connect_rt.rest.client.refusals import ConflictError, NotServedError,
 
 if TYPE_CHECKING:
     from spark_connect_rt.rest.client.calls import Call
-    from spark_connect_rt.rest.client.connection import Connection
+    from spark_connect_rt.rest.client.connection import ClusterConnection
     from spark_connect_rt.rest.client.sync_client import Client
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class ChangedMeanwhileError(ConnectError):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class CommandContext:
     """What a command stands in; a test puts its own in. ``transport``: an httpx one, None: the network."""
 
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -54,9 +54,9 @@ class Surroundings:
     ask: Callable[[str], str] = input
 
 
-def surroundings_in(given: object) -> Surroundings:
+def surroundings_in(given: object) -> CommandContext:
     """Return what a command stands in: this machine, or what a test gives it."""
-    return given if isinstance(given, Surroundings) else Surroundings()
+    return given if isinstance(given, CommandContext) else CommandContext()
 
 
 NOTE = "X-Connectrt-Note"
@@ -65,7 +65,7 @@ NOTE = "X-Connectrt-Note"
 class Session:
     """Made for each command; the client with the first request."""
 
-    def __init__(self, around: Surroundings, connection: Callable[[], Connection]) -> None:
+    def __init__(self, around: CommandContext, connection: Callable[[], ClusterConnection]) -> None:
         self.around = around
         self.terminal = Terminal(around.environment, interactive=around.interactive, ask=around.ask)
         self._connection = connection
@@ -103,7 +103,7 @@ class Session:
 
 
 def opened(
-    around: Surroundings, context: str | None, url: str | None, note: str | None = None, limit_s: float = 0.0
+    around: CommandContext, context: str | None, url: str | None, note: str | None = None, limit_s: float = 0.0
 ) -> Session:
     """Return the session of a command on the cluster that ``--context`` and ``--url`` mean.
 
@@ -111,7 +111,7 @@ def opened(
     take, where that is more than usual.
     """
 
-    def connection() -> Connection:
+    def connection() -> ClusterConnection:
         from spark_connect_rt.cli.contexts import connection_for
 
         found = connection_for(around.environment, context, url)

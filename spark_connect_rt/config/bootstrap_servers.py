@@ -17,14 +17,14 @@ _PORT_MOST = 65_535
 _FORMS = "write host:port, [IPv6 address]:port or LISTENER://host:port"
 
 
-class Address(NamedTuple):
+class BrokerAddress(NamedTuple):
     """Where a broker listens."""
 
     host: str
     port: int
 
 
-def bootstrap_addresses(text: str) -> tuple[Address, ...]:
+def bootstrap_addresses(text: str) -> tuple[BrokerAddress, ...]:
     """Return the addresses of a list that commas separate, in its order.
 
     The name of a listener in front (``PLAINTEXT://``) is left out, as are empty entries and the brackets of an IPv6
@@ -34,7 +34,7 @@ def bootstrap_addresses(text: str) -> tuple[Address, ...]:
     """
     entries = [entry for entry in (part.strip() for part in text.split(",")) if entry]
     problems: list[str] = []
-    found: list[Address] = []
+    found: list[BrokerAddress] = []
     for entry in entries:
         parts = _ADDRESS.fullmatch(entry)
         if parts is None:
@@ -42,7 +42,7 @@ def bootstrap_addresses(text: str) -> tuple[Address, ...]:
         elif int(parts[2]) > _PORT_MOST:
             problems.append(f"Invalid port in {SETTING}: {entry} (a port is at most {_PORT_MOST})")
         else:
-            found.append(Address(parts[1] or "localhost", int(parts[2])))
+            found.append(BrokerAddress(parts[1] or "localhost", int(parts[2])))
     if not entries:
         problems.append(f"No resolvable bootstrap urls given in {SETTING} ({_FORMS})")
     if problems:

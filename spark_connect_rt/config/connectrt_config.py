@@ -421,7 +421,7 @@ class JobSettings(SettingsGroup):
 
 
 @dataclass(frozen=True, slots=True)
-class EngineSettings(SettingsGroup):
+class ConnectrtEngineSettings(SettingsGroup):
     """Slots, their times, and what a worker keeps beside them."""
 
     definition: ClassVar[ConfigDef] = ENGINE

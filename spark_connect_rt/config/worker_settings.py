@@ -13,7 +13,7 @@ from typing import Any
 
 from spark_connect_rt.config import worker_config
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
-from spark_connect_rt.config.connectrt_config import ENGINE, QUICKSTART, EngineSettings, PluginSettings
+from spark_connect_rt.config.connectrt_config import ENGINE, QUICKSTART, ConnectrtEngineSettings, PluginSettings
 from spark_connect_rt.config.group_config import (
     GROUP,
     PLACEMENT,
@@ -66,7 +66,7 @@ class WorkerConfig:
     flush: FlushSettings
     plugins: PluginSettings
     rest: RestSettings
-    engine: EngineSettings
+    engine: ConnectrtEngineSettings
     health: HealthSettings
     plugin_install: PluginInstallSettings
     management: ManagementSettings
@@ -107,7 +107,7 @@ _GROUPS: Mapping[str, type[SettingsGroup]] = {
     "flush": FlushSettings,
     "plugins": PluginSettings,
     "rest": RestSettings,
-    "engine": EngineSettings,
+    "engine": ConnectrtEngineSettings,
     "health": HealthSettings,
     "plugin_install": PluginInstallSettings,
     "management": ManagementSettings,

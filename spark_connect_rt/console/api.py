@@ -43,7 +43,7 @@ JSON: Own = {"accept": "application/json"}
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApiResponse:
     """What the API answered; ``headers`` by their names in lower case."""
 
     status: int
@@ -53,7 +53,7 @@ class Answer:
 
 async def ask(
     app: Asgi, browser: Request, method: str, target: str, body: bytes | None = None, own: Own = JSON
-) -> Answer:
+) -> ApiResponse:
     """Send one request and return the whole answer.
 
     Args:
@@ -66,7 +66,7 @@ async def ask(
     """
     async with opened(app, browser, method, target, body, own) as (status, headers, chunks):
         parts = [chunk async for chunk in chunks]
-    return Answer(status, headers, b"".join(parts))
+    return ApiResponse(status, headers, b"".join(parts))
 
 
 @asynccontextmanager
@@ -218,7 +218,7 @@ class Api:
             chunks,
         ):
             if status != 200:
-                raise _refusal(Answer(status, headers, b"".join([chunk async for chunk in chunks])))
+                raise _refusal(ApiResponse(status, headers, b"".join([chunk async for chunk in chunks])))
             event, data, pending = "message", [], b""
             async for chunk in chunks:
                 *lines, pending = (pending + chunk).split(b"\n")
@@ -241,7 +241,7 @@ class Api:
 
     async def _answer(
         self, method: str, path: str, query: Query | None, body: bytes | None, limit_s: float | None, own: Own = JSON
-    ) -> Answer:
+    ) -> ApiResponse:
         target = _target(path, query)
         try:
             answer = await asyncio.wait_for(ask(self._app, self._browser, method, target, body, own), limit_s)
@@ -259,7 +259,7 @@ def _target(path: str, query: Query | None) -> str:
     return f"{path}?{urlencode(given, doseq=True)}" if given else path
 
 
-def _refusal(answer: Answer) -> ApiError:
+def _refusal(answer: ApiResponse) -> ApiError:
     challenge = answer.headers.get("www-authenticate", "")
     try:
         body = decode_json(answer.body)

@@ -47,7 +47,7 @@ _NUMBERS = ("INT", "SHORT", "LONG", "DOUBLE")
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FormField:
     """One setting. ``value`` is what its control holds: empty is "not set", a secret is ``[hidden]``."""
 
     name: str
@@ -70,11 +70,11 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class SettingGroup:
     """Settings that belong together, in ConfigDef's order."""
 
     name: str
-    fields: tuple[Field, ...]
+    fields: tuple[FormField, ...]
 
     @property
     def anchor(self) -> str:
@@ -87,12 +87,12 @@ class Group:
         return sum(len(field.errors) for field in self.fields)
 
     @property
-    def shown(self) -> tuple[Field, ...]:
+    def shown(self) -> tuple[FormField, ...]:
         """The settings that are seen once the group is unfolded."""
         return tuple(field for field in self.fields if not field.folded)
 
     @property
-    def more(self) -> tuple[Field, ...]:
+    def more(self) -> tuple[FormField, ...]:
         """The settings behind "more settings"; none where all are folded: then the group itself is."""
         return tuple(field for field in self.fields if field.folded)
 
@@ -107,11 +107,11 @@ class Form:
     """A whole configuration. ``json_text`` is the same as JSON, secrets hidden there, too."""
 
     connector_class: str
-    groups: tuple[Group, ...]
+    groups: tuple[SettingGroup, ...]
     json_text: str
     problem: str = ""  # why nothing could be validated: the class is unknown, say
 
-    def fields(self) -> Iterator[Field]:
+    def fields(self) -> Iterator[FormField]:
         """Yield every field."""
         for group in self.groups:
             yield from group.fields
@@ -133,7 +133,7 @@ def form_of(
         problem: why there is no answer.
         untouched: nobody has typed anything yet, so settings that are still empty are not shown as wrong.
     """
-    fields: dict[str, list[Field]] = {}
+    fields: dict[str, list[FormField]] = {}
     declared = _by_name(answer.get("configs") or ())
     secrets = {name for name, (setting, _) in declared.items() if setting.get("type") == "PASSWORD"}
     shown = hidden(given, secrets)
@@ -153,13 +153,13 @@ def form_of(
         if name not in declared:
             fields.setdefault(OTHER, []).append(_field(name, {}, {}, shown[name]))
     groups = tuple(
-        Group(_TITLES.get(name, name), tuple(_in_order(name, fields[name], orders)))
+        SettingGroup(_TITLES.get(name, name), tuple(_in_order(name, fields[name], orders)))
         for name in _group_order(answer.get("groups") or (), fields)
     )
     return Form(str(given.get("connector.class") or ""), groups, json_text(shown), problem)
 
 
-def _group_of(field: Field, definition: Mapping[str, Any]) -> str:
+def _group_of(field: FormField, definition: Mapping[str, Any]) -> str:
     """Return the group of a setting: what a user of this connector has to think about first is in ``FIRST``."""
     own = field.name not in _COMMON_NAMES
     prefixed = next((group for prefix, group in _BY_PREFIX if field.name.startswith(prefix)), "")
@@ -174,7 +174,7 @@ def _group_of(field: Field, definition: Mapping[str, Any]) -> str:
     return str(definition.get("group") or OWN)
 
 
-def _is_folded(field: Field, group: str) -> bool:
+def _is_folded(field: FormField, group: str) -> bool:
     """Return whether a setting is shown only on request: it is neither set, nor wrong, nor one to think about."""
     if group == FIRST or field.errors:
         return False
@@ -183,10 +183,10 @@ def _is_folded(field: Field, group: str) -> bool:
     return not (field.value or (field.required and field.name not in _COMMON_NAMES))
 
 
-def _in_order(group: str, fields: Sequence[Field], orders: Mapping[str, int]) -> list[Field]:
+def _in_order(group: str, fields: Sequence[FormField], orders: Mapping[str, int]) -> list[FormField]:
     """Return the fields in ConfigDef's order; in ``FIRST`` the essential, the required, then the important ones."""
 
-    def place(field: Field) -> tuple[int, int]:
+    def place(field: FormField) -> tuple[int, int]:
         rank = _RANKS.get(field.name, _RANK_REQUIRED if field.required else _RANK_IMPORTANT)
         return (rank if group == FIRST else 0), orders.get(field.name, 0)
 
@@ -212,13 +212,13 @@ def _by_name(configs: Iterable[Any]) -> dict[str, tuple[Mapping[str, Any], Mappi
     return found
 
 
-def _field(name: str, declared: Mapping[str, Any], found: Mapping[str, Any], given: str | None) -> Field:
+def _field(name: str, declared: Mapping[str, Any], found: Mapping[str, Any], given: str | None) -> FormField:
     kind = str(declared.get("type") or "UNDECLARED")
     text = given or ""
     recommended = _values_to_choose(found, text)
     secret = kind == "PASSWORD" or (not declared and is_secret_name(name))
     default = declared.get("default_value")
-    return Field(
+    return FormField(
         name=name,
         label=str(declared.get("display_name") or name),
         kind=kind,

@@ -68,7 +68,7 @@ class Neighbour:
     reachable: bool
 
 
-class Frame:
+class PageFrame:
     """The layout and its surroundings, of one worker."""
 
     def __init__(self, api: Asgi, protection: Protection, aside: bool = False) -> None:
@@ -295,7 +295,7 @@ TABS: tuple[tuple[str, str], ...] = (
 
 
 async def connector_page(
-    frame: Frame, request: Request, name: str, tab: str, template: str, status: int = 200, /, **values: Any
+    frame: PageFrame, request: Request, name: str, tab: str, template: str, status: int = 200, /, **values: Any
 ) -> Response:
     """Return a tab of a connector's page. Raises ApiError, as where there is no such connector."""
     found = await frame.api(request).get(at("admin", "connectors", name))

@@ -165,7 +165,7 @@ class SparkTaskRunner:
         self._session.close(stops=self._owns_session)
 
 
-def engine_settings(settings: config.EngineSettings, here: bool = False) -> EngineSettings:
+def engine_settings(settings: config.ConnectrtEngineSettings, here: bool = False) -> EngineSettings:
     """Return the engine's numbers of the worker's; ``here``: executors are this process's machine, its cores known."""
     shared_slots = os.cpu_count() if here else None
     limits = PackingLimits(settings.connectrt_slot_tasks_max, settings.connectrt_slots_max, shared_slots=shared_slots)

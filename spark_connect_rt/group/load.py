@@ -17,7 +17,7 @@ RECORD_COST = 2e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class TaskLoadSample:
     """What a worker says of one of its tasks; ``cpu_seconds`` since its run began, None: unknown."""
 
     records_per_s: float
@@ -25,7 +25,7 @@ class Sample:
     cpu_seconds: float | None = None
 
 
-Samples = Mapping[str, Mapping[ConnectorTaskId, Sample]]
+Samples = Mapping[str, Mapping[ConnectorTaskId, TaskLoadSample]]
 """Worker -> its tasks."""
 Loads = Mapping[str, Mapping[ConnectorTaskId, float]]
 """Worker -> its tasks -> cores that each needs."""
@@ -64,7 +64,7 @@ class LoadMemory:
     smooth: Mapping[ConnectorTaskId, float] = field(default_factory=dict)  # cores, over the last looks
 
 
-def cores_of(now: Sample, before: Sample | None, passed_s: float) -> float:
+def cores_of(now: TaskLoadSample, before: TaskLoadSample | None, passed_s: float) -> float:
     """Return how many cores a task needs: what it used, and up to as much again while records wait for it."""
     cores = now.records_per_s * RECORD_COST
     if now.cpu_seconds is not None and before is not None and before.cpu_seconds is not None and passed_s > 0:

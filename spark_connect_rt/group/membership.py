@@ -177,7 +177,7 @@ class MemberUnknown:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RequestRefused:
     """An answer that repeating cannot change."""
 
     reason: str
@@ -311,8 +311,8 @@ NEXT: Final[Mapping[tuple[MemberPhase, type], _Row]] = {
     **_all(GenerationLost, (_P.LEADING, _P.SYNCING, _P.STABLE), _P.PREPARING, _E.ABANDON, _E.TELL_JOIN),
     **_stay(GenerationLost, _P.PREPARING, _P.JOINING),
     **_all(MemberUnknown, IN_GROUP, _P.PREPARING, _E.ABANDON, _E.TELL_CONTACT_LOST, _E.TELL_JOIN),
-    **_all(Refused, IN_GROUP, _P.REFUSED, _E.ABANDON, _E.TELL_CONTACT_LOST),
-    (_P.SEARCHING, Refused): (_P.REFUSED, (_E.ABANDON,)),
+    **_all(RequestRefused, IN_GROUP, _P.REFUSED, _E.ABANDON, _E.TELL_CONTACT_LOST),
+    (_P.SEARCHING, RequestRefused): (_P.REFUSED, (_E.ABANDON,)),
 }
 """(phase, event type) -> (phase, effects for the shell). An absent pair is illegal."""
 

@@ -18,7 +18,7 @@ from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
 from spark_connect_rt.group.assignments import ConnectorsAndTasks
 from spark_connect_rt.group.subprotocol import Assignment
-from spark_connect_rt.group.work_plan import Wanted
+from spark_connect_rt.group.work_plan import TargetWork
 from spark_connect_rt.topics.config_records import TargetState
 from spark_connect_rt.topics.config_state import EMPTY, ClusterConfigState
 from spark_connect_rt.topics.status_records import State
@@ -106,8 +106,8 @@ def wanted_connectors(
     held: ConnectorsAndTasks | None,
     snapshot: ClusterConfigState,
     restarts: Restarts,
-    before: Mapping[str, Wanted] = MappingProxyType({}),
-) -> dict[str, Wanted]:
+    before: Mapping[str, TargetWork] = MappingProxyType({}),
+) -> dict[str, TargetWork]:
     """Return the connectors this worker ought to run; the mode is whether it is paused.
 
     ``before`` is what it ought to run until now: of thousands of connectors, one has changed.
@@ -124,14 +124,14 @@ def wanted_connectors(
             key = (config, offsets.get(name), target is TargetState.STOPPED, restarts.of(name))
             paused, known = target is TargetState.PAUSED, before.get(name)
             if known is None or known.mode is not paused or known.key != key:
-                known = Wanted(key, paused)
+                known = TargetWork(key, paused)
             wanted[name] = known
     return wanted
 
 
 def wanted_tasks(
     held: ConnectorsAndTasks | None, snapshot: ClusterConfigState, restarts: Restarts, *, exactly_once: bool = False
-) -> dict[ConnectorTaskId, Wanted]:
+) -> dict[ConnectorTaskId, TargetWork]:
     """Return the tasks this worker ought to run; the mode is whether it is paused.
 
     Where sources are exactly-once, a task set that is committed again is started again, even with the same content: its
@@ -144,7 +144,7 @@ def wanted_tasks(
         config, applied = snapshot.task_config(task), applied_config(task.connector, snapshot)
         paused = snapshot.target_state(task.connector) is not TargetState.STARTED
         generation = snapshot.task_config_generation(task.connector) if exactly_once else None
-        wanted[task] = Wanted((config, applied, generation, restarts.of(task)), paused)
+        wanted[task] = TargetWork((config, applied, generation, restarts.of(task)), paused)
     return wanted
 
 
@@ -165,7 +165,7 @@ def is_configured(item: str | ConnectorTaskId, snapshot: ClusterConfigState) -> 
 
 
 def status_after_stop(
-    item: str | ConnectorTaskId, wanted: Wanted | None, actual_key: object, snapshot: ClusterConfigState
+    item: str | ConnectorTaskId, wanted: TargetWork | None, actual_key: object, snapshot: ClusterConfigState
 ) -> State | None:
     """Return what to report once it has stopped; None: it is configured no more, remove its status.
 
@@ -259,8 +259,8 @@ class WantedWork:
     held: ConnectorsAndTasks | None = None
     snapshot: ClusterConfigState = EMPTY
     restarts: Restarts = field(default_factory=lambda: Restarts({}))
-    connectors: Mapping[str, Wanted] = field(default_factory=dict)
-    tasks: Mapping[ConnectorTaskId, Wanted] = field(default_factory=dict)
+    connectors: Mapping[str, TargetWork] = field(default_factory=dict)
+    tasks: Mapping[ConnectorTaskId, TargetWork] = field(default_factory=dict)
     held_tasks: Mapping[str, Sequence[ConnectorTaskId]] = field(default_factory=dict)  # by connector, held or not
 
     def now(
@@ -305,7 +305,7 @@ class WantedWork:
         )
 
 
-def _put(wanted: dict[Item, Wanted], items: Sequence[Item], now: Mapping[Item, Wanted]) -> None:
+def _put(wanted: dict[Item, TargetWork], items: Sequence[Item], now: Mapping[Item, TargetWork]) -> None:
     for item in items:
         if item in now:
             wanted[item] = now[item]

@@ -25,7 +25,7 @@ class Life(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TargetWork:
     """How an instance ought to run; another ``key`` means: stop it and start it again."""
 
     key: object  # configuration and restart count; compared only
@@ -33,7 +33,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Actual:
+class RunningWork:
     """How an instance does run."""
 
     key: object
@@ -64,7 +64,7 @@ class WorkActions(Generic[Id]):
 _NO_ACTIONS: Final[WorkActions[Any]] = WorkActions()
 
 
-def plan_work(wanted: Mapping[Id, Wanted], actual: Mapping[Id, Actual], may_start: bool) -> WorkActions[Id]:
+def plan_work(wanted: Mapping[Id, TargetWork], actual: Mapping[Id, RunningWork], may_start: bool) -> WorkActions[Id]:
     """Compare instance by instance.
 
     Args:
@@ -90,10 +90,10 @@ class LastPlan(Generic[Id]):
     """Plans again only what is not the very same as last time: of most ticks nothing is."""
 
     def __init__(self) -> None:
-        self._facts: tuple[Mapping[Id, Wanted], Mapping[Id, Actual], bool] | None = None
+        self._facts: tuple[Mapping[Id, TargetWork], Mapping[Id, RunningWork], bool] | None = None
         self._actions: WorkActions[Id] = _NO_ACTIONS
 
-    def of(self, wanted: Mapping[Id, Wanted], actual: Mapping[Id, Actual], may_start: bool) -> WorkActions[Id]:
+    def of(self, wanted: Mapping[Id, TargetWork], actual: Mapping[Id, RunningWork], may_start: bool) -> WorkActions[Id]:
         """See ``plan_work``. Mappings that were given once must not be changed."""
         last = self._facts
         if last is None or last[0] is not wanted or last[1] is not actual or last[2] is not may_start:
@@ -102,7 +102,7 @@ class LastPlan(Generic[Id]):
         return self._actions
 
 
-def _step_of(want: Wanted | None, is_now: Actual, may_start: bool) -> str | None:
+def _step_of(want: TargetWork | None, is_now: RunningWork, may_start: bool) -> str | None:
     if is_now.life is Life.STOPPING:
         return "waiting"
     over = is_now.life in (Life.STOPPED, Life.FAILED)

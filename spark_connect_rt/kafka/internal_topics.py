@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from spark_connect_rt.base.supervision import Part
+from spark_connect_rt.base.supervision import SupervisedPart
 from spark_connect_rt.config.client_properties import LogClientProperties, shared_admin_properties
 from spark_connect_rt.config.group_config import StorageTopic
 from spark_connect_rt.config.worker_settings import WorkerConfig
@@ -22,7 +22,9 @@ def topic_source(topic: TopicSpec, admin: KafkaAdmin, clients: LogClientProperti
     """Return where the log of one topic comes from."""
 
     def open_log(on_end: OnEnd) -> CompactedLog:
-        def ended(part: Part, error: BaseException | str) -> None:  # the worker goes on: no connector needs it
+        def ended(
+            part: SupervisedPart, error: BaseException | str
+        ) -> None:  # the worker goes on: no connector needs it
             on_end(f"{part.title} ended: {error}")
 
         return KafkaCompactedLog(topic, admin, clients, exact_partitions=1, report=ended)

@@ -30,7 +30,7 @@ _OLDEST_CLASS_FILE = 44  # Java 1; 61 is Java 17
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class JarService:
     """One class that a service file names. ``java``: the Java it is compiled for, 0 when its class is not there."""
 
     type: str
@@ -42,7 +42,7 @@ class Service:
 class Contents:
     """What a place holds. ``unreadable``: archives that are none, with the reason."""
 
-    services: tuple[Service, ...]
+    services: tuple[JarService, ...]
     unreadable: tuple[tuple[str, str], ...]
     digest: str
 
@@ -99,7 +99,7 @@ def read_contents(place: Path) -> Contents:
             archive.close()
     if not archives:
         _read_loose(place, found, classes, digest)
-    services = tuple(Service(kind, name, _java_of(classes.get(name))) for kind, name in found)
+    services = tuple(JarService(kind, name, _java_of(classes.get(name))) for kind, name in found)
     return Contents(services, tuple(unreadable), digest.hexdigest()[:32])
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.plugins.jars import Service, read_contents
+from spark_connect_rt.plugins.jars import JarService, read_contents
 from spark_connect_rt.plugins.plugin_desc import TYPES, PluginDesc
 
 SERVICE_LOAD, HYBRID_FAIL, HYBRID_WARN = "service_load", "hybrid_fail", "hybrid_warn"
@@ -145,7 +145,7 @@ def look_at(place: Path, runtime: JavaRuntime) -> JavaFound:
     found = JavaFound(digest=contents.digest, wants_scan=runtime.discovery != SERVICE_LOAD)
     for name, why in contents.unreadable:
         found.problems.append((place.name, f"{name} {why}"))
-    usable: list[Service] = []
+    usable: list[JarService] = []
     for service in contents.services:
         why = _why_not(service, runtime)
         if why:
@@ -168,7 +168,7 @@ def described(
     return [JavaPluginDesc(kind, name, place, digest, runtime, siblings) for kind, name in kinds_and_classes]
 
 
-def _why_not(service: Service, runtime: JavaRuntime) -> str:
+def _why_not(service: JarService, runtime: JavaRuntime) -> str:
     if service.java > 17 and service.java > (here := _java_major(runtime)):
         return (
             f"is compiled for Java {service.java}, but the JVM of Java plug-ins is Java {here}. Set JAVA_HOME to a "

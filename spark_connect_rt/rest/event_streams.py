@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class StreamEvent:
     """One event of a stream; ``id`` is left out when empty.
 
     ``data`` is anything that json_values.as_json takes, or the bytes of JSON on one line, which many streams may share.
@@ -39,7 +39,7 @@ class Sent:
     id: str = ""
 
 
-Look = Callable[[], Awaitable[Sequence[Sent]]]
+Look = Callable[[], Awaitable[Sequence[StreamEvent]]]
 """Returns what is new since the last call, in order."""
 
 
@@ -91,7 +91,7 @@ class EventStreams:
             await asyncio.sleep(min(left_s, END_LOOK_S))
 
 
-def frame_of(sent: Sent) -> bytes:
+def frame_of(sent: StreamEvent) -> bytes:
     """Return the bytes of one event. JSON has no line breaks, so its data is one line."""
     data = sent.data if isinstance(sent.data, bytes) else encode_finite_json(as_json(sent.data))
     head = f"id: {sent.id}\n" if sent.id else ""

@@ -14,7 +14,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.samples import Sample
 
 from spark_connect_rt.engine.task_runner import JMX
-from spark_connect_rt.runtime.metric_names import Measured
+from spark_connect_rt.runtime.metric_names import MetricValue
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -28,7 +28,7 @@ def prometheus_name(group: str, name: str) -> str:
     return re.sub("[^a-z0-9_]", "_", f"kafka_connect_{words}_{name}".lower())
 
 
-def metrics_text(values: Iterable[Measured]) -> bytes:
+def metrics_text(values: Iterable[MetricValue]) -> bytes:
     """Return the text that ``CONTENT_TYPE`` names."""
     families: dict[str, Metric] = {}
     for measured in values:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from spark_connect_rt.base.supervision import Part, Report, report_nowhere, watched
+from spark_connect_rt.base.supervision import Report, SupervisedPart, report_nowhere, watched
 from spark_connect_rt.config.worker_config import Listener
 from spark_connect_rt.errors import EXIT_LISTENER_TAKEN, EXIT_PART_FAILED, StartupError
 from spark_connect_rt.rest.listening.connections import CONNECTIONS_MAX
@@ -98,12 +98,12 @@ class RestServer:
         sockets = [self._socket] if self._socket else []
         ended: list[BaseException | str] = []  # before it was up: raised to the caller
 
-        def report(part: Part, why: BaseException | str) -> None:
+        def report(part: SupervisedPart, why: BaseException | str) -> None:
             ended.append(why)
             if server.started:
                 self._report(part, why)
 
-        run = watched(lambda: server.run(sockets=sockets), Part.REST, report, lambda: server.should_exit)
+        run = watched(lambda: server.run(sockets=sockets), SupervisedPart.REST, report, lambda: server.should_exit)
         self._thread = threading.Thread(target=run, name="rest-server", daemon=True)
         self._thread.start()
         waiting = threading.Event()

@@ -20,7 +20,7 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MetricValue:
     """One value of one metric; ``tags`` has the metric's. A state or a name is a tag of its own, with the value 1."""
 
     metric: Metric
@@ -180,6 +180,6 @@ METRICS: Mapping[tuple[str, str], Metric] = {
 }
 
 
-def measured(group: str, name: str, value: float, **tags: str) -> Measured:
+def measured(group: str, name: str, value: float, **tags: str) -> MetricValue:
     """Return a value of a declared metric. Raises KeyError for one that is none."""
-    return Measured(METRICS[group, name], value, tags)
+    return MetricValue(METRICS[group, name], value, tags)

@@ -24,7 +24,7 @@ from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.records.pipeline.dead_letters import DeadLetters, ReportSettings
 from spark_connect_rt.records.pipeline.delivery_runs import DeliveryRuns
-from spark_connect_rt.records.pipeline.errant_records import Errant
+from spark_connect_rt.records.pipeline.errant_records import FailedRecord
 from spark_connect_rt.records.pipeline.source_pipeline import SourcePipeline
 from spark_connect_rt.runtime.task_configs import checked_count
 from spark_connect_rt.testing.memory_executor_clients import rows_of
@@ -165,7 +165,7 @@ class SourceHarness:
         """
         self.hosted = HostedConnector(connector_class, config)
         self.offsets = MemoryOffsets()
-        self.errants: list[Errant] = []
+        self.errants: list[FailedRecord] = []
         """Records and input that were given up."""
         self.dead_letters: list[ProducedRecord] = []
         self.tasks: list[SourceTask] = []
@@ -290,7 +290,7 @@ class SourceHarness:
         task.commit_offsets(runs.take())
         task.commit()
 
-    def _bury(self, errants: Sequence[Errant], batch: pa.RecordBatch, records: int) -> None:
+    def _bury(self, errants: Sequence[FailedRecord], batch: pa.RecordBatch, records: int) -> None:
         self.errants += errants
         self.dead_letters += [_produced(row) for row in rows_of(batch)[records:]]
 

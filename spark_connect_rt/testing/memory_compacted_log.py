@@ -16,7 +16,7 @@ import zlib
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from spark_connect_rt.base.supervision import Part, Report, report_nowhere
+from spark_connect_rt.base.supervision import Report, SupervisedPart, report_nowhere
 from spark_connect_rt.errors import BadConfigError, ConnectError, FencedError, RetriableError, TimedOutError
 from spark_connect_rt.topics.compacted_log import LogRecord, OnAppended, OnRecords
 
@@ -251,4 +251,4 @@ class MemoryCompactedLog:
             with self.topic.changed:
                 self._broken = error
                 self.topic.changed.notify_all()
-            self._report(Part.LOG, error)
+            self._report(SupervisedPart.LOG, error)

@@ -203,7 +203,7 @@ class MemoryGroup:
         common = set.intersection(*(set(seat.protocols) for seat in self._seats.values()))
         if not common:
             for seat in self._seats.values():
-                self.answer(seat.member, happened.Refused("connect.protocol: no protocol in common"))
+                self.answer(seat.member, happened.RequestRefused("connect.protocol: no protocol in common"))
             return
         self.generation += 1
         self._state = "completing"

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from spark_connect_rt.base.supervision import Part, Report, report_nowhere, watched
+from spark_connect_rt.base.supervision import Report, SupervisedPart, report_nowhere, watched
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.topics.compacted_log import LogRecord, OnAppended, OnRecords
 
@@ -52,7 +52,7 @@ class LocalCompactedLog:
             self._values = dict(self._keeper.load())
             self._deliver(list(self._values.items()))
         self._thread = threading.Thread(
-            target=watched(self._run, Part.LOG, self._report), name=f"log-{self._name}", daemon=True
+            target=watched(self._run, SupervisedPart.LOG, self._report), name=f"log-{self._name}", daemon=True
         )
         self._thread.start()
 

@@ -39,7 +39,7 @@ class Severity(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class StoreFinding:
     """One thing that is wrong, where, why, and what would repair it."""
 
     code: str
@@ -63,30 +63,30 @@ class TopicShape:
     brokers: int  # how many the cluster has
 
 
-def topic_findings(shape: TopicShape) -> Iterator[Finding]:
+def topic_findings(shape: TopicShape) -> Iterator[StoreFinding]:
     """Yield what is wrong with the topic whatever it holds."""
     if not shape.replicas:
         explanation = "the topic does not exist: a worker creates it at its start"
-        yield Finding("no-topic", Severity.WARNING, shape.name, shape.kind, explanation)
+        yield StoreFinding("no-topic", Severity.WARNING, shape.name, shape.kind, explanation)
         return
     if shape.cleanup_policy not in (None, "compact"):
         explanation = (
             f"cleanup.policy is {shape.cleanup_policy} but must be compact, because the broker deletes old records"
         )
-        yield Finding("wrong-cleanup-policy", Severity.DAMAGE, shape.name, "cleanup.policy", explanation)
+        yield StoreFinding("wrong-cleanup-policy", Severity.DAMAGE, shape.name, "cleanup.policy", explanation)
     if shape.kind == "configs" and len(shape.replicas) != 1:
         explanation = f"{len(shape.replicas)} partitions, but must be 1, because the order of configurations is lost"
-        yield Finding("wrong-partition-count", Severity.DAMAGE, shape.name, "partitions", explanation)
+        yield StoreFinding("wrong-partition-count", Severity.DAMAGE, shape.name, "partitions", explanation)
     wanted, copies = min(max(shape.wanted_replication, 1), shape.brokers), min(shape.replicas)
     if copies < wanted:
         explanation = (
             f"{copies} copies, but the worker's file has {shape.wanted_replication}: a single lost disk loses them all"
         )
-        yield Finding("few-replicas", Severity.WARNING, shape.name, "replication.factor", explanation)
+        yield StoreFinding("few-replicas", Severity.WARNING, shape.name, "replication.factor", explanation)
     behind = [number for number, copies in enumerate(shape.replicas) if shape.in_sync[number] < copies]
     if behind:
         explanation = f"copies of partitions {_some(behind)} are behind or on brokers that are down"
-        yield Finding("out-of-sync", Severity.WARNING, shape.name, "replicas", explanation)
+        yield StoreFinding("out-of-sync", Severity.WARNING, shape.name, "replicas", explanation)
 
 
 def _some(numbers: list[int]) -> str:
@@ -128,7 +128,7 @@ def fold_configs(records: Sequence[RawRecord]) -> tuple[ClusterConfigState, dict
     return fold.snapshot(), ignored
 
 
-def record_findings(stored: Stored) -> list[Finding]:
+def record_findings(stored: Stored) -> list[StoreFinding]:
     """Return what the records of all topics say."""
     state, ignored = fold_configs(stored.configs)
     found = [*_config_findings(stored, state, ignored), *_offset_findings(stored, state)]
@@ -137,12 +137,12 @@ def record_findings(stored: Stored) -> list[Finding]:
 
 def _config_findings(
     stored: Stored, state: ClusterConfigState, ignored: Mapping[bytes | None, str]
-) -> Iterator[Finding]:
+) -> Iterator[StoreFinding]:
     topic = stored.names["configs"]
     live = {key: value for _, _, key, value, _ in live_records(stored.configs) if key is not None}
     for key, why in ignored.items():
         if key in live:
-            yield Finding("unreadable-config", DAMAGE, topic, _shown(key), f"workers ignore this record: {why}")
+            yield StoreFinding("unreadable-config", DAMAGE, topic, _shown(key), f"workers ignore this record: {why}")
     for name in state.connectors():
         yield from _task_findings(topic, name, state, live, stored)
     dead: dict[str, int] = defaultdict(int)
@@ -152,53 +152,53 @@ def _config_findings(
             continue
         if record.kind is RecordKind.TARGET_STATE:
             explanation = "a target state without its connector: a new connector of this name would not be started"
-            yield Finding("orphan-target-state", WARNING, topic, record.name, explanation, ((key, None),))
+            yield StoreFinding("orphan-target-state", WARNING, topic, record.name, explanation, ((key, None),))
         elif record.kind in _OF_CONNECTORS:
             dead[record.name] += 1
     for name, count in sorted(dead.items()):
         explanation = (
             f"{count} task, commit or task-count records of a deleted connector. Connect keeps them without using them"
         )
-        yield Finding("dead-tasks", LEFTOVER, topic, name, explanation)
+        yield StoreFinding("dead-tasks", LEFTOVER, topic, name, explanation)
 
 
 def _task_findings(
     topic: str, name: str, state: ClusterConfigState, live: Mapping[bytes, bytes | None], stored: Stored
-) -> Iterator[Finding]:
+) -> Iterator[StoreFinding]:
     commit, count = config_records.commit_key(name), state.task_count(name)
     if commit not in live:
         explanation = (
             "no commit record: its tasks were never created, or the record was lost. The leader creates them again"
         )
-        yield Finding("no-commit", WARNING, topic, name, explanation)
+        yield StoreFinding("no-commit", WARNING, topic, name, explanation)
     elif not count and _committed(live[commit]):
         explanation = "the commit is older than the connector (compaction, or it was created again), so no task runs"
-        yield Finding(
+        yield StoreFinding(
             "commit-before-connector", WARNING, topic, name, f"{explanation} until the leader makes them again"
         )
     elif name in state.inconsistent:
         yield _inconsistent(topic, name, count, live)
     elif late := _tasks_after_commit(name, stored.configs):
         explanation = f"configurations of tasks {late} wait for a commit: a leader died, or is writing at the moment"
-        yield Finding("uncommitted-tasks", WARNING, topic, name, explanation)
+        yield StoreFinding("uncommitted-tasks", WARNING, topic, name, explanation)
     elif name in state.overtaken:
         explanation = (
             f"configured after the commit of its {count} tasks: workers that start after the next compaction see none"
         )
-        yield Finding("overtaken-commit", WARNING, topic, name, explanation, _written_again(name, count, live))
+        yield StoreFinding("overtaken-commit", WARNING, topic, name, explanation, _written_again(name, count, live))
     if stored.exactly_once and count and state.task_count_record(name) is None:
         explanation = "no task-count record: producers of earlier tasks are not fenced before the next ones start"
-        yield Finding("no-task-count", WARNING, topic, name, explanation)
+        yield StoreFinding("no-task-count", WARNING, topic, name, explanation)
 
 
-def _inconsistent(topic: str, name: str, count: int, live: Mapping[bytes, bytes | None]) -> Finding:
+def _inconsistent(topic: str, name: str, count: int, live: Mapping[bytes, bytes | None]) -> StoreFinding:
     missing = [number for number in range(count) if _task_key(name, number) not in live]
     if missing:
         explanation = f"the commit has {count} tasks, but the configurations of {missing} are missing, so no task runs"
-        return Finding("lost-tasks", DAMAGE, topic, name, f"{explanation} until the leader makes them again")
+        return StoreFinding("lost-tasks", DAMAGE, topic, name, f"{explanation} until the leader makes them again")
     explanation = f"{count} task configurations were written after their commit (compaction, or a leader died)"
     repair = _written_again(name, count, live)
-    return Finding("tasks-without-commit", DAMAGE, topic, name, f"{explanation}: no task runs", repair)
+    return StoreFinding("tasks-without-commit", DAMAGE, topic, name, f"{explanation}: no task runs", repair)
 
 
 def _written_again(name: str, count: int, live: Mapping[bytes, bytes | None]) -> tuple[Change, ...]:
@@ -232,7 +232,7 @@ def _tasks_after_commit(name: str, records: Sequence[RawRecord]) -> list[int]:
     return sorted(waiting)
 
 
-def _offset_findings(stored: Stored, state: ClusterConfigState) -> Iterator[Finding]:
+def _offset_findings(stored: Stored, state: ClusterConfigState) -> Iterator[StoreFinding]:
     topic = stored.names["offsets"]
     yield from _scattered_findings(topic, stored.offsets)
     spellings: dict[tuple[str, object], set[bytes]] = defaultdict(set)
@@ -243,7 +243,7 @@ def _offset_findings(stored: Stored, state: ClusterConfigState) -> Iterator[Find
             offset_records.decode_value(value)
         except DataError as error:
             where = f"partition {partition} offset {offset}"
-            yield Finding("unreadable-offset", DAMAGE, topic, where, f"workers ignore this record: {error}")
+            yield StoreFinding("unreadable-offset", DAMAGE, topic, where, f"workers ignore this record: {error}")
             continue
         assert key is not None  # decode_key raised otherwise
         spellings[connector, canonical(source_partition)].add(key)
@@ -253,13 +253,13 @@ def _offset_findings(stored: Stored, state: ClusterConfigState) -> Iterator[Find
         if len(keys) > 1:
             shown = ", ".join(sorted(map(_shown, keys)))
             explanation = f"one source partition has {len(keys)} keys, of which Java uses any: {shown}"
-            yield Finding("double-offset", WARNING, topic, connector, explanation)
+            yield StoreFinding("double-offset", WARNING, topic, connector, explanation)
     for name, changes in sorted(deleted.items()):
         explanation = f"{len(changes)} offsets of a deleted connector: a new one with the same name would resume there"
-        yield Finding("offsets-of-deleted", LEFTOVER, topic, name, explanation, tuple(changes))
+        yield StoreFinding("offsets-of-deleted", LEFTOVER, topic, name, explanation, tuple(changes))
 
 
-def _scattered_findings(topic: str, records: Sequence[RawRecord]) -> Iterator[Finding]:
+def _scattered_findings(topic: str, records: Sequence[RawRecord]) -> Iterator[StoreFinding]:
     """Yield the keys that have live records in several partitions. Workers of ours take the newest, Java's any."""
     places: dict[bytes | None, set[int]] = defaultdict(set)
     for partition, _, key, _, _ in live_records(records):
@@ -271,10 +271,10 @@ def _scattered_findings(topic: str, records: Sequence[RawRecord]) -> Iterator[Fi
                 "Java uses any of them, our workers the newest, and their next write of the key removes the "
                 "others"
             )
-            yield Finding("scattered-key", WARNING, topic, _shown(key), explanation)
+            yield StoreFinding("scattered-key", WARNING, topic, _shown(key), explanation)
 
 
-def _status_findings(stored: Stored, state: ClusterConfigState) -> Iterator[Finding]:
+def _status_findings(stored: Stored, state: ClusterConfigState) -> Iterator[StoreFinding]:
     topic = stored.names["statuses"]
     yield from _scattered_findings(topic, stored.statuses)
     leftover: dict[str, list[Change]] = defaultdict(list)
@@ -288,10 +288,10 @@ def _status_findings(stored: Stored, state: ClusterConfigState) -> Iterator[Find
                 running += from_fields(status_records.decode_status(value or b"")).state is State.RUNNING
         except DataError as error:
             where = f"partition {partition} offset {offset}"
-            yield Finding("unreadable-status", WARNING, topic, where, f"workers ignore this record: {error}")
+            yield StoreFinding("unreadable-status", WARNING, topic, where, f"workers ignore this record: {error}")
             continue
         if subject is None:
-            yield Finding(
+            yield StoreFinding(
                 "unknown-status", WARNING, topic, _shown(key), "a key of a kind that this version does not support"
             )
             continue
@@ -302,10 +302,10 @@ def _status_findings(stored: Stored, state: ClusterConfigState) -> Iterator[Find
             leftover[name].append((key, None))
     for name, changes in sorted(leftover.items()):
         explanation = f"{len(changes)} statuses of deleted connectors or tasks; the leader removes them"
-        yield Finding("statuses-of-deleted", LEFTOVER, topic, name, explanation, tuple(changes))
+        yield StoreFinding("statuses-of-deleted", LEFTOVER, topic, name, explanation, tuple(changes))
     if running and not stored.group_runs:
         explanation = f"{running} statuses are RUNNING, but no worker is in the group: the workers were killed"
-        yield Finding("stale-running", LEFTOVER, topic, "group", explanation)
+        yield StoreFinding("stale-running", LEFTOVER, topic, "group", explanation)
 
 
 def _config_key(key: bytes | None) -> config_records.RecordKey | None:

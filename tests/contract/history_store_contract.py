@@ -11,7 +11,7 @@ from spark_connect_rt.operations.history.offset_timeline import (
     MINUTE_MS,
     MINUTES,
     CourseStore,
-    Part,
+    TimelineChunk,
     packed,
     with_point,
 )
@@ -108,7 +108,7 @@ class HistoryStoreContract:
     def test_the_course_is_kept_in_slots_that_go_round(self, topic: str) -> None:
         store, other = CourseStore(self.source(topic)), CourseStore(self.source(topic))
         start_ms = HOURS.start_ms(NOW_MS)
-        part = with_point(Part(start_ms), MINUTES, (start_ms + MINUTE_MS, [({"f": "x"}, {"p": 2**60})]))
+        part = with_point(TimelineChunk(start_ms), MINUTES, (start_ms + MINUTE_MS, [({"f": "x"}, {"p": 2**60})]))
         assert part is not None
         value = packed(part, MINUTES, 10_000)
         assert value is not None
@@ -117,7 +117,7 @@ class HistoryStoreContract:
         assert other.parts("a/b c-1") == [part]
         assert other.part("a/b c-1", MINUTES, start_ms + 1) == part
         next_day_ms = start_ms + MINUTES.slots * MINUTES.part_ms
-        assert other.part("a/b c-1", MINUTES, next_day_ms) == Part(next_day_ms)  # its slot, another hour
+        assert other.part("a/b c-1", MINUTES, next_day_ms) == TimelineChunk(next_day_ms)  # its slot, another hour
         assert other.forget_old(start_ms) == 0
         assert other.forget_old(next_day_ms + MINUTES.part_ms) == 1
         store.refresh(READ_MS)

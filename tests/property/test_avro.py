@@ -22,7 +22,7 @@ from spark_connect_rt.records.registry.avro_columns import flat_rows, framed_col
 from spark_connect_rt.records.registry.avro_connect_schema import connect_schema
 from spark_connect_rt.records.registry.avro_schema import AvroSettings, avro_schema
 from spark_connect_rt.records.registry.avro_values import (
-    Reading,
+    AvroReadPlan,
     Writing,
     datum_writer,
     parsed,
@@ -99,7 +99,7 @@ def test_what_is_written_is_read_back_with_its_schema(data: st.DataObject) -> No
     wire, out = parsed(tree), io.BytesIO()
     write_datum(out, wire, datum_writer(schema, tree, SETTINGS)(value))
     convert = value_reader(again, SETTINGS)
-    datum = read_datum(out.getvalue(), 0, Reading(again, wire, b"", convert, False))
+    datum = read_datum(out.getvalue(), 0, AvroReadPlan(again, wire, b"", convert, False))
     assert plain(datum if convert is None else convert(datum)) == plain(value)
 
 
@@ -161,4 +161,4 @@ def test_any_bytes_give_a_value_or_a_data_error(data: bytes) -> None:
     convert = value_reader(FLAT_SCHEMA, SETTINGS)
     assert convert is not None
     with contextlib.suppress(DataError):
-        convert(read_datum(data, 0, Reading(FLAT_SCHEMA, wire, b"", convert, False)))
+        convert(read_datum(data, 0, AvroReadPlan(FLAT_SCHEMA, wire, b"", convert, False)))

@@ -17,7 +17,7 @@ from spark_connect_rt.errors import DataError
 from spark_connect_rt.records.registry.avro_connect_schema import connect_schema
 from spark_connect_rt.records.registry.avro_read_columns import column_reader
 from spark_connect_rt.records.registry.avro_schema import AvroSettings
-from spark_connect_rt.records.registry.avro_values import Reading, parsed, read_datum, value_reader, write_datum
+from spark_connect_rt.records.registry.avro_values import AvroReadPlan, parsed, read_datum, value_reader, write_datum
 
 FRAME = b"\0\0\0\0\7"
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
@@ -56,19 +56,19 @@ def records(draw: st.DrawFn) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return {"type": "record", "name": "Flat", "fields": fields}, (rows * 16)[: max(16, len(rows))]
 
 
-def plan_of(tree: dict[str, Any]) -> Reading:
+def plan_of(tree: dict[str, Any]) -> AvroReadPlan:
     schema = connect_schema(tree, AvroSettings())
-    return Reading(schema, parsed(tree), b"", value_reader(schema, AvroSettings()), False)
+    return AvroReadPlan(schema, parsed(tree), b"", value_reader(schema, AvroSettings()), False)
 
 
-def payload(plan: Reading, row: dict[str, Any]) -> bytes:
+def payload(plan: AvroReadPlan, row: dict[str, Any]) -> bytes:
     out = io.BytesIO()
     out.write(FRAME)
     write_datum(out, plan.wire, row)
     return out.getvalue()
 
 
-def one_by_one(plan: Reading, data: list[bytes]) -> list[Any]:
+def one_by_one(plan: AvroReadPlan, data: list[bytes]) -> list[Any]:
     assert plan.convert is not None
     return [plan.convert(read_datum(datum, len(FRAME), plan)) for datum in data]
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_connect_rt.base.ids import ConnectorTaskId
-from spark_connect_rt.group.load import LoadMemory, LoadRules, Sample, Swap, cores_of, decide
+from spark_connect_rt.group.load import LoadMemory, LoadRules, Swap, TaskLoadSample, cores_of, decide
 from tests.support.load_curves import DAY_S, Curve, office_day
 
 RULES = LoadRules()
@@ -112,7 +112,7 @@ def test_whatever_the_loads_swaps_gain_keep_numbers_and_tasks_rest(course: list[
 
 
 def test_load_is_cpu_where_it_is_known_and_more_while_records_wait() -> None:
-    assert cores_of(Sample(1000, None, 40.0), Sample(0, None, 10.0), 60) == 0.5
-    assert cores_of(Sample(1000, 60_000, 40.0), Sample(0, None, 10.0), 60) == 1.0
-    assert cores_of(Sample(100_000), None, 60) == pytest.approx(0.2)
-    assert cores_of(Sample(0, None, 1.0), Sample(0, None, 10.0), 60) == 0.0  # started again
+    assert cores_of(TaskLoadSample(1000, None, 40.0), TaskLoadSample(0, None, 10.0), 60) == 0.5
+    assert cores_of(TaskLoadSample(1000, 60_000, 40.0), TaskLoadSample(0, None, 10.0), 60) == 1.0
+    assert cores_of(TaskLoadSample(100_000), None, 60) == pytest.approx(0.2)
+    assert cores_of(TaskLoadSample(0, None, 1.0), TaskLoadSample(0, None, 10.0), 60) == 0.0  # started again

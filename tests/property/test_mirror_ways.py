@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_connect_rt.base.ids import TopicPartition
-from spark_connect_rt.kafka.copying.pieces import CopyRules, Piece, behind, laid_out, pieces_of
+from spark_connect_rt.kafka.copying.pieces import CopiedBatch, CopyRules, behind, laid_out, pieces_of
 from spark_connect_rt.kafka.reading.fetch_consumer import fetched_rows
 from spark_connect_rt.kafka.records.passed_batches import ready_to_send
 from tests.unit.kafka.test_record_batches import ABORT, COMMIT, marker
@@ -79,7 +79,7 @@ def by_records(raw: bytes, position: int, aborted: list[tuple[int, int]] | None)
 def by_batches(raw: bytes, position: int, aborted: list[tuple[int, int]] | None, rules: CopyRules) -> tuple[Seen, int]:
     """Return what a reader of the target finds, with the source's offsets as offset syncs know them."""
     found: Seen = []
-    sent: list[Piece] = []
+    sent: list[CopiedBatch] = []
     for piece in pieces_of(PLACE, position, memoryview(bytearray(raw)), aborted, rules):
         offsets = [offset for first, count in piece.runs() for offset in range(first, first + count)]
         sent.append(piece)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_connect_rt.base.checked_lines import RawRecord
-from spark_connect_rt.topics.store_check import Finding, Severity, Stored, record_findings
+from spark_connect_rt.topics.store_check import Severity, Stored, StoreFinding, record_findings
 from tests.property.test_config_fold import (
     Record,
     compacted,
@@ -19,7 +19,7 @@ from tests.property.test_config_fold import (
 NAMES = {"configs": "c", "offsets": "o", "statuses": "s"}
 
 
-def findings(history: list[Record]) -> list[Finding]:
+def findings(history: list[Record]) -> list[StoreFinding]:
     configs: list[RawRecord] = [(0, offset, key, value, offset) for offset, key, value in history]
     return record_findings(Stored(NAMES, configs, (), ()))
 

@@ -17,7 +17,7 @@ from spark_connect_rt.records.converters.json_values import ONE_OF, JsonSettings
 from spark_connect_rt.records.registry.avro_connect_schema import connect_schema
 from spark_connect_rt.records.registry.avro_schema import AvroSettings
 from spark_connect_rt.records.registry.avro_values import (
-    Reading,
+    AvroReadPlan,
     datum_writer,
     parsed,
     read_datum,
@@ -96,7 +96,7 @@ def test_each_branch_of_an_avro_union_is_read_as_itself_and_written_back(
     others = [name for name in names if name is not None]
     for at, name in enumerate(names):
         payload = payload_of(layout, written(members, names, at))
-        datum = read_datum(payload, 0, Reading(schema, wire, b"", convert, False))
+        datum = read_datum(payload, 0, AvroReadPlan(schema, wire, b"", convert, False))
         value = datum if convert is None or datum is None else convert(datum)
         if value is None:
             assert (layout, name) == ("whole", None)
@@ -142,7 +142,7 @@ def test_an_avro_union_read_with_a_later_schema_keeps_its_branch() -> None:
     schema = connect_schema(later, AvroSettings())
     convert = value_reader(schema, AvroSettings())
     assert convert is not None
-    plan = Reading(schema, parsed(earlier), b"", convert, False, (parsed(later), parsed(later, marked=True)))
+    plan = AvroReadPlan(schema, parsed(earlier), b"", convert, False, (parsed(later), parsed(later, marked=True)))
     names = [None, "string", "Enum", "Rec"]
     for at, field in ((1, "string"), (2, "Enum"), (3, "Rec")):
         value = convert(read_datum(written(earlier, names, at), 0, plan))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.engine.driver.engine import Engine
-from spark_connect_rt.engine.driver.model import Phase, Run, Slot
+from spark_connect_rt.engine.driver.model import Phase, Slot, TaskRun
 from spark_connect_rt.engine.driver.slices import SliceGone
 from spark_connect_rt.engine.driver.slot_table import SlotTable
 from spark_connect_rt.errors import ConnectError
@@ -176,7 +176,7 @@ def a_killed_slot_is_taken_for_dead(patch: Patch) -> None:
 
 
 def moved_runs_are_not_drained(patch: Patch) -> None:
-    def hasty(engine: Engine, run: Run, target: Slot | None, within_ms: float | None = None) -> None:
+    def hasty(engine: Engine, run: TaskRun, target: Slot | None, within_ms: float | None = None) -> None:
         if run.phase is Phase.HOSTED:
             engine._send(run, {"op": "stop"})
             engine._slots.leave(run)

@@ -20,7 +20,7 @@ def test_no_invariant_breaks_when_leaders_know_lists_by_their_digests(monkeypatc
     seen: Counter[str] = Counter()
     asking = assigning._asking
 
-    def asks(*given: Any) -> assigning.Answer:
+    def asks(*given: Any) -> assigning.LeaderAssignment:
         seen["asked"] += 1
         return asking(*given)
 

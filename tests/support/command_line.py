@@ -16,7 +16,7 @@ from unittest.mock import patch
 import typer
 
 from spark_connect_rt.app.cli import cli
-from spark_connect_rt.cli.session import Surroundings
+from spark_connect_rt.cli.session import CommandContext
 
 NAME = "cli-lines"
 
@@ -40,7 +40,7 @@ def _commands() -> Any:
     return typer.main.get_command(cli)  # built once: it takes a tenth of a second
 
 
-def run_command(words: Sequence[str], around: Surroundings, input: str = "") -> Ended:
+def run_command(words: Sequence[str], around: CommandContext, input: str = "") -> Ended:
     """Run a command in this process."""
     out, err, code = io.StringIO(), io.StringIO(), 0
     with patch("sys.stdin", io.StringIO(input)), redirect_stdout(out), redirect_stderr(err):
@@ -54,7 +54,7 @@ def run_command(words: Sequence[str], around: Surroundings, input: str = "") -> 
 def commands_at(url: str, folder: Path) -> Callable[..., Ended]:
     """Return a function that runs commands on a worker at ``url``."""
     environment = {"CONNECTRT_CONFIG": str(folder / "config.json"), "CONNECTRT_URL": url}
-    around = Surroundings(environment, interactive=False)
+    around = CommandContext(environment, interactive=False)
     return lambda *words: run_command(words, around)
 
 

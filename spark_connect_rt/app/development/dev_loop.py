@@ -18,7 +18,7 @@ from spark_connect_rt.api.connector import SinkConnector, SourceConnector
 from spark_connect_rt.app.development.broker import Broker
 from spark_connect_rt.app.development.given_records import RecordFile
 from spark_connect_rt.app.development.project import PYPROJECT, LoadedConnector, Project, is_below
-from spark_connect_rt.app.development.runs import Run, SinkRun, SourceRun, topics_of
+from spark_connect_rt.app.development.runs import DevelopmentRun, SinkRun, SourceRun, topics_of
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.cli.terminal import Terminal
 from spark_connect_rt.errors import BadConfigError, ConnectError
@@ -199,7 +199,7 @@ class DevLoop:
 
     def _run_until_it_ends(self) -> _End:
         before = self._snapshot()
-        run: Run | None = None
+        run: DevelopmentRun | None = None
         failed = False
         try:
             try:
@@ -214,7 +214,7 @@ class DevLoop:
             if run is not None:
                 self._stop(run)
 
-    def _started(self) -> Run:
+    def _started(self) -> DevelopmentRun:
         loaded = self._project.load()
         run = self._run_of(loaded)
         self._terminal.line(self._heading(loaded), "bold")
@@ -225,7 +225,7 @@ class DevLoop:
             raise
         return run
 
-    def _steps(self, run: Run | None, before: Mapping[Path, tuple[int, int]], failed: bool) -> _End:
+    def _steps(self, run: DevelopmentRun | None, before: Mapping[Path, tuple[int, int]], failed: bool) -> _End:
         looked_s = self._clock()
         due_s = looked_s
         while True:
@@ -252,12 +252,12 @@ class DevLoop:
                     self._terminal.line(f"--- {names} changed: reloading", "bold")
                     return _End.CHANGED
 
-    def _left(self, run: Run) -> int | None:
+    def _left(self, run: DevelopmentRun) -> int | None:
         """Return how many records are still to be shown, None: no limit."""
         most = self._options.most_records
         return None if most is None else max(0, most - run.records)
 
-    def _run_of(self, loaded: LoadedConnector) -> Run:
+    def _run_of(self, loaded: LoadedConnector) -> DevelopmentRun:
         broker = Broker(self._client_settings()) if BOOTSTRAP in self._options.worker else None
         if issubclass(loaded.connector_class, SourceConnector):
             return SourceRun(loaded, self._terminal, self._worker, self._offsets, broker)
@@ -302,7 +302,7 @@ class DevLoop:
             self._terminal.line("--- waiting for a change", "bold")
         return True
 
-    def _stop(self, run: Run) -> None:
+    def _stop(self, run: DevelopmentRun) -> None:
         try:
             run.stop()
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the author's code

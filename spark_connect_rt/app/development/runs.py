@@ -91,14 +91,14 @@ _IDLE_S = 1.0  # a worker calls an idle sink task about once a second
 _REASON = "__connect.errors.exception.message"
 
 
-class Step(NamedTuple):
+class RunStep(NamedTuple):
     """What one poll or put came to: in how many seconds the next one is due, and whether nothing is left to read."""
 
     wait_s: float
     is_last: bool = False
 
 
-class Run(Protocol):
+class DevelopmentRun(Protocol):
     """A connector that runs in this process. One thread."""
 
     records: int
@@ -107,7 +107,7 @@ class Run(Protocol):
     def start(self) -> None:
         """Check the configuration and start the connector. Raises what the connector does, BadConfigError."""
 
-    def step(self, most: int | None = None) -> Step:
+    def step(self, most: int | None = None) -> RunStep:
         """Poll or put once and show at most ``most`` records. Raises what fails the task."""
 
     def stop(self) -> None:
@@ -141,7 +141,7 @@ class SourceRun:
             self._broker.check()
         self._harness.start()
 
-    def step(self, most: int | None = None) -> Step:
+    def step(self, most: int | None = None) -> RunStep:
         """See Run."""
         harness = self._harness
         before = {as_json(partition): offset for partition, offset in harness.offsets.all()}
@@ -149,7 +149,7 @@ class SourceRun:
             records = harness.poll()
         except RetriableError as error:
             self._terminal.line(f"poll asked to be called again: {error}", "yellow")
-            return Step(_RETRY_S)
+            return RunStep(_RETRY_S)
         finally:
             self._show_errants()
         places = self._broker.send(records) if self._broker is not None and records else ()
@@ -162,9 +162,9 @@ class SourceRun:
         for line in source_offset_lines(before, harness.offsets.all()):
             self._terminal.line(line, "faint")
         if records:
-            return Step(0)
+            return RunStep(0)
         wait_ms = min((task.idle_wait_ms() for task in harness.tasks), default=_IDLE_MS)
-        return Step(wait_ms / 1000, is_last=not any(task.has_more() for task in harness.tasks))
+        return RunStep(wait_ms / 1000, is_last=not any(task.has_more() for task in harness.tasks))
 
     def _place(self, record: ProducedRecord) -> tuple[TopicPartition, int]:
         place = TopicPartition(record.topic, record.partition or 0)
@@ -224,7 +224,7 @@ class SinkRun:
             for topic in self._given.subscribe(self._topics):
                 self._terminal.line(f"topic {topic} does not exist", "yellow")
 
-    def step(self, most: int | None = None) -> Step:
+    def step(self, most: int | None = None) -> RunStep:
         """See Run."""
         came = self._take_given()
         self._show_new(most)
@@ -232,14 +232,14 @@ class SinkRun:
         if not self._harness.deliver():
             wait_s = self._harness.asked_wait_s or _RETRY_S
             self._terminal.line(f"put asked for the same records again after {wait_s:.1f} s", "yellow")
-            return Step(wait_s)
+            return RunStep(wait_s)
         line = sink_offset_line(before, self._harness.commit())
         if line is not None:
             self._terminal.line(line, "faint")
         self._show_letters()
         if came or (isinstance(self._given, Broker) and not self._given.is_read()):
-            return Step(0)
-        return Step(_IDLE_S, is_last=True)
+            return RunStep(0)
+        return RunStep(_IDLE_S, is_last=True)
 
     def _take_given(self) -> bool:
         if isinstance(self._given, Broker):

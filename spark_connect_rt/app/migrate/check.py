@@ -14,7 +14,7 @@ from spark_connect_rt.app.migrate.rules import (
     ConnectorVerdict,
     Fate,
     Given,
-    Line,
+    MigrationFinding,
     MigrationReport,
     connector_verdict,
     shown,
@@ -77,13 +77,13 @@ def _plain(part: Any) -> Any:
     return [_plain(value) for value in part] if isinstance(part, list | tuple) else part
 
 
-def _lines(lines: Sequence[Line], indent: str = "  ") -> Iterator[str]:
+def _lines(lines: Sequence[MigrationFinding], indent: str = "  ") -> Iterator[str]:
     width = min(max((len(_given(line)) for line in lines), default=0), 72)
     for line in lines:
         yield f"{indent}{line.fate.value:8}{_given(line):{width}}  {line.why}".rstrip()
 
 
-def _given(line: Line) -> str:
+def _given(line: MigrationFinding) -> str:
     return f"{line.name}={line.value}" if line.value else line.name
 
 
@@ -128,10 +128,10 @@ _JAVA_CLASSES = ("interceptor.classes", "partitioner.class", "metric.reporters",
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class MigrationState:
     """What topics and group hold."""
 
-    lines: list[Line]
+    lines: list[MigrationFinding]
     connectors: list[Given]
     workers: list[str]
 
@@ -176,11 +176,11 @@ def _shown(settings: Mapping[str, str]) -> Callable[[str], str]:
     return lambda name: shown(name, settings[name])
 
 
-def _missing(place: str) -> Line:
-    return Line("plugin.path", place, Fate.CHANGE, "the folder or jar does not exist on this machine")
+def _missing(place: str) -> MigrationFinding:
+    return MigrationFinding("plugin.path", place, Fate.CHANGE, "the folder or jar does not exist on this machine")
 
 
-def _broken_lines(broken: Sequence[BrokenPlugin], missing: Sequence[str]) -> Iterator[Line]:
+def _broken_lines(broken: Sequence[BrokenPlugin], missing: Sequence[str]) -> Iterator[MigrationFinding]:
     """Yield plug-ins that no worker here could use; a connector that names one has a line of its own."""
     for broken_plugin in broken:
         if (
@@ -188,12 +188,12 @@ def _broken_lines(broken: Sequence[BrokenPlugin], missing: Sequence[str]) -> Ite
             and broken_plugin.error != NO_SERVICES
             and broken_plugin.location != ENVIRONMENT
         ):
-            yield Line(
+            yield MigrationFinding(
                 "plugin.path", broken_plugin.location, Fate.IGNORED, f"{broken_plugin.name}: {broken_plugin.error}"
             )
 
 
-def _state(settings: Mapping[str, str], complaints: Mapping[str, list[str]]) -> State:
+def _state(settings: Mapping[str, str], complaints: Mapping[str, list[str]]) -> MigrationState:
     if complaints:
         return _unread("not read, because the file is invalid")
     try:
@@ -203,11 +203,11 @@ def _state(settings: Mapping[str, str], complaints: Mapping[str, list[str]]) -> 
             findings = [*topics.shape_findings(), *record_findings(stored)]
     except ConnectError as error:
         return _unread(f"not read: {error}")
-    return State(topic_lines(stored, findings, workers), given_connectors(stored, settings), workers)
+    return MigrationState(topic_lines(stored, findings, workers), given_connectors(stored, settings), workers)
 
 
-def _unread(why: str) -> State:
-    return State([Line("internal topics", "", Fate.CHANGE, why)], [], [])
+def _unread(why: str) -> MigrationState:
+    return MigrationState([MigrationFinding("internal topics", "", Fate.CHANGE, why)], [], [])
 
 
 def refuse_other_files(settings: Mapping[str, str]) -> None:

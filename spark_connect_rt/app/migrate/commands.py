@@ -13,7 +13,7 @@ Act = Callable[[Path, Sequence[str] | None, Callable[[Mapping[str, str]], int]],
 """(properties file, overrides, command) -> exits the process."""
 
 
-class Output(Enum):
+class ReportFormat(Enum):
     """How the report is printed."""
 
     TEXT = "text"
@@ -21,7 +21,7 @@ class Output(Enum):
 
 
 JavaFile = Annotated[Path, typer.Argument(help="A Java worker's properties file.")]
-Form = Annotated[Output, typer.Option("--output", "-o", help="text, or json for scripts.")]
+Form = Annotated[ReportFormat, typer.Option("--output", "-o", help="text, or json for scripts.")]
 Override = Annotated[list[str] | None, typer.Option("--set", help="name=value, overrides the file; repeatable.")]
 
 
@@ -35,7 +35,7 @@ def add_migrate_commands(cli: typer.Typer, act: Act) -> None:
         """From Java workers to Spark workers, and back."""
 
     @migrate.command()
-    def check(file: JavaFile, output: Form = Output.TEXT, override: Override = None) -> None:
+    def check(file: JavaFile, output: Form = ReportFormat.TEXT, override: Override = None) -> None:
         """Say what a Java worker's file, plug-ins and connectors become here. Exit code 26: change something first.
 
         Reads plugin.path and the three internal topics; writes nothing, joins no group.
@@ -44,6 +44,6 @@ def add_migrate_commands(cli: typer.Typer, act: Act) -> None:
         def run(settings: Mapping[str, str]) -> int:
             from spark_connect_rt.app.migrate.check import migrate_check
 
-            return migrate_check(settings, str(file), output is Output.JSON)
+            return migrate_check(settings, str(file), output is ReportFormat.JSON)
 
         act(file, override, run)

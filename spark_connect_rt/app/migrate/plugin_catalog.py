@@ -9,7 +9,7 @@ from pathlib import Path
 
 from spark_connect_rt.api.connector import Connector, SinkConnector
 from spark_connect_rt.api.plugin_modules import RUNTIME_MARK, versioned
-from spark_connect_rt.app.migrate.rules import JAVA, PYTHON, Found
+from spark_connect_rt.app.migrate.rules import JAVA, PYTHON, PlannedPlugin
 from spark_connect_rt.config.connector_config import PASSED_ON, SINK, SOURCE
 from spark_connect_rt.errors import BadConfigError, ConnectError, NotFoundError
 from spark_connect_rt.plugins.registry import PluginDesc, Plugins
@@ -89,7 +89,7 @@ class MigrationCatalog:
         self._plugins = plugins
         self._jars = jars
 
-    def find(self, name: str, version: str | None = None, runtime: str = "auto") -> Found | None:
+    def find(self, name: str, version: str | None = None, runtime: str = "auto") -> PlannedPlugin | None:
         """See Catalog.find."""
         wanted = f"{name}{RUNTIME_MARK}{runtime}" if runtime in (JAVA, PYTHON) else name
         try:
@@ -97,16 +97,16 @@ class MigrationCatalog:
         except NotFoundError as error:
             place = self._jars.location_of(name)
             if place and runtime != PYTHON:
-                return Found(name, JAVA, version, place)
+                return PlannedPlugin(name, JAVA, version, place)
             return self._of_another_version(name, version, str(error)) if runtime == "auto" else None
         except BadConfigError as error:
-            return Found(name, "", problem=str(error))
+            return PlannedPlugin(name, "", problem=str(error))
         return _described(found)
 
-    def _of_another_version(self, name: str, version: str | None, why: str) -> Found | None:
+    def _of_another_version(self, name: str, version: str | None, why: str) -> PlannedPlugin | None:
         if not version or self.find(name) is None:
             return None
-        return Found(name, "", version, problem=why)
+        return PlannedPlugin(name, "", version, problem=why)
 
     def unread(self, name: str, config: Sequence[str]) -> Sequence[str]:
         """See Catalog.unread."""
@@ -121,10 +121,10 @@ class MigrationCatalog:
         return known.unknown(dict.fromkeys([*config], ""), (*PASSED_ON, "connectrt."))
 
 
-def _described(found: PluginDesc) -> Found:
+def _described(found: PluginDesc) -> PlannedPlugin:
     """Return a plug-in of the registry; a Python one under a Java class's name is its twin."""
     if found.is_java:
-        return Found(found.java_class, JAVA, None, found.location)  # its version would be asked of a JVM
+        return PlannedPlugin(found.java_class, JAVA, None, found.location)  # its version would be asked of a JVM
     twin = found.location == "bundled" and not found.java_class.startswith(_OURS)
     twin = twin or any(alias.startswith(("io.confluent.", "io.aiven.")) for alias in found.aliases)
-    return Found(found.java_class, PYTHON, found.version, found.location, twin)
+    return PlannedPlugin(found.java_class, PYTHON, found.version, found.location, twin)

@@ -31,7 +31,7 @@ class Fate(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class MigrationFinding:
     """One setting or fact and its verdict; ``value`` is what may be shown of it."""
 
     name: str
@@ -41,7 +41,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PlannedPlugin:
     """A plug-in as this worker would find it."""
 
     name: str  # the class, as REST shows it
@@ -52,10 +52,10 @@ class Found:
     problem: str = ""  # why it cannot be used; empty: it can be
 
 
-class Catalog(Protocol):
+class ClassCatalog(Protocol):
     """Where classes are looked up."""
 
-    def find(self, name: str, version: str | None = None, runtime: str = "auto") -> Found | None:
+    def find(self, name: str, version: str | None = None, runtime: str = "auto") -> PlannedPlugin | None:
         """Return the plug-in of that class or alias; ``runtime``: java or python, only that one; None: no such."""
 
     def unread(self, name: str, config: Sequence[str]) -> Sequence[str]:
@@ -82,20 +82,20 @@ class ConnectorVerdict:
     state: str  # STARTED, PAUSED, STOPPED
     tasks: int
     elements: Sequence[Element] = ()
-    lines: Sequence[Line] = ()
+    lines: Sequence[MigrationFinding] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class MigrationReport:
     """Everything there is to say; ``topics``: what the internal topics and the group say."""
 
-    worker: Sequence[Line]
-    topics: Sequence[Line]
+    worker: Sequence[MigrationFinding]
+    topics: Sequence[MigrationFinding]
     connectors: Sequence[ConnectorVerdict]
     there: Sequence[str]
     back: Sequence[str]
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[MigrationFinding]:
         """Return every line, the connectors' named after them."""
         of_connectors = [line for connector in self.connectors for line in connector.lines]
         return [*self.worker, *self.topics, *of_connectors]
@@ -128,7 +128,7 @@ class Given:
 
 
 def connector_verdict(
-    given: Given, catalog: Catalog, client_problem: Callable[[str, str], str | None]
+    given: Given, catalog: ClassCatalog, client_problem: Callable[[str, str], str | None]
 ) -> ConnectorVerdict:
     """Return what becomes of a connector."""
     config = given.config
@@ -138,28 +138,33 @@ def connector_verdict(
     elements = list(_elements(given, catalog, found.runtime if found else ""))
     lines = [*_class_lines(given, class_name, found), *_element_lines(elements)]
     lines += _setting_lines(given, catalog, found, client_problem)
-    lines += [Line(task, "FAILED", Fate.DIFFERS, "is FAILED now, and would also fail here") for task in given.failed]
+    lines += [
+        MigrationFinding(task, "FAILED", Fate.DIFFERS, "is FAILED now, and would also fail here")
+        for task in given.failed
+    ]
     where = found.runtime if found else ""
     return ConnectorVerdict(
         given.name, class_name, where, _kind(where, elements), given.state, given.tasks, elements, lines
     )
 
 
-def _class_lines(given: Given, class_name: str, found: Found | None) -> Iterator[Line]:
+def _class_lines(given: Given, class_name: str, found: PlannedPlugin | None) -> Iterator[MigrationFinding]:
     name = "connector.class"
     if found is None:
         why = "found neither here nor on plugin.path. Put its jars there, or run `connectrt plugins install`"
         if (counterpart := counterpart_of(class_name)) is not None:
             why = f"{why}; {counterpart.sentence(given.config)}"
-        yield Line(name, class_name, Fate.CHANGE, why)
+        yield MigrationFinding(name, class_name, Fate.CHANGE, why)
     elif found.problem:
-        yield Line(name, class_name, Fate.CHANGE, found.problem)
+        yield MigrationFinding(name, class_name, Fate.CHANGE, found.problem)
     elif found.runtime == JAVA:
-        yield Line(name, class_name, Fate.SAME, f"the jar of {found.location}, in the Java host")
+        yield MigrationFinding(name, class_name, Fate.SAME, f"the jar of {found.location}, in the Java host")
     elif not found.twin:
-        yield Line(name, class_name, Fate.SAME, "a Python connector, which Java workers of a mixed group cannot run")
+        yield MigrationFinding(
+            name, class_name, Fate.SAME, "a Python connector, which Java workers of a mixed group cannot run"
+        )
     elif found.name.startswith(_APACHE):  # a short name may mean another class in Java
-        yield Line(
+        yield MigrationFinding(
             name,
             class_name,
             Fate.SAME,
@@ -170,14 +175,14 @@ def _class_lines(given: Given, class_name: str, found: Found | None) -> Iterator
             "here another implementation in Python, whose task configurations are its own: while Java workers are in "
             f"the group set {RUNTIME}=java with its jars on plugin.path, or stop the connector for the change"
         )
-        yield Line(name, class_name, Fate.CHANGE, why)
+        yield MigrationFinding(name, class_name, Fate.CHANGE, why)
     else:
-        yield Line(
+        yield MigrationFinding(
             name, class_name, Fate.DIFFERS, f"runs with another implementation in Python; {RUNTIME}=java uses the jar's"
         )
 
 
-def _elements(given: Given, catalog: Catalog, connector_runtime: str) -> Iterator[Element]:
+def _elements(given: Given, catalog: ClassCatalog, connector_runtime: str) -> Iterator[Element]:
     """Yield the chain in the order in which records pass it: transformations with their predicates, then converters."""
     config = given.config
     for word in ("transforms", "predicates"):
@@ -189,7 +194,7 @@ def _elements(given: Given, catalog: Catalog, connector_runtime: str) -> Iterato
         yield _element(setting, name, catalog, config if config.get(setting) else given.worker, connector_runtime)
 
 
-def _element(setting: str, name: str, catalog: Catalog, config: Mapping[str, str], beside: str) -> Element:
+def _element(setting: str, name: str, catalog: ClassCatalog, config: Mapping[str, str], beside: str) -> Element:
     found = catalog.find(name, config.get(f"{setting.removesuffix('.type')}.plugin.version")) if name else None
     if found is None or found.problem:
         return Element(setting, name, "")
@@ -199,11 +204,11 @@ def _element(setting: str, name: str, catalog: Catalog, config: Mapping[str, str
     return Element(setting, found.name, JAVA if in_java else PYTHON)
 
 
-def _element_lines(elements: Sequence[Element]) -> Iterator[Line]:
+def _element_lines(elements: Sequence[Element]) -> Iterator[MigrationFinding]:
     for element in elements:
         if not element.runtime:
             why = "is not set" if not element.name else "found neither here nor on plugin.path"
-            yield Line(element.setting, element.name, Fate.CHANGE, why)
+            yield MigrationFinding(element.setting, element.name, Fate.CHANGE, why)
 
 
 def _kind(where: str, elements: Sequence[Element]) -> str:
@@ -213,22 +218,24 @@ def _kind(where: str, elements: Sequence[Element]) -> str:
 
 
 def _setting_lines(
-    given: Given, catalog: Catalog, found: Found | None, client_problem: Callable[[str, str], str | None]
-) -> Iterator[Line]:
+    given: Given, catalog: ClassCatalog, found: PlannedPlugin | None, client_problem: Callable[[str, str], str | None]
+) -> Iterator[MigrationFinding]:
     config = given.config
     aliases = set(parse_value(Type.LIST, given.worker.get("config.providers") or ""))
     for name, value in config.items():
         lost = [reference for reference in _REFERENCE.findall(value or "") if reference not in aliases]
         if lost:
             why = f"refers to config provider {', '.join(lost)}, which the worker's file does not configure"
-            yield Line(name, shown(name, value), Fate.CHANGE, why)
+            yield MigrationFinding(name, shown(name, value), Fate.CHANGE, why)
         prefix = next((override for override in _OVERRIDES if name.startswith(override)), None)
         problem = client_problem(_OVERRIDES[prefix], name.removeprefix(prefix)) if prefix else None
         if problem:
-            yield Line(name, shown(name, value), Fate.IGNORED, problem)
+            yield MigrationFinding(name, shown(name, value), Fate.IGNORED, problem)
     if found is not None and found.runtime == PYTHON and not found.problem:
         for name in catalog.unread(found.name, list(config)):
-            yield Line(name, shown(name, config[name]), Fate.IGNORED, "the Python connector has no such setting")
+            yield MigrationFinding(
+                name, shown(name, config[name]), Fate.IGNORED, "the Python connector has no such setting"
+            )
 
 
 def shown(name: str, value: str) -> str:

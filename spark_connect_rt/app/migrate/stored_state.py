@@ -5,36 +5,40 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from spark_connect_rt.app.migrate.rules import PYTHON, ConnectorVerdict, Fate, Given, Line
+from spark_connect_rt.app.migrate.rules import PYTHON, ConnectorVerdict, Fate, Given, MigrationFinding
 from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.config.worker_settings import DISTRIBUTED
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.topics import offset_records, status_records
 from spark_connect_rt.topics.status_records import ConnectorStatusKey, TaskStatusKey
-from spark_connect_rt.topics.store_check import Finding, Severity, Stored, fold_configs, live_records
+from spark_connect_rt.topics.store_check import Severity, Stored, StoreFinding, fold_configs, live_records
 
 _FAILED = "FAILED"
 
 
-def topic_lines(stored: Stored, findings: Sequence[Finding], workers: Sequence[str]) -> list[Line]:
+def topic_lines(stored: Stored, findings: Sequence[StoreFinding], workers: Sequence[str]) -> list[MigrationFinding]:
     """Return what there is to say about topics and group; ``workers``: the members' REST addresses."""
     state, _ = fold_configs(stored.configs)
     offsets = _offset_counts(stored)
     lines = [
-        Line("group members", str(len(workers)), Fate.SAME, ", ".join(workers) or "no worker runs now"),
-        Line(
+        MigrationFinding("group members", str(len(workers)), Fate.SAME, ", ".join(workers) or "no worker runs now"),
+        MigrationFinding(
             stored.names["configs"],
             f"{len(state.connectors())} connectors",
             Fate.SAME,
             "read and written in Java's bytes",
         ),
-        Line(stored.names["offsets"], f"{sum(offsets.values())} source partitions", Fate.SAME, _counted(offsets)),
-        Line(stored.names["statuses"], f"{len(live_records(stored.statuses))} records", Fate.SAME, ""),
+        MigrationFinding(
+            stored.names["offsets"], f"{sum(offsets.values())} source partitions", Fate.SAME, _counted(offsets)
+        ),
+        MigrationFinding(stored.names["statuses"], f"{len(live_records(stored.statuses))} records", Fate.SAME, ""),
     ]
     for finding in findings:
         if finding.severity is not Severity.LEFTOVER:
             fate = Fate.CHANGE if finding.severity is Severity.DAMAGE else Fate.DIFFERS
-            lines.append(Line(f"{finding.topic}: {finding.code}", finding.subject, fate, finding.explanation))
+            lines.append(
+                MigrationFinding(f"{finding.topic}: {finding.code}", finding.subject, fate, finding.explanation)
+            )
     return lines
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from spark_connect_rt.app.migrate.rules import JAVA, Catalog, Fate, Line
+from spark_connect_rt.app.migrate.rules import JAVA, ClassCatalog, Fate, MigrationFinding
 from spark_connect_rt.config.config_def import ConfigDef, Type, parse_value
 from spark_connect_rt.config.nearest_name import nearest_name
 
@@ -61,21 +61,21 @@ class WorkerFile:
     settings: Mapping[str, str]
     definition: ConfigDef
     prefixes: Sequence[str]
-    catalog: Catalog
+    catalog: ClassCatalog
     client_problem: Callable[[str, str], str | None]
     shown: Callable[[str], str]  # a setting's value without secrets
     complaints: Mapping[str, Sequence[str]]  # what the parser refuses
 
 
-def worker_lines(file: WorkerFile) -> list[Line]:
+def worker_lines(file: WorkerFile) -> list[MigrationFinding]:
     """Return a line for each setting of the file, in its order, and one for what it lacks."""
     lines = [_line(file, name) for name in file.settings]
     lines += _unsecured_clients(file.settings)
     missing = [name for name in file.complaints if name not in file.settings]
-    return lines + [Line(name, "", Fate.CHANGE, "; ".join(file.complaints[name])) for name in missing]
+    return lines + [MigrationFinding(name, "", Fate.CHANGE, "; ".join(file.complaints[name])) for name in missing]
 
 
-def _unsecured_clients(settings: Mapping[str, str]) -> list[Line]:
+def _unsecured_clients(settings: Mapping[str, str]) -> list[MigrationFinding]:
     """Return a line for each client of tasks that has no security settings although another one has.
 
     As in Java, these clients do not see the worker's own settings, so such a file fails only when a task starts.
@@ -85,12 +85,12 @@ def _unsecured_clients(settings: Mapping[str, str]) -> list[Line]:
         return []
     why = "is not set: as in Java, the {}s of tasks do not use the worker's own, and connect without security"
     missing = [role for role in ("producer", "consumer") if role not in secured]
-    return [Line(f"{role}.security.protocol", "", Fate.DIFFERS, why.format(role)) for role in missing]
+    return [MigrationFinding(f"{role}.security.protocol", "", Fate.DIFFERS, why.format(role)) for role in missing]
 
 
-def _line(file: WorkerFile, name: str) -> Line:
+def _line(file: WorkerFile, name: str) -> MigrationFinding:
     fate, why = _fate(file, name)
-    return Line(name, file.shown(name), fate, why)
+    return MigrationFinding(name, file.shown(name), fate, why)
 
 
 def _fate(file: WorkerFile, name: str) -> tuple[Fate, str]:

@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
 from spark_connect_rt.app.mirror.mirror_maker import maker_config
-from spark_connect_rt.app.mirror.verify_rules import Seen, digest
+from spark_connect_rt.app.mirror.verify_rules import ComparedRecord, digest
 from spark_connect_rt.app.offline.store_actions import print_table
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.config_def import prefixed
@@ -86,7 +86,7 @@ class MirroredCluster:
         """Return whether records keep their producers' time; else the broker's replaces it."""
         return (self.admin.topic_settings(topic) or {}).get("message.timestamp.type") != "LogAppendTime"
 
-    def seen(self, partition: TopicPartition, offsets: range, with_time: bool) -> list[Seen]:
+    def seen(self, partition: TopicPartition, offsets: range, with_time: bool) -> list[ComparedRecord]:
         """Return the records with these offsets, as digests. Raises TimedOutError, ConnectError."""
         if not offsets:
             return []
@@ -99,8 +99,8 @@ class MirroredCluster:
         finally:
             client.close()
 
-    def _read(self, client: Any, offsets: range, with_time: bool) -> list[Seen]:
-        found: list[Seen] = []
+    def _read(self, client: Any, offsets: range, with_time: bool) -> list[ComparedRecord]:
+        found: list[ComparedRecord] = []
         received_s = time.monotonic()
         while True:
             messages = client.consume(BATCH_COUNT, 0.1)
@@ -116,10 +116,10 @@ class MirroredCluster:
                 return found
 
 
-def _seen(message: Any, with_time: bool) -> Seen:
+def _seen(message: Any, with_time: bool) -> ComparedRecord:
     key, value = message.key(), message.value()
     content = digest(key, value, message.headers() or (), message.timestamp()[1] if with_time else 0)
-    return Seen(message.offset(), content, key, value is None)
+    return ComparedRecord(message.offset(), content, key, value is None)
 
 
 # What a cluster's topics tell of its mirroring (Java ``MirrorClient``, KIP-382). Pure: names and records in.

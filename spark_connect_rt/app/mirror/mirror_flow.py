@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class FlowContext:
     """What the flows of one process share. ``address`` None: no internal REST, other processes cannot ask this one."""
 
     config: MirrorMakerConfig
@@ -52,7 +52,7 @@ class Surroundings:
 class FlowWorker(DistributedWorker):
     """The worker of one flow."""
 
-    def __init__(self, flow: SourceAndTarget, around: Surroundings) -> None:
+    def __init__(self, flow: SourceAndTarget, around: FlowContext) -> None:
         """Take the flow. Raises BadConfigError."""
         super().__init__({**DEFAULTS, **around.config.worker_settings(flow)})
         self._flow = flow
@@ -79,7 +79,7 @@ class FlowWorker(DistributedWorker):
 class RunningFlow:
     """A flow and the thread that starts it, configures its connectors, and stops it."""
 
-    def __init__(self, flow: SourceAndTarget, around: Surroundings) -> None:
+    def __init__(self, flow: SourceAndTarget, around: FlowContext) -> None:
         """Take the flow. Raises BadConfigError, before anything is started."""
         self.flow = flow
         self._around = around

@@ -19,12 +19,12 @@ from rich.live import Live
 from rich.table import Table
 
 from spark_connect_rt.app.logging_setup import set_up_logging
-from spark_connect_rt.app.mirror.mirror_flow import RunningFlow, Surroundings
+from spark_connect_rt.app.mirror.mirror_flow import FlowContext, RunningFlow
 from spark_connect_rt.app.mirror.mirror_rest import FlowApplications, internal_servers
 from spark_connect_rt.app.rest.rest_api import settled_listeners
 from spark_connect_rt.app.serving import await_end, stop_asked
 from spark_connect_rt.base.pandas_on_demand import load_pandas_on_demand
-from spark_connect_rt.config.connectrt_config import EngineSettings, PluginSettings
+from spark_connect_rt.config.connectrt_config import ConnectrtEngineSettings, PluginSettings
 from spark_connect_rt.config.worker_config import RestSettings, advertised, parse_listeners
 from spark_connect_rt.connectors.mirror.maker_config import MirrorMakerConfig, SourceAndTarget
 from spark_connect_rt.engine.process_plugins import providers_of
@@ -118,7 +118,7 @@ class SharedSession:
                 settings = dict(self._raw)
                 if settings.get("spark.master") == "local[*]":
                     settings["spark.master"] = f"local[{LOCAL_SLOTS * self._flows}]"  # idle threads, not cores
-                level = EngineSettings.of(settings).connectrt_spark_log_level
+                level = ConnectrtEngineSettings.of(settings).connectrt_spark_log_level
                 self._session = build_session(settings, "mirror-maker", level, PluginSettings.of(settings).shipped)
             return self._session
 
@@ -151,7 +151,7 @@ class MirrorMaker:
             rest = settled_listeners(RestSettings.of(raw), ports)
             address = advertised(rest, socket.getfqdn())
             self._servers = internal_servers(parse_listeners(rest.listeners), raw, applications, ports)
-        around = Surroundings(self.config, self._session.get, applications, address)
+        around = FlowContext(self.config, self._session.get, applications, address)
         self.crashed = around.crashed
         self._flows = [RunningFlow(flow, around) for flow in flows]
 

@@ -24,7 +24,16 @@ from spark_connect_rt.app.mirror.verify_report import (
     group_rows,
     partition_rows,
 )
-from spark_connect_rt.app.mirror.verify_rules import Compared, Seen, Sides, compare, contains, fail_over, total, windows
+from spark_connect_rt.app.mirror.verify_rules import (
+    Compared,
+    ComparedRecord,
+    Sides,
+    compare,
+    contains,
+    fail_over,
+    total,
+    windows,
+)
 from spark_connect_rt.app.offline.store_actions import print_table, say
 from spark_connect_rt.base.exit_codes import EXIT_COUNTS_DISAGREE, EXIT_NOTHING_COMPARED
 from spark_connect_rt.base.ids import TopicPartition
@@ -43,7 +52,7 @@ WHOLE = None
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class VerifyResult:
     """What one look at both clusters found, in the order of the fields."""
 
     positions: Mapping[TopicPartition, int]  # of the source: the last record that has surely been copied
@@ -89,7 +98,7 @@ class FlowCheck:
             consumer = {**consumer, "isolation.level": "read_committed"}
         return MirroredCluster(self._flow.client(side, "admin", "verify"), consumer)
 
-    def _look(self) -> Found:
+    def _look(self) -> VerifyResult:
         names = [group for group in self._source.groups() if self._groups.should_replicate_group(group)]
         positions = positions_in(self._target.records(self._offset_topic), self._connector, self._flow.source_alias)
         downstream = self._downstream(names)
@@ -99,7 +108,7 @@ class FlowCheck:
         source = self._source.ranges(counts)
         side, topic = self._flow.offset_syncs()
         syncs = syncs_in(self._sides[side].records(topic))
-        return Found(positions, downstream, target, {k: v for k, v in upstream.items() if v}, source, syncs)
+        return VerifyResult(positions, downstream, target, {k: v for k, v in upstream.items() if v}, source, syncs)
 
     def _wanted(self, committed: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return {partition: offset for partition, offset in committed.items() if partition.topic in self._topics}
@@ -119,7 +128,7 @@ class FlowCheck:
     def _remote(self, partition: TopicPartition) -> TopicPartition:
         return TopicPartition(self._flow.remote_topic(partition.topic), partition.partition)
 
-    def _partition(self, partition: TopicPartition, found: Found) -> PartitionReport:
+    def _partition(self, partition: TopicPartition, found: VerifyResult) -> PartitionReport:
         remote, position = self._remote(partition), found.positions.get(partition)
         source, target = found.source[partition], found.target.get(remote)
         compared: Compared | None = None
@@ -133,7 +142,7 @@ class FlowCheck:
             compared, note = self._sampled(partition, found, self._sample)
         return PartitionReport(partition, remote, source, target, position, compared, note)
 
-    def _sampled(self, partition: TopicPartition, found: Found, records: int) -> tuple[Compared | None, str]:
+    def _sampled(self, partition: TopicPartition, found: VerifyResult, records: int) -> tuple[Compared | None, str]:
         target, source = found.target[self._remote(partition)], found.source[partition]
         position = found.positions.get(partition)
         if not source:
@@ -151,12 +160,12 @@ class FlowCheck:
         """Return the records of both sides; the ranges may begin where the logs do, or later."""
         remote = self._remote(partition)
         with_time = self._target.keeps_time(remote.topic)
-        theirs: list[Seen] = self._source.seen(partition, source, with_time)
+        theirs: list[ComparedRecord] = self._source.seen(partition, source, with_time)
         ours = self._target.seen(remote, target, with_time)
         compacted = self._source.is_compacted(partition.topic)
         return Sides(theirs, ours, position, source.start, target.start, compacted)
 
-    def _group(self, name: str, found: Found) -> GroupReport:
+    def _group(self, name: str, found: VerifyResult) -> GroupReport:
         is_active = self._target.admin.group_is_active(name)
         parts = [
             self._fail_over(partition, offset, found.downstream[name].get(self._remote(partition)), found)
@@ -166,7 +175,7 @@ class FlowCheck:
         return GroupReport(name, parts, is_active)
 
     def _fail_over(
-        self, partition: TopicPartition, upstream: int, downstream: int | None, found: Found
+        self, partition: TopicPartition, upstream: int, downstream: int | None, found: VerifyResult
     ) -> GroupPartition:
         source, target = found.source[partition], found.target.get(self._remote(partition))
         if downstream is None or target is None:  # an offset of a topic that is gone helps nobody

@@ -18,7 +18,7 @@ from spark_connect_rt.connectors.mirror.records import OffsetSync
 DIGEST_BYTES = 16
 
 
-class Seen(NamedTuple):
+class ComparedRecord(NamedTuple):
     """One record as it is compared."""
 
     offset: int
@@ -59,8 +59,8 @@ class Sides:
         source_begins, target_begins: where the logs begin now; above 0, older records have been deleted.
     """
 
-    source: Sequence[Seen]
-    target: Sequence[Seen]
+    source: Sequence[ComparedRecord]
+    target: Sequence[ComparedRecord]
     position: int | None = None
     source_begins: int = 0
     target_begins: int = 0
@@ -144,7 +144,7 @@ def total(parts: Iterable[Compared]) -> Compared:
     return summed
 
 
-def _taken(source: Sequence[Seen], left: Counter[bytes]) -> tuple[list[Seen], list[Seen]]:
+def _taken(source: Sequence[ComparedRecord], left: Counter[bytes]) -> tuple[list[ComparedRecord], list[ComparedRecord]]:
     """Return the source's records that ``left`` has, each taken out of it once, and those that it has not."""
     matched, unmatched = [], []
     for record in source:
@@ -157,7 +157,7 @@ def _taken(source: Sequence[Seen], left: Counter[bytes]) -> tuple[list[Seen], li
     return matched, unmatched
 
 
-def _out_of_order(source: Sequence[Seen], target: Sequence[Seen]) -> int:
+def _out_of_order(source: Sequence[ComparedRecord], target: Sequence[ComparedRecord]) -> int:
     """Return how many records first came to the target before one that precedes them at the source."""
     once = {content for content, count in Counter(record.digest for record in source).items() if count == 1}
     first: dict[bytes, int] = {}
@@ -170,8 +170,8 @@ def _out_of_order(source: Sequence[Seen], target: Sequence[Seen]) -> int:
 def _newest_of_each_key(sides: Sides) -> Sides:
     """Return what compaction leaves in the end. Of the source what has been copied counts, or has just arrived."""
     target = {record.key: record for record in sides.target}
-    source: dict[bytes | None, Seen] = {}
-    late: list[Seen] = []
+    source: dict[bytes | None, ComparedRecord] = {}
+    late: list[ComparedRecord] = []
     for record in sides.source:
         has_arrived = record.key in target and target[record.key].digest == record.digest
         if sides.position is None or record.offset <= sides.position or has_arrived:

@@ -22,8 +22,8 @@ from spark_connect_rt.kafka.internal_topics import admin_of, internal_topics
 from spark_connect_rt.kafka.logs.topic_records import read_topic, write_topic
 from spark_connect_rt.topics.store_check import (
     Change,
-    Finding,
     Stored,
+    StoreFinding,
     TopicShape,
     live_records,
     record_findings,
@@ -89,11 +89,11 @@ class InternalTopics:
             return ()
         return read_topic(log_client_properties(self.config, kind).consumer, name, count)
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[StoreFinding]:
         """Return everything that is wrong."""
         return [*self.shape_findings(), *record_findings(self.stored())]
 
-    def shape_findings(self) -> list[Finding]:
+    def shape_findings(self) -> list[StoreFinding]:
         """Return what is wrong with the topics whatever they hold."""
         brokers = self._admin.broker_count()
         return [finding for kind in KINDS for finding in topic_findings(self._shape(kind, brokers))]

@@ -53,7 +53,7 @@ class ChangeOptions:
     url: str | None = None  # of a worker to ask, instead of one that the group names
 
 
-class Place(Protocol):
+class OffsetTarget(Protocol):
     """Where a connector's offsets are changed."""
 
     where: str
@@ -181,7 +181,7 @@ def _modify(settings: Mapping[str, str], name: str, wanted: Sequence[OffsetPair]
 
 
 @contextmanager
-def _place(topics: InternalTopics, name: str, url: str | None) -> Iterator[Place]:
+def _place(topics: InternalTopics, name: str, url: str | None) -> Iterator[OffsetTarget]:
     urls = [url] if url else topics.worker_urls()
     if not urls:
         with _own_stores(topics.config, name) as own:

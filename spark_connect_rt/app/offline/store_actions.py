@@ -24,12 +24,12 @@ from spark_connect_rt.operations.history.command_history import record_offsets
 from spark_connect_rt.topics import offset_records
 from spark_connect_rt.topics.offset_changes import PRUNE, OffsetPair, OffsetsChanged, one_per_partition
 from spark_connect_rt.topics.offset_records import OffsetMap
-from spark_connect_rt.topics.store_check import Change, Finding, Severity, Stored, fold_configs, live_records
+from spark_connect_rt.topics.store_check import Change, Severity, Stored, StoreFinding, fold_configs, live_records
 
 # What the ``store`` and ``offsets`` commands show and write, made from findings and records. Pure.
 
 
-def finding_rows(findings: Sequence[Finding]) -> list[tuple[str, ...]]:
+def finding_rows(findings: Sequence[StoreFinding]) -> list[tuple[str, ...]]:
     """Return a table's rows, damage first."""
     order = {"damage": 0, "warning": 1, "leftover": 2}
     ordered = sorted(findings, key=lambda finding: order[finding.severity.value])
@@ -39,7 +39,7 @@ def finding_rows(findings: Sequence[Finding]) -> list[tuple[str, ...]]:
     ]
 
 
-def report(findings: Sequence[Finding]) -> dict[str, Any]:
+def report(findings: Sequence[StoreFinding]) -> dict[str, Any]:
     """Return the JSON document of a check: counts by severity, and every finding."""
     counts = {"damage": 0, "warning": 0, "leftover": 0}
     for finding in findings:
@@ -58,7 +58,7 @@ def report(findings: Sequence[Finding]) -> dict[str, Any]:
     return {**counts, "findings": listed}
 
 
-def repairs(findings: Sequence[Finding], specs: Mapping[str, TopicSpec]) -> dict[str, list[Change]]:
+def repairs(findings: Sequence[StoreFinding], specs: Mapping[str, TopicSpec]) -> dict[str, list[Change]]:
     """Return what repairs the findings, by kind of topic."""
     kinds = {spec.name: kind for kind, spec in specs.items()}
     changes: dict[str, list[Change]] = {}

@@ -30,7 +30,7 @@ from spark_connect_rt.app.quickstart.quickstart_view import (
     SOURCE,
     TOPIC,
     Counts,
-    Outcome,
+    QuickstartResult,
     Steps,
     carriers_table,
     jar_downloads,
@@ -204,7 +204,7 @@ def _with_worker(
             job.watch(console, steps)
             steps.say("comparing the table with the file")
             counts = job.counts()
-        outcome = Outcome(counts, worker.url, settings["bootstrap.servers"], places.table, places.csv, keep)
+        outcome = QuickstartResult(counts, worker.url, settings["bootstrap.servers"], places.table, places.csv, keep)
         console.print(carriers_table(counts))
         for line in report_lines(outcome):
             steps.say(line)

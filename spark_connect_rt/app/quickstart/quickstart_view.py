@@ -171,7 +171,7 @@ def jar_downloads(console: Console) -> Iterator[Downloads]:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class QuickstartResult:
     """A finished run: its counts and addresses. ``keep``: worker and broker stay up."""
 
     counts: Counts
@@ -187,7 +187,7 @@ class Outcome:
         return self.counts.table_rows == self.counts.csv_rows
 
 
-def report_lines(outcome: Outcome) -> list[str]:
+def report_lines(outcome: QuickstartResult) -> list[str]:
     """Return what a run moved, and whether table and file agree."""
     counts = outcome.counts
     if counts.moved_to_topic == 0:
@@ -207,7 +207,7 @@ def report_lines(outcome: Outcome) -> list[str]:
     return lines
 
 
-def next_steps(outcome: Outcome, command: str, again: str) -> list[str]:
+def next_steps(outcome: QuickstartResult, command: str, again: str) -> list[str]:
     """Return the closing lines: the console, a command, a connector to try.
 
     ``command`` is how the command line is called here, ``again`` how this run was started.

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from spark_connect_rt.api.rest_extension import Asgi
 from spark_connect_rt.console import protection as assets
 from spark_connect_rt.console.api import ApiError
-from spark_connect_rt.console.frame import Frame
+from spark_connect_rt.console.frame import PageFrame
 from spark_connect_rt.console.protection import Protection
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.operations.connectors import config_editor
@@ -55,7 +55,7 @@ class Console:
         """``aside``: it is served by ``admin.listeners``."""
         self._protection = Protection()
         self._api: Asgi | None = None
-        self._frame = Frame(self._ask, self._protection, aside)
+        self._frame = PageFrame(self._ask, self._protection, aside)
         self._pages = _application(self._frame, self._protection)
 
     def in_front_of(self, app: Asgi) -> Asgi:
@@ -97,7 +97,7 @@ def is_browser(scope: Any) -> bool:
     return scope["method"] in ("GET", "HEAD") and "text/html" in accept and "application/xhtml+xml" in accept
 
 
-def _application(frame: Frame, protection: Protection) -> Asgi:
+def _application(frame: PageFrame, protection: Protection) -> Asgi:
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     routes = APIRouter(prefix="/console")
     for page in PAGES:
@@ -130,7 +130,7 @@ def _application(frame: Frame, protection: Protection) -> Asgi:
     return protected
 
 
-def _alive(frame: Frame, protection: Protection) -> Any:
+def _alive(frame: PageFrame, protection: Protection) -> Any:
     async def alive(request: Request) -> Response:
         """Say that this worker lives, who else does, and the token of this process."""
         workers = frame.neighbours(request, await frame.group(request))
@@ -146,7 +146,7 @@ def _alive(frame: Frame, protection: Protection) -> Any:
     return alive
 
 
-def _answer_errors(app: FastAPI, frame: Frame) -> None:
+def _answer_errors(app: FastAPI, frame: PageFrame) -> None:
     @app.exception_handler(ApiError)
     async def refused(request: Request, error: ApiError) -> Response:
         return await frame.refused(request, error)

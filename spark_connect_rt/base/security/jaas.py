@@ -24,7 +24,7 @@ _LETTERS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class JaasToken:
     """A piece of text. ``text`` None: a number or a mark, which is no word; ``shown`` is what stands there."""
 
     text: str | None
@@ -36,23 +36,23 @@ def unescaped(quoted: str) -> str:
     return _ESCAPE.sub(lambda found: chr(int(found[1], 8)) if found[1] else _LETTERS.get(found[2], found[2]), quoted)
 
 
-def stream_tokens(text: str) -> Iterator[Token]:
+def stream_tokens(text: str) -> Iterator[JaasToken]:
     """Yield the tokens of a text in order."""
     at = 0
     while at < len(text):
         if blank := _BLANK.match(text, at):
             at = blank.end()
         elif quoted := _QUOTED.match(text, at):
-            yield Token(unescaped(quoted["text"]), quoted.group())
+            yield JaasToken(unescaped(quoted["text"]), quoted.group())
             at = quoted.end()
         elif number := _NUMBER.match(text, at):
-            yield Token(None, number.group())
+            yield JaasToken(None, number.group())
             at = number.end()
         elif word := _WORD.match(text, at):
-            yield Token(word.group(), word.group())
+            yield JaasToken(word.group(), word.group())
             at = word.end()
         else:
-            yield Token(None, text[at])
+            yield JaasToken(None, text[at])
             at += 1
 
 

@@ -189,7 +189,7 @@ class TokenRefusedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class BearerToken:
     """A bearer token. Times are seconds since the epoch; ``repr`` must never be logged."""
 
     text: str
@@ -204,10 +204,10 @@ class TokenSource:
         self.settings = settings
         self._now_s = now_s
         self._lock = threading.Lock()
-        self._token: Token | None = None
+        self._token: BearerToken | None = None
         self._renew_s = 0.0
 
-    def token(self) -> Token:
+    def token(self) -> BearerToken:
         """Return a token with a good part of its life left. Raises TokenUnavailableError, TokenRefusedError."""
         with self._lock:
             now_s = self._now_s()
@@ -216,7 +216,7 @@ class TokenSource:
                 self._renew_s = now_s + (self._token.expires_s - now_s) * REFRESH_AT
             return self._token
 
-    def _new(self, now_s: float) -> Token:
+    def _new(self, now_s: float) -> BearerToken:
         settings = self.settings
         if settings.unsecured:
             return unsecured_token(settings, now_s)
@@ -241,29 +241,29 @@ def token_source(settings: TokenSettings) -> TokenSource:
     return TokenSource(settings)
 
 
-def unsecured_token(settings: TokenSettings, now_s: float) -> Token:
+def unsecured_token(settings: TokenSettings, now_s: float) -> BearerToken:
     """Return an unsigned JWS (RFC 7515 appendix A.5), for development only, as Java's brokers accept by default."""
     claims: dict[str, Any] = {name: json.loads(value) for name, value in settings.unsecured}
     expires_s = now_s + settings.lifetime_s
     claims |= {"iat": round(now_s, 3), "exp": round(expires_s, 3)}
     text = f"{_part({'alg': 'none'})}.{_part(claims)}."
-    return Token(text, expires_s, str(claims[settings.subject_claim]))
+    return BearerToken(text, expires_s, str(claims[settings.subject_claim]))
 
 
-def token_of_text(text: str, settings: TokenSettings, default_expires_s: float | None = None) -> Token:
+def token_of_text(text: str, settings: TokenSettings, default_expires_s: float | None = None) -> BearerToken:
     """Return the token with what its claims say. Raises TokenUnavailableError: not a JWT that can be used."""
     try:
         body = text.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
         expires_s = float(claims.get("exp", default_expires_s))
-        return Token(text, expires_s, str(claims.get(settings.subject_claim, "")))
+        return BearerToken(text, expires_s, str(claims.get(settings.subject_claim, "")))
     except (IndexError, ValueError, TypeError, AttributeError) as error:
         raise TokenUnavailableError(
             f"{_URL}: the answer of {settings.endpoint} is not a JWT with an exp claim"
         ) from error
 
 
-def _from_file(settings: TokenSettings) -> Token:
+def _from_file(settings: TokenSettings) -> BearerToken:
     path = Path(urlsplit(settings.endpoint).path)
     try:
         return token_of_text(path.read_text(encoding="utf-8").strip(), settings)
@@ -271,7 +271,7 @@ def _from_file(settings: TokenSettings) -> Token:
         raise TokenUnavailableError(f"{_URL}: {path}: {error.strerror or error}") from error
 
 
-def _from_endpoint(settings: TokenSettings, now_s: float) -> Token:
+def _from_endpoint(settings: TokenSettings, now_s: float) -> BearerToken:
     import httpx
 
     from spark_connect_rt.base.security.tls import ssl_context

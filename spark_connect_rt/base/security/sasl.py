@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from spark_connect_rt.base.security.jaas import FLAGS, Token, stream_tokens
+from spark_connect_rt.base.security.jaas import FLAGS, JaasToken, stream_tokens
 from spark_connect_rt.errors import BadConfigError
 
 SETTING = "sasl.jaas.config"
@@ -34,7 +34,7 @@ def parse_jaas(text: str) -> tuple[str, dict[str, str]]:
     return tokens[0].text.rpartition(".")[2], options
 
 
-def _options(tokens: Sequence[Token]) -> tuple[dict[str, str], Sequence[Token]]:
+def _options(tokens: Sequence[JaasToken]) -> tuple[dict[str, str], Sequence[JaasToken]]:
     """Return the options of a module, and what follows its semicolon."""
     options: dict[str, str] = {}
     last, at = "", 0

@@ -19,7 +19,7 @@ from spark_connect_rt.config.settings_group import json_object, text
 from spark_connect_rt.config.validators import one_of
 from spark_connect_rt.connectors.external_process.child import ChildFailedError
 from spark_connect_rt.connectors.external_process.intake import SHARED, STATE, Intake, Offset
-from spark_connect_rt.connectors.external_process.program import Catalog, Program
+from spark_connect_rt.connectors.external_process.program import Program, StreamCatalog
 from spark_connect_rt.connectors.external_process.program_settings import json_of, merged, program_settings
 from spark_connect_rt.connectors.external_process.program_source import ProgramSourceConnector
 from spark_connect_rt.connectors.external_process.program_task import ProgramSourceTask
@@ -40,12 +40,14 @@ def stream_name(name: str, namespace: str | None) -> str:
     return f"{namespace}.{name}" if namespace else name
 
 
-def airbyte_catalog(output: bytes) -> Catalog:
+def airbyte_catalog(output: bytes) -> StreamCatalog:
     """Return the catalog among the messages of a discovery. Raises ConnectError: there is none; says what it said."""
     for message in map(_object, output.splitlines()):
         if message.get("type") == "CATALOG":
             streams = message["catalog"]["streams"]
-            return Catalog(tuple(stream_name(stream["name"], stream.get("namespace")) for stream in streams), streams)
+            return StreamCatalog(
+                tuple(stream_name(stream["name"], stream.get("namespace")) for stream in streams), streams
+            )
     raise ConnectError(f"discovery printed no Airbyte catalog: {errors_of(output) or 'no error either'}")
 
 
@@ -77,7 +79,7 @@ def is_config_error(message: Mapping[str, Any]) -> bool:
 
 
 def configured(
-    catalog: Catalog,
+    catalog: StreamCatalog,
     streams: Sequence[str],
     mode: str,
     cursors: Mapping[str, Any],
@@ -148,7 +150,7 @@ def _stream_part(state: Mapping[str, Any]) -> tuple[str, Offset]:
     return stream_name(named["name"], named.get("namespace")), {STATE: _text(state.get("stream_state"))}
 
 
-def input_state(offsets: Mapping[str, Offset], catalog: Catalog) -> tuple[Any, bool]:
+def input_state(offsets: Mapping[str, Offset], catalog: StreamCatalog) -> tuple[Any, bool]:
     """Return the state to start a source with, None where there is none; and whether it had to be left out.
 
     It is left out when streams differ in what they share: they were in different tasks, and no one knows which is less.
@@ -166,7 +168,7 @@ def input_state(offsets: Mapping[str, Offset], catalog: Catalog) -> tuple[Any, b
     return [{"type": "GLOBAL", "global": {"shared_state": whole["state"], "stream_states": states}}], False
 
 
-def _entries(catalog: Catalog) -> list[tuple[str, Mapping[str, Any]]]:
+def _entries(catalog: StreamCatalog) -> list[tuple[str, Mapping[str, Any]]]:
     return list(zip(catalog.streams, catalog.tree, strict=True))
 
 
@@ -257,11 +259,11 @@ class AirbyteProgram(Program):
             words += ["--manifest-path", self.file("manifest.yaml", manifest)]
         return [*words, "--components-path", components] if components else words
 
-    def catalog(self, output: bytes) -> Catalog:
+    def catalog(self, output: bytes) -> StreamCatalog:
         """See Program."""
         return airbyte_catalog(output)
 
-    def read_arguments(self, catalog: Catalog, intake: Intake, offsets: Mapping[str, Offset]) -> list[str]:
+    def read_arguments(self, catalog: StreamCatalog, intake: Intake, offsets: Mapping[str, Offset]) -> list[str]:
         """See Program."""
         keys = json_of(self.setting("primary.keys"))
         tree = configured(

@@ -84,7 +84,7 @@ def texts_in(tree: Any, *, named_only: bool, named: bool = False) -> Iterator[st
 
 
 @dataclass(frozen=True, slots=True)
-class Catalog:
+class StreamCatalog:
     """What a program offers: the names of its streams, and its own tree."""
 
     streams: tuple[str, ...]
@@ -130,7 +130,7 @@ class Program(ABC):
             line_limit_bytes=self.setting("line.max.bytes"),
         )
 
-    def discovered(self) -> Catalog:
+    def discovered(self) -> StreamCatalog:
         """Run its discovery to the end. Raises ChildFailedError, ConnectError: it offers nothing that can be read."""
         arguments = self.discover_arguments()
         if arguments is None:
@@ -196,11 +196,11 @@ class Program(ABC):
         """Return the arguments that make it print its catalog, files written; None: the catalog is known."""
 
     @abstractmethod
-    def catalog(self, output: bytes) -> Catalog:
+    def catalog(self, output: bytes) -> StreamCatalog:
         """Return the catalog of its output. Raises ConnectError: there is none in it."""
 
     @abstractmethod
-    def read_arguments(self, catalog: Catalog, intake: Intake, offsets: Mapping[str, Offset]) -> list[str]:
+    def read_arguments(self, catalog: StreamCatalog, intake: Intake, offsets: Mapping[str, Offset]) -> list[str]:
         """Return the arguments of a run over the intake's streams from these offsets, files written.
 
         Raises ConnectError: a stream is not in the catalog.

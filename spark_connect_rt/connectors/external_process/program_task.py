@@ -20,7 +20,7 @@ from spark_connect_rt.api.task import SourceTask, TransactionContext
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.connectors.external_process.child import Child, ChildFailedError
 from spark_connect_rt.connectors.external_process.intake import STREAM, Intake
-from spark_connect_rt.connectors.external_process.program import Catalog, Program
+from spark_connect_rt.connectors.external_process.program import Program, StreamCatalog
 from spark_connect_rt.connectors.external_process.program_settings import TASK_STREAMS
 from spark_connect_rt.errors import DataError, ExternalError
 
@@ -55,7 +55,7 @@ class ProgramSourceTask(SourceTask):
         stored = self.context.offset_reader.offsets([{STREAM: stream} for stream in streams])
         offsets = {name: offset for name, offset in zip(streams, stored, strict=True) if offset}
         self._intake = Intake(streams, offsets, values["topic"], self._program.row_settings(), self._report)
-        self._catalog: Catalog | None = None
+        self._catalog: StreamCatalog | None = None
         self._catalog_due_s = 0.0
         self._discovering: list[bytes] | None = None
         self._due_s = 0.0
@@ -151,7 +151,7 @@ class ProgramSourceTask(SourceTask):
     def _is_discovering(self) -> bool:
         return self._discovering is not None
 
-    def _set_catalog(self, catalog: Catalog | None) -> None:
+    def _set_catalog(self, catalog: StreamCatalog | None) -> None:
         self._catalog = catalog
         self._catalog_due_s = self.clock() + self._program.setting("discover.interval.ms") / 1000
 

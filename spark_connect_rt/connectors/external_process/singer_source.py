@@ -23,7 +23,7 @@ from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance,
 from spark_connect_rt.config.settings_group import json_object, text
 from spark_connect_rt.config.validators import one_of
 from spark_connect_rt.connectors.external_process.intake import SHARED, STATE, Intake, Offset
-from spark_connect_rt.connectors.external_process.program import Catalog, Program
+from spark_connect_rt.connectors.external_process.program import Program, StreamCatalog
 from spark_connect_rt.connectors.external_process.program_settings import json_of, program_settings
 from spark_connect_rt.connectors.external_process.program_source import ProgramSourceConnector
 from spark_connect_rt.connectors.external_process.program_task import ProgramSourceTask
@@ -39,11 +39,11 @@ _BOOKMARKS, _CURRENT = "bookmarks", "currently_syncing"
 METHODS = ("auto", "FULL_TABLE", "INCREMENTAL", "LOG_BASED")
 
 
-def singer_catalog(output: bytes) -> Catalog:
+def singer_catalog(output: bytes) -> StreamCatalog:
     """Return what a tap's discovery printed. Raises ConnectError: it is no catalog."""
     try:
         tree = orjson.loads(output)
-        return Catalog(tuple(stream_id(stream) for stream in tree["streams"]), tree)
+        return StreamCatalog(tuple(stream_id(stream) for stream in tree["streams"]), tree)
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise ConnectError(f"discovery printed no Singer catalog: {error!r}") from error
 
@@ -54,7 +54,10 @@ def stream_id(entry: Mapping[str, Any]) -> str:
 
 
 def selected(
-    catalog: Catalog, streams: Sequence[str], method: str = "auto", replication_keys: Mapping[str, str] | None = None
+    catalog: StreamCatalog,
+    streams: Sequence[str],
+    method: str = "auto",
+    replication_keys: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the catalog with just these streams selected, and every column that may be.
 
@@ -216,12 +219,12 @@ class SingerTap(Program):
             return None
         return ["--config", self.file("config.json", self.config), "--discover"]
 
-    def catalog(self, output: bytes) -> Catalog:
+    def catalog(self, output: bytes) -> StreamCatalog:
         """See Program."""
         given = self.setting("catalog")
         return singer_catalog(output if given is None else given.encode())
 
-    def read_arguments(self, catalog: Catalog, intake: Intake, offsets: Mapping[str, Offset]) -> list[str]:
+    def read_arguments(self, catalog: StreamCatalog, intake: Intake, offsets: Mapping[str, Offset]) -> list[str]:
         """See Program."""
         keys = {name: str(key) for name, key in json_of(self.setting("replication.keys")).items()}
         tree = selected(catalog, intake.streams, self.setting("replication.method"), keys)

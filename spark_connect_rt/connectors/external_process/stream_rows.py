@@ -45,7 +45,7 @@ _DEEPEST = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class SchemaShape:
     """What values of one JSON Schema are. ``change`` makes a JSON value one that Arrow takes; None: as it is.
 
     ``lenient`` does the same and turns what does not fit: numbers into text, whole floats into integers.
@@ -63,7 +63,7 @@ class Shape:
         return frozenset(member.name for member in self.schema.fields)
 
 
-def shape_of(tree: Any, times: bool = False, depth: int = 0) -> Shape:
+def shape_of(tree: Any, times: bool = False, depth: int = 0) -> SchemaShape:
     """Return the shape of a JSON Schema. ``times``: date-time and date become Connect's logical types."""
     kind, tree = _single_type(tree)
     if depth > _DEEPEST:
@@ -77,7 +77,7 @@ def shape_of(tree: Any, times: bool = False, depth: int = 0) -> Shape:
     if kind not in _PLAIN:
         return _ANYTHING
     connect, arrow = _PLAIN[kind]
-    return Shape(Schema(connect, optional=True), arrow, None, _LENIENT[kind])
+    return SchemaShape(Schema(connect, optional=True), arrow, None, _LENIENT[kind])
 
 
 def _single_type(tree: Any) -> tuple[str, Mapping[str, Any]]:
@@ -107,7 +107,7 @@ def _agree(alternatives: list[Any]) -> bool:
     return len(set(kinds)) == 1 and bool(kinds[0]) and (len(kinds) == 1 or kinds[0] in _PLAIN)
 
 
-def _struct(properties: Mapping[str, Any], times: bool, depth: int) -> Shape:
+def _struct(properties: Mapping[str, Any], times: bool, depth: int) -> SchemaShape:
     members = {name: shape_of(prop, times, depth + 1) for name, prop in properties.items()}
     changes = {name: member.change for name, member in members.items() if member.change is not None}
     lenient = {name: member.lenient for name, member in members.items()}
@@ -125,7 +125,7 @@ def _struct(properties: Mapping[str, Any], times: bool, depth: int) -> Shape:
             return value and {name: lenient[name](member) for name, member in value.items() if name in lenient}
         raise DataError(f"not an object: {value!r:.80}")
 
-    return Shape(
+    return SchemaShape(
         struct_of({name: member.schema for name, member in members.items()}, optional=True),
         pa.struct([pa.field(name, member.arrow) for name, member in members.items()]),
         change if changes else None,
@@ -133,7 +133,7 @@ def _struct(properties: Mapping[str, Any], times: bool, depth: int) -> Shape:
     )
 
 
-def _array(element: Shape) -> Shape:
+def _array(element: SchemaShape) -> SchemaShape:
     inner = element.change
 
     def change(value: Any) -> Any:
@@ -145,7 +145,7 @@ def _array(element: Shape) -> Shape:
         raise DataError(f"not an array: {value!r:.80}")
 
     schema = Schema(Type.ARRAY, optional=True, value_schema=element.schema)
-    return Shape(schema, pa.list_(element.arrow), change if inner else None, leniently)
+    return SchemaShape(schema, pa.list_(element.arrow), change if inner else None, leniently)
 
 
 def _text(value: Any) -> str | None:
@@ -192,12 +192,12 @@ def _unless_null(change: Change) -> Change:
 
 
 _LENIENT: Mapping[str, Change] = {"string": _text, "integer": _integer, "number": _number, "boolean": _boolean}
-_ANYTHING = Shape(Schema(Type.STRING, optional=True), pa.string(), _text, _text)
-_TIMES: Mapping[str, Shape] = {
-    "date-time": Shape(
+_ANYTHING = SchemaShape(Schema(Type.STRING, optional=True), pa.string(), _text, _text)
+_TIMES: Mapping[str, SchemaShape] = {
+    "date-time": SchemaShape(
         logical.timestamp_schema(optional=True), pa.timestamp("ms", "UTC"), _moment, _unless_null(_moment)
     ),
-    "date": Shape(logical.date_schema(optional=True), pa.date32(), _day, _unless_null(_day)),
+    "date": SchemaShape(logical.date_schema(optional=True), pa.date32(), _day, _unless_null(_day)),
 }
 
 Report = Callable[[str, Exception, bytes | None], None]
@@ -224,7 +224,7 @@ class RowSettings:
 class StreamSchema:
     """A stream's schema: what its objects are, and which of their fields are the key."""
 
-    shape: Shape
+    shape: SchemaShape
     keys: tuple[str, ...]
     version: int
     fingerprint: str
@@ -253,7 +253,7 @@ def stream_schema(
     if fingerprint != offset.get(FINGERPRINT):
         version += 1
     called = Schema(shape.schema.type, name=stream, version=version, fields=shape.schema.fields)
-    return StreamSchema(Shape(called, shape.arrow, shape.change, shape.lenient), named, version, fingerprint)
+    return StreamSchema(SchemaShape(called, shape.arrow, shape.change, shape.lenient), named, version, fingerprint)
 
 
 class StreamRows:
@@ -348,13 +348,13 @@ class StreamRows:
         if len(column):
             self._append_column(column)
 
-    def _note_unknown(self, objects: Sequence[dict[str, Any]], shape: Shape) -> None:
+    def _note_unknown(self, objects: Sequence[dict[str, Any]], shape: SchemaShape) -> None:
         known = shape.fields | self.unknown
         for item in objects:
             if not known.issuperset(item):
                 self.unknown |= item.keys() - shape.fields
 
-    def _one_by_one(self, objects: Sequence[dict[str, Any]], shape: Shape) -> pa.Array:
+    def _one_by_one(self, objects: Sequence[dict[str, Any]], shape: SchemaShape) -> pa.Array:
         fit = []
         for item in objects:
             try:

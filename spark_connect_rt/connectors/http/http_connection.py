@@ -17,7 +17,11 @@ import httpx
 
 from spark_connect_rt.base.backoff import Backoff
 from spark_connect_rt.connectors.http.http_headers import retry_after_ms
-from spark_connect_rt.connectors.http.http_oauth import ClientCredentials, TokenRefusedError, TokenUnavailableError
+from spark_connect_rt.connectors.http.http_oauth import (
+    ClientCredentials,
+    EndpointRefusedTokenError,
+    EndpointTokenUnavailableError,
+)
 from spark_connect_rt.connectors.http.http_settings import OAUTH2, auth_problems
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, ExternalError
 
@@ -129,9 +133,9 @@ def request(client: httpx.Client, method: str, url: str, now_s: float, **parts: 
         answer = client.request(method, url, **parts)
     except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
         raise RefusedRequestError(f"{what}: {error}", 0, denied=False) from error
-    except TokenRefusedError as error:
+    except EndpointRefusedTokenError as error:
         raise RefusedRequestError(f"{what}: {error}", 401, denied=True) from error
-    except TokenUnavailableError as error:
+    except EndpointTokenUnavailableError as error:
         raise PassingFailure(f"{what}: {error}", _wish_of(error.answer, now_s)) from error
     except httpx.RequestError as error:
         raise PassingFailure(f"{what}: {type(error).__name__}: {error}{_elsewhere(error, url)}") from error

@@ -17,11 +17,11 @@ from spark_connect_rt.base.security.oauth import REFRESH_AT, basic_credentials, 
 BASIC, POST = "basic", "post"
 
 
-class TokenRefusedError(Exception):
+class EndpointRefusedTokenError(Exception):
     """The token endpoint knows the client and refuses a token."""
 
 
-class TokenUnavailableError(Exception):
+class EndpointTokenUnavailableError(Exception):
     """No token now: the endpoint is away or its answer has none. ``answer``: what it said."""
 
     def __init__(self, why: str, answer: httpx.Response) -> None:
@@ -47,7 +47,7 @@ class ClientCredentials(httpx.Auth):
         self._renew_s = 0.0
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """See httpx.Auth. Raises TokenRefusedError, TokenUnavailableError."""
+        """See httpx.Auth. Raises EndpointRefusedTokenError, EndpointTokenUnavailableError."""
         fresh = not self._token or self._clock() >= self._renew_s
         if fresh:
             self._take(self._clock(), (yield self._token_request()))
@@ -73,17 +73,19 @@ class ClientCredentials(httpx.Auth):
         if status != httpx.codes.OK:
             problem = f"the token endpoint {_shown(answer)} answered {status} {oauth_error(answer)}".rstrip()
             if status < 500 and status not in (408, 425, 429):
-                raise TokenRefusedError(f"{problem}. Check http.oauth.*")
-            raise TokenUnavailableError(problem, answer)
+                raise EndpointRefusedTokenError(f"{problem}. Check http.oauth.*")
+            raise EndpointTokenUnavailableError(problem, answer)
         try:
             granted = answer.json()
             token, kind = str(granted["access_token"]), str(granted.get("token_type") or "bearer")
             life_s = float(granted["expires_in"]) if granted.get("expires_in") is not None else float("inf")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             problem = f"the token endpoint {_shown(answer)} answered without an access_token"
-            raise TokenUnavailableError(problem, answer) from error
+            raise EndpointTokenUnavailableError(problem, answer) from error
         if kind.lower() != "bearer":
-            raise TokenRefusedError(f"the token endpoint {_shown(answer)} returns tokens of type {kind}, not bearer")
+            raise EndpointRefusedTokenError(
+                f"the token endpoint {_shown(answer)} returns tokens of type {kind}, not bearer"
+            )
         self._token, self._renew_s = token, asked_s + life_s * REFRESH_AT
 
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SinkBatch, SinkRecord
-from spark_connect_rt.connectors.sql.sql_rows import Row, RowReader, Rows, Shape, runs_of
+from spark_connect_rt.connectors.sql.sql_rows import Row, RowReader, RowShape, TableRows, runs_of
 from spark_connect_rt.connectors.sql.sql_sink_config import KAFKA, NONE, RECORD_KEY
 from spark_connect_rt.errors import DataError
 
@@ -27,7 +27,7 @@ _COMPARED_BY_ARROW = (pa.types.is_integer, pa.types.is_string, pa.types.is_boole
 class ShapeColumns:
     """Rows of one shape, a column for each of ``shape.columns``."""
 
-    shape: Shape
+    shape: RowShape
     columns: tuple[pa.Array, ...]
 
     def take(self, places: pa.Array) -> ShapeColumns:
@@ -78,7 +78,7 @@ def _runs_with_deletions(batch: SinkBatch, reader: RowReader) -> Sequence[ShapeC
         return [_last_rows(deletions)]
     places = [0, 0]  # of the next row among its own
     keys = _key_columns(batch, RECORD_KEY, upserts.shape.keys, {})
-    pairs: list[tuple[Shape, Row]] = []
+    pairs: list[tuple[RowShape, Row]] = []
     for deletes, *key in zip(absent.to_pylist(), *(column.to_pylist() for column in keys), strict=True):
         at, places[deletes] = places[deletes], places[deletes] + 1
         pairs.append((deletions.shape if deletes else upserts.shape, (*key, at)))
@@ -96,7 +96,7 @@ def _rows_of_keys(gone: SinkBatch, reader: RowReader) -> ShapeColumns | None:
     return ShapeColumns(shape, columns) if all(map(_is_flat, columns)) else None
 
 
-def _places_of(run: Rows) -> pa.Array:
+def _places_of(run: TableRows) -> pa.Array:
     """Return where the rows of a run are; that is behind their keys."""
     return pa.array([row[-1] for row in run.rows], pa.int64())
 

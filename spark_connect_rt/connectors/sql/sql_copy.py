@@ -19,7 +19,7 @@ from zlib import crc32
 
 import sqlalchemy as sa
 
-from spark_connect_rt.connectors.sql.sql_rows import Shape
+from spark_connect_rt.connectors.sql.sql_rows import RowShape
 from spark_connect_rt.connectors.sql.sql_sink_config import UPDATE, UPSERT
 from spark_connect_rt.connectors.sql.sql_tables import TableId
 
@@ -68,7 +68,7 @@ def quoted_name(table: TableId) -> str:
 class CopyWords:
     """The SQL of one shape's way through a temporary table. PostgreSQL only; every name is quoted."""
 
-    def __init__(self, table: TableId, shape: Shape, copied: CopiedTable) -> None:
+    def __init__(self, table: TableId, shape: RowShape, copied: CopiedTable) -> None:
         """Take where the rows go."""
         self._shape = shape
         types = {**copied.types, **{name: copied.key_types[name] for name in shape.keys}}

@@ -33,7 +33,7 @@ class RefusedRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RowsPiece:
     """Rows in the plan's columns, and what of them counts for the progress, that of refused rows too."""
 
     rows: pa.RecordBatch
@@ -47,7 +47,7 @@ def columns_of(plan: ReadPlan) -> tuple[SourceColumn, ...]:
     return (*plan.columns, _MOMENT_COLUMN) if plan.timestamps else plan.columns
 
 
-def piece_of_rows(rows: Sequence[Sequence[Any]], plan: ReadPlan) -> Piece:
+def piece_of_rows(rows: Sequence[Sequence[Any]], plan: ReadPlan) -> RowsPiece:
     """Return rows of a driver's Python values, at least one, as a piece."""
     return _piece(
         list(zip(*rows, strict=True)),
@@ -56,7 +56,7 @@ def piece_of_rows(rows: Sequence[Sequence[Any]], plan: ReadPlan) -> Piece:
     )
 
 
-def piece_of_batch(batch: pa.RecordBatch, plan: ReadPlan) -> Piece:
+def piece_of_batch(batch: pa.RecordBatch, plan: ReadPlan) -> RowsPiece:
     """Return what an ADBC driver gave as a piece."""
 
     def to_column(column: SourceColumn, values: pa.Array) -> pa.Array:
@@ -71,7 +71,7 @@ def piece_of_batch(batch: pa.RecordBatch, plan: ReadPlan) -> Piece:
     return _piece(batch.columns, plan, to_column)
 
 
-def _piece(given: Sequence[Any], plan: ReadPlan, to_column: ToColumn) -> Piece:
+def _piece(given: Sequence[Any], plan: ReadPlan, to_column: ToColumn) -> RowsPiece:
     columns = columns_of(plan)
     problems: dict[int, DataError] = {}
     unmarked: set[int] = set()
@@ -85,8 +85,8 @@ def _piece(given: Sequence[Any], plan: ReadPlan, to_column: ToColumn) -> Piece:
     whole = pa.RecordBatch.from_arrays(arrays, names=[column.name for column in columns])
     marks = whole.select([name for name in (plan.incrementing, MOMENT) if name in whole.schema.names])
     if not problems:
-        return Piece(whole, marks)
-    return Piece(
+        return RowsPiece(whole, marks)
+    return RowsPiece(
         _without(whole, problems),
         _without(marks, unmarked),
         tuple(_refused(at, problems[at], given, whole, plan) for at in sorted(problems)),

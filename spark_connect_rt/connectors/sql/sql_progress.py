@@ -20,7 +20,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class SqlProgress:
     """The last row read: its incrementing column, its time (UTC); None: nothing was read yet, or another mode."""
 
     incrementing: int | None = None
@@ -38,7 +38,7 @@ class Progress:
         return offset
 
 
-def progress_of(offset: Mapping[str, Any] | None) -> Progress:
+def progress_of(offset: Mapping[str, Any] | None) -> SqlProgress:
     """Return what a stored offset says. Raises ConnectError: it is none of this connector."""
     offset = offset or {}
     number, ms, nanos = (offset.get(name) for name in (INCREMENTING_KEY, TIMESTAMP_KEY, NANOS_KEY))
@@ -46,7 +46,7 @@ def progress_of(offset: Mapping[str, Any] | None) -> Progress:
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
             raise ConnectError(f"the offset's '{name}' is {value!r}, not an integer")
     if ms is None:
-        return Progress(number)
+        return SqlProgress(number)
     try:
         moment = _EPOCH + dt.timedelta(milliseconds=ms)
     except OverflowError as error:
@@ -55,7 +55,7 @@ def progress_of(offset: Mapping[str, Any] | None) -> Progress:
         if not 0 <= nanos < 1_000_000_000:
             raise ConnectError(f"the offset's '{NANOS_KEY}' is {nanos}, not within one second")
         moment = moment.replace(microsecond=nanos // 1000)
-    return Progress(number, moment)
+    return SqlProgress(number, moment)
 
 
 def table_partitions(names: Sequence[str]) -> list[dict[str, str]]:

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import sqlalchemy as sa
 
 from spark_connect_rt.connectors.sql.sql_columns import SourceColumn
-from spark_connect_rt.connectors.sql.sql_progress import Progress
+from spark_connect_rt.connectors.sql.sql_progress import SqlProgress
 from spark_connect_rt.connectors.sql.sql_settings import SQLITE
 
 MOMENT = "connectrt_moment"  # an added column: the time that counts, of several columns and in one form
@@ -34,7 +34,7 @@ class ReadPlan:
     zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
 
 
-def select_rows(plan: ReadPlan, progress: Progress, end: dt.datetime | None) -> sa.Select[Any]:
+def select_rows(plan: ReadPlan, progress: SqlProgress, end: dt.datetime | None) -> sa.Select[Any]:
     """Return the SELECT of everything behind ``progress``, in order; with timestamps before ``end``."""
     source = _source(plan)
     chosen: list[Any] = [_chosen(source.c[column.name], column) for column in plan.columns]
@@ -85,7 +85,7 @@ def _moment_literal(plan: ReadPlan, moment: dt.datetime) -> sa.ColumnElement[Any
     return sa.literal(local, sa.DateTime(timezone=plan.zoned))
 
 
-def _behind(plan: ReadPlan, progress: Progress, moment: Any, number: Any) -> sa.ColumnElement[bool] | None:
+def _behind(plan: ReadPlan, progress: SqlProgress, moment: Any, number: Any) -> sa.ColumnElement[bool] | None:
     later: Any = None if moment is None or progress.moment is None else moment > _moment_literal(plan, progress.moment)
     if number is None or progress.incrementing is None:
         return later  # type: ignore[no-any-return]

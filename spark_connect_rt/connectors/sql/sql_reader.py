@@ -22,8 +22,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.records import SourceBatch
 from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
-from spark_connect_rt.connectors.sql.sql_pieces import Piece, piece_of_batch, piece_of_rows
-from spark_connect_rt.connectors.sql.sql_progress import Progress, completed_moment
+from spark_connect_rt.connectors.sql.sql_pieces import RowsPiece, piece_of_batch, piece_of_rows
+from spark_connect_rt.connectors.sql.sql_progress import SqlProgress, completed_moment
 from spark_connect_rt.connectors.sql.sql_queries import MOMENT, ReadPlan
 from spark_connect_rt.connectors.sql.sql_settings import adbc_uri
 from spark_connect_rt.errors import ConnectError
@@ -148,7 +148,7 @@ def has_adbc(dialect: str) -> bool:
     return False
 
 
-def arrow_pieces(database: SqlDatabase, plan: ReadPlan, statement: sa.Select[Any], most: int) -> Iterator[Piece]:
+def arrow_pieces(database: SqlDatabase, plan: ReadPlan, statement: sa.Select[Any], most: int) -> Iterator[RowsPiece]:
     """Return pieces of at most ``most`` rows through ADBC. They raise NoArrowForm, also in the middle."""
     cancels: list[Callable[[], None]] = []
 
@@ -166,7 +166,7 @@ def _arrow_pieces(
     statement: sa.Select[Any],
     most: int,
     can_cancel: Callable[[Callable[[], None]], None],
-) -> Generator[Piece]:
+) -> Generator[RowsPiece]:
     module_name, dialect, options = ADBC[database.dialect]
     module = importlib.import_module(module_name)
     text = str(statement.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
@@ -186,7 +186,7 @@ def _arrow_pieces(
         raise NoArrowForm(str(error), stays=not isinstance(error, module.OperationalError)) from error
 
 
-def row_pieces(database: SqlDatabase, plan: ReadPlan, statement: sa.Select[Any], most: int) -> Iterator[Piece]:
+def row_pieces(database: SqlDatabase, plan: ReadPlan, statement: sa.Select[Any], most: int) -> Iterator[RowsPiece]:
     """Yield pieces of at most ``most`` rows through SQLAlchemy. Raises ConnectError."""
     most = min(most, MOST_ROW_OBJECTS)
     with database.explained(f"cannot read {plan.name}"):
@@ -206,7 +206,7 @@ class PieceReader:
     def __init__(
         self,
         plan: ReadPlan,
-        pieces: Iterator[Piece],
+        pieces: Iterator[RowsPiece],
         partition: dict[str, str],
         topic: str,
         schema: Schema,
@@ -215,12 +215,12 @@ class PieceReader:
         """Take what to read, where it goes and what refused rows are reported to."""
         self._plan = plan
         self._pieces = pieces
-        self._next: Piece | None = None
+        self._next: RowsPiece | None = None
         self._begun = False
         self._partition, self._topic, self._schema = partition, topic, schema
         self._errant = errant
 
-    def take(self, before: Progress) -> tuple[SourceBatch | None, Progress]:
+    def take(self, before: SqlProgress) -> tuple[SourceBatch | None, SqlProgress]:
         """Return the next piece that has good rows and the progress behind it; at the end no piece.
 
         The progress passes refused rows, so that the next look does not refuse them again. Raises as its way of
@@ -239,27 +239,27 @@ class PieceReader:
                 return self._batch(piece.rows, before), before
         return None, before
 
-    def _batch(self, rows: pa.RecordBatch, progress: Progress) -> SourceBatch:
+    def _batch(self, rows: pa.RecordBatch, progress: SqlProgress) -> SourceBatch:
         values = pa.StructArray.from_arrays(
             rows.columns[: len(self._plan.columns)], names=[column.name for column in self._plan.columns]
         )
         return SourceBatch(self._partition, progress.offset(), self._topic, values, self._schema)
 
-    def _progress(self, marks: pa.RecordBatch, before: Progress) -> Progress:
+    def _progress(self, marks: pa.RecordBatch, before: SqlProgress) -> SqlProgress:
         plan = self._plan
         if not marks.num_columns or not marks.num_rows:
             return before
         number = None if plan.incrementing is None else whole_number(plan, marks.column(plan.incrementing))
         if not plan.timestamps:
-            return Progress(number)
+            return SqlProgress(number)
         last = _moment(marks, -1)
         if number is not None:
-            return Progress(number, last)
+            return SqlProgress(number, last)
         following = self._following()
         if following is None or following > last:  # else rows of the last time may still come
-            return Progress(None, last)
+            return SqlProgress(None, last)
         moments = marks.column(MOMENT).unique().to_pylist()
-        return Progress(None, completed_moment([*sorted(moments)], following, before.moment))
+        return SqlProgress(None, completed_moment([*sorted(moments)], following, before.moment))
 
     def _following(self) -> dt.datetime | None:
         return None if self._next is None else _moment(self._next.marks, 0) if self._next.marks.num_rows else _ANY
@@ -271,7 +271,7 @@ class PieceReader:
             close()
 
 
-def check_digits(plan: ReadPlan, marks: pa.RecordBatch, before: Progress) -> None:
+def check_digits(plan: ReadPlan, marks: pa.RecordBatch, before: SqlProgress) -> None:
     """Check that a look at what is behind ``before`` begins with a row behind it. Raises ConnectError: it does not.
 
     Then the column keeps more digits of a second than Python's times, and its last row would come at every poll.

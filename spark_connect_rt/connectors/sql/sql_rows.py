@@ -19,7 +19,7 @@ _SHAPES_KEPT = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class RowShape:
     """What rows of one kind of record look like: columns, keys first, and the schema of each (None: unknown)."""
 
     keys: tuple[str, ...]
@@ -29,10 +29,10 @@ class Shape:
 
 
 @dataclass(slots=True)
-class Rows:
+class TableRows:
     """Rows of one shape for one table, in the order of their records."""
 
-    shape: Shape
+    shape: RowShape
     rows: list[Row] = field(default_factory=list)
 
 
@@ -45,9 +45,9 @@ class RowReader:
         self._fields = tuple(fields)
         self._whitelist = frozenset(whitelist)
         self._deletes = deletes
-        self._plans: dict[Any, tuple[tuple[Any, ...], Shape, Callable[[SinkRecord], Row]]] = {}
+        self._plans: dict[Any, tuple[tuple[Any, ...], RowShape, Callable[[SinkRecord], Row]]] = {}
 
-    def read(self, record: SinkRecord) -> tuple[Shape, Row]:
+    def read(self, record: SinkRecord) -> tuple[RowShape, Row]:
         """Return a record's shape and row. Raises DataError: it has no such key, or no fields."""
         value = record.value
         if value is None and not self._deletes:
@@ -68,14 +68,14 @@ class RowReader:
         _, shape, read = known
         return shape, read(record)
 
-    def _plan(self, record: SinkRecord) -> tuple[Shape, Callable[[SinkRecord], Row]]:
+    def _plan(self, record: SinkRecord) -> tuple[RowShape, Callable[[SinkRecord], Row]]:
         keys, key_schemas, read_key = self._key_part(record)
         if record.value is None:
-            return Shape(keys, keys, key_schemas, deletes=True), read_key
+            return RowShape(keys, keys, key_schemas, deletes=True), read_key
         names, schemas = _members(record.value_schema, record.value, "value")
         chosen = [name for name in names if name not in keys and (not self._whitelist or name in self._whitelist)]
         found = dict(zip(names, schemas, strict=True))
-        shape = Shape(keys, (*keys, *chosen), (*key_schemas, *(found[name] for name in chosen)))
+        shape = RowShape(keys, (*keys, *chosen), (*key_schemas, *(found[name] for name in chosen)))
         if not shape.columns:
             raise DataError("no field of the record is selected by fields.whitelist")
         if not keys or self.mode == RECORD_VALUE:
@@ -143,7 +143,7 @@ def _struct(value: Any) -> Struct:
     raise DataError(f"the value must be a struct of its schema, not {type(value).__name__}")
 
 
-def runs_of(pairs: Sequence[tuple[Shape, Row]], replaces: bool) -> list[Rows]:
+def runs_of(pairs: Sequence[tuple[RowShape, Row]], replaces: bool) -> list[TableRows]:
     """Return rows in runs of one shape, to be written one run after the other.
 
     ``replaces``: rows of one key stand for each other (upsert, update, delete), so of each key only the last is left,
@@ -155,9 +155,9 @@ def runs_of(pairs: Sequence[tuple[Shape, Row]], replaces: bool) -> list[Rows]:
     shapes = {id(shape) for shape, _ in pairs}
     if len(shapes) == 1:  # nearly always, and the quicker way
         shape, size = pairs[0][0], len(pairs[0][0].keys)
-        return [Rows(shape, list({row[:size]: row for _, row in pairs}.values()))]
-    done: list[Rows] = []
-    latest: dict[Row, tuple[Shape, Row]] = {}
+        return [TableRows(shape, list({row[:size]: row for _, row in pairs}.values()))]
+    done: list[TableRows] = []
+    latest: dict[Row, tuple[RowShape, Row]] = {}
     for shape, row in pairs:
         key = row[: len(shape.keys)]
         before = latest.get(key)
@@ -168,17 +168,17 @@ def runs_of(pairs: Sequence[tuple[Shape, Row]], replaces: bool) -> list[Rows]:
     return done + _grouped(latest)
 
 
-def _grouped(latest: Mapping[Row, tuple[Shape, Row]]) -> list[Rows]:
-    groups: dict[int, Rows] = {}
+def _grouped(latest: Mapping[Row, tuple[RowShape, Row]]) -> list[TableRows]:
+    groups: dict[int, TableRows] = {}
     for shape, row in latest.values():
-        groups.setdefault(id(shape), Rows(shape)).rows.append(row)
+        groups.setdefault(id(shape), TableRows(shape)).rows.append(row)
     return list(groups.values())
 
 
-def _plain_runs(pairs: Sequence[tuple[Shape, Row]]) -> list[Rows]:
-    runs: list[Rows] = []
+def _plain_runs(pairs: Sequence[tuple[RowShape, Row]]) -> list[TableRows]:
+    runs: list[TableRows] = []
     for shape, row in pairs:
         if not runs or runs[-1].shape is not shape:
-            runs.append(Rows(shape))
+            runs.append(TableRows(shape))
         runs[-1].rows.append(row)
     return runs

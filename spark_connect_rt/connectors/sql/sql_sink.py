@@ -21,7 +21,7 @@ from spark_connect_rt.config.config_def import ConfigDef, Type, parse_value
 from spark_connect_rt.connectors.sql.sql_batches import ShapeColumns, runs_of_batch
 from spark_connect_rt.connectors.sql.sql_checks import sink_findings
 from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
-from spark_connect_rt.connectors.sql.sql_rows import Row, RowReader, Shape, runs_of
+from spark_connect_rt.connectors.sql.sql_rows import Row, RowReader, RowShape, runs_of
 from spark_connect_rt.connectors.sql.sql_settings import problems_of
 from spark_connect_rt.connectors.sql.sql_sink_config import CONFIG, INSERT, UPSERT, check_together
 from spark_connect_rt.connectors.sql.sql_tables import TableId
@@ -202,7 +202,7 @@ class SqlSinkTask(SinkTask):
         self._write_runs([(table, run.shape, partial(self._writer.write_columns, run=run)) for run in runs])
 
     def _write_runs(
-        self, runs: Sequence[tuple[TableId, Shape, Callable[[Target], None]]], *, keep: bool = True
+        self, runs: Sequence[tuple[TableId, RowShape, Callable[[Target], None]]], *, keep: bool = True
     ) -> None:
         """Write runs in their order, in one transaction; a deletion from a table that is not there is nothing."""
         database = self._database
@@ -226,8 +226,10 @@ class SqlSinkTask(SinkTask):
         assert self._database is not None
         return table_of(self._values["table.name.format"], topic, self._database.url.database)
 
-    def _rows_by_table(self, records: Sequence[SinkRecord]) -> tuple[dict[TableId, list[tuple[Shape, Row]]], Refused]:
-        by_topic: dict[str, list[tuple[Shape, Row]]] = {}
+    def _rows_by_table(
+        self, records: Sequence[SinkRecord]
+    ) -> tuple[dict[TableId, list[tuple[RowShape, Row]]], Refused]:
+        by_topic: dict[str, list[tuple[RowShape, Row]]] = {}
         refused: Refused = []
         for record in records:
             try:
@@ -238,7 +240,7 @@ class SqlSinkTask(SinkTask):
                 refused.append((record, error))
                 continue
             by_topic.setdefault(record.topic, []).append(row)
-        tables: dict[TableId, list[tuple[Shape, Row]]] = {}
+        tables: dict[TableId, list[tuple[RowShape, Row]]] = {}
         for topic, pairs in by_topic.items():
             tables.setdefault(self._table_of(topic), []).extend(pairs)
         return tables, refused

@@ -23,11 +23,11 @@ from spark_connect_rt.connectors.record_times import timed
 from spark_connect_rt.connectors.sql.sql_checks import source_findings
 from spark_connect_rt.connectors.sql.sql_columns import row_schema
 from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
-from spark_connect_rt.connectors.sql.sql_pieces import Piece
+from spark_connect_rt.connectors.sql.sql_pieces import RowsPiece
 from spark_connect_rt.connectors.sql.sql_plans import query_plan, table_plan
 from spark_connect_rt.connectors.sql.sql_progress import (
     QUERY_PARTITION,
-    Progress,
+    SqlProgress,
     check_offsets,
     progress_of,
     table_partitions,
@@ -147,7 +147,7 @@ class _Table:
 
     source: TableId | None  # None: the query
     partition: dict[str, str]
-    progress: Progress
+    progress: SqlProgress
     due_ms: int = 0
     plan: ReadPlan | None = None
     schema: Schema | None = None
@@ -233,7 +233,7 @@ class SqlSourceTask(SourceTask):
             table.reader = None
         return batch
 
-    def _take(self, table: _Table, in_arrow: bool) -> tuple[SourceBatch | None, Progress]:
+    def _take(self, table: _Table, in_arrow: bool) -> tuple[SourceBatch | None, SqlProgress]:
         """Return the next piece of a look that is under way, or of a new one; no piece at its end."""
         try:
             if table.reader is None:
@@ -262,7 +262,7 @@ class SqlSourceTask(SourceTask):
         pieces = self._pieces(table, plan, in_arrow)
         return PieceReader(plan, pieces, table.partition, topic, table.schema, self.context.report_errant)
 
-    def _pieces(self, table: _Table, plan: ReadPlan, in_arrow: bool) -> Iterator[Piece]:
+    def _pieces(self, table: _Table, plan: ReadPlan, in_arrow: bool) -> Iterator[RowsPiece]:
         database, most = self._database, self._values["batch.max.rows"]
         assert database is not None
         end = None
@@ -275,13 +275,13 @@ class SqlSourceTask(SourceTask):
             return arrow_pieces(database, plan, statement, most)
         return row_pieces(database, plan, statement, most)
 
-    def _begun(self, progress: Progress, now: dt.datetime) -> Progress:
+    def _begun(self, progress: SqlProgress, now: dt.datetime) -> SqlProgress:
         """Return where a new table begins (``timestamp.initial``)."""
         initial = self._values["timestamp.initial"]
-        if progress != Progress() or initial is None:
+        if progress != SqlProgress() or initial is None:
             return progress
         begin = now if initial < 0 else dt.datetime.fromtimestamp(initial / 1000, dt.UTC)
-        return Progress(None, begin)
+        return SqlProgress(None, begin)
 
     def idle_wait_ms(self) -> int:
         """Return the time until a table is due, or the database is tried again."""

@@ -13,7 +13,7 @@ from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.connectors.sql.sql_copy import COPIED_COLUMNS, CopiedTable, copied_table, quoted_name
 from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
 from spark_connect_rt.connectors.sql.sql_queries import as_written
-from spark_connect_rt.connectors.sql.sql_rows import Shape
+from spark_connect_rt.connectors.sql.sql_rows import RowShape
 from spark_connect_rt.connectors.sql.sql_settings import POSTGRESQL
 from spark_connect_rt.connectors.sql.sql_tables import TableId, name_parts, near_name
 from spark_connect_rt.connectors.sql.sql_values import VARIABLE_SCALE_DECIMAL
@@ -98,7 +98,7 @@ class Targets:
         """Something went wrong: the tables may be others than they were."""
         self._known.clear()
 
-    def ready(self, table: TableId, shape: Shape) -> Target | None:
+    def ready(self, table: TableId, shape: RowShape) -> Target | None:
         """Return a table that has every column of a shape, created or changed if that is allowed.
 
         None: there is none, and a deletion is no reason to create it.
@@ -130,13 +130,13 @@ class Targets:
                 connection.rollback()
         return Target(table, {column["name"]: column["type"] for column in found}, copied)
 
-    def _create(self, table: TableId, shape: Shape) -> Target:
+    def _create(self, table: TableId, shape: RowShape) -> Target:
         if not self._creates:
             raise ExternalError(f"database {self._database.name()} has no table {table}, and auto.create is off")
         made = sa.Table(table.name, sa.MetaData(), *_columns(shape, shape.columns), schema=table.schema)
         return self._change(table, shape, [sa.schema.CreateTable(made, if_not_exists=True)])
 
-    def _evolve(self, target: Target, shape: Shape, missing: list[str]) -> Target:
+    def _evolve(self, target: Target, shape: RowShape, missing: list[str]) -> Target:
         table = target.table
         if not self._evolves:
             named = ", ".join(f"{name}{near_name(name, target.columns)}" for name in missing)
@@ -155,7 +155,7 @@ class Targets:
             changes.append(as_written(f"ALTER TABLE {preparer.format_table(made)} ADD COLUMN {described}"))
         return self._change(table, shape, changes)
 
-    def _change(self, table: TableId, shape: Shape, changes: list[Any]) -> Target:
+    def _change(self, table: TableId, shape: RowShape, changes: list[Any]) -> Target:
         """Change a table in a transaction of its own; another task may have done the same at the same time."""
         connection = self._database.connection()
         failure: sa.exc.SQLAlchemyError | None = None
@@ -174,7 +174,7 @@ class Targets:
         raise ExternalError(f"table {table} does not have the columns {', '.join(shape.columns)} after the change")
 
 
-def _columns(shape: Shape, names: Any) -> list[sa.Column[Any]]:
+def _columns(shape: RowShape, names: Any) -> list[sa.Column[Any]]:
     """Return columns as a shape's schemas say. Raises DataError: some field has no schema."""
     schemas = dict(zip(shape.columns, shape.schemas, strict=True))
     made = []

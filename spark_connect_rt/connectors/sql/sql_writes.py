@@ -13,7 +13,7 @@ from spark_connect_rt.base.adaptive_fallback import BackedOffTries
 from spark_connect_rt.connectors.sql.sql_batches import ShapeColumns
 from spark_connect_rt.connectors.sql.sql_copy import CopyWords
 from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
-from spark_connect_rt.connectors.sql.sql_rows import Rows, Shape
+from spark_connect_rt.connectors.sql.sql_rows import RowShape, TableRows
 from spark_connect_rt.connectors.sql.sql_settings import POSTGRESQL
 from spark_connect_rt.connectors.sql.sql_sink_config import INSERT, UPDATE, UPSERT
 from spark_connect_rt.connectors.sql.sql_tables import TableId
@@ -48,7 +48,7 @@ class Writer:
         self._filled.clear()
         self._has_savepoint = False
 
-    def write(self, target: Target, run: Rows) -> None:
+    def write(self, target: Target, run: TableRows) -> None:
         """Write a run of rows, ``batch.size`` at a time. Raises the driver's errors, DataError: a value has no form."""
         conversions = self._conversions(target, run.shape)
         for start in range(0, len(run.rows), self._batch_size):
@@ -64,14 +64,14 @@ class Writer:
             some = min(self._batch_size, count - start)
             self._write(target, run.shape, converted_arrays(columns, conversions), some)
 
-    def _conversions(self, target: Target, shape: Shape) -> list[Convert | None]:
+    def _conversions(self, target: Target, shape: RowShape) -> list[Convert | None]:
         database = self._database
         return [
             _named(target, name, conversion(schema, target.columns[name], database.zone, database.dialect))
             for name, schema in zip(shape.columns, shape.schemas, strict=True)
         ]
 
-    def _write(self, target: Target, shape: Shape, columns: Columns, count: int) -> None:
+    def _write(self, target: Target, shape: RowShape, columns: Columns, count: int) -> None:
         if self._database.dialect != POSTGRESQL:
             lists = [column.to_pylist() if isinstance(column, pa.Array) else column for column in columns]
             self._execute(target.table, shape, lists)
@@ -81,13 +81,13 @@ class Writer:
         if not (copies and self._copy(target, shape, texts)):
             self._execute(target.table, shape, [column.cast(pa.string()).to_pylist() for column in texts])
 
-    def _execute(self, table: TableId, shape: Shape, columns: Sequence[Sequence[Any]]) -> None:
+    def _execute(self, table: TableId, shape: RowShape, columns: Sequence[Sequence[Any]]) -> None:
         names = [f"v{index}" for index in range(len(columns))]
         parameters = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
         statement = write_statement(self._database.dialect, table, shape, self._mode)
         self._database.connection().execute(statement, parameters)
 
-    def _copy(self, target: Target, shape: Shape, columns: Sequence[pa.Array]) -> bool:
+    def _copy(self, target: Target, shape: RowShape, columns: Sequence[pa.Array]) -> bool:
         """Write by COPY; False: it would do something else than statements, or cannot; nothing was written."""
         if target.copied is None or target.copied.barred.intersection(shape.columns):
             return False
@@ -107,7 +107,7 @@ class Writer:
             for piece in data:
                 copy.write(piece)
 
-    def _went_by_stage(self, words: CopyWords, shape: Shape, data: CsvRows) -> bool:
+    def _went_by_stage(self, words: CopyWords, shape: RowShape, data: CsvRows) -> bool:
         """Write by way of the temporary table; False: some key would be twice in one statement, so nothing was."""
         driver: Any = self._database.engine.dialect.dbapi
         empty = f"; {words.empty_stage()}" if words.stage in self._filled else ""
@@ -124,7 +124,7 @@ class Writer:
             return False
         return True
 
-    def _went_straight(self, words: CopyWords, shape: Shape, data: CsvRows) -> bool:
+    def _went_straight(self, words: CopyWords, shape: RowShape, data: CsvRows) -> bool:
         """Upsert by a plain COPY, as no key is in the table; False: it is not to be tried, or one was."""
         tries = self._tries.setdefault(words.stage, BackedOffTries())
         if self._mode != UPSERT or shape.deletes or not tries.due():
@@ -174,7 +174,7 @@ def _texts(target: Target, name: str, column: pa.Array | Sequence[Any]) -> pa.Ar
         raise DataError(f"column {name} of table {target.table}: {error}") from error
 
 
-def write_statement(dialect: str, table: TableId, shape: Shape, mode: str) -> Any:
+def write_statement(dialect: str, table: TableId, shape: RowShape, mode: str) -> Any:
     """Return the statement of one row; its values are the parameters v0, v1 ... in the order of the shape's columns."""
     target = sa.table(table.name, *map(sa.column, shape.columns), schema=table.schema)
     values: dict[str, Any] = {name: sa.bindparam(f"v{index}") for index, name in enumerate(shape.columns)}

@@ -31,7 +31,7 @@ from spark_connect_rt.engine.executor.hosting import load_class, load_clients
 from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.records.pipeline.columns import PARTITION, PRODUCE_FIELDS, TOPIC
 from spark_connect_rt.records.pipeline.connector_converters import ConnectorConverters
-from spark_connect_rt.records.pipeline.errant_records import Errant
+from spark_connect_rt.records.pipeline.errant_records import FailedRecord
 from spark_connect_rt.records.pipeline.source_pipeline import SourcePipeline
 
 # What a source task polls as rows in the format's columns, and the context of a task that no worker runs.
@@ -89,7 +89,7 @@ def convert(
                 yield _columns(converted.batch, [pa.scalar(text, pa.string()) for text in place], columns)
 
 
-def _tell(errants: Sequence[Errant]) -> None:
+def _tell(errants: Sequence[FailedRecord]) -> None:
     for errant in errants:
         log.warning("skipped %s, stage %s: %s", errant.place, errant.stage.value, errant.error)
 

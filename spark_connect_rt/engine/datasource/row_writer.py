@@ -46,7 +46,7 @@ from spark_connect_rt.records.pipeline.arrow_values import RowColumns
 from spark_connect_rt.records.pipeline.columns import CONSUME_FIELDS, PRODUCE_FIELDS
 from spark_connect_rt.records.pipeline.connect_values import row_values
 from spark_connect_rt.records.pipeline.dead_letters import ReportSettings
-from spark_connect_rt.records.pipeline.errant_records import Waiting
+from spark_connect_rt.records.pipeline.errant_records import RetryWait
 from spark_connect_rt.records.pipeline.sink_pipeline import SinkConverted, SinkPipeline
 from spark_connect_rt.records.pipeline.source_pipeline import SourcePipeline
 
@@ -230,7 +230,7 @@ class SinkWrite:
         self._plan, self._partition, self._next = plan, partition, first_offset
         self._form: RecordForm | ValueForm | None = None
         self._pipeline = SinkPipeline.from_config(
-            config, config, clients.plugin, Waiting(monotonic_ms, _wait), keeps_originals=settings.reports
+            config, config, clients.plugin, RetryWait(monotonic_ms, _wait), keeps_originals=settings.reports
         )
         task_id = ConnectorTaskId(config["name"], partition)
         self._reports = ErrantReports(task_id, settings, clients, dead_letter_producer(config))

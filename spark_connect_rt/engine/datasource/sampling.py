@@ -17,7 +17,7 @@ from spark_connect_rt.records.pipeline.arrow_values import common_type
 SAMPLE_RECORDS = 1_000
 
 
-class Sample:
+class TypeSample:
     """What records show of their columns' types."""
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Sample:
         self._found: dict[str, list[pa.DataType]] = {}
         self._problems: dict[str, DataError] = {}
 
-    def of(self, readers: Readers) -> Sample:
+    def of(self, readers: Readers) -> TypeSample:
         """Look with these readers from now on."""
         self._readers = readers
         return self
@@ -71,7 +71,7 @@ def sampled_kinds(partitions: Sequence[TaskPartition], decodes: Sequence[Decode]
 
     Raises BadConfigError: they do not tell; what a task raises.
     """
-    sample = Sample()
+    sample = TypeSample()
     for partition in partitions:
         task = open_task(replace(partition, decodes=tuple(decodes)), lambda readers: sample.of(readers).look)
         try:

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Protocol
 
 from spark_connect_rt.base.loggers import JAVA_LOG_LEVELS
-from spark_connect_rt.base.supervision import Part, report_nowhere
-from spark_connect_rt.engine.driver.control_handshake import Door, Guest
+from spark_connect_rt.base.supervision import SupervisedPart, report_nowhere
+from spark_connect_rt.engine.driver.control_handshake import Guest, Handshakes
 from spark_connect_rt.engine.executor.control_wire import Message, encode_message
 
 DEATH_MARGIN = 1.2  # of the session timeout
@@ -35,17 +35,17 @@ class ChannelOwner(Protocol):
 
     token: str
 
-    def on_hello(self, connection: Connection, message: Message) -> bool:
+    def on_hello(self, connection: SlotConnection, message: Message) -> bool:
         """One of the slice's processes said who it is. False: it is refused, and not mentioned again."""
 
-    def on_message(self, connection: Connection, message: Message) -> None:
+    def on_message(self, connection: SlotConnection, message: Message) -> None:
         """A connection sent a report."""
 
-    def on_dead(self, connection: Connection) -> None:
+    def on_dead(self, connection: SlotConnection) -> None:
         """It is certainly dead, or ended by itself. The last call for this connection."""
 
 
-class Connection:
+class SlotConnection:
     """One half of a slice, or who closes its books."""
 
     def __init__(self, guest: Guest, role: str) -> None:
@@ -79,8 +79,8 @@ class ControlChannel:
         self._holds_lease = holds_lease
         self._session_s = session_timeout_ms / 1000
         self._owners: dict[int, ChannelOwner] = {}
-        self._connections: set[Connection] = set()
-        self._orders: deque[tuple[Connection, Callable[[], None]]] = deque()
+        self._connections: set[SlotConnection] = set()
+        self._orders: deque[tuple[SlotConnection, Callable[[], None]]] = deque()
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_in.setblocking(False)
         self._wake_out.setblocking(False)  # full: the thread is to wake anyway
@@ -88,8 +88,10 @@ class ControlChannel:
         self._selector.register(self._wake_in, selectors.EVENT_READ)
         self._stopped = threading.Event()
         self.ended = False  # nothing is received or sent any more
-        self.on_thread_end: Callable[[BaseException | str], None] = lambda why: report_nowhere(Part.CHANNEL, why)
-        self._door = Door(listener, tls, self._token_of, self._admit)
+        self.on_thread_end: Callable[[BaseException | str], None] = lambda why: report_nowhere(
+            SupervisedPart.CHANNEL, why
+        )
+        self._door = Handshakes(listener, tls, self._token_of, self._admit)
         self._thread = threading.Thread(target=self._run, name="control-channel", daemon=True)
         self._thread.start()
         JAVA_LOG_LEVELS.listen(self._say_levels)
@@ -108,12 +110,12 @@ class ControlChannel:
         """Let them in no more."""
         self._owners.pop(slice_id, None)
 
-    def send(self, connection: Connection, message: Message) -> None:
+    def send(self, connection: SlotConnection, message: Message) -> None:
         """Queue a message; dropped when the connection is cut. Raises TypeError: it cannot be said in JSON."""
         data = encode_message(message)  # here: what cannot be encoded is the caller's trouble
         self._order(connection, lambda: self._queue(connection, data))
 
-    def cut(self, connection: Connection) -> None:
+    def cut(self, connection: SlotConnection) -> None:
         """Close this side's half: the process on the other end exits when it sees that; ``on_dead`` follows."""
         self._order(connection, lambda: self._cut(connection))
 
@@ -129,12 +131,12 @@ class ControlChannel:
         return None if owner is None else owner.token
 
     def _admit(self, guest: Guest, hello: Message, others: list[Message]) -> None:
-        connection = Connection(guest, hello["role"])
+        connection = SlotConnection(guest, hello["role"])
         self._order(connection, lambda: self._take_in(connection, hello, others))
         if self.ended:
             guest.sock.close()
 
-    def _order(self, connection: Connection, step: Callable[[], None]) -> None:
+    def _order(self, connection: SlotConnection, step: Callable[[], None]) -> None:
         if not self.ended:
             self._orders.append((connection, step))
             self._wake()
@@ -179,7 +181,7 @@ class ControlChannel:
             for connection in list(self._connections):
                 self._tell_dead(connection)
 
-    def _guarded(self, connection: Connection, step: Callable[[], None]) -> None:
+    def _guarded(self, connection: SlotConnection, step: Callable[[], None]) -> None:
         """Serve one connection; what fails there ends that connection alone."""
         try:
             step()
@@ -188,7 +190,7 @@ class ControlChannel:
                 log.exception("control connection of %s failed", connection.role)
             self._broken(connection, f"{type(error).__name__}: {error}")
 
-    def _take_in(self, connection: Connection, hello: Message, others: list[Message]) -> None:
+    def _take_in(self, connection: SlotConnection, hello: Message, others: list[Message]) -> None:
         self._connections.add(connection)
         self._selector.register(connection.sock, selectors.EVENT_READ, connection)
         connection.owner = self._owners.get(hello["slice"])
@@ -204,7 +206,7 @@ class ControlChannel:
         for message in others:
             self._on_message(connection, message)
 
-    def _serve(self, connection: Connection, events: int) -> None:
+    def _serve(self, connection: SlotConnection, events: int) -> None:
         if connection not in self._connections:
             return
         if events & selectors.EVENT_WRITE:
@@ -212,7 +214,7 @@ class ControlChannel:
         if events & selectors.EVENT_READ:
             self._read(connection)
 
-    def _read(self, connection: Connection) -> None:
+    def _read(self, connection: SlotConnection) -> None:
         try:
             chunk = connection.sock.recv(262_144)
         except BlockingIOError:
@@ -229,22 +231,22 @@ class ControlChannel:
         for message in connection.splitter.feed(data):
             self._on_message(connection, message)
 
-    def _on_message(self, connection: Connection, message: Message) -> None:
+    def _on_message(self, connection: SlotConnection, message: Message) -> None:
         if connection.owner is not None and message["op"] != "ping":
             connection.owner.on_message(connection, message)
 
-    def _broken(self, connection: Connection, why: str) -> None:
+    def _broken(self, connection: SlotConnection, why: str) -> None:
         """Cut a connection whose other end may still live: it is dead only after the session timeout."""
         log.warning("control connection of %s broke: %s", connection.role, why)
         self._close(connection)
         connection.cut_s = connection.cut_s or time.monotonic()
 
-    def _queue(self, connection: Connection, data: bytes) -> None:
+    def _queue(self, connection: SlotConnection, data: bytes) -> None:
         if connection in self._connections and connection.cut_s is None:
             connection.out.append(connection.cipher.seal(data))
             self._flush(connection)
 
-    def _flush(self, connection: Connection) -> None:
+    def _flush(self, connection: SlotConnection) -> None:
         try:
             while connection.out:
                 sent = connection.sock.send(connection.out[0])
@@ -259,7 +261,7 @@ class ControlChannel:
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.out else 0)
         self._selector.modify(connection.sock, wanted, connection)
 
-    def _cut(self, connection: Connection) -> None:
+    def _cut(self, connection: SlotConnection) -> None:
         if connection not in self._connections or connection.cut_s is not None:
             return
         connection.cut_s = time.monotonic()
@@ -268,18 +270,18 @@ class ControlChannel:
         except OSError:
             log.debug("%s has already ended", connection.role)
 
-    def _drop(self, connection: Connection) -> None:
+    def _drop(self, connection: SlotConnection) -> None:
         """Forget a connection whose other end is dead."""
         self._connections.discard(connection)
         self._close(connection)
         self._tell_dead(connection)
 
-    def _close(self, connection: Connection) -> None:
+    def _close(self, connection: SlotConnection) -> None:
         if connection.sock.fileno() >= 0:
             self._selector.unregister(connection.sock)
             connection.sock.close()
 
-    def _tell_dead(self, connection: Connection) -> None:
+    def _tell_dead(self, connection: SlotConnection) -> None:
         if connection.owner is None:
             return
         try:
@@ -292,7 +294,7 @@ class ControlChannel:
         for connection in list(self._connections):
             self._guarded(connection, partial(self._watch, connection, now))
 
-    def _watch(self, connection: Connection, now_s: float) -> None:
+    def _watch(self, connection: SlotConnection, now_s: float) -> None:
         if connection.cut_s is not None:
             if now_s - connection.cut_s > self._session_s * DEATH_MARGIN:
                 self._drop(connection)

@@ -65,7 +65,7 @@ class Guest:
         return answer, hello, list(messages)
 
 
-class Door:
+class Handshakes:
     """The listener, those who wait there, and their thread."""
 
     def __init__(

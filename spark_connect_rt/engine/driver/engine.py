@@ -18,7 +18,7 @@ from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.base.supervision import Report, report_nowhere
 from spark_connect_rt.engine.driver import reports
 from spark_connect_rt.engine.driver.loop import Loop
-from spark_connect_rt.engine.driver.model import EngineSettings, Phase, Run, Slot
+from spark_connect_rt.engine.driver.model import EngineSettings, Phase, Slot, TaskRun
 from spark_connect_rt.engine.driver.reports import offsets_answer
 from spark_connect_rt.engine.driver.slices import SliceConnected, SliceEvent, SliceGone, SliceLauncher, SliceMessage
 from spark_connect_rt.engine.driver.slot_packing import Isolation
@@ -132,9 +132,9 @@ class RunPartitions:
     def __init__(
         self,
         loop: Loop,
-        send: Callable[[Run, Message], None],
+        send: Callable[[TaskRun, Message], None],
         emit: Callable[[PartitionsReleased], None],
-        condemn: Callable[[Run], None],
+        condemn: Callable[[TaskRun], None],
     ) -> None:
         """``send`` reaches the run's host if it has one; ``condemn`` ends a hosting that does not let go in time."""
         self._loop = loop
@@ -142,13 +142,13 @@ class RunPartitions:
         self._emit = emit
         self._condemn = condemn
 
-    def assign(self, run: Run, offsets: Mapping[TopicPartition, int]) -> None:
+    def assign(self, run: TaskRun, offsets: Mapping[TopicPartition, int]) -> None:
         """Have a run read these partitions from there, now or when it is hosted."""
         run.positions.update(offsets)
         if run.phase is Phase.HOSTED:
             self._send(run, {"op": "assign", "offsets": encode_offsets(offsets)})
 
-    def revoke(self, run: Run, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
+    def revoke(self, run: TaskRun, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
         """Have a run let go of partitions; its hosting is condemned when it has not in time."""
         for partition in partitions:
             run.positions.pop(partition, None)
@@ -161,18 +161,18 @@ class RunPartitions:
         if unanswered:
             self._loop.later(timeout_ms, lambda: self._unreleased(run, unanswered))
 
-    def _unreleased(self, run: Run, unanswered: Collection[TopicPartition]) -> None:
+    def _unreleased(self, run: TaskRun, unanswered: Collection[TopicPartition]) -> None:
         """Kill the hosting of a run that cannot let go of its partitions: another task is about to write them."""
         if unanswered:
             self._condemn(run)
 
-    def release(self, run: Run, partitions: Sequence[TopicPartition]) -> None:
+    def release(self, run: TaskRun, partitions: Sequence[TopicPartition]) -> None:
         """Tell the worker that a run has let go of these."""
         if partitions:
             run.revocations.answered(partitions)
             self._emit(PartitionsReleased(run.task, run.launch.run, frozenset(partitions)))
 
-    def release_all(self, run: Run) -> None:
+    def release_all(self, run: TaskRun) -> None:
         """Answer every open revocation of a run that is hosted nowhere."""
         for partitions in run.revocations.unanswered():
             self.release(run, partitions)
@@ -200,7 +200,7 @@ class Engine:
         self._loop = Loop("engine", report, threads)
         self._slots = SlotTable(launcher, self._loop, self._settings, self._now_ms, self._move)
         self._partitions = RunPartitions(self._loop, self._send, self._emit, self._slots.condemn)
-        self._runs: dict[ConnectorTaskId, Run] = {}
+        self._runs: dict[ConnectorTaskId, TaskRun] = {}
         self._look_ups = OffsetLookUps(threads)
         self._holds_lease: Callable[[], bool] = lambda: True
         self._closing = False
@@ -288,7 +288,7 @@ class Engine:
             self._emit(TaskEnded(launch.task, launch.run, drained=True))
             return
         isolation = Isolation.parse(launch.isolation)
-        run = Run(launch, isolation, paused=launch.paused)
+        run = TaskRun(launch, isolation, paused=launch.paused)
         self._runs[launch.task] = run
         self._place(run)
 
@@ -300,25 +300,25 @@ class Engine:
             return f"run {self._runs[launch.task].launch.run} has not ended"
         return reports.unsendable(launch)
 
-    def _set_paused(self, run: Run, paused: bool) -> None:
+    def _set_paused(self, run: TaskRun, paused: bool) -> None:
         run.paused = paused
         if run.reported_paused is paused:  # already so: say it again, nothing will change
             self._tell_state(run, paused, again=True)
         self._send(run, {"op": "pause" if paused else "resume"})
 
-    def _tell_state(self, run: Run, paused: bool, *, again: bool = False) -> None:
+    def _tell_state(self, run: TaskRun, paused: bool, *, again: bool = False) -> None:
         """Tell the worker RUNNING or PAUSED, unless it knows (a moved run reports it again)."""
         if run.reported_paused is paused and not again:
             return
         run.reported_paused = paused
         self._emit((TaskPaused if paused else TaskRunning)(run.task, run.launch.run))
 
-    def _send(self, run: Run, message: Message) -> None:
+    def _send(self, run: TaskRun, message: Message) -> None:
         """Send to the run's host; a run without one gets the news when it is hosted."""
         if run.slot is not None and run.host is not None and run.phase in (Phase.HOSTED, Phase.STOPPING):
             run.slot.handle.send({**message, "host": run.host})
 
-    def _stop(self, run: Run, timeout_ms: int) -> None:
+    def _stop(self, run: TaskRun, timeout_ms: int) -> None:
         if run.host is None:
             self._slots.leave(run)
             self._finish(run, drained=True)
@@ -329,24 +329,24 @@ class Engine:
 
         self._loop.later(timeout_ms, lambda: self._overdue(run, host))
 
-    def _overdue(self, run: Run, host: int) -> None:
+    def _overdue(self, run: TaskRun, host: int) -> None:
         if run.host == host and run.phase is Phase.STOPPING:
             self._slots.condemn(run)
 
-    def _move(self, run: Run, target: Slot | None, within_ms: float | None = None) -> None:
+    def _move(self, run: TaskRun, target: Slot | None, within_ms: float | None = None) -> None:
         """Drain a run, as far as that goes ``within_ms``, and go on in ``target``, or wherever there is room."""
         if run.phase is Phase.HOSTED:
             self._send(run, {"op": "stop", "within_ms": within_ms})
             run.phase, run.target = Phase.MOVING, target
 
-    def _finish(self, run: Run, *, drained: bool) -> None:
+    def _finish(self, run: TaskRun, *, drained: bool) -> None:
         self._partitions.release_all(run)
         if self._runs.get(run.task) is run:
             del self._runs[run.task]
         self._emit(TaskEnded(run.task, run.launch.run, drained, run.records))
         self._check_closed()
 
-    def _fail(self, run: Run, trace: str) -> None:
+    def _fail(self, run: TaskRun, trace: str) -> None:
         if not run.failed:
             run.failed = True
             self._emit(TaskFailed(run.task, run.launch.run, trace))
@@ -373,7 +373,7 @@ class Engine:
         # Behind what a fence has just submitted: it ended the work before it let the contact count again.
         self._loop.submit(lambda: self._slots.connected(number))
 
-    def _on_report(self, run: Run, slot: Slot, message: Message) -> None:
+    def _on_report(self, run: TaskRun, slot: Slot, message: Message) -> None:
         match message["op"]:
             case "running" | "paused" as state:
                 self._tell_state(run, state == "paused")
@@ -394,11 +394,11 @@ class Engine:
             case "claimed" | "throttle" | "steer":  # from the writer half, for the reader half
                 self._pass_on(run, slot, message)
 
-    def _pass_on(self, run: Run, slot: Slot, message: Message) -> None:
+    def _pass_on(self, run: TaskRun, slot: Slot, message: Message) -> None:
         run.begin_at((TopicPartition(topic, number), offset) for topic, number, offset in message.get("seek", ()))
         slot.handle.send(message)
 
-    def _on_durable(self, run: Run, message: Message) -> None:
+    def _on_durable(self, run: TaskRun, message: Message) -> None:
         durable = reports.batch_durable(run.launch, message)
         run.losses = run.losses.progressed()
         run.records += durable.records
@@ -410,7 +410,7 @@ class Engine:
             report = {name: message[name] for name in ("rows", "delivered", "metadata") if name in message}
             run.slot.handle.send({"op": "durable", "host": run.host} | report)
 
-    def _on_over(self, run: Run, message: Message) -> None:
+    def _on_over(self, run: TaskRun, message: Message) -> None:
         """The task failed, its JVM was lost (its hosting ends, it is hosted again), or nothing of it is left here."""
         match message["op"]:
             case "failed":
@@ -423,7 +423,7 @@ class Engine:
             case _:
                 self._on_ended(run)
 
-    def _on_ended(self, run: Run) -> None:
+    def _on_ended(self, run: TaskRun) -> None:
         self._slots.leave(run)
         lost, run.lost = run.lost, ""
         if run.phase is not Phase.MOVING or self._closing:
@@ -455,7 +455,7 @@ class Engine:
                 self._recover(run, f"slot {slot.number}", error or "the slice ended under its tasks", with_it)
         self._check_closed()
 
-    def _recover(self, run: Run, what: str, error: str, neighbours: Sequence[ConnectorTaskId]) -> None:
+    def _recover(self, run: TaskRun, what: str, error: str, neighbours: Sequence[ConnectorTaskId]) -> None:
         """Host a run again after a loss, from what is committed; apart, or never, if the losses say so."""
         now_ms = self._now_ms()
         judged = judge_loss(run.losses, now_ms, now_ms - run.hosted_at_ms, neighbours, self._settings.losses)
@@ -475,11 +475,11 @@ class Engine:
         run.phase = Phase.WAITING
         self._loop.later(judged.delay_ms, lambda: self._place(run))
 
-    def _place_again(self, run: Run) -> None:
+    def _place_again(self, run: TaskRun) -> None:
         run.phase = Phase.WAITING
         self._place(run)
 
-    def _place(self, run: Run) -> None:
+    def _place(self, run: TaskRun) -> None:
         if self._runs.get(run.task) is not run or run.slot is not None or run.phase is not Phase.WAITING:
             return
         # E5: else contact to the group comes back, or the run is stopped.
@@ -487,7 +487,7 @@ class Engine:
         if wait_ms:
             self._loop.later(int(wait_ms) + 1, lambda: self._place(run))
 
-    def _look_up(self, run: Run, slot: Slot, message: Message) -> None:
+    def _look_up(self, run: TaskRun, slot: Slot, message: Message) -> None:
         def wanted() -> bool:
             return not self._closing and run is self._runs.get(run.task) and run.phase is not Phase.STOPPING
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 
 from spark_connect_rt.base.concurrency import MACHINE_THREADS, RunningThread, Threads
-from spark_connect_rt.base.supervision import Part, Report, report_nowhere, watched
+from spark_connect_rt.base.supervision import Report, SupervisedPart, report_nowhere, watched
 
 MISSED_MAX = 5
 END_WAIT_S = 5.0
@@ -34,7 +34,7 @@ class Loop:
     def start(self) -> None:
         """Start the thread that runs the steps."""
         self._running = True
-        self._thread = self._threads.start(self._name, watched(self._run, Part.ENGINE, self._report))
+        self._thread = self._threads.start(self._name, watched(self._run, SupervisedPart.ENGINE, self._report))
 
     def is_alive(self) -> bool:
         """Return whether steps are still run."""
@@ -61,7 +61,7 @@ class Loop:
                 failed = 0
             except Exception as error:
                 if failed == MISSED_MAX:
-                    self._report(Part.ENGINE, error)
+                    self._report(SupervisedPart.ENGINE, error)
                 raise
             finally:
                 self.every(period_ms, step, failed)

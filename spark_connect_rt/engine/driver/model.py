@@ -76,7 +76,7 @@ class Revocations:
 
 
 @dataclass(slots=True, eq=False)
-class Run:
+class TaskRun:
     """One run of one task."""
 
     launch: TaskLaunch
@@ -127,8 +127,8 @@ class Slot:
     opened_at_ms: float
     exclusive: bool = False
     connected: bool = False
-    hosts: dict[int, Run] = field(default_factory=dict)
-    waiting: list[Run] = field(default_factory=list)  # until it is connected
+    hosts: dict[int, TaskRun] = field(default_factory=dict)
+    waiting: list[TaskRun] = field(default_factory=list)  # until it is connected
     idle_since_ms: float = 0.0
     successor: Slot | None = None  # it is retiring: its tasks go there
     overdue: set[int] = field(default_factory=set)  # hosts past their stop deadline
@@ -146,7 +146,7 @@ class Slot:
         """Return how many tasks are here or on their way."""
         return len(self.hosts) + len(self.waiting)
 
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[TaskRun]:
         """Return the runs that are here or on their way."""
         return [*self.hosts.values(), *self.waiting]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.base.json_text import tellable
-from spark_connect_rt.engine.driver.model import Run
+from spark_connect_rt.engine.driver.model import TaskRun
 from spark_connect_rt.engine.driver.slot_packing import PackingLimits, TaskLoad, is_calm, tasks_to_move
 from spark_connect_rt.engine.executor.control_wire import Message, decode_offsets, encode_launch, encode_message
 from spark_connect_rt.engine.slot_losses import LossLimits, is_cleared
@@ -57,7 +57,7 @@ def task_measured(launch: TaskLaunch, message: Message) -> TaskMeasured:
     )
 
 
-def waiting_news(runs: Iterable[Run], now_ms: float, patience_ms: float) -> Iterator[TaskWaiting]:
+def waiting_news(runs: Iterable[TaskRun], now_ms: float, patience_ms: float) -> Iterator[TaskWaiting]:
     """Yield the worker's news of runs that wait for an executor for ``patience_ms``, or do no more."""
     for run in runs:
         waited_ms = 0.0 if run.waits_since_ms is None else now_ms - run.waits_since_ms
@@ -67,7 +67,7 @@ def waiting_news(runs: Iterable[Run], now_ms: float, patience_ms: float) -> Iter
             yield TaskWaiting(run.task, run.launch.run, int(waited_ms) if late else 0)
 
 
-def remember_moved(run: Run, now_ms: float, data_bytes: int, records: int) -> None:
+def remember_moved(run: TaskRun, now_ms: float, data_bytes: int, records: int) -> None:
     """Keep what a run moved within the window."""
     run.moved.append((now_ms, data_bytes, records))
     while run.moved[0][0] < now_ms - WINDOW_MS:
@@ -75,13 +75,13 @@ def remember_moved(run: Run, now_ms: float, data_bytes: int, records: int) -> No
 
 
 def busy_tasks(
-    runs: Sequence[Run], limits: PackingLimits, slots_open: int, now_ms: float
+    runs: Sequence[TaskRun], limits: PackingLimits, slots_open: int, now_ms: float
 ) -> tuple[ConnectorTaskId, ...]:
     """Return which runs should leave a shared slot. A run hosted for less than the window is not judged."""
     return tasks_to_move([_load(run, now_ms) for run in runs], limits, slots_open)
 
 
-def calm_tasks(runs: Iterable[Run], limits: PackingLimits, now_ms: float, calm_ms: float) -> Iterator[Run]:
+def calm_tasks(runs: Iterable[TaskRun], limits: PackingLimits, now_ms: float, calm_ms: float) -> Iterator[TaskRun]:
     """Yield the runs that have a slot of their own for being busy, and were calm for so long that they should share.
 
     The time is doubled each time a run leaves a shared slot: one that is busy now and then does not move for ever.
@@ -97,16 +97,16 @@ def calm_tasks(runs: Iterable[Run], limits: PackingLimits, now_ms: float, calm_m
             yield run
 
 
-def cleared_tasks(runs: Iterable[Run], limits: LossLimits, now_ms: float) -> Iterator[Run]:
+def cleared_tasks(runs: Iterable[TaskRun], limits: LossLimits, now_ms: float) -> Iterator[TaskRun]:
     """Yield the runs that were hosted apart for losses, for so long that they should share again."""
     return (run for run in runs if run.suspected and is_cleared(run.losses, now_ms - run.hosted_at_ms, limits))
 
 
-def _settled(run: Run, now_ms: float) -> bool:
+def _settled(run: TaskRun, now_ms: float) -> bool:
     return now_ms - run.hosted_at_ms >= WINDOW_MS
 
 
-def _load(run: Run, now_ms: float) -> TaskLoad:
+def _load(run: TaskRun, now_ms: float) -> TaskLoad:
     settled = _settled(run, now_ms)
     recent = [sample for sample in run.moved if settled and sample[0] >= now_ms - WINDOW_MS]
     seconds = WINDOW_MS / 1000

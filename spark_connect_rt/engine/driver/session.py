@@ -22,7 +22,7 @@ from pyspark import SparkConf, SparkContext, SparkFiles
 from pyspark.sql import SparkSession
 
 from spark_connect_rt.base.pandas_on_demand import import_without_pandas
-from spark_connect_rt.base.supervision import Part, Report, report_nowhere
+from spark_connect_rt.base.supervision import Report, SupervisedPart, report_nowhere
 from spark_connect_rt.config.connectrt_config import ENGINE
 from spark_connect_rt.engine.driver.slot_session import make_active
 from spark_connect_rt.engine.executor.daemon import prepare_zygote
@@ -343,13 +343,13 @@ class BackgroundSession:
         except BaseException as error:
             self._future.set_exception(error)
             if not self._closed:
-                self._report(Part.SPARK, f"the session cannot be created: {type(error).__name__}: {error}")
+                self._report(SupervisedPart.SPARK, f"the session cannot be created: {type(error).__name__}: {error}")
             if not isinstance(error, Exception):
                 raise
 
     def _on_gone(self, why: str) -> None:
         self._gone = True
-        self._report(Part.SPARK, why)
+        self._report(SupervisedPart.SPARK, why)
 
     def close(self, stops: bool) -> None:
         """Watch the JVM no more; ``stops``: end Spark as well, if it is up. Waits for no JVM that is gone."""

@@ -23,8 +23,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_connect_rt.base.ids import ConnectorTaskId
-from spark_connect_rt.base.supervision import Part, Report, report_nowhere
-from spark_connect_rt.engine.driver.control_channel import Connection, ControlChannel, listen_tcp, listen_unix
+from spark_connect_rt.base.supervision import Report, SupervisedPart, report_nowhere
+from spark_connect_rt.engine.driver.control_channel import ControlChannel, SlotConnection, listen_tcp, listen_unix
 from spark_connect_rt.engine.driver.session import BackgroundSession
 from spark_connect_rt.engine.driver.slices import (
     OnSliceEvent,
@@ -245,7 +245,7 @@ class SparkSliceLauncher:
                 self._beside = slice_session(spark)
                 context = spark.sparkContext
                 self._channel = self._listen(context.master, str(context.getConf().get("spark.driver.host")))
-                self._channel.on_thread_end = lambda why: self._report(Part.CHANNEL, why)
+                self._channel.on_thread_end = lambda why: self._report(SupervisedPart.CHANNEL, why)
             return self._channel
 
     def slices_session(self) -> SparkSession:
@@ -276,10 +276,10 @@ class SparkSlice:
         self._launcher = launcher
         self._group = f"connectrt-slice-{slice_id}-{self.token[:6]}"
         self._lock = threading.RLock()
-        self._halves: dict[str, Connection] = {}  # reader and writer, while they live
+        self._halves: dict[str, SlotConnection] = {}  # reader and writer, while they live
         self._totals = ReportedTotals()
         self._books_closed = False
-        self._committer: tuple[Connection, Message] | None = None
+        self._committer: tuple[SlotConnection, Message] | None = None
         self._ending = self._aborted = self._job_done = self._gone = False
         self._error: str | None = None
         self._twice = ""  # says that Spark made another attempt of it
@@ -370,7 +370,7 @@ class SparkSlice:
 
     # -- ChannelOwner, on the channel's thread
 
-    def on_hello(self, connection: Connection, message: Message) -> bool:
+    def on_hello(self, connection: SlotConnection, message: Message) -> bool:
         """Take in a half; a second one of its role is refused: the first may still write what the other would repeat.
 
         The committer's books are compared once the last reports are in.
@@ -398,7 +398,7 @@ class SparkSlice:
             self._launcher.on_event(SliceConnected(self.slice_id))
         return True
 
-    def on_message(self, connection: Connection, message: Message) -> None:
+    def on_message(self, connection: SlotConnection, message: Message) -> None:
         """Count a report's totals and pass it on as a SliceMessage; one who asks for plug-ins is answered."""
         if connection.role == PLUGINS:
             self._launcher.channel().send(connection, self._launcher.plugins.answer(message))
@@ -409,7 +409,7 @@ class SparkSlice:
         self._totals.count(message)
         self._launcher.on_event(SliceMessage(self.slice_id, message))
 
-    def on_dead(self, connection: Connection) -> None:
+    def on_dead(self, connection: SlotConnection) -> None:
         """A half ended or died; unasked, the other half must go too."""
         if connection.role == PLUGINS:
             return

@@ -13,7 +13,7 @@ from dataclasses import asdict
 
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.engine.driver.loop import Loop
-from spark_connect_rt.engine.driver.model import EngineSettings, Phase, Run, Slot
+from spark_connect_rt.engine.driver.model import EngineSettings, Phase, Slot, TaskRun
 from spark_connect_rt.engine.driver.slices import SliceLauncher
 from spark_connect_rt.engine.driver.slot_packing import Isolation, SlotFacts, choose_apart, choose_slot
 from spark_connect_rt.engine.executor.control_wire import encode_expected, encode_launch, encode_offsets
@@ -34,7 +34,7 @@ class SlotTable:
         loop: Loop,
         settings: EngineSettings,
         now_ms: Callable[[], float],
-        move: Callable[[Run, Slot | None, float | None], None],
+        move: Callable[[TaskRun, Slot | None, float | None], None],
     ) -> None:
         self._launcher = launcher
         self._loop = loop
@@ -70,7 +70,7 @@ class SlotTable:
 
     # -- where runs go
 
-    def place(self, run: Run) -> float:
+    def place(self, run: TaskRun) -> float:
         """Host a run, now or as soon as its slot is connected; else return in how many ms to try again.
 
         A slot that cannot be opened (no descriptor, memory, disk, process or core is left, Spark refuses the job) is
@@ -116,7 +116,7 @@ class SlotTable:
         if number is not None and self._slots[number].connected:
             self._slots[number].handle.send(encode_expected(expected))
 
-    def shared_beside(self, run: Run) -> Slot | None:
+    def shared_beside(self, run: TaskRun) -> Slot | None:
         """Open the run's own slot to others; return a shared slot that the run should move to, if there is one.
 
         The engine asks again until the run shares a slot, since other isolated runs may be cleared later. Java tasks
@@ -135,7 +135,7 @@ class SlotTable:
             return None  # of two that could change places one stays
         return found
 
-    def shared_jvm(self, run: Run) -> list[ConnectorTaskId]:
+    def shared_jvm(self, run: TaskRun) -> list[ConnectorTaskId]:
         """Return the tasks that were in the JVM of a run which reports that it is gone: each of them reports it."""
         slot, java, now = run.slot, run.launch.java, self._now_ms()
         assert slot is not None
@@ -161,21 +161,21 @@ class SlotTable:
             if slot.takes_tasks() and slot is not without
         ]
 
-    def _chosen(self, run: Run) -> int | None:
+    def _chosen(self, run: TaskRun) -> int | None:
         """Return the slot that a run would get, None: a new one."""
         if run.suspected and run.isolation is not Isolation.PROCESS:
             return choose_apart(self._facts(), self._settings.limits, len(self._slots))
         crowds = not run.alone and run.launch.java is None  # a JVM's heap is for as many as the setting says
         return self._fitting(run.isolation, alone=run.alone, crowds=crowds)
 
-    def _choose(self, run: Run) -> Slot:
+    def _choose(self, run: TaskRun) -> Slot:
         alone = run.alone
         number = self._chosen(run)
         chosen = self.open_slot() if number is None else self._slots[number]
         chosen.exclusive = chosen.exclusive or (chosen.load() == 0 and (alone or run.isolation.value == "process"))
         return chosen
 
-    def _host(self, run: Run, slot: Slot) -> None:
+    def _host(self, run: TaskRun, slot: Slot) -> None:
         host = next(self._host_numbers)
         run.host, run.phase, run.hosted_at_ms = host, Phase.HOSTED, self._now_ms()
         run.wants_commits, run.waits_since_ms = False, None
@@ -188,7 +188,7 @@ class SlotTable:
         if run.positions:
             slot.handle.send({"op": "assign", "host": host, "offsets": encode_offsets(run.positions)})
 
-    def leave(self, run: Run) -> None:
+    def leave(self, run: TaskRun) -> None:
         """Take a run out of its slot: it ended there, or never got in."""
         slot, host = run.slot, run.host
         run.slot = run.host = None
@@ -224,7 +224,7 @@ class SlotTable:
             slot.ending = slot.killed = True
             slot.handle.abort()
 
-    def condemn(self, run: Run) -> None:
+    def condemn(self, run: TaskRun) -> None:
         """A run passed its stop deadline: move its neighbours out, then kill the slot.
 
         A thread cannot be killed, its process can; neighbours get a short grace to drain.
@@ -263,7 +263,7 @@ class SlotTable:
         if retiring.load() == 0:
             self.end(retiring)
 
-    def gone(self, number: int, error: str | None) -> tuple[Slot, list[Run]] | None:
+    def gone(self, number: int, error: str | None) -> tuple[Slot, list[TaskRun]] | None:
         """Forget a slice that is certainly dead; return it and the runs it had. ``error``: why it ended unasked."""
         slot = self._slots.pop(number, None)
         if slot is None:

@@ -20,7 +20,7 @@ from spark_connect_rt.errors import ConnectError, TimedOutError
 from spark_connect_rt.kafka.executor_clients import BatchProducer, ExecutorClients
 from spark_connect_rt.records.pipeline.columns import ProduceRows
 from spark_connect_rt.records.pipeline.dead_letters import DeadLetters, ReportSettings
-from spark_connect_rt.records.pipeline.errant_records import Errant, errant_put, log_sentence
+from spark_connect_rt.records.pipeline.errant_records import FailedRecord, errant_put, log_sentence
 from spark_connect_rt.records.pipeline.sink_pipeline import SinkPipeline, place_of
 
 ASK_TIMEOUT_MS = 120_000  # how long a task that asks for the end of its own report waits
@@ -38,7 +38,7 @@ class ErrantLog:
         self._settings = settings
         self._clients = clients
 
-    def write(self, errants: Iterable[Errant], *, by_task: bool = False) -> None:
+    def write(self, errants: Iterable[FailedRecord], *, by_task: bool = False) -> None:
         """Count and log each; its content only with errors.log.include.messages. ``by_task``: the task gave it up."""
         for errant in errants:
             self._count(by_task)
@@ -100,7 +100,7 @@ class ErrantReports:
         self._unflushed = False
         self._refused: ConnectError | None = None  # the first refusal: an offset behind it is never safe again
 
-    def tell(self, errants: Iterable[Errant], *, by_task: bool = False) -> None:
+    def tell(self, errants: Iterable[FailedRecord], *, by_task: bool = False) -> None:
         """Log errant records and send them to the queue. Raises ConnectError: it refuses one, maybe an earlier one."""
         errants = tuple(errants)
         self._log.write(errants, by_task=by_task)
@@ -115,7 +115,7 @@ class ErrantReports:
                 self._meter.count("dead_letters.records", len(rows))
                 self._open().produce(rows.take())
 
-    def report(self, errant: Errant) -> Future[None]:
+    def report(self, errant: FailedRecord) -> Future[None]:
         """Tell of one, and return when it is acknowledged as a future."""
         with self._lock:
             self.tell((errant,), by_task=True)

@@ -26,7 +26,7 @@ from spark_connect_rt.errors import ConnectError, DataError
 from spark_connect_rt.kafka.executor_clients import BatchProducer, ExecutorClients
 from spark_connect_rt.records.pipeline.arrow_values import RowColumns
 from spark_connect_rt.records.pipeline.dead_letters import DeadLetters, ReportSettings
-from spark_connect_rt.records.pipeline.errant_records import Waiting
+from spark_connect_rt.records.pipeline.errant_records import RetryWait
 from spark_connect_rt.records.pipeline.source_pipeline import ConvertedBatch, SourcePipeline
 
 SENT_DDL = "records BIGINT, skipped BIGINT, bytes BIGINT, topics ARRAY<STRING>"
@@ -71,7 +71,7 @@ class _Sender:
         config = clients.resolve(launch.connector_config, launch.worker_config)
         reporting = ReportSettings.from_config(config)
         letters = DeadLetters(reporting, launch.task, clients.name_of, without_secrets) if reporting.topic else None
-        waiting = Waiting(monotonic_ms, _sleep)
+        waiting = RetryWait(monotonic_ms, _sleep)
         self._pipeline = SourcePipeline.from_config(config, worker_config, clients.plugin, waiting, letters)
         self._errant_log = ErrantLog(launch.task, reporting, clients)
         self._new_topics = NewTopics(launch, clients)

@@ -199,7 +199,7 @@ class PythonSink(HostedSink):
             parts.connector_config,
             parts.worker_config,
             parts.clients.plugin,
-            Waiting(monotonic_ms, parts.wait_ms),
+            RetryWait(monotonic_ms, parts.wait_ms),
             keeps_originals=ReportSettings.from_config(parts.connector_config).reports,
             guard=threading.RLock(),  # converters and transformations are made for one thread
         )

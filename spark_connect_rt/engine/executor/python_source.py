@@ -27,7 +27,7 @@ from spark_connect_rt.errors import DataError, RetriableError
 from spark_connect_rt.kafka.executor_clients import DeliveryReports
 from spark_connect_rt.records.pipeline.dead_letters import DeadLetters, ReportSettings
 from spark_connect_rt.records.pipeline.delivery_runs import DeliveryRuns
-from spark_connect_rt.records.pipeline.errant_records import RetryInterrupted, Waiting
+from spark_connect_rt.records.pipeline.errant_records import RetryInterrupted, RetryWait
 from spark_connect_rt.records.pipeline.source_pipeline import ConvertedBatch, SourcePipeline
 from spark_connect_rt.records.pipeline.transaction_boundaries import End, TransactionBoundaries
 
@@ -86,7 +86,7 @@ class PythonSource(HostedSource):
         task.context = context
         worker_config = parts.resolved(launch.worker_config)
         connector_config = parts.resolved(launch.connector_config)
-        waiting = Waiting(monotonic_ms, self._wait_ms)
+        waiting = RetryWait(monotonic_ms, self._wait_ms)
         settings = ReportSettings.from_config(connector_config)
         self._errant_log = ErrantLog(launch.task, settings, parts.clients, parts.meter)
         letters = self._dead_letters(settings)

@@ -22,7 +22,7 @@ from spark_connect_rt.engine.executor.errant_reports import ErrantReports
 from spark_connect_rt.engine.executor.hosting import load_clients
 from spark_connect_rt.errors import DataError, RetriableError
 from spark_connect_rt.records.pipeline.dead_letters import ReportSettings
-from spark_connect_rt.records.pipeline.errant_records import Errant, errant_put
+from spark_connect_rt.records.pipeline.errant_records import FailedRecord, errant_put
 from spark_connect_rt.records.pipeline.sink_pipeline import SinkPipeline, place_of_record
 
 # From Kafka records to the columns of a table: what a Spark table sink does to every batch.
@@ -50,7 +50,7 @@ class TableDecoder:
         self._schema = schema
         self._columnar = columnar
         self._tolerate = tolerate
-        self._errants: list[Errant] = []
+        self._errants: list[FailedRecord] = []
 
     @classmethod
     def from_config(
@@ -79,7 +79,7 @@ class TableDecoder:
         rows = None if found is None or found.columns is None else table_columns(found.columns.values, self._schema)
         return self._by_record(batch) if rows is None else DecodedRows(rows, 0)
 
-    def take_errants(self) -> tuple[Errant, ...]:
+    def take_errants(self) -> tuple[FailedRecord, ...]:
         """Return what was given up since the last call, also by a ``decode`` that raised."""
         errants, self._errants = (*self._errants, *self._pipeline.take_errants()), []
         return errants
@@ -283,7 +283,7 @@ def read_ranges(
         reports.close(0)
 
 
-def _tell(reports: ErrantReports, errants: Sequence[Errant]) -> None:
+def _tell(reports: ErrantReports, errants: Sequence[FailedRecord]) -> None:
     if errants:
         reports.tell(errants)
         if not reports.flush(DEAD_LETTERS_TIMEOUT_MS):

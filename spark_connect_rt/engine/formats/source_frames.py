@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentCounts:
     """The counts of one batch that was sent to Kafka."""
 
     records: int
@@ -104,7 +104,7 @@ class SourceFrames:
         offset = {"column": name, "type": kind, "value": int(end) if kind in INTEGERS else end}
         return rest.where(column <= sql.lit(end).cast(kind)), offset
 
-    def send(self, frame: Any, offset: Mapping[str, Any]) -> Sent:
+    def send(self, frame: Any, offset: Mapping[str, Any]) -> SentCounts:
         """Send the rows of a batch; when it returns they are acknowledged.
 
         Raises ConnectError: there is no such key column, or what the last attempt raised.
@@ -120,7 +120,7 @@ class SourceFrames:
                     raise self._explained(error) from error
         raise AssertionError("unreachable")
 
-    def _attempt(self, frame: Any, offset: Mapping[str, Any]) -> Sent:
+    def _attempt(self, frame: Any, offset: Mapping[str, Any]) -> SentCounts:
         config = self._config
         job = FrameJob(self._clients, self._launch, config.topic, config.key_columns, config.partition(), dict(offset))
         frame = frame.coalesce(config.parallelism)
@@ -128,7 +128,7 @@ class SourceFrames:
             frame = frame.sortWithinPartitions(_quoted(config.column))
         self._describe("send")
         rows = frame.mapInArrow(lambda batches: send_rows(job, batches), SENT_DDL).collect()
-        return Sent(
+        return SentCounts(
             sum(row.records for row in rows),
             sum(row.skipped for row in rows),
             sum(row.bytes for row in rows),

@@ -20,7 +20,7 @@ from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.engine.executor.errant_reports import ensure_dead_letter_queue
 from spark_connect_rt.engine.executor.hosting import load_clients
 from spark_connect_rt.engine.formats.driver_tasks import DriverTask, DriverTasks, set_active
-from spark_connect_rt.engine.formats.source_frames import Sent, SourceFrames
+from spark_connect_rt.engine.formats.source_frames import SentCounts, SourceFrames
 from spark_connect_rt.engine.formats.stream_checkpoint import StreamCheckpoint
 from spark_connect_rt.engine.formats.table_batch import columns_session
 from spark_connect_rt.engine.task_runner import BatchDurable, OnTaskEvent, ReadOffsets, TaskLaunch
@@ -33,7 +33,7 @@ from spark_connect_rt.records.pipeline.dead_letters import ReportSettings
 # batch.
 
 
-OnSent = Callable[[Sent, Mapping[str, Any]], None]
+OnSent = Callable[[SentCounts, Mapping[str, Any]], None]
 
 
 class _StoppingError(Exception):
@@ -186,7 +186,7 @@ class SparkSourceTaskHost(DriverTask):
         self._report(sent, {"rows": sent.records + sent.skipped, **passes})
         return False
 
-    def _report(self, sent: Sent, offset: Mapping[str, Any]) -> None:
+    def _report(self, sent: SentCounts, offset: Mapping[str, Any]) -> None:
         self._offset = offset
         self._records += sent.records
         launch = self.launch

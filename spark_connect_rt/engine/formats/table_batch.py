@@ -85,7 +85,7 @@ ATTEMPTS = 3  # a lost executor is not the task's fault; staging makes the repet
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class AppendedCounts:
     """The counts of one batch that was appended to a table."""
 
     records: int
@@ -135,7 +135,7 @@ class TableBatches:
                 self._held.pop(partition, None)
         return starts
 
-    def write(self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> Written:
+    def write(self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> AppendedCounts:
         """Append the records between ``starts`` and ``ends`` to the table. Raises what the last attempt raised."""
         ranges = {partition: (starts[partition], end) for partition, end in ends.items()}
         schema = self._schema or self._find_schema(ranges)
@@ -176,7 +176,7 @@ class TableBatches:
                 del self._held[partition]
                 self._topic_ids.pop(partition, None)
 
-    def _attempt(self, schema: pa.Schema, ranges: Mapping[TopicPartition, tuple[int, int]]) -> Written:
+    def _attempt(self, schema: pa.Schema, ranges: Mapping[TopicPartition, tuple[int, int]]) -> AppendedCounts:
         context = self._spark.sparkContext
         context.setJobGroup(self._job_group, f"connectrt {self._launch.task}: append", True)
         records, skipped = context.accumulator(0), context.accumulator(0)
@@ -201,7 +201,7 @@ class TableBatches:
                 raise
             log.warning("%s: appended despite %s", self._job_group, last_error_line(error))
         self._held.update(held)
-        return Written(records.value, skipped.value, 0)
+        return AppendedCounts(records.value, skipped.value, 0)
 
     def _frame(
         self,

@@ -22,13 +22,13 @@ from spark_connect_rt.engine.executor.hosting import monotonic_ms
 from spark_connect_rt.engine.executor.python_sink import SinkParts, converted_and_reported
 from spark_connect_rt.engine.java_host.plugin_folders import with_converters
 from spark_connect_rt.engine.java_host.source_calls import Segment
-from spark_connect_rt.engine.java_host.stages.rows import Rows, json_with_schema, read_all
+from spark_connect_rt.engine.java_host.stages.rows import RowCodec, json_with_schema, read_all
 from spark_connect_rt.engine.java_host.wire import Frame, produce_batches
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.kafka.executor_clients import ExecutorClients
 from spark_connect_rt.records.pipeline.columns import TOPIC
 from spark_connect_rt.records.pipeline.dead_letters import DeadLetters
-from spark_connect_rt.records.pipeline.errant_records import Waiting
+from spark_connect_rt.records.pipeline.errant_records import RetryWait
 from spark_connect_rt.records.pipeline.sink_pipeline import SinkPipeline
 from spark_connect_rt.records.pipeline.source_pipeline import ConvertedBatch, SourcePipeline
 
@@ -135,12 +135,12 @@ class PythonPart:
 
     def __init__(self, cut: CutChain, parts: SinkParts, *, keeps_originals: bool) -> None:
         """Make converters and transformations. Raises BadConfigError."""
-        waiting = Waiting(monotonic_ms, parts.wait_ms)
+        waiting = RetryWait(monotonic_ms, parts.wait_ms)
         self._pipeline = SinkPipeline.from_config(
             cut.python, parts.worker_config, parts.clients.plugin, waiting, keeps_originals=keeps_originals
         )
         self._flush_timeout_ms = parts.launch.flush.offset_flush_timeout_ms
-        self._rows = Rows()
+        self._rows = RowCodec()
         self._originals: dict[tuple[Any, ...], ConsumeRow] = {}
         self.skipped = 0  # of the last batch
 
@@ -199,7 +199,7 @@ class SourceChain:
         config: Mapping[str, str],
         worker_config: Mapping[str, str],
         clients: ExecutorClients,
-        waiting: Waiting,
+        waiting: RetryWait,
         letters: DeadLetters | None,
     ) -> None:
         """Take resolved settings. Raises BadConfigError: of the part in Python."""

@@ -36,7 +36,7 @@ _instances = itertools.count(1)
 log = logging.getLogger(__name__)
 
 
-class HostedConnector(JavaConnector):
+class JvmConnector(JavaConnector):
     """What sources and sinks share. Methods are those of ``api.connector.Connector``."""
 
     host: ClassVar[DriverHost]
@@ -163,7 +163,7 @@ class HostedConnector(JavaConnector):
         return {"place": self.place, "content": self.content, "class": self.class_name}
 
 
-class JavaSourceConnector(HostedConnector, SourceConnector):
+class JavaSourceConnector(JvmConnector, SourceConnector):
     """A Java source connector."""
 
     executor_class = "spark_connect_rt.engine.java_host.source_task:JavaSourceTask"
@@ -184,7 +184,7 @@ class JavaSourceConnector(HostedConnector, SourceConnector):
         return bool(_altered(lambda: self._ask("alter_offsets", config, offsets=pairs)))
 
 
-class JavaSinkConnector(HostedConnector, SinkConnector):
+class JavaSinkConnector(JvmConnector, SinkConnector):
     """A Java sink connector."""
 
     executor_class = "spark_connect_rt.engine.java_host.sink_task:JavaSinkTask"

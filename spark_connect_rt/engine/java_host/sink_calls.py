@@ -35,7 +35,7 @@ class _Gone:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class CallWait:
     """What happens while a call has not returned. The task's thread."""
 
     on_errant: Callable[[Frame], None]  # the task reported a record
@@ -48,7 +48,7 @@ class Waiting:
 class SinkCalls(OnMeter):
     """The frames of one task. The task's thread, but for ``on_frame``, ``on_gone`` and ``give_up``."""
 
-    def __init__(self, task: ConnectorTaskId, waiting: Waiting) -> None:
+    def __init__(self, task: ConnectorTaskId, waiting: CallWait) -> None:
         """Take what to do while a call has not returned; ``begin`` gives it a JVM."""
         self._task = task
         self._waiting = waiting

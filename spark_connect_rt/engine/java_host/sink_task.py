@@ -23,13 +23,13 @@ from spark_connect_rt.engine.java_host.chains import PythonPart, cut_of
 from spark_connect_rt.engine.java_host.latest_config import latest_config, refers
 from spark_connect_rt.engine.java_host.plugin_folders import jvm_worker_config, with_converters
 from spark_connect_rt.engine.java_host.process import JavaHostGoneError
-from spark_connect_rt.engine.java_host.sink_calls import SinkCalls, Waiting, plugin_error
+from spark_connect_rt.engine.java_host.sink_calls import CallWait, SinkCalls, plugin_error
 from spark_connect_rt.engine.java_host.slot_hosts import slot_hosts
 from spark_connect_rt.engine.java_host.wire import Frame, ToJava, consumed, pieces
 from spark_connect_rt.errors import BadConfigError, ConnectError, JavaPluginError, ShuttingDownError
 from spark_connect_rt.kafka.interfaces import GroupGeneration
 from spark_connect_rt.records.pipeline.dead_letters import ReportSettings
-from spark_connect_rt.records.pipeline.errant_records import Errant, Stage
+from spark_connect_rt.records.pipeline.errant_records import FailedRecord, Stage
 from spark_connect_rt.records.pipeline.sink_pipeline import place_of
 
 # Errant records of a sink task in a JVM, from its frames to the confirmation that their dead letters are durable. The
@@ -118,7 +118,7 @@ def errant_of(frame: Frame, original: Original = lambda row: row) -> Errant:
     row = original(row)
     said = head.get("error") or {"class": "", "message": None, "trace": ""}
     error = JavaPluginError(said["class"], said["message"], said["trace"])
-    return Errant(place_of(row), Stage(head["stage"]), error, head["executing_class"] or "", row)
+    return FailedRecord(place_of(row), Stage(head["stage"]), error, head["executing_class"] or "", row)
 
 
 FRAME_BYTES = 8 * 1024 * 1024  # that the JVM holds at once, without what the task itself keeps
@@ -150,7 +150,7 @@ class JavaSinkTask(HostedSink):
         self._counts = (0, 0)
         self._most = PUT_RECORDS  # of one put
         self._rows_taken = self._rows_left = 0  # of what was prepared last
-        waiting = Waiting(
+        waiting = CallWait(
             on_errant=lambda frame: self._reporting.take(frame),
             settle=lambda: self._reporting.settle(),
             ending=parts.ending,

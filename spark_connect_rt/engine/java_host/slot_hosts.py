@@ -54,7 +54,7 @@ class Hosted(Protocol):
 
 
 @runtime_checkable
-class Measured(Protocol):
+class HeartbeatListener(Protocol):
     """A Hosted that wants to know what its JVM says of it once a second."""
 
     def on_heartbeat(self, head: Mapping[str, Any], pid: int) -> None:
@@ -182,7 +182,7 @@ class _Jvm:
             return
         hosted = self._hosted.get(frame.host)
         if frame.kind is FromJava.HEARTBEAT:
-            if isinstance(hosted, Measured):
+            if isinstance(hosted, HeartbeatListener):
                 hosted.on_heartbeat(frame.head, self.process.pid)
         elif hosted is not None:  # else it was released: what it still says is of no use
             try:

@@ -39,7 +39,7 @@ from spark_connect_rt.errors import BadConfigError, DataError, JavaPluginError, 
 from spark_connect_rt.kafka.executor_clients import DeliveryReports
 from spark_connect_rt.records.pipeline.columns import TOPIC, ProduceRows, produce_batch
 from spark_connect_rt.records.pipeline.dead_letters import DeadLetters, Headers, ReportSettings, Written
-from spark_connect_rt.records.pipeline.errant_records import Errant, RetryInterrupted, Stage, Waiting
+from spark_connect_rt.records.pipeline.errant_records import FailedRecord, RetryInterrupted, RetryWait, Stage
 from spark_connect_rt.records.pipeline.source_pipeline import (
     JOINED_BYTES,
     ConvertedBatch,
@@ -106,12 +106,12 @@ class HeldOffsets:
 # Errant records of a source task in a JVM: what its frames say, as the errants and dead letters of every source.
 
 
-def errant_of(head: dict[str, Any]) -> Errant:
+def errant_of(head: dict[str, Any]) -> FailedRecord:
     """Return the errant record that an ERRANT frame's head tells of."""
     record = _record(head)
     said = head["error"] or {"class": "", "message": None, "trace": ""}
     error = JavaPluginError(said["class"], said["message"], said["trace"])
-    return Errant(
+    return FailedRecord(
         place_of(record), Stage(head["stage"]), error, head["executing_class"] or "", record, text=head["text"]
     )
 
@@ -203,7 +203,7 @@ class JavaSourceTask(HostedSource):
         self._settings = ReportSettings.from_config(config)
         self._errant_log = ErrantLog(self._task, self._settings, parts.clients, parts.meter)
         self._letters = self._dead_letters()
-        waiting = Waiting(monotonic_ms, self._wait_ms)
+        waiting = RetryWait(monotonic_ms, self._wait_ms)
         self._chain = SourceChain(config, worker_config, parts.clients, waiting, self._letters)
         location, worker = parts.clients.plugin_location, jvm_worker_config(worker_config)
         try:

@@ -17,7 +17,7 @@ from typing import Any
 
 from spark_connect_rt.base.hidden_values import without_secrets
 from spark_connect_rt.base.json_text import decode_json
-from spark_connect_rt.engine.driver.control_channel import Connection, ControlChannel
+from spark_connect_rt.engine.driver.control_channel import ControlChannel, SlotConnection
 from spark_connect_rt.engine.driver.slice_runner import SparkSliceLauncher
 from spark_connect_rt.engine.executor.control_wire import Message
 from spark_connect_rt.engine.executor.late_plugins import ROLE as PLUGINS
@@ -70,7 +70,7 @@ class PreviewJob:
         self._doing = ""
         self._stopping: tuple[Ended, float] | None = None  # why no more comes, and since when its task is to stop
         self._over: tuple[Ended, str | None] | None = None
-        self._connection: Connection | None = None
+        self._connection: SlotConnection | None = None
         self._up = self._begun = self._dead = self._job_done = self._ending = self._said_goodbye = False
 
     # -- the job's thread
@@ -113,7 +113,7 @@ class PreviewJob:
 
     # -- ChannelOwner, on the channel's thread
 
-    def on_hello(self, connection: Connection, message: Message) -> bool:
+    def on_hello(self, connection: SlotConnection, message: Message) -> bool:
         """Give the process its order; a second process is refused."""
         if connection.role == PLUGINS:
             return True
@@ -125,7 +125,7 @@ class PreviewJob:
         self._launcher.channel().send(connection, encode_order(self._order))
         return True
 
-    def on_message(self, connection: Connection, message: Message) -> None:
+    def on_message(self, connection: SlotConnection, message: Message) -> None:
         """Keep what was found."""
         if connection.role == PLUGINS:
             self._launcher.channel().send(connection, self._launcher.plugins.answer(message))
@@ -143,7 +143,7 @@ class PreviewJob:
                     self._over, self._said_goodbye = (Ended(message["ended"]), message["error"]), True
             self._changed.notify_all()
 
-    def on_dead(self, connection: Connection) -> None:
+    def on_dead(self, connection: SlotConnection) -> None:
         """The process is dead, or has nothing more to say."""
         if connection.role == ROLE:
             with self._changed:
@@ -204,7 +204,7 @@ class PreviewJob:
             with contextlib.suppress(Exception):  # a session that could not be made, a JVM that is gone
                 self._end(connection, hurry=hurry)
 
-    def _end(self, connection: Connection | None, *, hurry: bool) -> None:
+    def _end(self, connection: SlotConnection | None, *, hurry: bool) -> None:
         channel = self._launcher.channel()
         if hurry or not self._await_end(GRACE_S):
             if connection is not None:

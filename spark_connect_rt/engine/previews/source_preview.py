@@ -29,7 +29,7 @@ from spark_connect_rt.engine.task_runner import TaskLaunch
 from spark_connect_rt.kafka.executor_clients import ExecutorClients
 from spark_connect_rt.records.converters.json import JsonConverter
 from spark_connect_rt.records.pipeline.columns import PARTITION, TOPIC
-from spark_connect_rt.records.pipeline.errant_records import Errant
+from spark_connect_rt.records.pipeline.errant_records import FailedRecord
 from spark_connect_rt.records.pipeline.source_pipeline import ConvertedBatch, errant_polled, rows_of_piece
 from spark_connect_rt.records.pipeline.transaction_boundaries import End
 from spark_connect_rt.topics.offset_records import partition_key
@@ -77,11 +77,11 @@ class PreviewOutput:
 
     def __init__(self) -> None:
         """Be empty."""
-        self._polled: list[SourceRecord | Errant] = []
+        self._polled: list[SourceRecord | FailedRecord] = []
         self._json = JsonConverter()
         self._json.configure({"schemas.enable": "true", "replace.null.with.default": "false"})
 
-    def keep(self, polled: Sequence[Polled], errants: Sequence[Errant] = ()) -> None:
+    def keep(self, polled: Sequence[Polled], errants: Sequence[FailedRecord] = ()) -> None:
         """Keep what a task in this process polled, and what it could not read."""
         self._polled += errants
         for piece in polled:
@@ -91,7 +91,7 @@ class PreviewOutput:
                 for record, _, unreadable in islice(rows_of_piece(piece), room)
             ]
 
-    def take(self) -> list[SourceRecord | Errant]:
+    def take(self) -> list[SourceRecord | FailedRecord]:
         """Return what was kept, once."""
         taken, self._polled = self._polled, []
         return taken
@@ -215,7 +215,7 @@ def _poll(source: HostedSource, output: PreviewOutput, walk: StageWalk, collecte
         for errant in found:
             if collected.full is not None:
                 break
-            if isinstance(errant, Errant):
+            if isinstance(errant, FailedRecord):
                 collected.add([failed(POLLED, errant.error)])
             else:
                 collected.add(walk.of_source(errant).stages)

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import BinaryIO, NoReturn, cast
 
 from spark_connect_rt.engine.executor.closed_pipes import end_quietly
-from spark_connect_rt.engine.startup.zygote_socket import Door, take_door
+from spark_connect_rt.engine.startup.zygote_socket import ForkServerSocket, take_door
 
 # What ``ps`` shows of a forked process: else it would show as the one it was forked from.
 #
@@ -65,7 +65,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Request:
+class ForkRequest:
     """What is to be run, and in which surroundings."""
 
     directory: str
@@ -82,7 +82,7 @@ class Home:
     paths: Sequence[str]  # of PYTHONPATH
     hash_seed: str | None
 
-    def refusal(self, request: Request) -> str:
+    def refusal(self, request: ForkRequest) -> str:
         """Return why a request cannot be met; empty: it can."""
         if request.directory != self.directory:
             return f"it works in {request.directory}, not in {self.directory}"
@@ -132,7 +132,9 @@ def start_zygote(
     return True
 
 
-def _live(door: Door, lifeline: int, prepare: Callable[[], None], run: Callable[[str], None], home: Home) -> NoReturn:
+def _live(
+    door: ForkServerSocket, lifeline: int, prepare: Callable[[], None], run: Callable[[str], None], home: Home
+) -> NoReturn:
     """Be the zygote; never returns into what the parent was doing."""
     code = 1
     try:
@@ -190,7 +192,7 @@ class Zygote:
             for descriptor in descriptors:
                 os.close(descriptor)
 
-    def _become(self, request: Request, descriptors: Sequence[int], asking: socket.socket) -> NoReturn:
+    def _become(self, request: ForkRequest, descriptors: Sequence[int], asking: socket.socket) -> NoReturn:
         """Be the process that was asked for."""
         code = 1
         try:
@@ -234,7 +236,7 @@ def _unbuffered(descriptor: int, errors: str) -> io.TextIOWrapper:
     )
 
 
-def receive_request(asking: socket.socket) -> tuple[Request, list[int]]:
+def receive_request(asking: socket.socket) -> tuple[ForkRequest, list[int]]:
     """Return a request and its descriptors, which are the caller's to close. Raises OSError, ValueError."""
     head, descriptors, _, _ = socket.recv_fds(asking, LENGTH_DIGITS, DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
     try:
@@ -250,14 +252,14 @@ def receive_request(asking: socket.socket) -> tuple[Request, list[int]]:
         raise
 
 
-def request_of(data: bytes) -> Request:
+def request_of(data: bytes) -> ForkRequest:
     """Read a request. Raises ValueError."""
     fields = [os.fsdecode(field) for field in data.split(b"\0")]
     if len(fields) < 4 or fields[-1]:
         raise ValueError("a request with too few fields, or incomplete")
     directory, module, argument, *variables = fields[:-1]
     pairs = (variable.partition("=") for variable in variables)
-    return Request(directory, module, argument, {name: value for name, _, value in pairs})
+    return ForkRequest(directory, module, argument, {name: value for name, _, value in pairs})
 
 
 def _exactly(asking: socket.socket, length: int) -> bytes:

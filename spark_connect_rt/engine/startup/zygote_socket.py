@@ -15,7 +15,7 @@ WAITING = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Door:
+class ForkServerSocket:
     """A socket that is listened on, and its folder."""
 
     listener: socket.socket
@@ -28,7 +28,7 @@ class Door:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-_OPENED: list[Door] = []  # one at most
+_OPENED: list[ForkServerSocket] = []  # one at most
 
 
 def open_door() -> bool:
@@ -40,11 +40,11 @@ def open_door() -> bool:
     listener.bind(str(folder / "zygote"))
     listener.listen(WAITING)
     os.environ[SOCKET] = str(folder / "zygote")
-    _OPENED.append(Door(listener, folder))
+    _OPENED.append(ForkServerSocket(listener, folder))
     return True
 
 
-def take_door() -> Door | None:
+def take_door() -> ForkServerSocket | None:
     """Return the door that was opened, or open one, for the zygote; None: not here."""
     return _OPENED.pop() if _OPENED or open_door() else None
 

@@ -19,7 +19,7 @@ from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import ConnectError, DataError
 from spark_connect_rt.kafka.buffered_connection import BufferPool, connect_buffered
 from spark_connect_rt.kafka.copying.batch_sender import BatchSender
-from spark_connect_rt.kafka.copying.pieces import ACKS_OF_ALL, CopyRules, Piece, behind, pieces_of
+from spark_connect_rt.kafka.copying.pieces import ACKS_OF_ALL, CopiedBatch, CopyRules, behind, pieces_of
 from spark_connect_rt.kafka.reading import fetch_settings as reading
 from spark_connect_rt.kafka.reading.broker_links import BrokerLinks
 from spark_connect_rt.kafka.reading.fetcher import Fetcher, PartitionAnswer, PartitionReading, has_steps_left
@@ -53,7 +53,7 @@ class Copied:
     stamps: list[tuple[int, int, float, float]] = field(default_factory=list)
     """Of each batch (first timestamp, newest timestamp, when it was read, when it was acknowledged), ms."""
 
-    def add(self, piece: Piece, offset: int, now_ms: float) -> None:
+    def add(self, piece: CopiedBatch, offset: int, now_ms: float) -> None:
         """Take in a piece that is acknowledged at ``offset``."""
         self.last, self.records, self.size = piece.last, self.records + piece.count, self.size + piece.size
         self.topic_id = piece.topic_id
@@ -220,7 +220,7 @@ class BatchCopier:
         place, state = answer.partition, answer.reading
         if self._fetcher.readings.get(place) is not state:
             return
-        now_ms, target, sent = time.time() * 1000, self._target(place), list[Piece]()
+        now_ms, target, sent = time.time() * 1000, self._target(place), list[CopiedBatch]()
         topic_id = self._fetcher.watch.topic_id(place)
         try:
             for piece in pieces_of(place, state.position, answer.batches, answer.aborted, self._rules):
@@ -233,12 +233,12 @@ class BatchCopier:
         state.position = behind(state.position, answer.batches, sent)
         state.fetch_at = state.position if state.fetch_at is None else state.fetch_at
 
-    def _ask_again(self, place: TopicPartition, sent: Sequence[Piece], position: int) -> None:
+    def _ask_again(self, place: TopicPartition, sent: Sequence[CopiedBatch], position: int) -> None:
         """Never pass over what is damaged: it is met again."""
         position = sent[-1].last + 1 if sent else position
         self._fetcher.readings[place] = PartitionReading(position, position)
 
-    def _acknowledged(self, target: TopicPartition, piece: Piece, offset: int) -> None:
+    def _acknowledged(self, target: TopicPartition, piece: CopiedBatch, offset: int) -> None:
         copied = self._copied.get(target)
         if copied is None:
             copied = self._copied[target] = Copied(piece.source, target)

@@ -29,10 +29,10 @@ from spark_connect_rt.errors import (
 )
 from spark_connect_rt.kafka.copying.pieces import (
     SMALL_BYTES,
+    CopiedBatch,
     CopyRules,
-    Outcome,
-    Piece,
     ProduceBatches,
+    ProduceResult,
     halves,
     laid_out,
     taken_apart,
@@ -48,9 +48,9 @@ SAY_STALLED_EACH_S = 10.0
 UNKNOWN_LIMIT_S = 30.0  # until a partition that no broker knows counts as one that does not exist
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 _UNKNOWN = KafkaError.UNKNOWN_TOPIC_OR_PART
-_NO_ANSWER = Outcome(KafkaError.NETWORK_EXCEPTION, -1)
+_NO_ANSWER = ProduceResult(KafkaError.NETWORK_EXCEPTION, -1)
 log = logging.getLogger(__name__)
-OnAcknowledged = Callable[[TopicPartition, Piece, int], None]
+OnAcknowledged = Callable[[TopicPartition, CopiedBatch, int], None]
 
 
 class BatchSender:
@@ -71,7 +71,7 @@ class BatchSender:
         self._request_ms, delivery_ms, retry_ms, age_ms = limits_ms
         self._delivery_s, self._retry_s, self._age_s = delivery_ms / 1000, retry_ms / 1000, age_ms / 1000
         self._on_acknowledged = on_acknowledged
-        self._waiting: dict[TopicPartition, deque[Piece]] = {}
+        self._waiting: dict[TopicPartition, deque[CopiedBatch]] = {}
         self._busy: set[TopicPartition] = set()  # under way, or resting until they are tried again
         self._ready: dict[int, deque[TopicPartition]] = defaultdict(deque)  # by leader
         self._requests: Counter[int] = Counter()  # under way, by broker
@@ -90,7 +90,7 @@ class BatchSender:
         """For good, so never one that asks to be tried again."""
         self.last_error = ""
 
-    def put(self, place: TopicPartition, piece: Piece) -> None:
+    def put(self, place: TopicPartition, piece: CopiedBatch) -> None:
         """Send a piece behind all others of its partition."""
         waiting = self._waiting.get(place)
         if waiting is None:
@@ -149,7 +149,7 @@ class BatchSender:
         while self._requests[broker] < MOST_REQUESTS and (chosen := self._next_request(broker)):
             self._start(self._send(broker, chosen))
 
-    def _next_request(self, broker: int) -> dict[TopicPartition, tuple[Piece, Any]] | None:
+    def _next_request(self, broker: int) -> dict[TopicPartition, tuple[CopiedBatch, Any]] | None:
         """Return what leaves next, counted as under way; None: nothing now."""
         if time.monotonic() - self._refreshed_s > self._age_s:
             self._refresh()
@@ -174,9 +174,9 @@ class BatchSender:
                 return False
         return True
 
-    def _chosen(self, ready: deque[TopicPartition]) -> dict[TopicPartition, tuple[Piece, Any]]:
+    def _chosen(self, ready: deque[TopicPartition]) -> dict[TopicPartition, tuple[CopiedBatch, Any]]:
         """Take the next batches of partitions whose turn it is, a request full of them."""
-        chosen: dict[TopicPartition, tuple[Piece, Any]] = {}
+        chosen: dict[TopicPartition, tuple[CopiedBatch, Any]] = {}
         size = 0
         while ready:
             place = ready[0]
@@ -194,7 +194,7 @@ class BatchSender:
             ready.popleft()
         return chosen
 
-    def _next(self, place: TopicPartition) -> Piece:
+    def _next(self, place: TopicPartition) -> CopiedBatch:
         """Return the first piece that waits; small batches that wait are made one first."""
         waiting = self._waiting[place]
         if len(waiting) > 1 and _is_small(waiting[0]) and _is_small(waiting[1]):
@@ -206,14 +206,14 @@ class BatchSender:
             self._replace(place, small, list(taken_apart(small, 0, self._rules)))
         return waiting[0]
 
-    def _replace(self, place: TopicPartition, old: list[Piece], new: list[Piece]) -> None:
+    def _replace(self, place: TopicPartition, old: list[CopiedBatch], new: list[CopiedBatch]) -> None:
         """Put pieces in the place of others, which are not in the queue any more."""
         self.held_bytes += sum(piece.size for piece in new) - sum(piece.size for piece in old)
         for piece in new:
             piece.read_ms, piece.until_s = old[0].read_ms, old[0].until_s
         self._waiting[place].extendleft(reversed(new))
 
-    def _content(self, piece: Piece) -> Any:
+    def _content(self, piece: CopiedBatch) -> Any:
         if piece.head is None:
             return laid_out(piece, int(time.time() * 1000), self._rules)
         if isinstance(piece.content, bytes) or piece.content.readonly:
@@ -233,19 +233,19 @@ class BatchSender:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._fail(error if isinstance(error, ConnectError) else ConnectError(f"producing: {error!r}"))
 
-    async def _send(self, broker: int, chosen: dict[TopicPartition, tuple[Piece, Any]] | None) -> None:
+    async def _send(self, broker: int, chosen: dict[TopicPartition, tuple[CopiedBatch, Any]] | None) -> None:
         """Send a request, and what is ready then: a task for each would cost the loop a turn."""
         while chosen:
             await self._sent(broker, chosen)
             chosen = self._next_request(broker)
             self._send_ready(broker)
 
-    async def _sent(self, broker: int, chosen: dict[TopicPartition, tuple[Piece, Any]]) -> None:
+    async def _sent(self, broker: int, chosen: dict[TopicPartition, tuple[CopiedBatch, Any]]) -> None:
         now_s = time.monotonic()
         for piece, _ in chosen.values():
             piece.until_s = piece.until_s or now_s + self._delivery_s
         batches = [(place, content) for place, (_, content) in chosen.items()]
-        found: dict[TopicPartition, Outcome] = {}
+        found: dict[TopicPartition, ProduceResult] = {}
         lane = self._lanes[broker].pop()
         try:
             request = ProduceBatches(batches, self._acks, self._request_ms)
@@ -261,7 +261,7 @@ class BatchSender:
         if self.held_bytes < self._below:
             self._changed.set()
 
-    def _take(self, place: TopicPartition, piece: Piece, outcome: Outcome) -> None:
+    def _take(self, place: TopicPartition, piece: CopiedBatch, outcome: ProduceResult) -> None:
         if not outcome.code:
             waiting = self._waiting[place]
             waiting.popleft()
@@ -288,7 +288,7 @@ class BatchSender:
         else:
             self._fail(problem)
 
-    def _send_rows(self, place: TopicPartition, piece: Piece, problem: ConnectError) -> None:
+    def _send_rows(self, place: TopicPartition, piece: CopiedBatch, problem: ConnectError) -> None:
         """Send rows in the place of a batch that the broker refuses as it is."""
         assert piece.head is not None
         self._waiting[place].popleft()
@@ -304,7 +304,7 @@ class BatchSender:
         self._replace(place, [piece], rows)
         self._again(place)
 
-    def _rest(self, place: TopicPartition, piece: Piece, problem: ConnectError) -> None:
+    def _rest(self, place: TopicPartition, piece: CopiedBatch, problem: ConnectError) -> None:
         """Try again after a while, by newer metadata. Fails when the time for that is up."""
         now_s = time.monotonic()
         self.last_error = str(problem)
@@ -382,5 +382,5 @@ class BatchSender:
                     self._fail(TimedOutError(f"producing to {place}: no leader in time; last error: {why}"))
 
 
-def _is_small(piece: Piece) -> bool:
+def _is_small(piece: CopiedBatch) -> bool:
     return piece.head is not None and piece.size < SMALL_BYTES and not piece.attempts

@@ -53,7 +53,7 @@ class CopyRules:
 
 
 @dataclass(slots=True, eq=False)
-class Piece:
+class CopiedBatch:
     """Records of one partition that leave as one batch."""
 
     source: TopicPartition
@@ -89,7 +89,7 @@ class Piece:
 
 def pieces_of(
     partition: TopicPartition, position: int, batches: Any, aborted: Any, rules: CopyRules
-) -> Iterator[Piece]:
+) -> Iterator[CopiedBatch]:
     """Yield what counts of an answer, from ``position`` on.
 
     Raises DataError on its way: a batch is damaged.
@@ -98,7 +98,7 @@ def pieces_of(
         yield from _of_old(partition, position, batches, aborted, rules)
         return
     transactions = CommittedBatches(aborted)
-    apart: list[Piece] = []
+    apart: list[CopiedBatch] = []
     for batch in whole_batches(batches):
         if not transactions.counts(batch, batch.is_control, partial(marker_aborts, batches, batch)):
             continue
@@ -116,13 +116,13 @@ def pieces_of(
     yield from taken_apart(apart, position, rules)
 
 
-def behind(position: int, batches: Any, pieces: Sequence[Piece]) -> int:
+def behind(position: int, batches: Any, pieces: Sequence[CopiedBatch]) -> int:
     """Return the offset to go on at behind an answer that was gone through."""
     found = offset_behind(batches, position)
     return max(found, *(piece.last + 1 for piece in pieces)) if pieces else found
 
 
-def taken_apart(batches: Sequence[Piece], position: int, rules: CopyRules) -> Iterator[Piece]:
+def taken_apart(batches: Sequence[CopiedBatch], position: int, rules: CopyRules) -> Iterator[CopiedBatch]:
     """Yield the records of neighbouring batches of one partition, as rows. Raises DataError."""
     if not batches:
         return
@@ -130,25 +130,27 @@ def taken_apart(batches: Sequence[Piece], position: int, rules: CopyRules) -> It
     yield from _rows(batches[0].source, position, joined, None, rules, batches[0].codec)
 
 
-def _as_it_is(partition: TopicPartition, batch: Batch, content: Any) -> Piece:
+def _as_it_is(partition: TopicPartition, batch: Batch, content: Any) -> CopiedBatch:
     times = (batch.first_timestamp, batch.max_timestamp)
     last = batch.next_offset - 1
-    return Piece(partition, last, batch.record_count, len(content), times, batch.codec, content, batch)
+    return CopiedBatch(partition, last, batch.record_count, len(content), times, batch.codec, content, batch)
 
 
-def _of_old(partition: TopicPartition, position: int, batches: Any, aborted: Any, rules: CopyRules) -> Iterator[Piece]:
+def _of_old(
+    partition: TopicPartition, position: int, batches: Any, aborted: Any, rules: CopyRules
+) -> Iterator[CopiedBatch]:
     yield from _rows(partition, position, bytes(batches), aborted, rules, 0)
 
 
 def _rows(
     partition: TopicPartition, position: int, batches: bytes, aborted: Any, rules: CopyRules, codec: int
-) -> Iterator[Piece]:
+) -> Iterator[CopiedBatch]:
     for rows, _ in fetched_rows(partition, position, batches, aborted, rules.check_crcs):
         if rows is not None:
             yield from _cut(partition, rows, rules.batch_bytes, codec)
 
 
-def _cut(partition: TopicPartition, rows: pa.RecordBatch, most_bytes: int, codec: int) -> Iterator[Piece]:
+def _cut(partition: TopicPartition, rows: pa.RecordBatch, most_bytes: int, codec: int) -> Iterator[CopiedBatch]:
     ends = np.cumsum(record_bytes(rows))
     at = 0
     while at < rows.num_rows:
@@ -158,13 +160,13 @@ def _cut(partition: TopicPartition, rows: pa.RecordBatch, most_bytes: int, codec
         at = end
 
 
-def _of_rows(partition: TopicPartition, rows: pa.RecordBatch, size: int, codec: int) -> Piece:
+def _of_rows(partition: TopicPartition, rows: pa.RecordBatch, size: int, codec: int) -> CopiedBatch:
     times = rows.column("timestamp")
     ends = (times[0].as_py(), times[-1].as_py())
-    return Piece(partition, rows.column("offset")[-1].as_py(), rows.num_rows, size, ends, codec, rows=rows)
+    return CopiedBatch(partition, rows.column("offset")[-1].as_py(), rows.num_rows, size, ends, codec, rows=rows)
 
 
-def halves(piece: Piece) -> list[Piece]:
+def halves(piece: CopiedBatch) -> list[CopiedBatch]:
     """Return the two halves of rows; one that holds a single row cannot be halved."""
     assert piece.rows is not None
     half = piece.count // 2
@@ -172,7 +174,7 @@ def halves(piece: Piece) -> list[Piece]:
     return [_of_rows(piece.source, rows, int(record_bytes(rows).sum()), piece.codec) for rows in some]
 
 
-def laid_out(piece: Piece, now_ms: int, rules: CopyRules) -> bytes:
+def laid_out(piece: CopiedBatch, now_ms: int, rules: CopyRules) -> bytes:
     """Return rows as a batch."""
     assert piece.rows is not None
     return record_batch(piece.rows, now_ms, rules.compression or Compression(CODECS[piece.codec]))
@@ -189,7 +191,7 @@ _LEAST, _MOST = 3, 8  # versions whose requests have one form
 _WITH_LOG_START, _WITH_RECORD_ERRORS = 5, 8  # of answers
 
 
-class Outcome(NamedTuple):
+class ProduceResult(NamedTuple):
     """What became of a partition's batch."""
 
     code: int  # Kafka's, 0: it is there
@@ -207,7 +209,7 @@ class ProduceBatches:
         self._acks = _ACKS.pack(acks, limit_ms)
 
     async def sent_by(self, connection: BufferedConnection) -> Any:
-        """Send it; return the ``Outcome`` of each partition that the answer names."""
+        """Send it; return the ``ProduceResult`` of each partition that the answer names."""
         return await connection.send_pieces(self, list(self._pieces()))
 
     def version(self, versions: Mapping[int, tuple[int, int]]) -> int:
@@ -217,9 +219,9 @@ class ProduceBatches:
             raise IncompatibleBrokerVersion(f"produce requests: the broker supports versions {least} to {most}")
         return min(most, _MOST)
 
-    def decoded(self, body: bytes, version: int) -> dict[TopicPartition, Outcome]:
+    def decoded(self, body: bytes, version: int) -> dict[TopicPartition, ProduceResult]:
         """See PiecesRequest. Raises struct.error: it is cut off."""
-        found, at = dict[TopicPartition, Outcome](), _NUMBER.size
+        found, at = dict[TopicPartition, ProduceResult](), _NUMBER.size
         for _ in range(_NUMBER.unpack_from(body)[0]):
             (size,) = _TEXT.unpack_from(body, at)
             topic = body[at + _TEXT.size : at + _TEXT.size + size].decode()
@@ -228,7 +230,7 @@ class ProduceBatches:
             at += _NUMBER.size
             for _ in range(count):
                 number, code, offset, _ = _OUTCOME.unpack_from(body, at)
-                found[TopicPartition(topic, number)] = Outcome(code, offset)
+                found[TopicPartition(topic, number)] = ProduceResult(code, offset)
                 at += _OUTCOME.size + (_OFFSET_BYTES if version >= _WITH_LOG_START else 0)
                 at = _behind_errors(body, at) if version >= _WITH_RECORD_ERRORS else at
         return found

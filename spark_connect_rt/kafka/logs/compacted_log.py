@@ -28,7 +28,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as _ClientPartition
 
 from spark_connect_rt.base.ids import TopicPartition
-from spark_connect_rt.base.supervision import Part, Report, report_nowhere
+from spark_connect_rt.base.supervision import Report, SupervisedPart, report_nowhere
 from spark_connect_rt.config.client_properties import LogClientProperties
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
@@ -438,7 +438,7 @@ class KafkaCompactedLog:
             with self._changed:
                 self._broken = error
                 self._changed.notify_all()
-            self._report(Part.LOG, ConnectError(f"topic {self.topic}: {type(error).__name__}: {error}"))
+            self._report(SupervisedPart.LOG, ConnectError(f"topic {self.topic}: {type(error).__name__}: {error}"))
         finally:
             self._consumer.close()
             with self._changed:

@@ -27,7 +27,7 @@ from spark_connect_rt.group.membership import (
     MemberIdGiven,
     MemberUnknown,
     RebalanceSignalled,
-    Refused,
+    RequestRefused,
     RoundAborted,
     SyncAnswered,
     Timing,
@@ -156,7 +156,11 @@ def _failed(code: int, member: Member, sent_ms: int) -> object:
     if code == ILLEGAL_GENERATION:
         return GenerationLost(member.generation, sent_ms)
     refusal = refusal_of(code)
-    return CoordinatorLost(lost_reason(code)) if refusal is None else Refused(f"{refusal.setting}: {refusal.reason}")
+    return (
+        CoordinatorLost(lost_reason(code))
+        if refusal is None
+        else RequestRefused(f"{refusal.setting}: {refusal.reason}")
+    )
 
 
 def _metadata(members: Any) -> Mapping[str, bytes]:

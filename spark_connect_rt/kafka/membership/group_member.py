@@ -205,7 +205,7 @@ class GroupIo:
             except CoordinatorRefusesError as refused:
                 # Who was let in before is not turned away for good by one answer: rights may be in the making.
                 if not self._ever_found:
-                    self._shell.apply(happened.Refused(str(refused)), era)
+                    self._shell.apply(happened.RequestRefused(str(refused)), era)
                     return
                 self._out("no coordinator: ", refused)
             else:
@@ -246,7 +246,7 @@ class GroupIo:
     def _answered(self, event: object, era: int) -> None:
         if isinstance(event, happened.SyncAnswered):
             self._let_in = True
-        elif isinstance(event, happened.Refused) and self._let_in:
+        elif isinstance(event, happened.RequestRefused) and self._let_in:
             # As in ``_find``: who was let in before is not turned away for good by one answer.
             self._out("", event.reason)
             event = happened.CoordinatorLost(event.reason)

@@ -28,7 +28,7 @@ from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.records.record_batch_columns import BATCH_OVERHEAD, record_bytes
 from spark_connect_rt.kafka.writing.column_sender import ColumnSender
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
-from spark_connect_rt.kafka.writing.column_values import Produced, Rows, Written
+from spark_connect_rt.kafka.writing.column_values import BatchPosition, PartitionRows, Produced
 from spark_connect_rt.kafka.writing.producer_client import ProducerClient
 from spark_connect_rt.kafka.writing.shared_clients import SharedLoop
 from spark_connect_rt.records.pipeline.delivery_runs import DeliveryRuns
@@ -238,12 +238,12 @@ class ColumnProducer:
             except Exception as error:  # noqa: BLE001 - the top of the thread
                 self._fail(error)
 
-    def _left_out(self, rows: Rows, refusal: ConnectError) -> None:
+    def _left_out(self, rows: PartitionRows, refusal: ConnectError) -> None:
         with self._changed:
             self._refused.append(refusal)
             self._settle(rows)
 
-    def _settle(self, rows: Rows) -> None:
+    def _settle(self, rows: PartitionRows) -> None:
         self._records -= len(rows.sizes)
         self._bytes -= int(rows.sizes.sum())
         self._changed.notify_all()
@@ -263,7 +263,7 @@ class ColumnProducer:
         if self._is_watched:
             self._loop.call_later(CONTACT_EACH_S, self._watch_contact)
 
-    def _delivered(self, place: TopicPartition, written: Written, rows: Rows) -> None:
+    def _delivered(self, place: TopicPartition, written: BatchPosition, rows: PartitionRows) -> None:
         records = len(rows.sizes)
         with self._changed:
             if self._settings.reports_offsets:

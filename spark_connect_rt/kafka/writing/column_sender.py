@@ -31,16 +31,23 @@ from spark_connect_rt.kafka.error_mapping import connect_error, gone, is_retriab
 from spark_connect_rt.kafka.records.partitioning import TopicPartitioning, rows_by_partition, topics_without_partition
 from spark_connect_rt.kafka.records.record_batch_columns import record_batch, record_bytes
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
-from spark_connect_rt.kafka.writing.column_values import Inbox, Produced, Rows, Written, client_error, joined
+from spark_connect_rt.kafka.writing.column_values import (
+    BatchPosition,
+    Inbox,
+    PartitionRows,
+    Produced,
+    client_error,
+    joined,
+)
 from spark_connect_rt.kafka.writing.producer_client import ProducerClient
 
 SMALL_BYTES = 64 << 10  # of a lone batch: what comes while it is under way is laid out behind it
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 
 
-OnDelivered = Callable[[TopicPartition, Written, Rows], None]
-OnRefused = Callable[[Rows, DataError], None]
-_Ready = tuple[Rows, ReadyBatch]
+OnDelivered = Callable[[TopicPartition, BatchPosition, PartitionRows], None]
+OnRefused = Callable[[PartitionRows, DataError], None]
+_Ready = tuple[PartitionRows, ReadyBatch]
 
 
 class ColumnSender:
@@ -62,7 +69,7 @@ class ColumnSender:
         self._on_delivered = on_delivered
         self.on_refused: OnRefused | None = None  # takes one record that is left out; None: its refusal is a failure
         self._produced = Inbox()
-        self._waiting: dict[TopicPartition, deque[Rows]] = {}
+        self._waiting: dict[TopicPartition, deque[PartitionRows]] = {}
         self._producer: Any = None
 
     @property
@@ -106,7 +113,7 @@ class ColumnSender:
             sizes = produced.sizes
             if sizes is None or columns.num_rows < len(sizes):  # else all of them, in their order
                 sizes = record_bytes(columns)
-            rows = Rows(columns, sizes, produced.now_ms, produced.until_s)
+            rows = PartitionRows(columns, sizes, produced.now_ms, produced.until_s)
             self._waiting[place].append(rows)
         return idle
 
@@ -138,15 +145,15 @@ class ColumnSender:
                 ready = self._full_batch(waiting)
         del self._waiting[place]
 
-    def _full_batch(self, waiting: deque[Rows]) -> _Ready | None:
+    def _full_batch(self, waiting: deque[PartitionRows]) -> _Ready | None:
         limit = self._settings.batch_bytes
         return self._laid_out(_taken(waiting, limit)) if _fill(waiting, limit) else None
 
-    def _laid_out(self, rows: Rows) -> _Ready:
+    def _laid_out(self, rows: PartitionRows) -> _Ready:
         content = record_batch(rows.columns, rows.now_ms, self._settings.compression)
         return rows, ReadyBatch(content, len(rows.sizes))
 
-    async def _send(self, place: TopicPartition, rows: Rows, batch: ReadyBatch | None) -> None:
+    async def _send(self, place: TopicPartition, rows: PartitionRows, batch: ReadyBatch | None) -> None:
         """Send rows until they are acknowledged; ``batch`` None: perhaps in one batch with those of others."""
         doing = f"producing to {place}"
         try:
@@ -161,7 +168,9 @@ class ColumnSender:
         else:
             self._on_delivered(place, written, rows)
 
-    async def _without_refused(self, place: TopicPartition, rows: Rows, refusal: ConnectError, *, halved: bool) -> None:
+    async def _without_refused(
+        self, place: TopicPartition, rows: PartitionRows, refusal: ConnectError, *, halved: bool
+    ) -> None:
         """Send refused rows in halves, until those are left that are refused alone. Raises what fails the delivery.
 
         ``halved``: also where no record may be left out, as the topic's limit may be less than ours.
@@ -178,7 +187,9 @@ class ColumnSender:
         else:
             raise refusal
 
-    async def _acknowledged(self, place: TopicPartition, rows: Rows, batch: ReadyBatch | None) -> Written:
+    async def _acknowledged(
+        self, place: TopicPartition, rows: PartitionRows, batch: ReadyBatch | None
+    ) -> BatchPosition:
         """Return where the first record lies. Raises KafkaError: to try again is no use; ConnectError."""
         while True:
             await self._check(place)
@@ -226,15 +237,15 @@ class ColumnSender:
         return True
 
 
-def _fill(waiting: Iterable[Rows], batch_bytes: int) -> bool:
+def _fill(waiting: Iterable[PartitionRows], batch_bytes: int) -> bool:
     """Tell whether rows make a batch, or more."""
     size = 0
     return any((size := size + rows.size) >= batch_bytes for rows in waiting)
 
 
-def _taken(waiting: deque[Rows], most_bytes: int) -> Rows:
+def _taken(waiting: deque[PartitionRows], most_bytes: int) -> PartitionRows:
     """Take rows with the same columns from the front, a batch of them, at least one."""
-    taken, size = list[Rows](), 0
+    taken, size = list[PartitionRows](), 0
     while waiting and (not taken or waiting[0].columns.schema.equals(taken[0].columns.schema)):
         first = waiting.popleft()
         fit = int(np.searchsorted(np.cumsum(first.sizes), most_bytes - size, side="right"))
@@ -248,4 +259,4 @@ def _taken(waiting: deque[Rows], most_bytes: int) -> Rows:
     if len(taken) == 1:
         return taken[0]
     columns, sizes = joined([rows.columns for rows in taken]), np.concatenate([rows.sizes for rows in taken])
-    return Rows(columns, sizes, taken[0].now_ms, taken[0].until_s)
+    return PartitionRows(columns, sizes, taken[0].now_ms, taken[0].until_s)

@@ -31,7 +31,7 @@ from spark_connect_rt.kafka.records.record_batch_columns import LaidOutRecords, 
 from spark_connect_rt.kafka.writing.column_producer import CLOSE_LIMIT_S, ColumnProducer
 from spark_connect_rt.kafka.writing.column_sender import ColumnSender, OnDelivered
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
-from spark_connect_rt.kafka.writing.column_values import Rows, Written
+from spark_connect_rt.kafka.writing.column_values import BatchPosition, PartitionRows
 from spark_connect_rt.kafka.writing.transaction_coordinator import FENCING, TransactionCoordinator
 
 # Produce requests of a transactional producer: one at a time to each leader, of all batches that came meanwhile.
@@ -40,7 +40,7 @@ from spark_connect_rt.kafka.writing.transaction_coordinator import FENCING, Tran
 # that somebody else keeps. Must not: try again. On the event loop.
 
 
-class RefusedError(KafkaError):  # type: ignore[misc]
+class BrokerRefusedError(KafkaError):  # type: ignore[misc]
     """A broker's refusal that aiokafka does not know; ``errno`` is Kafka's code."""
 
     def __init__(self, errno: int) -> None:
@@ -130,7 +130,7 @@ def _error_of(code: int) -> KafkaError | int:
     kind: type[BrokerResponseError] = for_code(code)
     if kind is DuplicateSequenceNumber:
         return -1  # an earlier attempt at it arrived, so long ago that the broker forgot where
-    return RefusedError(code) if kind is UnknownError and code != UnknownError.errno else kind()
+    return BrokerRefusedError(code) if kind is UnknownError and code != UnknownError.errno else kind()
 
 
 def _settle(batches: list[_Batch], outcomes: dict[TopicPartition, int | KafkaError]) -> None:
@@ -210,16 +210,16 @@ class TransactionalSender(ColumnSender):
         self._is_connected.set()
         return producer
 
-    def _laid_out(self, rows: Rows) -> tuple[Rows, Any]:
+    def _laid_out(self, rows: PartitionRows) -> tuple[PartitionRows, Any]:
         return rows, NumberedBatch(laid_out_records(rows.columns, rows.now_ms, self._settings.compression))
 
-    async def _send(self, place: TopicPartition, rows: Rows, batch: Any) -> None:
+    async def _send(self, place: TopicPartition, rows: PartitionRows, batch: Any) -> None:
         if self.dropping:
             self._on_dropped(len(rows.sizes), int(rows.sizes.sum()))
         else:
             await super()._send(place, rows, batch)
 
-    async def _acknowledged(self, place: TopicPartition, rows: Rows, batch: Any) -> Written:
+    async def _acknowledged(self, place: TopicPartition, rows: PartitionRows, batch: Any) -> BatchPosition:
         """See the base, of a NumberedBatch. Raises FencedError, too."""
         sequence, content = self._sequences.get(place, 0), b""
         if not batch.requested.done():
@@ -234,7 +234,7 @@ class TransactionalSender(ColumnSender):
                 self._raise_unless_retriable(error, place)
             else:
                 self._sequences[place] = next_sequence(sequence, batch.record_count())
-                return Written(offset)
+                return BatchPosition(offset)
             await asyncio.sleep(self._settings.retry_backoff_ms / 1000)
 
     def _leader(self, place: TopicPartition) -> int:

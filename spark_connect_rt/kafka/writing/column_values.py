@@ -19,7 +19,7 @@ from spark_connect_rt.kafka.records.varint_columns import Numbers
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class PartitionRows:
     """Rows of one partition."""
 
     columns: pa.RecordBatch
@@ -32,13 +32,13 @@ class Rows:
         """Return how many bytes they take in a batch at most."""
         return int(self.sizes.sum())
 
-    def slice(self, first: int, end: int | None = None) -> Rows:
+    def slice(self, first: int, end: int | None = None) -> PartitionRows:
         """Return those from ``first`` to before ``end``."""
         columns = self.columns.slice(first, None if end is None else end - first)
-        return Rows(columns, self.sizes[first:end], self.now_ms, self.until_s)
+        return PartitionRows(columns, self.sizes[first:end], self.now_ms, self.until_s)
 
 
-class Written(NamedTuple):
+class BatchPosition(NamedTuple):
     """Where the first record of a batch lies."""
 
     offset: int

@@ -20,7 +20,14 @@ from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.kafka.aiokafka_parts import ReadyBatch, sends_no_more, withdraw
 from spark_connect_rt.kafka.records.record_batch_columns import record_batch
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
-from spark_connect_rt.kafka.writing.column_values import LAST_WAIT_S, Requests, Rows, Written, close, joined
+from spark_connect_rt.kafka.writing.column_values import (
+    LAST_WAIT_S,
+    BatchPosition,
+    PartitionRows,
+    Requests,
+    close,
+    joined,
+)
 
 # Small batches of several producers for one partition, sent as one record batch: a request costs more than its rows.
 #
@@ -36,7 +43,7 @@ from spark_connect_rt.kafka.writing.column_values import LAST_WAIT_S, Requests, 
 SAME_TIME_MS = 100  # rows without a timestamp get the first one's: not when it is older
 ALONE_S = 60.0  # after a joint batch was refused
 GATHER_S, OFTEN_S = 0.002, 1.5  # where others came so recently more are on their way
-Send = Callable[[TopicPartition, ReadyBatch], Coroutine[Any, Any, Written]]
+Send = Callable[[TopicPartition, ReadyBatch], Coroutine[Any, Any, BatchPosition]]
 """Makes one attempt at a batch. Raises KafkaError."""
 Withdraw = Callable[[ReadyBatch], bool]
 """Takes a batch out of what is to be sent; returns False where it is in a request by now, whose outcome comes."""
@@ -46,9 +53,9 @@ Withdraw = Callable[[ReadyBatch], bool]
 class _Entry:
     """A batch of one producer."""
 
-    rows: Rows
+    rows: PartitionRows
     under_way: set[ReadyBatch]  # of its producer
-    written: asyncio.Future[Written] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    written: asyncio.Future[BatchPosition] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     @property
     def given_up(self) -> bool:
@@ -68,7 +75,7 @@ class JointBatches:
         self._met_s: dict[TopicPartition, float] = {}  # when batches of several were there together
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def written(self, place: TopicPartition, rows: Rows, under_way: set[ReadyBatch]) -> Written:
+    async def written(self, place: TopicPartition, rows: PartitionRows, under_way: set[ReadyBatch]) -> BatchPosition:
         """Send rows, perhaps with those of others; return where they begin.
 
         ``under_way``: the batches that hold rows of this producer, kept up to date. Raises KafkaError: of one attempt.
@@ -130,12 +137,12 @@ class JointBatches:
                 _settle(left, written)
             return
 
-    async def _sent(self, place: TopicPartition, entries: Sequence[_Entry]) -> Written:
+    async def _sent(self, place: TopicPartition, entries: Sequence[_Entry]) -> BatchPosition:
         rows = entries[0].rows if len(entries) == 1 else _joint([entry.rows for entry in entries])
         batch = ReadyBatch(record_batch(rows.columns, rows.now_ms, self._settings.compression), len(rows.sizes))
         sending = asyncio.create_task(self._send(place, batch))
 
-        def take_back(written: asyncio.Future[Written]) -> None:
+        def take_back(written: asyncio.Future[BatchPosition]) -> None:
             if written.cancelled() and self._withdraw(batch):
                 sending.cancel()
 
@@ -156,13 +163,13 @@ class JointBatches:
         return sending.result()
 
 
-def _alike(first: Rows, other: Rows) -> bool:
+def _alike(first: PartitionRows, other: PartitionRows) -> bool:
     return abs(other.now_ms - first.now_ms) <= SAME_TIME_MS and first.columns.schema.equals(
         other.columns.schema, check_metadata=True
     )
 
 
-def _joint(several: Sequence[Rows]) -> Rows:
+def _joint(several: Sequence[PartitionRows]) -> PartitionRows:
     sizes = np.concatenate([rows.sizes for rows in several])
     return replace(several[0], columns=joined([rows.columns for rows in several]), sizes=sizes)
 
@@ -171,7 +178,7 @@ def _worth_another(error: Exception) -> bool:
     return isinstance(error, KafkaTimeoutError) or bool(getattr(error, "retriable", False))
 
 
-def _settle(entries: Sequence[_Entry], written: Written) -> None:
+def _settle(entries: Sequence[_Entry], written: BatchPosition) -> None:
     offset = written.offset
     for entry in entries:
         if not entry.given_up:
@@ -229,14 +236,14 @@ class ProducerClient:
             else:
                 return producer
 
-    async def send(self, place: TopicPartition, batch: ReadyBatch) -> Written:
+    async def send(self, place: TopicPartition, batch: ReadyBatch) -> BatchPosition:
         """Make one attempt at a batch; return where its first record lies. Raises KafkaError."""
         leader = self._producer.client.cluster.leader_for_partition(place)
         async with self._requests.room(leader, batch.size()):
             sent = await self._producer.send_batch(batch, place.topic, partition=place.partition)
             sent.add_done_callback(_retrieve_outcome)  # also when no one waits for it any more
             done = await asyncio.shield(sent)
-            return Written(int(done.offset), None if done.timestamp in (None, -1) else int(done.timestamp))
+            return BatchPosition(int(done.offset), None if done.timestamp in (None, -1) else int(done.timestamp))
 
     def withdrawn(self, batch: ReadyBatch) -> bool:
         """Take a batch back; return False where it is in a request by now: that one is the last."""

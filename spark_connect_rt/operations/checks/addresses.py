@@ -51,7 +51,7 @@ _SERVER = re.compile(r"^(\[[0-9a-f:]+\]|[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?):([0-9
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ConfiguredAddress:
     """A place that a setting names."""
 
     setting: str
@@ -62,17 +62,17 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def addresses_in(config: Mapping[str, str], leave_out: Collection[str] = ()) -> list[Address]:
+def addresses_in(config: Mapping[str, str], leave_out: Collection[str] = ()) -> list[ConfiguredAddress]:
     """Return the places that settings name: addresses with a scheme, and lists of host:port. Pure.
 
     ``leave_out``: settings that are secret or not about hosts. Each place once, the first setting's.
     """
-    found: dict[tuple[str, int], Address] = {}
+    found: dict[tuple[str, int], ConfiguredAddress] = {}
     for setting, value in config.items():
         if setting in leave_out or len(value) > 10_000:
             continue
         for host, port in [*_with_scheme(value), *_servers(setting, value)]:
-            found.setdefault((host, port), Address(setting, host, port))
+            found.setdefault((host, port), ConfiguredAddress(setting, host, port))
     return list(found.values())[:MOST_ADDRESSES]
 
 
@@ -113,12 +113,12 @@ class PlacedFinding(Finding):
     where: str = ""
 
 
-def reached(address: Address) -> Sequence[Finding]:
+def reached(address: ConfiguredAddress) -> Sequence[Finding]:
     """Connect to a place from this worker, and hang up."""
     return [line_of(address, obstacle_to((address.host, address.port)))]
 
 
-def line_of(address: Address, obstacle: str, host: str = "") -> Finding:
+def line_of(address: ConfiguredAddress, obstacle: str, host: str = "") -> Finding:
     """Return what was found of a place; ``host``: the executor's that looked, empty: this worker. Pure."""
     place, where = (f"executor {host}", host) if host else ("this worker", "")
     if obstacle:

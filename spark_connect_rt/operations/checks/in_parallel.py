@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedCheck:
     """A check, and what to say of it should it not return."""
 
     check: str
@@ -37,7 +37,7 @@ class ParallelChecks:
         self._running = 0
         self._lock = threading.Lock()
 
-    def run(self, checks: Sequence[Planned], limit_s: float | None = None) -> list[Finding]:
+    def run(self, checks: Sequence[PlannedCheck], limit_s: float | None = None) -> list[Finding]:
         """Return what was found, in the order of the checks. Raises ConnectError: too many are left behind."""
         with self._lock:
             if self._running + len(checks) > self._most:
@@ -63,7 +63,7 @@ class ParallelChecks:
             for line in (lines if lines is not None else [_late(check, limit)])
         ]
 
-    def _run(self, planned: Planned, found: list[list[Finding] | None], at: int) -> None:
+    def _run(self, planned: PlannedCheck, found: list[list[Finding] | None], at: int) -> None:
         try:
             found[at] = list(planned.look())
         except BadConfigError as error:
@@ -80,7 +80,7 @@ class ParallelChecks:
                 self._running -= 1
 
 
-def _late(planned: Planned, limit_s: float) -> Finding:
+def _late(planned: PlannedCheck, limit_s: float) -> Finding:
     what = f"no answer within {limit_s:g} s"
     change = f"make sure that {planned.setting} names a host that answers this worker" if planned.setting else ""
     return Finding(planned.check, planned.setting, Level.PROBLEM, what, change)

@@ -19,7 +19,7 @@ from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.config.topic_creation import TopicCreation
 from spark_connect_rt.errors import BadConfigError, ConnectError
 from spark_connect_rt.kafka.permission_checks import Clusters, NewTopicPlan, TopicRights
-from spark_connect_rt.operations.checks.in_parallel import Planned
+from spark_connect_rt.operations.checks.in_parallel import PlannedCheck
 from spark_connect_rt.operations.checks.model import CREDENTIALS, HOST, LETTERS, TOPIC
 from spark_connect_rt.operations.preview.service import topics_of
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -54,14 +54,14 @@ class KafkaLines:
         self._worker = deps.settings.worker
         self._role = "consumer" if sink else "producer"
 
-    def planned(self) -> Iterator[Planned]:
+    def planned(self) -> Iterator[PlannedCheck]:
         """Yield the checks."""
-        yield Planned(HOST, self._setting(self._role, "bootstrap.servers"), lambda: self._reach(self._role))
+        yield PlannedCheck(HOST, self._setting(self._role, "bootstrap.servers"), lambda: self._reach(self._role))
         if any(setting.startswith("admin.override.") for setting in self._config):
-            yield Planned(HOST, self._setting("admin", "bootstrap.servers"), lambda: self._reach("admin"))
-        yield Planned(TOPIC, self._topic_setting, self._sink_topics if self._sink else self._source_topic)
+            yield PlannedCheck(HOST, self._setting("admin", "bootstrap.servers"), lambda: self._reach("admin"))
+        yield PlannedCheck(TOPIC, self._topic_setting, self._sink_topics if self._sink else self._source_topic)
         if self._config.get(TOPIC_NAME, "").strip():
-            yield Planned(LETTERS, TOPIC_NAME, self._letters)
+            yield PlannedCheck(LETTERS, TOPIC_NAME, self._letters)
 
     def _setting(self, role: str, name: str) -> str:
         own = f"{role}.override.{name}"

@@ -31,8 +31,14 @@ from spark_connect_rt.errors import (
     RetriableError,
 )
 from spark_connect_rt.kafka.permission_checks import Clusters
-from spark_connect_rt.operations.checks.addresses import Address, PlacedFinding, addresses_in, line_of, reached
-from spark_connect_rt.operations.checks.in_parallel import ParallelChecks, Planned
+from spark_connect_rt.operations.checks.addresses import (
+    ConfiguredAddress,
+    PlacedFinding,
+    addresses_in,
+    line_of,
+    reached,
+)
+from spark_connect_rt.operations.checks.in_parallel import ParallelChecks, PlannedCheck
 from spark_connect_rt.operations.checks.kafka_checks import KafkaLines
 from spark_connect_rt.operations.checks.model import (
     CHECKS,
@@ -64,7 +70,7 @@ from spark_connect_rt.runtime.worker.launches import new_connector, secret_setti
 _ASKED = "connectrt-check"  # a subject that no topic has: what is asked for, without making it
 
 
-def planned(config: Mapping[str, str], worker: Mapping[str, str], plugins: PluginCatalog) -> Iterator[Planned]:
+def planned(config: Mapping[str, str], worker: Mapping[str, str], plugins: PluginCatalog) -> Iterator[PlannedCheck]:
     """Yield the checks of key, value and header converter; both configurations are resolved."""
     for setting in CONVERTER_SETTINGS:
         kind = HeaderConverter if setting == "header.converter" else Converter
@@ -72,7 +78,7 @@ def planned(config: Mapping[str, str], worker: Mapping[str, str], plugins: Plugi
         def look(setting: str = setting, kind: type[Any] = kind) -> Sequence[Finding]:
             return _made(setting, kind, (config, worker), plugins)
 
-        yield Planned(CONVERTER, setting, look)
+        yield PlannedCheck(CONVERTER, setting, look)
 
 
 def _made(
@@ -134,7 +140,7 @@ class ConnectorChecks:
         """See Checks."""
         config, name = self._asked(request)
         lines = self._parallel.run(
-            [Planned(VALIDATION, "connector.class", lambda: self._validation(config))], VALIDATION_LIMIT_S
+            [PlannedCheck(VALIDATION, "connector.class", lambda: self._validation(config))], VALIDATION_LIMIT_S
         )
         secrets: Callable[[], Mapping[str, str]] = lambda: _hidden(config, ())  # noqa: E731 - until its class is known
         try:
@@ -206,28 +212,28 @@ class ConnectorChecks:
         secret: Sequence[str],
         *,
         valid: bool,
-    ) -> Iterator[Planned]:
+    ) -> Iterator[PlannedCheck]:
         sink = isinstance(connector, SinkConnector)
         worker = self._deps.resolve(self._deps.settings.worker.raw)
         yield from planned(resolved, worker, self._deps.plugins)
         kafka = KafkaLines(self._deps, self._clusters, name or "check", stored, resolved, sink=sink)
         yield from kafka.planned()
         offsets = OffsetLines(self._deps, self._starting, name, stored, resolved, sink=sink)
-        yield Planned(NAME, "name", offsets.of_name)
-        yield Planned(OFFSETS, "name", offsets.of_offsets)
+        yield PlannedCheck(NAME, "name", offsets.of_name)
+        yield PlannedCheck(OFFSETS, "name", offsets.of_offsets)
         kafkas = [setting for setting in resolved if ".override." in setting]
-        yield Planned(NAME, POLICY_CLASS, lambda: self._neighbours(name, resolved))
+        yield PlannedCheck(NAME, POLICY_CLASS, lambda: self._neighbours(name, resolved))
         addresses = addresses_in(resolved, {*secret, *kafkas})
         seen = self._from_executor(addresses)
         for number, address in enumerate(addresses):
             if seen is None:
-                yield Planned(HOST, address.setting, lambda address=address: reached(address))  # type: ignore[misc]
+                yield PlannedCheck(HOST, address.setting, lambda address=address: reached(address))  # type: ignore[misc]
             else:
                 line = line_of(address, seen.why[number], seen.host)
-                yield Planned(HOST, address.setting, lambda line=line: [line])  # type: ignore[misc]
+                yield PlannedCheck(HOST, address.setting, lambda line=line: [line])  # type: ignore[misc]
         if valid:
             for look in connector.outside_checks(dict(resolved)):
-                yield Planned(CREDENTIALS, "connector.class", look)
+                yield PlannedCheck(CREDENTIALS, "connector.class", look)
 
     def _neighbours(self, name: str, config: Mapping[str, str]) -> Sequence[Finding]:
         there = self._deps.config_store.snapshot().connector_configs
@@ -237,7 +243,7 @@ class ConnectorChecks:
             for setting, what in other_names(config, others)
         ]
 
-    def _from_executor(self, addresses: Sequence[Address]) -> Obstacles | None:
+    def _from_executor(self, addresses: Sequence[ConfiguredAddress]) -> Obstacles | None:
         """Return what an executor, where tasks will run, can reach; None: none could look, this worker does."""
         if not addresses or self._reach is None:
             return None

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from spark_connect_rt.base.exit_codes import EXIT_DIFFERENT, EXIT_PROBLEM
-from spark_connect_rt.cli.differences import Difference, config_differences
+from spark_connect_rt.cli.differences import SettingDifference, config_differences
 from spark_connect_rt.cli.files import Document, read_documents, read_one
 from spark_connect_rt.cli.kinds import connector_rows
 from spark_connect_rt.cli.output import show_differences, sure
@@ -19,7 +19,7 @@ from spark_connect_rt.errors import BadRequestError, ConnectError
 from spark_connect_rt.rest.client import calls
 
 
-class Action(Enum):
+class ApplyAction(Enum):
     """What becomes of a connector."""
 
     CREATE = "created"
@@ -29,17 +29,17 @@ class Action(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedChange:
     """One connector's part of an apply."""
 
     name: str
-    action: Action
-    differences: Sequence[Difference] = ()
+    action: ApplyAction
+    differences: Sequence[SettingDifference] = ()
     document: Document | None = None
     state: str | None = None  # to ask for, after the configuration
 
 
-def plan(documents: Sequence[Document], there: Sequence[Mapping[str, Any]], prune: str | None) -> list[Planned]:
+def plan(documents: Sequence[Document], there: Sequence[Mapping[str, Any]], prune: str | None) -> list[PlannedChange]:
     """Return what to do, deletions last. ``there``: rows; ``prune``: a pattern of names that no document keeps."""
     from fnmatch import fnmatchcase
 
@@ -49,24 +49,26 @@ def plan(documents: Sequence[Document], there: Sequence[Mapping[str, Any]], prun
     if prune is None:
         return planned
     return planned + [
-        Planned(name, Action.DELETE, config_differences(row["config"], {}))
+        PlannedChange(name, ApplyAction.DELETE, config_differences(row["config"], {}))
         for name, row in by_name.items()
         if name not in kept and fnmatchcase(name, prune)
     ]
 
 
-def _planned(document: Document, row: Mapping[str, Any] | None) -> Planned:
+def _planned(document: Document, row: Mapping[str, Any] | None) -> PlannedChange:
     if row is None:
-        return Planned(document.name, Action.CREATE, config_differences({}, document.config), document)
+        return PlannedChange(document.name, ApplyAction.CREATE, config_differences({}, document.config), document)
     differences = config_differences({**row["config"], "name": document.name}, document.config)
     state = document.state if document.state and document.state != row["state"] else None
-    return Planned(document.name, Action.CONFIGURE if differences else Action.KEEP, differences, document, state)
+    return PlannedChange(
+        document.name, ApplyAction.CONFIGURE if differences else ApplyAction.KEEP, differences, document, state
+    )
 
 
 def apply(session: Session, files: Sequence[str], prune: str | None, dry_run: bool, yes: bool) -> int:
     """Create and configure what the files ask for. One that is refused does not keep the others back."""
     planned = plan(read_documents(files), connector_rows(session.ask(calls.connectors())), prune)
-    doomed = [connector.name for connector in planned if connector.action is Action.DELETE]
+    doomed = [connector.name for connector in planned if connector.action is ApplyAction.DELETE]
     if doomed and not dry_run and not yes:
         session.terminal.note(f"no file contains these connectors: {', '.join(doomed)}")
         if not sure(session, yes, f"delete {counted(len(doomed), 'connector')}?"):
@@ -91,10 +93,10 @@ def apply(session: Session, files: Sequence[str], prune: str | None, dry_run: bo
 def diff(session: Session, files: Sequence[str], prune: str | None) -> int:
     """Show what apply would change. Exit code 6: something."""
     planned = plan(read_documents(files), connector_rows(session.ask(calls.connectors())), prune)
-    changing = [connector for connector in planned if connector.action is not Action.KEEP or connector.state]
+    changing = [connector for connector in planned if connector.action is not ApplyAction.KEEP or connector.state]
     for connector in changing:
         _show(session, connector)
-        if connector.action is Action.KEEP:
+        if connector.action is ApplyAction.KEEP:
             session.terminal.line(f"connector {connector.name}{_state(connector)}")
     return EXIT_DIFFERENT if changing else 0
 
@@ -106,7 +108,7 @@ def create(session: Session, words: Sequence[str], file: str | None, state: str 
     document = read_one(file) if file else Document(words[0], _settings(words[1:]) | {"name": words[0]}, "")
     wanted = state or document.initial_state or document.state
     if dry_run:
-        _check(session, Planned(document.name, Action.CREATE, (), document))
+        _check(session, PlannedChange(document.name, ApplyAction.CREATE, (), document))
         session.terminal.line(f"connector {document.name} created (dry run)")
         return 0
     answer = session.ask(calls.create(document.name, document.config, wanted, document.initial_offsets))
@@ -128,7 +130,7 @@ def patch(session: Session, name: str, words: Sequence[str], dry_run: bool) -> i
         raise BadRequestError("patch NAME setting=value ... or setting-")
     before = session.ask(calls.config(name))
     after = {key: value for key, value in {**before, **changes}.items() if value is not None}
-    planned = Planned(name, Action.CONFIGURE, config_differences(before, after), Document(name, after, ""))
+    planned = PlannedChange(name, ApplyAction.CONFIGURE, config_differences(before, after), Document(name, after, ""))
     if not planned.differences:
         session.terminal.line(f"connector {name} unchanged")
         return 0
@@ -168,23 +170,23 @@ def refuse_invalid(session: Session, config: Mapping[str, str]) -> None:
         raise BadConfigError(problems)
 
 
-def _show(session: Session, planned: Planned) -> None:
+def _show(session: Session, planned: PlannedChange) -> None:
     show_differences(session, f"connector {planned.name}", planned.differences)
 
 
-def _check(session: Session, planned: Planned) -> None:
-    if planned.document is not None and planned.action is not Action.KEEP:
+def _check(session: Session, planned: PlannedChange) -> None:
+    if planned.document is not None and planned.action is not ApplyAction.KEEP:
         refuse_invalid(session, planned.document.config)
 
 
-def _carry_out(session: Session, planned: Planned) -> None:
+def _carry_out(session: Session, planned: PlannedChange) -> None:
     document = planned.document
-    if planned.action is Action.DELETE:
+    if planned.action is ApplyAction.DELETE:
         session.ask(calls.delete(planned.name))
-    elif document is not None and planned.action is Action.CREATE:
+    elif document is not None and planned.action is ApplyAction.CREATE:
         state = document.initial_state or document.state
         session.ask(calls.create(planned.name, document.config, state, document.initial_offsets))
-    elif document is not None and planned.action is Action.CONFIGURE:
+    elif document is not None and planned.action is ApplyAction.CONFIGURE:
         session.ask(calls.put_config(planned.name, document.config))
     if planned.state:
         session.ask(state_call(planned.name, planned.state))
@@ -198,7 +200,7 @@ def state_call(name: str, state: str) -> calls.Call[None]:
     return acts[state](name)
 
 
-def _state(planned: Planned) -> str:
+def _state(planned: PlannedChange) -> str:
     return f", {planned.state.lower()}" if planned.state else ""
 
 

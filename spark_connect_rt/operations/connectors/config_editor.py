@@ -15,10 +15,10 @@ from starlette.responses import Response
 
 from spark_connect_rt.console.api import Api, ApiError, at
 from spark_connect_rt.console.config_form import Form, form_of, read_json, restored
-from spark_connect_rt.console.frame import Frame, form
+from spark_connect_rt.console.frame import PageFrame, form
 
 
-def add_routes(routes: APIRouter, frame: Frame) -> None:
+def add_routes(routes: APIRouter, frame: PageFrame) -> None:
     """Add what the editor asks while somebody types."""
 
     @routes.post("/form")

@@ -20,7 +20,7 @@ from spark_connect_rt.base.hidden_values import HIDDEN
 from spark_connect_rt.config.secrets import references
 from spark_connect_rt.console.api import Api, ApiError, at
 from spark_connect_rt.console.config_form import hidden, is_secret_name
-from spark_connect_rt.console.frame import Frame, connector_page, form
+from spark_connect_rt.console.frame import PageFrame, connector_page, form
 from spark_connect_rt.console.values import mapping, objects
 from spark_connect_rt.operations.connectors.config_editor import (
     posted_config,
@@ -35,7 +35,7 @@ from spark_connect_rt.rest.paths import ConnectorName, decoded
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class EditedSetting:
     """One setting before and after; None: it is not there. Of a secret that differs, ``secret`` says so."""
 
     setting: str
@@ -44,7 +44,9 @@ class Change:
     secret: bool = False
 
 
-def changes(before: Mapping[str, str], after: Mapping[str, str], secrets: Collection[str] = ()) -> tuple[Change, ...]:
+def changes(
+    before: Mapping[str, str], after: Mapping[str, str], secrets: Collection[str] = ()
+) -> tuple[EditedSetting, ...]:
     """Return the settings that differ, by name.
 
     Args:
@@ -57,7 +59,7 @@ def changes(before: Mapping[str, str], after: Mapping[str, str], secrets: Collec
         old, new = before.get(name), after.get(name)
         if old != new:
             secret = name in secrets or is_secret_name(name)
-            found.append(Change(name, _shown_change(old, secret), _shown_change(new, secret), secret))
+            found.append(EditedSetting(name, _shown_change(old, secret), _shown_change(new, secret), secret))
     return tuple(found)
 
 
@@ -83,7 +85,7 @@ def _shown_change(value: str | None, secret: bool) -> str | None:
 Fields = Mapping[str, Sequence[str]]
 
 
-def add_routes(routes: APIRouter, frame: Frame) -> None:
+def add_routes(routes: APIRouter, frame: PageFrame) -> None:
     """Add the tab, the diff, the writing."""
 
     @routes.get("/connectors/{connector}/configuration")

@@ -9,7 +9,7 @@ from typing import Any
 
 from spark_connect_rt.cli.differences import shown_config
 from spark_connect_rt.cli.kinds import (
-    Asked,
+    GetQuery,
     connector_row,
     error_line,
     find_kind,
@@ -316,7 +316,7 @@ def _task(session: Session, word: str, output: Output) -> None:
 
 
 def _worker(session: Session, name: str, output: Output) -> None:
-    (found,) = kind_of("workers").fetch(session, Asked([name]))[:1]
+    (found,) = kind_of("workers").fetch(session, GetQuery([name]))[:1]
     if show_data(session, dict(found), output):
         return
     heading(session, "Worker", found["worker_id"])

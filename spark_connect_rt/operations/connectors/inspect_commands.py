@@ -191,7 +191,7 @@ def _add_past(cli: typer.Typer) -> None:
         from spark_connect_rt.cli import get as getting
         from spark_connect_rt.cli import kinds as known
 
-        asked = known.Asked([name] if name else [], (), output is Output.WIDE, limit, tuple(kinds or ()))
+        asked = known.GetQuery([name] if name else [], (), output is Output.WIDE, limit, tuple(kinds or ()))
         return getting.get(session, known.kind_of("history"), asked, output)
 
     @cli.command(rich_help_panel=PANEL)
@@ -202,7 +202,7 @@ def _add_past(cli: typer.Typer) -> None:
         """Restore a configuration to what it was after change A; the difference is shown first."""
         from spark_connect_rt.operations.history import commands as past
 
-        return past.rollback(session, name, number, secrets or [], past.How(dry_run, yes))
+        return past.rollback(session, name, number, secrets or [], past.RollbackOptions(dry_run, yes))
 
 
 def _add_loggers(cli: typer.Typer) -> None:
@@ -216,7 +216,7 @@ def _add_loggers(cli: typer.Typer) -> None:
         from spark_connect_rt.cli import get as getting
         from spark_connect_rt.cli import kinds
 
-        return getting.get(session, kinds.kind_of("loggers"), kinds.Asked([name] if name else []), output)
+        return getting.get(session, kinds.kind_of("loggers"), kinds.GetQuery([name] if name else []), output)
 
     @loggers.command("set")
     @changing

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from spark_connect_rt.console.api import Api, ApiError, at
 from spark_connect_rt.console.config_form import hidden
-from spark_connect_rt.console.frame import Frame, form
+from spark_connect_rt.console.frame import PageFrame, form
 from spark_connect_rt.console.values import mapping, objects, text
 from spark_connect_rt.operations.connectors.config_editor import posted_config, validated_form
 from spark_connect_rt.operations.plugin_install.page import PluginLine, connector_line, matching, plugin_lines
@@ -24,7 +24,7 @@ _RECORDS_MAX, _SECONDS_MAX = 200, 60
 _POLL_S = 0.5  # how often a preview checks whether its page is still there
 
 
-def add_routes(routes: APIRouter, frame: Frame) -> None:
+def add_routes(routes: APIRouter, frame: PageFrame) -> None:
     """Add the pages and actions."""
 
     @routes.get("/new")
@@ -69,7 +69,7 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
         return response
 
 
-async def _editor(frame: Frame, request: Request, config: Mapping[str, str], copied: str) -> Response:
+async def _editor(frame: PageFrame, request: Request, config: Mapping[str, str], copied: str) -> Response:
     api, plugin = frame.api(request), config.get("connector.class", "")
     found, plugins = await asyncio.gather(
         validated_form(api, config, copied, untouched=True), api.get_or({}, at("admin", "plugins"))

@@ -60,7 +60,7 @@ def _add_present(offsets: typer.Typer, file_reset: FileReset) -> None:
         from spark_connect_rt.cli import get as getting
         from spark_connect_rt.cli import kinds
 
-        return getting.get(session, kinds.kind_of("offsets"), kinds.Asked(names or []), output)
+        return getting.get(session, kinds.kind_of("offsets"), kinds.GetQuery(names or []), output)
 
     @offsets.command("set")
     @changing
@@ -124,7 +124,7 @@ def _add_past(offsets: typer.Typer) -> None:
         from spark_connect_rt.cli import get as getting
         from spark_connect_rt.cli import kinds
 
-        asked = kinds.Asked([name], (), output is Output.WIDE, limit, ("offsets",))
+        asked = kinds.GetQuery([name], (), output is Output.WIDE, limit, ("offsets",))
         return getting.get(session, kinds.kind_of("history"), asked, output)
 
     @offsets.command()
@@ -148,7 +148,7 @@ def _add_past(offsets: typer.Typer) -> None:
         """Undo a change of offsets: stop the connector, write, start it again. Exit code 9: not safe."""
         from spark_connect_rt.operations.history import commands as past
 
-        return past.undo_offsets(session, name, number, past.How(dry_run, yes, force))
+        return past.undo_offsets(session, name, number, past.RollbackOptions(dry_run, yes, force))
 
     @offsets.command()
     @changing

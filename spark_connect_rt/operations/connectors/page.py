@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from spark_connect_rt.console.api import at
-from spark_connect_rt.console.frame import Frame, connector_page, values_of
+from spark_connect_rt.console.frame import PageFrame, connector_page, values_of
 from spark_connect_rt.console.shared_reads import Rendered, SharedReads, who_asks
 from spark_connect_rt.console.words import wrong_first
 from spark_connect_rt.rest.paths import ConnectorName, TaskNumber, decoded
@@ -24,9 +24,9 @@ _TABLE_STEP_MS = 60_000  # the table beside the chart has a row a minute
 Point = Mapping[str, Any]
 
 
-def add_routes(routes: APIRouter, frame: Frame) -> None:
+def add_routes(routes: APIRouter, frame: PageFrame) -> None:
     """Add the page, its stream and the restart of a task."""
-    reads: SharedReads[Snapshot] = SharedReads(EVERY_S)
+    reads: SharedReads[ConnectorSnapshot] = SharedReads(EVERY_S)
 
     @routes.get("/connectors/{connector}")
     async def status(request: Request, connector: ConnectorName) -> Response:
@@ -36,7 +36,7 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
     async def stream(request: Request, connector: ConnectorName) -> Response:
         name, api, kept = decoded(connector), frame.api(request), Rendered("id")
 
-        async def read() -> Snapshot:
+        async def read() -> ConnectorSnapshot:
             values = values_of(await api.get(at("admin", "connectors", name)), name)
             found = values["connector"]
             row = frame.macro(request, "_task_row.html", "one")
@@ -44,7 +44,7 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
             facts = frame.text(request, "_connector_facts.html", **values)
             topics = frame.text(request, "_topics.html", **values)
             state = str(found.get("aggregate") or found.get("state") or "")
-            return Snapshot(facts, tasks, found.get("course") or (), state, topics)
+            return ConnectorSnapshot(facts, tasks, found.get("course") or (), state, topics)
 
         return frame.stream(changes(reads.follow((who_asks(request), name), read)))
 
@@ -56,7 +56,7 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class ConnectorSnapshot:
     """A connector at one moment: its facts, tasks (problems first) and topics as HTML, its course, its state."""
 
     facts: str
@@ -66,9 +66,9 @@ class Snapshot:
     topics: str = ""
 
 
-async def changes(snapshots: AsyncIterator[Snapshot]) -> AsyncIterator[tuple[str, Any]]:
+async def changes(snapshots: AsyncIterator[ConnectorSnapshot]) -> AsyncIterator[tuple[str, Any]]:
     """Yield what a page must change to show each snapshot: at first everything."""
-    before: Snapshot | None = None
+    before: ConnectorSnapshot | None = None
     last_ms = 0
     async for now in snapshots:
         fresh = [point for point in now.course if point["at_ms"] > last_ms]

@@ -31,7 +31,7 @@ _POLL_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class ReplayOptions:
     """How far a replay is taken."""
 
     dry_run: bool = False
@@ -96,7 +96,7 @@ def replay(
     name: str,
     words: Sequence[str],
     wanted: Mapping[str, Any],
-    how: How,
+    how: ReplayOptions,
 ) -> int:
     """Replay letters: those named (PARTITION/OFFSET), those of a filter, or all."""
     body: dict[str, Any] = {"connector": name, **wanted}

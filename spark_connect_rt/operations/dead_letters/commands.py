@@ -136,7 +136,7 @@ def _add_replaying(dlq: typer.Typer) -> None:
         if rate is not None:
             wanted["rate"] = rate
         edit = letters.edit_of(patch, transforms)
-        return letters.replay(session, name, words or [], wanted | edit, letters.How(dry_run, yes, wait))
+        return letters.replay(session, name, words or [], wanted | edit, letters.ReplayOptions(dry_run, yes, wait))
 
     @dlq.command()
     @command

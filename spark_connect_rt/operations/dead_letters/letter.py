@@ -236,7 +236,7 @@ _FORM = JsonSettings(replace_null_with_default=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LetterConverter:
     """A converter's reading and writing, for one topic; ``read`` None: the bytes are not the converter's."""
 
     read: Read | None = None
@@ -428,23 +428,23 @@ class LetterForm:
     problem: str = ""
     lock: threading.RLock = field(default_factory=threading.RLock, compare=False)  # a converter is for one thread
 
-    def part(self, letter: Letter, name: str) -> Part:
+    def part(self, letter: Letter, name: str) -> LetterConverter:
         """Return how the letter's ``key`` or ``value`` is read and written."""
         if self.converters is None or letter.encoding(name) != CONVERTER:
-            return Part(hide=without_secrets)
+            return LetterConverter(hide=without_secrets)
         topic = letter.origin_topic or letter.topic
         converter = self.converters.key if name == "key" else self.converters.value
         return self.locked(partial(converter.to_connect_data, topic), partial(converter.from_connect_data, topic))
 
-    def header(self, letter: Letter, name: str) -> Part:
+    def header(self, letter: Letter, name: str) -> LetterConverter:
         """Return how the letter's header of that name is read and written."""
         if self.converters is None:
-            return Part(hide=without_secrets)
+            return LetterConverter(hide=without_secrets)
         topic, converter = letter.origin_topic or letter.topic, self.converters.header
         read, write = converter.to_connect_header, converter.from_connect_header
         return self.locked(partial(read, topic, name), partial(write, topic, name))
 
-    def locked(self, read: Read, write: Write | None = None) -> Part:
+    def locked(self, read: Read, write: Write | None = None) -> LetterConverter:
         """Return the part of a converter's reading and writing."""
 
         def reads(data: bytes) -> tuple[Schema | None, Any]:
@@ -455,7 +455,7 @@ class LetterForm:
             with self.lock:
                 return None if write is None else write(schema, value)
 
-        return Part(reads, writes if write is not None else None, without_secrets)
+        return LetterConverter(reads, writes if write is not None else None, without_secrets)
 
     def close(self) -> None:
         """Let go of what a converter holds (a JVM)."""

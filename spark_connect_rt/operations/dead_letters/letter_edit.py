@@ -26,9 +26,9 @@ from spark_connect_rt.operations.dead_letters.letter import (
     CONVERTER,
     ConfigOf,
     Letter,
+    LetterConverter,
     LetterForm,
     LetterForms,
-    Part,
     Plugin,
     encoded,
     same,
@@ -288,9 +288,9 @@ def shown_record(letter: Letter, form: LetterForm, record: EditedRecord, most: i
     }
 
 
-def _converted(letter: Letter, form: LetterForm, name: str) -> Part:
+def _converted(letter: Letter, form: LetterForm, name: str) -> LetterConverter:
     if form.converters is None:
-        return Part(hide=without_secrets)
+        return LetterConverter(hide=without_secrets)
     converter = form.converters.key if name == "key" else form.converters.value
     return form.locked(partial(converter.to_connect_data, letter.origin_topic or letter.topic))
 

@@ -24,7 +24,7 @@ class Span:
     ends: Mapping[int, int]
 
 
-class Reading:
+class LetterReader:
     """Letters being read. One thread."""
 
     def __init__(self, topic: str, read: MergedRead) -> None:
@@ -69,11 +69,11 @@ class LetterTopics:
         return Span(begins, ends)
 
     @contextmanager
-    def reading(self, topic: str, positions: Mapping[int, int], ends: Mapping[int, int]) -> Iterator[Reading]:
+    def reading(self, topic: str, positions: Mapping[int, int], ends: Mapping[int, int]) -> Iterator[LetterReader]:
         """Read from positions to before ends."""
         read = MergedRead(self._consumer, topic, positions, ends)
         try:
-            yield Reading(topic, read)
+            yield LetterReader(topic, read)
         finally:
             read.close()
 

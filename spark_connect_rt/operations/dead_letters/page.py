@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from spark_connect_rt.console.api import Api, ApiError, at
-from spark_connect_rt.console.frame import Frame, connector_page, form
+from spark_connect_rt.console.frame import PageFrame, connector_page, form
 from spark_connect_rt.console.values import json_text, mapping, number, objects, text, whole
 from spark_connect_rt.operations.preview.view import bytes_text
 from spark_connect_rt.rest.paths import ConnectorName, decoded
@@ -57,7 +57,7 @@ def shown(value: Any) -> Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class LetterView:
     """One dead letter."""
 
     partition: int
@@ -99,7 +99,7 @@ class LettersPage:
     """Some letters, and where the next page begins."""
 
     topic: str
-    letters: tuple[Letter, ...]
+    letters: tuple[LetterView, ...]
     next: str
 
 
@@ -109,12 +109,12 @@ def letters_page(answer: Mapping[str, Any]) -> LettersPage:
     return LettersPage(text(answer.get("topic")), letters, text(answer.get("next")))
 
 
-def _letter_view(letter: Mapping[str, Any]) -> Letter:
+def _letter_view(letter: Mapping[str, Any]) -> LetterView:
     origin, replayed = mapping(letter.get("origin")), mapping(letter.get("replayed"))
     place = text(origin.get("topic"))
     if place and whole(origin.get("partition")) is not None:
         place = f"{place}-{origin['partition']}@{text(origin.get('offset'))}"
-    return Letter(
+    return LetterView(
         partition=whole(letter.get("partition")) or 0,
         offset=whole(letter.get("offset")) or 0,
         at_ms=whole(letter.get("at_ms")),
@@ -246,7 +246,7 @@ def _json(written: str, what: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class ReplayView:
     """One replay and how far it is."""
 
     id: str
@@ -271,13 +271,13 @@ class Replay:
         return {"running": "busy", "done": "ok", "stopped": "idle"}.get(self.state, "idle")
 
 
-def replay_of(replay: Mapping[str, Any]) -> Replay:
+def replay_of(replay: Mapping[str, Any]) -> ReplayView:
     """Return a replay of the API."""
     failures = tuple(
         (f"{text(it.get('partition'))}/{text(it.get('offset'))}", text(it.get("error")))
         for it in objects(replay.get("failures"))
     )
-    return Replay(
+    return ReplayView(
         id=text(replay.get("id")),
         state=text(replay.get("state")),
         target=text(replay.get("target")),
@@ -295,7 +295,7 @@ def replay_of(replay: Mapping[str, Any]) -> Replay:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class DryRunSample:
     """What a dry run would do with one letter; ``parts``: (key, value or headers, before, after) where they differ."""
 
     place: str
@@ -305,7 +305,7 @@ class Sample:
     error: str
 
 
-def samples(answer: Mapping[str, Any]) -> tuple[Sample, ...]:
+def samples(answer: Mapping[str, Any]) -> tuple[DryRunSample, ...]:
     """Return the letters of a dry run's answer."""
     found = []
     for item in objects(answer.get("sample")):
@@ -313,7 +313,7 @@ def samples(answer: Mapping[str, Any]) -> tuple[Sample, ...]:
         parts = _changed_parts(before, mapping(after)) if isinstance(after, Mapping) else ()
         place = f"{text(item.get('partition'))}/{text(item.get('offset'))}".strip("/")
         error = text(item.get("error"))
-        found.append(Sample(place, text(item.get("to")), parts, after is None and not error, error))
+        found.append(DryRunSample(place, text(item.get("to")), parts, after is None and not error, error))
     return tuple(found)
 
 
@@ -354,7 +354,7 @@ _ASKED = (*FILTERS, "target", "which", "letter", "patch", "edited", "original", 
 """Fields of a replay's form that go along to the question whether it is really wanted."""
 
 
-def add_routes(routes: APIRouter, frame: Frame) -> None:
+def add_routes(routes: APIRouter, frame: PageFrame) -> None:
     """Add the tab and its actions."""
 
     @routes.get("/connectors/{connector}/dead-letters")
@@ -400,7 +400,7 @@ async def _letter(api: Api, name: str, partition: int, offset: int) -> Mapping[s
             raise HTTPException(404, f"Letter {partition}/{offset} of {name} no longer exists.")
 
 
-def _add_replays(routes: APIRouter, frame: Frame) -> None:
+def _add_replays(routes: APIRouter, frame: PageFrame) -> None:
     @routes.post("/connectors/{connector}/dead-letters/replay")
     async def replay(request: Request, connector: ConnectorName) -> Response:
         """Show what a replay would do; with ``sure``: begin it."""
@@ -433,7 +433,7 @@ def _add_replays(routes: APIRouter, frame: Frame) -> None:
         return frame.done(request, f"Replay {which} {'stopped' if verb == 'stop' else 'resumed'}.")
 
 
-def _add_delete(routes: APIRouter, frame: Frame) -> None:
+def _add_delete(routes: APIRouter, frame: PageFrame) -> None:
     @routes.get("/connectors/{connector}/dead-letters/delete")
     async def sure(request: Request, connector: ConnectorName) -> Response:
         name = decoded(connector)

@@ -30,7 +30,7 @@ Ranges = list[tuple[int, int]]
 """First offset, and the one behind the last; in order, apart from each other."""
 
 
-class Place(NamedTuple):
+class OffsetChunk(NamedTuple):
     """A thousand offsets of a partition."""
 
     topic_id: str
@@ -38,14 +38,14 @@ class Place(NamedTuple):
     chunk: int
 
 
-class Mark(NamedTuple):
+class ReplayMark(NamedTuple):
     """By which replay a letter was delivered, and when, ms."""
 
     replay: str
     at_ms: int
 
 
-def mark_key(place: Place, replay: str) -> bytes:
+def mark_key(place: OffsetChunk, replay: str) -> bytes:
     """Return the key of a record of marks."""
     return json.dumps([MARKS, *place, replay], separators=(",", ":")).encode()
 
@@ -79,12 +79,12 @@ class Marks:
     """Every mark that was read. One thread at a time."""
 
     def __init__(self) -> None:
-        self._found: dict[Place, dict[str, tuple[int, Ranges]]] = {}
+        self._found: dict[OffsetChunk, dict[str, tuple[int, Ranges]]] = {}
 
     def take(self, key: list[Any], value: bytes | None) -> None:
         """Take one record; ``key`` is its key, parsed. Raises ValueError, TypeError, KeyError: it is none."""
         _, topic_id, partition, chunk, replay = key
-        place = Place(str(topic_id), int(partition), int(chunk))
+        place = OffsetChunk(str(topic_id), int(partition), int(chunk))
         known = self._found.setdefault(place, {})
         if value is None:
             known.pop(replay, None)
@@ -94,13 +94,15 @@ class Marks:
         data = json.loads(value)
         known[str(replay)] = (int(data["at_ms"]), [(int(first), int(end)) for first, end in data["ranges"]])
 
-    def of(self, topic_id: str, partition: int, offset: int) -> Mark | None:
+    def of(self, topic_id: str, partition: int, offset: int) -> ReplayMark | None:
         """Return the mark of a letter, the latest of several; None: it was not replayed."""
-        known = self._found.get(Place(topic_id, partition, offset // CHUNK))
-        marks = [Mark(replay, at_ms) for replay, (at_ms, ranges) in (known or {}).items() if _holds(ranges, offset)]
+        known = self._found.get(OffsetChunk(topic_id, partition, offset // CHUNK))
+        marks = [
+            ReplayMark(replay, at_ms) for replay, (at_ms, ranges) in (known or {}).items() if _holds(ranges, offset)
+        ]
         return max(marks, key=lambda mark: mark.at_ms, default=None)
 
-    def ranges(self, place: Place, replay: str) -> Ranges:
+    def ranges(self, place: OffsetChunk, replay: str) -> Ranges:
         """Return what one replay delivered there."""
         return list(self._found.get(place, {}).get(replay, (0, []))[1])
 
@@ -125,7 +127,7 @@ class NewMarks:
         self._topic_id = topic_id
         self._replay = replay
         self._known = known
-        self._made: dict[Place, Ranges] = {}  # what was committed; ``known`` may not have it yet
+        self._made: dict[OffsetChunk, Ranges] = {}  # what was committed; ``known`` may not have it yet
 
     def records(self, offsets: list[tuple[int, int]], at_ms: int) -> list[tuple[bytes, bytes]]:
         """Return the records that add letters (partition, offset) to what was marked."""
@@ -137,15 +139,15 @@ class NewMarks:
         """Remember that the records of these letters were committed."""
         self._made.update(self._with(offsets))
 
-    def _with(self, offsets: list[tuple[int, int]]) -> dict[Place, Ranges]:
-        changed: dict[Place, Ranges] = {}
+    def _with(self, offsets: list[tuple[int, int]]) -> dict[OffsetChunk, Ranges]:
+        changed: dict[OffsetChunk, Ranges] = {}
         for partition, offset in offsets:
-            place = Place(self._topic_id, partition, offset // CHUNK)
+            place = OffsetChunk(self._topic_id, partition, offset // CHUNK)
             before = changed[place] if place in changed else self._before(place)
             changed[place] = with_offset(before, offset)
         return changed
 
-    def _before(self, place: Place) -> Ranges:
+    def _before(self, place: OffsetChunk) -> Ranges:
         made = self._made.get(place)
         return made if made is not None else joined(self._known.ranges(place, self._replay))
 
@@ -159,7 +161,7 @@ REMEMBERED = 100  # ended replays
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class ReplayRequest:
     """What was asked for."""
 
     id: str
@@ -189,7 +191,7 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ReplayProgress:
     """How far a replay is. The transaction that delivers letters writes it."""
 
     worker: str = ""  # that carries it out; empty: none
@@ -205,18 +207,18 @@ class Progress:
     at_ms: int = 0
     side: Mapping[str, Any] = field(default_factory=dict)  # of target sink: how far its own topics are
 
-    def failing(self, partition: int, offset: int, why: str) -> Progress:
+    def failing(self, partition: int, offset: int, why: str) -> ReplayProgress:
         """Return it with one more letter that failed."""
         kept = (*self.failures, (partition, offset, why[:2_000]))[:FAILURES_KEPT]
         return replace(self, failed=self.failed + 1, failures=kept)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ReplayStatus:
     """One replay with all that is known of it."""
 
-    replay: Replay
-    progress: Progress
+    replay: ReplayRequest
+    progress: ReplayProgress
     is_stopped: bool  # by a request
     changes: int  # grows with each record
     forgiven_ms: int = -1  # the failure of that time is to be tried again
@@ -237,17 +239,17 @@ class Standing:
         return self.progress.worker if self.progress.at_ms else self.replay.worker
 
 
-def definition_record(replay: Replay) -> tuple[bytes, bytes]:
+def definition_record(replay: ReplayRequest) -> tuple[bytes, bytes]:
     """Return the record of what was asked for."""
     return _key(DEFINED, replay.id), json.dumps(asdict(replay)).encode()
 
 
-def progress_record(replay_id: str, progress: Progress) -> tuple[bytes, bytes]:
+def progress_record(replay_id: str, progress: ReplayProgress) -> tuple[bytes, bytes]:
     """Return the record of how far it is."""
     return _key(PROGRESS, replay_id), json.dumps(asdict(progress)).encode()
 
 
-def wish_record(entry: Standing, *, stopped: bool) -> tuple[bytes, bytes]:
+def wish_record(entry: ReplayStatus, *, stopped: bool) -> tuple[bytes, bytes]:
     """Return the record of a request to stop or go on, also after the failure that is seen now."""
     forgiven_ms = -1 if stopped or entry.progress.state != FAILED else entry.progress.at_ms
     return _key(WISH, entry.replay.id), json.dumps({"stopped": stopped, "forgiven_ms": forgiven_ms}).encode()
@@ -268,8 +270,8 @@ class ReplayRecords:
     def __init__(self) -> None:
         self.marks = Marks()
         self.refused = 0  # records that are none of ours
-        self._defined: dict[str, Replay] = {}
-        self._progress: dict[str, Progress] = {}
+        self._defined: dict[str, ReplayRequest] = {}
+        self._progress: dict[str, ReplayProgress] = {}
         self._wishes: dict[str, tuple[bool, int]] = {}  # stopped, forgiven_ms
         self._changes: dict[str, int] = {}
 
@@ -293,26 +295,26 @@ class ReplayRecords:
             known[replay_id] = read(data)
         self._changes[replay_id] = self._changes.get(replay_id, 0) + 1
 
-    def standing(self, replay_id: str) -> Standing | None:
+    def standing(self, replay_id: str) -> ReplayStatus | None:
         """Return one replay, None: there is none of that id."""
         replay = self._defined.get(replay_id)
         if replay is None:
             return None
-        progress = self._progress.get(replay_id, Progress())
+        progress = self._progress.get(replay_id, ReplayProgress())
         stopped, forgiven_ms = self._wishes.get(replay_id, (False, -1))
-        return Standing(replay, progress, stopped, self._changes[replay_id], forgiven_ms)
+        return ReplayStatus(replay, progress, stopped, self._changes[replay_id], forgiven_ms)
 
-    def all(self) -> list[Standing]:
+    def all(self) -> list[ReplayStatus]:
         """Return every replay, oldest first."""
         found = [entry for replay_id in self._defined if (entry := self.standing(replay_id)) is not None]
         return sorted(found, key=lambda entry: (entry.replay.created_ms, entry.replay.id))
 
-    def due(self) -> list[Standing]:
+    def due(self) -> list[ReplayStatus]:
         """Return the replays that are to be carried out now: of each queue the oldest that is neither over nor stopped.
 
         One after another: so a letter that two of them want is delivered by the first alone.
         """
-        first: dict[str, Standing] = {}
+        first: dict[str, ReplayStatus] = {}
         for entry in self.all():
             if entry.state == RUNNING:
                 first.setdefault(entry.replay.topic, entry)
@@ -324,7 +326,7 @@ class ReplayRecords:
         return ended[: max(0, len(ended) - REMEMBERED)]
 
 
-def may_take(entry: Standing, worker: str, silent_s: float, lease_s: float) -> bool:
+def may_take(entry: ReplayStatus, worker: str, silent_s: float, lease_s: float) -> bool:
     """Return whether a worker may carry out a replay now: it is its own, nobody's, or its worker is silent.
 
     That two do at once is no harm: the transactional id of the queue lets only the last of them write.
@@ -332,20 +334,20 @@ def may_take(entry: Standing, worker: str, silent_s: float, lease_s: float) -> b
     return entry.worker in ("", worker) or silent_s >= lease_s
 
 
-def _replay(data: dict[str, Any]) -> Replay:
+def _replay(data: dict[str, Any]) -> ReplayRequest:
     letters = data["letters"]
     pairs = None if letters is None else tuple((int(partition), int(offset)) for partition, offset in letters)
-    return Replay(**{**data, "letters": pairs})
+    return ReplayRequest(**{**data, "letters": pairs})
 
 
 def _wish(data: dict[str, Any]) -> tuple[bool, int]:
     return bool(data["stopped"]), int(data["forgiven_ms"])
 
 
-def _progress(data: dict[str, Any]) -> Progress:
+def _progress(data: dict[str, Any]) -> ReplayProgress:
     places = {name: {int(number): int(at) for number, at in data[name].items()} for name in ("positions", "ends")}
     failures = tuple((int(number), int(offset), str(why)) for number, offset, why in data["failures"])
-    return Progress(**{**data, **places, "failures": failures})
+    return ReplayProgress(**{**data, **places, "failures": failures})
 
 
 # The topic of replays as one worker follows it.

@@ -17,16 +17,16 @@ from spark_connect_rt.errors import DataError
 from spark_connect_rt.kafka.writing.transactional_producer import KafkaTransactionalProducer
 from spark_connect_rt.operations.dead_letters.letter import Letter, LetterFilter
 from spark_connect_rt.operations.dead_letters.letter_edit import EditedRecord
-from spark_connect_rt.operations.dead_letters.letter_topics import LetterTopics, Queue, Queues, Reading
+from spark_connect_rt.operations.dead_letters.letter_topics import LetterReader, LetterTopics, Queue, Queues
 from spark_connect_rt.operations.dead_letters.replay_ledger import (
     DONE,
     FAILED,
     RUNNING,
     NewMarks,
-    Progress,
-    Replay,
     ReplayLog,
-    Standing,
+    ReplayProgress,
+    ReplayRequest,
+    ReplayStatus,
     no_topic,
     progress_record,
 )
@@ -82,8 +82,8 @@ class RunParts:
     topics: LetterTopics
     log: ReplayLog
     new_producer: Callable[[str], KafkaTransactionalProducer]  # of a queue
-    new_edit: Callable[[Replay], Edit]
-    try_edit: Callable[[Replay], Edit]  # for a dry run: nothing is registered anywhere
+    new_edit: Callable[[ReplayRequest], Edit]
+    try_edit: Callable[[ReplayRequest], Edit]  # for a dry run: nothing is registered anywhere
     now_ms: Callable[[], int]
     feed: ConnectorFeed | None = None  # of target sink; None: this worker cannot
 
@@ -108,7 +108,7 @@ class _Batch:
 class ReplayRun:
     """One run. ``run`` on a thread of its own; ``must_end`` from any."""
 
-    def __init__(self, parts: RunParts, replay: Replay, must_end: Callable[[], bool]) -> None:
+    def __init__(self, parts: RunParts, replay: ReplayRequest, must_end: Callable[[], bool]) -> None:
         """``must_end``: this worker stops, or somebody stopped the replay."""
         self._parts = parts
         self._replay = replay
@@ -116,7 +116,7 @@ class ReplayRun:
         self._filter = LetterFilter.of(replay.filter)
         self._letters = None if replay.letters is None else frozenset(replay.letters)
         self._producer: KafkaTransactionalProducer | None = None
-        self._progress = Progress()
+        self._progress = ReplayProgress()
         self._marks: NewMarks | None = None
         self._batch = _Batch()
         self._partitions: dict[str, int | None] = {}
@@ -150,13 +150,13 @@ class ReplayRun:
             self._producer.close()
 
     @contextmanager
-    def looking(self) -> Iterator[tuple[Queue, Reading]]:
+    def looking(self) -> Iterator[tuple[Queue, LetterReader]]:
         """Read the queue as ``run`` does from its beginning, for a dry run: nothing is claimed or sent."""
-        queue, ends, positions = self._span(Progress())
+        queue, ends, positions = self._span(ReplayProgress())
         with self._parts.topics.reading(self._replay.topic, positions, ends) as reading:
             yield queue, reading
 
-    def _carry_out(self, standing: Standing) -> None:
+    def _carry_out(self, standing: ReplayStatus) -> None:
         queue, ends, positions = self._span(standing.progress)
         edit = self._parts.new_edit(self._replay)
         try:
@@ -171,7 +171,7 @@ class ReplayRun:
         """Say that the queue was read to its end, or that this run ends before; nobody holds the replay then."""
         self._commit([], positions, replace(self._progress, state=DONE if over else RUNNING, worker=""))
 
-    def _span(self, progress: Progress) -> tuple[Queue, Mapping[int, int], Mapping[int, int]]:
+    def _span(self, progress: ReplayProgress) -> tuple[Queue, Mapping[int, int], Mapping[int, int]]:
         """Return the queue, where it ends for this replay, and where to read on. Raises ConnectError."""
         replay, topics = self._replay, self._parts.topics
         queue = self._parts.queues.find(replay.connector, replay.topic)
@@ -195,7 +195,7 @@ class ReplayRun:
             self._replay.numbers is None or number in self._replay.numbers
         )
 
-    def _read(self, queue: Queue, reading: Reading, edit: Edit) -> bool:
+    def _read(self, queue: Queue, reading: LetterReader, edit: Edit) -> bool:
         """Read on until the end (True), or until this run must end."""
         for letter in reading:
             if letter is not None and self.wants(queue, letter):
@@ -286,7 +286,9 @@ class ReplayRun:
                 self._send([entry], {**self._progress.positions, entry.letter.partition: entry.letter.offset + 1})
             self._commit([], positions)
 
-    def _commit(self, entries: Sequence[Entry], positions: Mapping[int, int], progress: Progress | None = None) -> None:
+    def _commit(
+        self, entries: Sequence[Entry], positions: Mapping[int, int], progress: ReplayProgress | None = None
+    ) -> None:
         """Commit one transaction: letters, marks, progress. Raises DataError, FencedError, ConnectError."""
         made = replace(progress or self._progress, positions=dict(positions))
         made = replace(made, matched=made.matched + len(entries))
@@ -300,11 +302,11 @@ class ReplayRun:
         """Return the letters that are where they belong once these entries are committed."""
         return [(entry.letter.partition, entry.letter.offset) for entry in entries if not entry.error]
 
-    def _with_sent(self, progress: Progress, _entries: Sequence[Entry]) -> Progress:
+    def _with_sent(self, progress: ReplayProgress, _entries: Sequence[Entry]) -> ReplayProgress:
         """Return the progress with what else it must say of entries that are being sent."""
         return progress
 
-    def _write(self, sent: Sequence[ProduceRow], done: list[tuple[int, int]], made: Progress) -> None:
+    def _write(self, sent: Sequence[ProduceRow], done: list[tuple[int, int]], made: ReplayProgress) -> None:
         """Commit records, the marks of letters that are done, and the progress; all or nothing."""
         assert self._producer is not None
         now_ms, log = self._parts.now_ms(), self._parts.log.topic

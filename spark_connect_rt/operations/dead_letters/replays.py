@@ -45,9 +45,9 @@ from spark_connect_rt.operations.dead_letters.replay_ledger import (
     FAILED,
     RUNNING,
     STOPPED,
-    Progress,
-    Replay,
-    Standing,
+    ReplayProgress,
+    ReplayRequest,
+    ReplayStatus,
     definition_record,
     forgetting,
     may_take,
@@ -55,7 +55,7 @@ from spark_connect_rt.operations.dead_letters.replay_ledger import (
     wish_record,
 )
 from spark_connect_rt.operations.dead_letters.replay_run import Edit, ReplayRun, RunParts
-from spark_connect_rt.operations.dead_letters.sink_replay import SinkRun, check_brokers
+from spark_connect_rt.operations.dead_letters.sink_replay import SinkReplay, check_brokers
 
 # Letters that were replayed deleted from their queue: up to the first one that was not, never beyond.
 
@@ -108,7 +108,7 @@ SAMPLE_COUNT, SAMPLE_BYTES = 10, 16_384
 DRY_RUN_LOOK_S = 5.0
 
 
-def wanted_replay(wanted: WantedReplay, parts: RunParts, plugin: Plugin) -> Replay:
+def wanted_replay(wanted: WantedReplay, parts: RunParts, plugin: Plugin) -> ReplayRequest:
     """Return a replay that can be, still without an id.
 
     Raises BadRequestError, BadConfigError, NotFoundError, ForbiddenError.
@@ -130,7 +130,7 @@ def wanted_replay(wanted: WantedReplay, parts: RunParts, plugin: Plugin) -> Repl
         raise BadRequestError(f"connector {wanted.connector} has no dead letter queue")
     if parts.topics.describe(queue.topic) is None:
         raise no_topic(queue.topic)
-    return Replay(
+    return ReplayRequest(
         id="",
         connector=wanted.connector,
         topic=queue.topic,
@@ -158,12 +158,12 @@ def _check_sink(connector: str | None, parts: RunParts) -> None:
     check_brokers(config)
 
 
-def new_run(parts: RunParts, replay: Replay, must_end: Callable[[], bool]) -> ReplayRun:
+def new_run(parts: RunParts, replay: ReplayRequest, must_end: Callable[[], bool]) -> ReplayRun:
     """Return what carries a replay out."""
-    return (SinkRun if replay.target == SINK else ReplayRun)(parts, replay, must_end)
+    return (SinkReplay if replay.target == SINK else ReplayRun)(parts, replay, must_end)
 
 
-def dry_run(parts: RunParts, forms: LetterForms, replay: Replay) -> DryRun:
+def dry_run(parts: RunParts, forms: LetterForms, replay: ReplayRequest) -> DryRun:
     """Return what a replay would do with the first letters, and how many there are. Raises ConnectError."""
     run = new_run(parts, replay, lambda: False)
     edit = parts.try_edit(replay)
@@ -186,7 +186,7 @@ def dry_run(parts: RunParts, forms: LetterForms, replay: Replay) -> DryRun:
     return DryRun(matched=matched, scanned=scanned, complete=complete, sample=sample)
 
 
-def _edited(run: ReplayRun, forms: LetterForms, replay: Replay, letter: Letter, edit: Edit) -> EditedLetter:
+def _edited(run: ReplayRun, forms: LetterForms, replay: ReplayRequest, letter: Letter, edit: Edit) -> EditedLetter:
     form = forms.of(letter, replay.connector)
     before = shown_letter(letter, form, SAMPLE_BYTES)
     made: dict[str, Any] = {"topic": letter.topic, "partition": letter.partition, "offset": letter.offset}
@@ -271,7 +271,7 @@ class LetterReplays:
         self._parts.log.append([definition_record(replay), *forgetting(old)])
         log.info("dead letters of %s: replay %s by %s", replay.topic, replay.id, who)
         found = self._parts.log.read(lambda records: records.standing(replay.id))
-        return self._info(found or Standing(replay, Progress(), is_stopped=False, changes=0))
+        return self._info(found or ReplayStatus(replay, ReplayProgress(), is_stopped=False, changes=0))
 
     def replays(self) -> Sequence[ReplayInfo]:
         """See ``DeadLetterReplays.replays``."""
@@ -295,14 +295,14 @@ class LetterReplays:
         self._parts.log.catch_up()
         return delete_replayed(self._parts, connector, topic)
 
-    def _replay(self, wanted: WantedReplay, who: str) -> Replay:
+    def _replay(self, wanted: WantedReplay, who: str) -> ReplayRequest:
         _ = self._parts.log.topic  # raises where there is none
         replay = wanted_replay(wanted, self._parts, self._plugin)
         # What feeds a sink is the leader's to make: it finds the replay on the topic.
         worker = self._parts.worker if replay.is_exact else ""
         return replace(replay, id=uuid.uuid4().hex[:12], who=who, worker=worker)
 
-    def _standing(self, replay_id: str) -> Standing:
+    def _standing(self, replay_id: str) -> ReplayStatus:
         self._parts.log.look()
         found = self._parts.log.read(lambda records: records.standing(replay_id))
         if found is None:
@@ -317,7 +317,7 @@ class LetterReplays:
         self._parts.log.append([wish_record(standing, stopped=stopped)])
         return self.replay(replay_id)
 
-    def _info(self, entry: Standing) -> ReplayInfo:
+    def _info(self, entry: ReplayStatus) -> ReplayInfo:
         replay, progress = entry.replay, entry.progress
         first = self._parts.log.read(lambda records: {it.replay.topic: it.replay.id for it in records.due()})
         waits = entry.state == RUNNING and first.get(replay.topic) != replay.id
@@ -383,12 +383,12 @@ class LetterReplays:
                 self._running[replay.topic] = _Running(thread, replay.id)
                 thread.start()
 
-    def _can(self, replay: Replay) -> bool:
+    def _can(self, replay: ReplayRequest) -> bool:
         """Return whether this worker can carry out a replay at all: into a sink only the leader of the group."""
         feed = self._parts.feed
         return replay.is_exact or (feed is not None and feed.can_begin())
 
-    def _carry_out(self, replay: Replay) -> None:
+    def _carry_out(self, replay: ReplayRequest) -> None:
         run = new_run(self._parts, replay, lambda: self._must_end(replay.id))
         try:
             run.run()
@@ -405,7 +405,7 @@ class LetterReplays:
             self._fail(run, replay, without_secrets(f"{error}" or type(error).__name__))
         self._parts.log.wake()
 
-    def _fail(self, run: ReplayRun, replay: Replay, why: str) -> None:
+    def _fail(self, run: ReplayRun, replay: ReplayRequest, why: str) -> None:
         try:
             run.fail(why)
         except Exception as error:  # noqa: BLE001 - it is tried again, and fails again
@@ -420,7 +420,7 @@ class LetterReplays:
         return found is None or found.state in (STOPPED, DONE)
 
 
-def _shown(replay: Replay) -> list[dict[str, int]] | None:
+def _shown(replay: ReplayRequest) -> list[dict[str, int]] | None:
     if replay.letters is None:
         return None
     return [{"partition": partition, "offset": offset} for partition, offset in replay.letters[:LETTERS_SHOWN]]

@@ -28,7 +28,7 @@ from spark_connect_rt.kafka.admin import TopicSpec
 from spark_connect_rt.kafka.interfaces import GroupOffsets
 from spark_connect_rt.operations.dead_letters.letter import Letter
 from spark_connect_rt.operations.dead_letters.letter_edit import EditedRecord
-from spark_connect_rt.operations.dead_letters.replay_ledger import DONE, RUNNING, Progress
+from spark_connect_rt.operations.dead_letters.replay_ledger import DONE, RUNNING, ReplayProgress
 from spark_connect_rt.operations.dead_letters.replay_run import SIGN_OF_LIFE_S, ConnectorFeed, Entry, ReplayRun
 from spark_connect_rt.records.pipeline.columns import ProduceRow
 from spark_connect_rt.rest.change_history import History
@@ -135,7 +135,7 @@ _KEPT = {"retention.ms": "-1"}  # copies are as old as their letters
 Refusals = dict[tuple[str, int], str]
 
 
-class SinkRun(ReplayRun):
+class SinkReplay(ReplayRun):
     """One run into the sink of the replay's connector.
 
     Of its progress ``side`` holds: topics (that letters came from, each with a side topic of its number), copied and
@@ -165,7 +165,7 @@ class SinkRun(ReplayRun):
             (entry.letter.partition, entry.letter.offset) for entry in entries if entry.row is None and not entry.error
         ]
 
-    def _with_sent(self, progress: Progress, entries: Sequence[Entry]) -> Progress:
+    def _with_sent(self, progress: ReplayProgress, entries: Sequence[Entry]) -> ReplayProgress:
         side = dict(progress.side)
         copied = list(side.get("copied", ()))
         for entry in entries:

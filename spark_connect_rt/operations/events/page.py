@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from spark_connect_rt.base.json_text import decode_json
 from spark_connect_rt.console.api import Api, at
-from spark_connect_rt.console.frame import Frame
+from spark_connect_rt.console.frame import PageFrame
 from spark_connect_rt.console.values import mapping, objects, text, whole
 from spark_connect_rt.console.words import shape, tone
 
@@ -128,7 +128,7 @@ def event_filter(kinds: Iterable[str], connector: str, seconds: str) -> EventFil
 _MISSED_MAX = 100  # events that a page out of sight is sent again
 
 
-def add_routes(routes: APIRouter, frame: Frame) -> None:
+def add_routes(routes: APIRouter, frame: PageFrame) -> None:
     """Add the page and what it listens to."""
 
     @routes.get("/events")
@@ -150,7 +150,9 @@ def _wanted(request: Request) -> EventFilter:
     return event_filter(given.getlist("kind"), given.get("connector", ""), given.get("seconds", ""))
 
 
-async def _rendered(frame: Frame, request: Request, api: Api, wanted: EventFilter) -> AsyncIterator[tuple[str, Any]]:
+async def _rendered(
+    frame: PageFrame, request: Request, api: Api, wanted: EventFilter
+) -> AsyncIterator[tuple[str, Any]]:
     """Yield the events that the filter lets through, as the page shows them.
 
     First come the latest ones again: a page that was out of sight has missed some, and knows by their ids which.
@@ -167,6 +169,6 @@ async def _rendered(frame: Frame, request: Request, api: Api, wanted: EventFilte
         yield _event(frame, request, line)
 
 
-def _event(frame: Frame, request: Request, line: EventLine) -> tuple[str, Any]:
+def _event(frame: PageFrame, request: Request, line: EventLine) -> tuple[str, Any]:
     html = frame.text(request, "_event.html", line=line)
     return "event", {"id": line.id, "html": html, "words": f"{line.kind}: {line.connector} {line.summary}"}

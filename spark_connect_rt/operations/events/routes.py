@@ -13,7 +13,7 @@ from starlette.responses import Response
 from spark_connect_rt.errors import BadRequestError, NotFoundError
 from spark_connect_rt.operations.events.model import EventList, EventReads
 from spark_connect_rt.rest.context import JsonResponse
-from spark_connect_rt.rest.event_streams import EventStreams, Sent
+from spark_connect_rt.rest.event_streams import EventStreams, StreamEvent
 from spark_connect_rt.rest.request_body import number_up_to
 from spark_connect_rt.rest.shapes import Operation, QueryParameter
 from spark_connect_rt.runtime.group_events import KINDS, GroupEvent
@@ -135,7 +135,7 @@ class _Following:
         self._seen_s: dict[str, float] = {}
         self._found: Sequence[GroupEvent] | None = None
 
-    async def look(self) -> Sequence[Sent]:
+    async def look(self) -> Sequence[StreamEvent]:
         """Return what is new and settled."""
         found, _ = await asyncio.to_thread(self._events.gathered)
         if found is self._found and not self._seen_s:
@@ -151,7 +151,7 @@ class _Following:
         self._sent = (self._sent | {event.id for event in ready}) & known
         for event in ready:
             del self._seen_s[event.id]
-        return [Sent(event.kind, event, event.id) for event in self._asked.of(ready)]
+        return [StreamEvent(event.kind, event, event.id) for event in self._asked.of(ready)]
 
 
 def _filter_of(request: Request) -> _Filter:

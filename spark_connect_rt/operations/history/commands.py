@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_connect_rt.base.exit_codes import EXIT_CHANGED_MEANWHILE, EXIT_DIFFERENT, EXIT_PROBLEM
-from spark_connect_rt.cli.differences import Difference, of_answer, offset_differences
+from spark_connect_rt.cli.differences import SettingDifference, of_answer, offset_differences
 from spark_connect_rt.cli.output import show_differences, show_offset_differences, sure
 from spark_connect_rt.cli.session import Session
 from spark_connect_rt.cli.tables import compact, time_ms, time_text
@@ -24,7 +24,7 @@ def config_diff(session: Session, name: str, before: int, after: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class RollbackOptions:
     """How far a way back is taken; ``force``: though the connector has moved on."""
 
     dry_run: bool = False
@@ -32,7 +32,7 @@ class How:
     force: bool = False
 
 
-def rollback(session: Session, name: str, number: int, words: Sequence[str], how: How) -> int:
+def rollback(session: Session, name: str, number: int, words: Sequence[str], how: RollbackOptions) -> int:
     """Make the configuration what it was after a change; shown first, and asked. ``words``: secrets, name=value."""
     secrets = _secrets(words)
     shown = session.ask(management_calls.rollback(name, number, dry_run=True, secrets=secrets))
@@ -60,7 +60,7 @@ def offsets_diff(session: Session, name: str, before: int, after: int) -> int:
     return EXIT_DIFFERENT if differences else 0
 
 
-def undo_offsets(session: Session, name: str, number: int | None, how: How) -> int:
+def undo_offsets(session: Session, name: str, number: int | None, how: RollbackOptions) -> int:
     """Take back a change of offsets; the last one unless a number is given."""
     if number is None:
         found = session.ask(management_calls.history(name, kind=["offsets"], limit=1))["changes"]
@@ -98,7 +98,7 @@ def goto(session: Session, name: str, when: str, dry_run: bool, yes: bool) -> in
 def _show_moves(session: Session, name: str, title: str, shown: Mapping[str, Any]) -> int | None:
     """Show what would be written; an exit code where it ends with that."""
     moves = [
-        Difference(compact(offset["partition"]), _offset(offset.get("from")), _offset(offset.get("to")))
+        SettingDifference(compact(offset["partition"]), _offset(offset.get("from")), _offset(offset.get("to")))
         for offset in shown["offsets"]
     ]
     show_offset_differences(session, f"connector {name}, {title}", moves)

@@ -64,7 +64,7 @@ TIERS = {tier.name: tier for tier in (MINUTES, HOURS)}
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TimelineChunk:
     """Some points of one connector, the oldest first; ``stride``: how many steps lie between two of them."""
 
     start_ms: int
@@ -72,15 +72,15 @@ class Part:
     stride: int = 1
 
 
-def with_point(part: Part, tier: Tier, point: Point) -> Part | None:
+def with_point(part: TimelineChunk, tier: Tier, point: Point) -> TimelineChunk | None:
     """Return the part with a point more; None: it has one of that step already."""
     step_ms = tier.step_ms * part.stride
     if part.points and part.points[-1][0] // step_ms >= point[0] // step_ms:
         return None
-    return Part(part.start_ms, (*part.points, point), part.stride)
+    return TimelineChunk(part.start_ms, (*part.points, point), part.stride)
 
 
-def packed(part: Part, tier: Tier, bytes_max: int) -> bytes | None:
+def packed(part: TimelineChunk, tier: Tier, bytes_max: int) -> bytes | None:
     """Return a part's bytes, thinned until they fit; None: not even two points do."""
     while True:
         value = pack_map(_fields(part))
@@ -91,7 +91,7 @@ def packed(part: Part, tier: Tier, bytes_max: int) -> bytes | None:
         part = _thinned(part, tier)
 
 
-def unpacked(value: bytes) -> Part:
+def unpacked(value: bytes) -> TimelineChunk:
     """Raises DataError: the value is damaged."""
     fields = unpack_map(value)
     try:
@@ -103,12 +103,12 @@ def unpacked(value: bytes) -> Part:
             present = {index: offset for index, offset in present.items() if offset is not None}
             pairs = [(partitions[index], offset) for index, offset in sorted(present.items())]
             points.append((int(fields["start_ms"]) + int(since_ms), pairs))
-        return Part(int(fields["start_ms"]), tuple(points), int(fields["stride"]))
+        return TimelineChunk(int(fields["start_ms"]), tuple(points), int(fields["stride"]))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise DataError(f"a part of a course is damaged: {error!r}") from error
 
 
-def merged(parts: Sequence[Part], from_ms: int, to_ms: int) -> list[Point]:
+def merged(parts: Sequence[TimelineChunk], from_ms: int, to_ms: int) -> list[Point]:
     """Return the points within these times, the oldest first, and the last one before them; the same twice is once."""
     points = sorted({point[0]: point for part in parts for point in part.points}.values(), key=lambda it: it[0])
     earlier = [point for point in points if point[0] < from_ms][-1:]
@@ -120,7 +120,7 @@ def state_of(pairs: Sequence[OffsetPair]) -> object:
     return frozenset((canonical(partition), canonical(offset)) for partition, offset in pairs)
 
 
-def _thinned(part: Part, tier: Tier) -> Part:
+def _thinned(part: TimelineChunk, tier: Tier) -> TimelineChunk:
     stride = part.stride * 2
     step_ms = tier.step_ms * stride
     kept: dict[int, Point] = {}
@@ -129,10 +129,10 @@ def _thinned(part: Part, tier: Tier) -> Part:
     points = list(kept.values())
     if len(points) + 1 == len(part.points):  # already as far apart: halve them all the same
         points = points[::2]
-    return Part(part.start_ms, (*points, part.points[-1]), stride)
+    return TimelineChunk(part.start_ms, (*points, part.points[-1]), stride)
 
 
-def _fields(part: Part) -> Mapping[str, Any]:
+def _fields(part: TimelineChunk) -> Mapping[str, Any]:
     indices: dict[Any, int] = {}
     partitions: list[Any] = []
     points: list[Any] = []
@@ -176,16 +176,16 @@ class CourseStore:
         """Read to the end; return whether there is a course at all. Raises ConnectError."""
         return self._log.refresh(timeout_ms)
 
-    def part(self, connector: str, tier: Tier, at_ms: int) -> Part:
+    def part(self, connector: str, tier: Tier, at_ms: int) -> TimelineChunk:
         """Return the part that a time is in, as far as was read; an empty one where there is none."""
         key = CourseKey(tier.name, tier.slot(at_ms), connector)
         with self._lock:
             value = self._parts.get(connector, {}).get(key)
         found = None if value is None else self._unpacked(value)
         start_ms = tier.start_ms(at_ms)
-        return found if found is not None and found.start_ms == start_ms else Part(start_ms)
+        return found if found is not None and found.start_ms == start_ms else TimelineChunk(start_ms)
 
-    def parts(self, connector: str) -> list[Part]:
+    def parts(self, connector: str) -> list[TimelineChunk]:
         """Return every part of a connector's course."""
         with self._lock:
             values = list(self._parts.get(connector, {}).values())
@@ -216,7 +216,7 @@ class CourseStore:
         part = self._unpacked(value)
         return part is None or TIERS[key.tier].is_over(part.start_ms, now_ms)
 
-    def _unpacked(self, value: bytes) -> Part | None:
+    def _unpacked(self, value: bytes) -> TimelineChunk | None:
         try:
             return unpacked(value)
         except DataError as error:

@@ -14,13 +14,13 @@ from starlette.responses import Response
 
 from spark_connect_rt.base.json_text import decode_json
 from spark_connect_rt.console.api import ApiError, at
-from spark_connect_rt.console.frame import Frame, connector_page, form
+from spark_connect_rt.console.frame import PageFrame, connector_page, form
 from spark_connect_rt.console.words import short_json
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.rest.paths import ConnectorName, decoded
 
 
-def add_routes(routes: APIRouter, frame: Frame) -> None:
+def add_routes(routes: APIRouter, frame: PageFrame) -> None:
     """Add the tab, the edit with its diff, the reset."""
 
     @routes.get("/connectors/{connector}/offsets")
@@ -40,7 +40,7 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
     _add_reset(routes, frame)
 
 
-def _add_edit(routes: APIRouter, frame: Frame) -> None:
+def _add_edit(routes: APIRouter, frame: PageFrame) -> None:
     @routes.get("/connectors/{connector}/offsets/edit")
     async def edit(request: Request, connector: ConnectorName) -> Response:
         name = decoded(connector)
@@ -74,7 +74,7 @@ def _add_edit(routes: APIRouter, frame: Frame) -> None:
         return frame.done(request, str((answer or {}).get("message") or "The offsets are saved."))
 
 
-def _add_reset(routes: APIRouter, frame: Frame) -> None:
+def _add_reset(routes: APIRouter, frame: PageFrame) -> None:
     @routes.post("/connectors/{connector}/offsets/reset/confirm")
     async def confirm_reset(request: Request, connector: ConnectorName) -> Response:
         return frame.fragment(request, "_offsets_reset.html", name=decoded(connector))

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from spark_connect_rt.console.api import ApiError, at
-from spark_connect_rt.console.frame import Frame, connector_page, form
+from spark_connect_rt.console.frame import PageFrame, connector_page, form
 from spark_connect_rt.console.values import mapping, text, texts
 from spark_connect_rt.operations.history.view import (
     KINDS,
@@ -30,7 +30,7 @@ PAGE = 50
 _COURSE_MS = 24 * 3_600_000
 
 
-def add_routes(routes: APIRouter, frame: Frame) -> None:
+def add_routes(routes: APIRouter, frame: PageFrame) -> None:
     """Add the tab, and what is asked before something is taken back."""
 
     @routes.get("/connectors/{connector}/history")
@@ -59,7 +59,7 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
     _add_offsets(routes, frame)
 
 
-def _add_rollback(routes: APIRouter, frame: Frame) -> None:
+def _add_rollback(routes: APIRouter, frame: PageFrame) -> None:
     @routes.post("/connectors/{connector}/history/{number:int}/rollback")
     async def rollback(request: Request, connector: ConnectorName, number: int) -> Response:
         """Show what would change; with ``sure``: do it."""
@@ -77,7 +77,7 @@ def _add_rollback(routes: APIRouter, frame: Frame) -> None:
         return frame.fragment(request, "_rollback.html", name=name, number=number, **values)
 
 
-def _add_offsets(routes: APIRouter, frame: Frame) -> None:
+def _add_offsets(routes: APIRouter, frame: PageFrame) -> None:
     @routes.get("/connectors/{connector}/offsets/history")
     async def offset_history(request: Request, connector: ConnectorName) -> Response:
         name, api = decoded(connector), frame.api(request)
@@ -116,7 +116,9 @@ def _add_offsets(routes: APIRouter, frame: Frame) -> None:
         return await _moved(frame, request, name, path, {"time_ms": wanted}, title)
 
 
-async def _moved(frame: Frame, request: Request, name: str, path: str, body: dict[str, Any], title: str) -> Response:
+async def _moved(
+    frame: PageFrame, request: Request, name: str, path: str, body: dict[str, Any], title: str
+) -> Response:
     """Show what would move; with ``sure`` in the form: move it."""
     fields = await form(request)
     sure = "sure" in fields

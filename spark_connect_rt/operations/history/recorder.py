@@ -49,7 +49,7 @@ MOST = 2_000  # waiting changes; the oldest are given up first
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedChange:
     """A change as it was seen, secrets included.
 
     Attributes:
@@ -71,7 +71,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedBy:
     """Who asked for a change."""
 
     who: str
@@ -80,12 +80,12 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Waiting:
+class PendingEntry:
     """One change on its way to the record."""
 
-    seen: Seen
+    seen: ObservedChange
     due_ms: int  # monotonic
-    asked: Asked | None = None
+    asked: RequestedBy | None = None
 
 
 @dataclass(slots=True)
@@ -93,26 +93,26 @@ class _Answered:
     kind: str
     connector: str
     after: Any
-    asked: Asked
+    asked: RequestedBy
     at_ms: int  # monotonic
 
 
 @dataclass(slots=True)
-class Pending:
+class UnrecordedChanges:
     """Not thread-safe."""
 
     others_extra_ms: int = 0  # this worker's share of a spread, so that not all write at once
     name_client: NameClient = no_client
-    waiting: list[Waiting] = field(default_factory=list)
+    waiting: list[PendingEntry] = field(default_factory=list)
     given_up: int = 0
     _held_until_ms: int = 0  # monotonic: nothing overtakes what could not be recorded
     _answered: list[_Answered] = field(default_factory=list)
 
-    def see(self, seen: Seen, now_ms: int, is_leader: bool) -> None:
+    def see(self, seen: ObservedChange, now_ms: int, is_leader: bool) -> None:
         """Take a change that was made."""
         mine = seen.position is None
         delay_ms = LEADER_MS if mine or is_leader else OTHERS_MS + self.others_extra_ms
-        entry = Waiting(seen, now_ms + delay_ms)
+        entry = PendingEntry(seen, now_ms + delay_ms)
         self.waiting.append(entry)
         self._answered = [it for it in self._answered if it.at_ms > now_ms - KNOWN_FOR_MS]
         for answer in self._answered:
@@ -124,7 +124,7 @@ class Pending:
             del self.waiting[0]
             self.given_up += 1
 
-    def answered(self, request: Request[Any], asked: Asked, now_ms: int) -> None:
+    def answered(self, request: Request[Any], asked: RequestedBy, now_ms: int) -> None:
         """Take that a request was answered, here or by another worker."""
         for kind, connector, after in _described(request):
             found = (entry for entry in reversed(self.waiting) if _fits(entry, kind, connector, after))
@@ -134,7 +134,7 @@ class Pending:
                 self._answered.append(_Answered(kind, connector, after, asked, now_ms))
         del self._answered[:-MOST]
 
-    def take_due(self, now_ms: int) -> list[Waiting]:
+    def take_due(self, now_ms: int) -> list[PendingEntry]:
         """Remove and return what is to be recorded now, in the order in which it was seen."""
         if now_ms < self._held_until_ms:
             return []
@@ -142,7 +142,7 @@ class Pending:
         self.waiting = [entry for entry in self.waiting if entry.due_ms > now_ms]
         return due
 
-    def put_back(self, those: Sequence[Waiting], due_ms: int) -> None:
+    def put_back(self, those: Sequence[PendingEntry], due_ms: int) -> None:
         """Try these again later: they could not be recorded. What comes meanwhile is recorded behind them."""
         self._held_until_ms = max(self._held_until_ms, due_ms)
         for entry in those:
@@ -154,7 +154,7 @@ class Pending:
         due_ms = min((entry.due_ms for entry in self.waiting), default=None)
         return None if due_ms is None else max(due_ms, self._held_until_ms)
 
-    def _attribute(self, entry: Waiting, asked: Asked, now_ms: int) -> None:
+    def _attribute(self, entry: PendingEntry, asked: RequestedBy, now_ms: int) -> None:
         entry.asked = asked
         if entry.seen.event_key:
             self.name_client(entry.seen.event_key, asked.who)
@@ -182,7 +182,7 @@ def _described(request: Request[Any]) -> Sequence[tuple[str, str, Any]]:
     return ()
 
 
-def _fits(entry: Waiting, kind: str, connector: str, after: Any) -> bool:
+def _fits(entry: PendingEntry, kind: str, connector: str, after: Any) -> bool:
     if (entry.seen.kind, entry.seen.connector) != (kind, connector) or entry.asked is not None:
         return False
     if after is _ANY:
@@ -257,9 +257,9 @@ class Recorder:
         self._changed = threading.Condition()
         extra_ms = zlib.crc32(worker_id.encode()) % 10_000 if delays_ms is None else delays_ms
         self._name_client = name_client
-        self._pending = Pending(extra_ms, name_client)
+        self._pending = UnrecordedChanges(extra_ms, name_client)
         # Read at the start, the last of each kind: which of them are new, the history says.
-        self._unread: dict[tuple[str, str], Seen] = {}
+        self._unread: dict[tuple[str, str], ObservedChange] = {}
         self._stopping = False
         self._busy_since: float | None = None
         self._pace = WritePace()
@@ -309,22 +309,24 @@ class Recorder:
     def offsets_changed(self, change: OffsetsChanged) -> None:
         """Take a change of offsets that this worker carried out; returns at once."""
         before, after = _offsets(change.before), _offsets(change.after)
-        seen = Seen(OFFSETS, change.connector, change.action, before, after, self._now_ms(), event_key=change.key)
+        seen = ObservedChange(
+            OFFSETS, change.connector, change.action, before, after, self._now_ms(), event_key=change.key
+        )
         with self._changed:
             self._pending.see(seen, _monotonic_ms(), self._is_leader())
             self._changed.notify_all()
 
-    def served(self, request: Request[Any], asked: Asked) -> None:
+    def served(self, request: Request[Any], asked: RequestedBy) -> None:
         """Take that a request was answered; returns at once."""
         with self._changed:
             self._pending.answered(request, asked, _monotonic_ms())
             self._wake()
 
-    def record(self, seen: Seen, asked: Asked) -> None:
+    def record(self, seen: ObservedChange, asked: RequestedBy) -> None:
         """Take a change that only this worker knows of; returns at once."""
         self._name_client(seen.event_key, asked.who)
         with self._changed:
-            self._pending.put_back([Waiting(seen, _monotonic_ms(), asked)], _monotonic_ms())
+            self._pending.put_back([PendingEntry(seen, _monotonic_ms(), asked)], _monotonic_ms())
             self._changed.notify_all()
 
     def await_written(self, timeout_s: float) -> None:
@@ -385,7 +387,7 @@ class Recorder:
         due_in_s = due_ms / 1000 - now_s
         return due_in_s if self._readers else max(due_in_s, self._pace.due_s(now_s) - now_s)
 
-    def _work(self, due: list[Waiting]) -> None:
+    def _work(self, due: list[PendingEntry]) -> None:
         if self._unread and self._is_leader():
             due[:0] = self._missed()
         while due:
@@ -400,7 +402,7 @@ class Recorder:
         if self._problem and self._pending.next_due_ms() is None:
             self._problem, self._retry_s = "", RETRY_FIRST_S
 
-    def _failed(self, due: list[Waiting], error: Exception) -> None:
+    def _failed(self, due: list[PendingEntry], error: Exception) -> None:
         if not isinstance(error, ConnectError):
             log.exception("the history cannot be written")
         elif not self._problem:
@@ -410,7 +412,7 @@ class Recorder:
             self._pending.put_back(due, _monotonic_ms() + int(self._retry_s * 1000))
         self._retry_s = min(RETRY_MAX_S, self._retry_s * 2)
 
-    def _missed(self) -> list[Waiting]:
+    def _missed(self) -> list[PendingEntry]:
         """Return what was changed since the last change that the history has, while no worker of ours looked."""
         with self._changed:
             unread, self._unread = self._unread, {}
@@ -428,14 +430,14 @@ class Recorder:
             since = last[1] if last is not None and last[1] is not None else first
             if since is None or seen.position is None or seen.position <= since:
                 continue
-            missed.append(Waiting(seen, 0))
+            missed.append(PendingEntry(seen, 0))
         return missed
 
-    def _goes_with_others(self, entry: Waiting) -> bool:
+    def _goes_with_others(self, entry: PendingEntry) -> bool:
         """Return whether its record does not depend on what was recorded a moment before."""
         return entry.seen.is_live and not self._alone
 
-    def _write(self, some: Sequence[Waiting]) -> None:
+    def _write(self, some: Sequence[PendingEntry]) -> None:
         drafts = []
         served_elsewhere = [entry.asked is None or not entry.asked.here or self._alone for entry in some]
         if any(served_elsewhere):
@@ -449,11 +451,11 @@ class Recorder:
             self._store.append(drafts)
             self._problem, self._retry_s = "", RETRY_FIRST_S
 
-    def _is_recorded(self, seen: Seen) -> bool:
+    def _is_recorded(self, seen: ObservedChange) -> bool:
         position = seen.position
         return position is not None and self._store.is_recorded(seen.connector, seen.kind, position)
 
-    def _change(self, seen: Seen, asked: Asked | None) -> Change | None:
+    def _change(self, seen: ObservedChange, asked: RequestedBy | None) -> Change | None:
         seen = _as_recorded(seen)
         before, after, action = seen.before, seen.after, seen.action
         unseen: tuple[str, ...] = ()
@@ -494,7 +496,7 @@ def shown_safely(config: Mapping[str, str], hidden: frozenset[str]) -> dict[str,
     return shown(config, hidden | known)
 
 
-def _seen(change: ConfigChange, now_ms: int, *, alone: bool) -> Seen:
+def _seen(change: ConfigChange, now_ms: int, *, alone: bool) -> ObservedChange:
     at_ms = change.at_ms if change.at_ms > 0 else now_ms
     position = None if alone else change.position
     name, before, after, state, action = change.name, change.before, change.after, None, "set"
@@ -506,7 +508,7 @@ def _seen(change: ConfigChange, now_ms: int, *, alone: bool) -> Seen:
         name = ""
         before, after = (None if side is None else {"logger": change.name, **side} for side in (before, after))
     key = config_event_key(change.position)
-    return Seen(change.kind, name, action, before, after, at_ms, position, state, change.is_live, key)
+    return ObservedChange(change.kind, name, action, before, after, at_ms, position, state, change.is_live, key)
 
 
 def _config_action(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> str:
@@ -515,7 +517,7 @@ def _config_action(before: Mapping[str, Any] | None, after: Mapping[str, Any] | 
     return "create" if before is None else "update"
 
 
-def _as_recorded(seen: Seen) -> Seen:
+def _as_recorded(seen: ObservedChange) -> ObservedChange:
     """Return a change of a target state with the names that users know."""
     if seen.kind != STATE:
         return seen

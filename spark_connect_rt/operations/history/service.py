@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from spark_connect_rt.errors import ConnectError, NotFoundError
-from spark_connect_rt.operations.history.recorder import Asked, Recorder, Seen, shown_safely
+from spark_connect_rt.operations.history.recorder import ObservedChange, Recorder, RequestedBy, shown_safely
 from spark_connect_rt.operations.history.store import HistoryStore
 from spark_connect_rt.operations.history.timeline_keeper import CourseKeeper
 from spark_connect_rt.rest.change_history import CONFIG, LOGGER, Change, ChangePage, ChangeQuery, Course
@@ -64,13 +64,13 @@ class WorkerHistory:
     def served(self, request: Request[Any], who: str, note: str, *, here: bool) -> None:
         """See the port."""
         try:
-            asked = Asked(who, note, here)
+            asked = RequestedBy(who, note, here)
             if isinstance(request, SetLoggerLevel):
                 after = {"logger": request.namespace, "level": request.level}
                 note = "; ".join(filter(None, (note, ONLY_HERE)))
                 self._recorder.record(
-                    Seen(LOGGER, "", "set", None, after, self._now_ms(), event_key=request.event_key),
-                    Asked(who, note, here),
+                    ObservedChange(LOGGER, "", "set", None, after, self._now_ms(), event_key=request.event_key),
+                    RequestedBy(who, note, here),
                 )
             else:
                 self._recorder.served(request, asked)

@@ -15,7 +15,7 @@ KINDS = ("config", "state", "offsets", "logger")
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class BeforeAndAfter:
     """A setting (or state, or partition) before and after; empty: there was none."""
 
     name: str
@@ -24,7 +24,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangeView:
     """One change of the history."""
 
     number: int
@@ -35,7 +35,7 @@ class Change:
     who: str
     worker_id: str
     note: str
-    differences: tuple[Difference, ...]
+    differences: tuple[BeforeAndAfter, ...]
     changed_unseen: tuple[str, ...] = ()  # hidden settings that have another value since
 
     @property
@@ -53,7 +53,7 @@ class Change:
 class HistoryPage:
     """Changes, newest first; ``before``: the number that the next page is asked with, None at the end."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[ChangeView, ...]
     problem: str
     before: int | None
 
@@ -71,16 +71,16 @@ def history_page(answer: Mapping[str, Any], limit: int) -> HistoryPage:
     return HistoryPage(changes, text(answer.get("problem")), more)
 
 
-def change_of(change: Mapping[str, Any]) -> Change:
+def change_of(change: Mapping[str, Any]) -> ChangeView:
     """Return one change with what it changed."""
     kind = text(change.get("kind"))
     before, after = change.get("before"), change.get("after")
     if kind == "offsets":
         found = _offset_differences(mapping(before), mapping(after))
     else:
-        found = tuple(Difference(path[1:].replace("~1", "/").replace("~0", "~"), old, new)
+        found = tuple(BeforeAndAfter(path[1:].replace("~1", "/").replace("~0", "~"), old, new)
                       for path, old, new in differences(dict(mapping(before)), dict(mapping(after))))  # fmt: skip
-    return Change(
+    return ChangeView(
         number=whole(change.get("number")) or 0,
         at_ms=whole(change.get("at_ms")) or 0,
         connector=text(change.get("connector")),
@@ -94,21 +94,21 @@ def change_of(change: Mapping[str, Any]) -> Change:
     )
 
 
-def _offset_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Difference, ...]:
+def _offset_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[BeforeAndAfter, ...]:
     old = {text(item.get("partition")): text(item.get("offset")) for item in objects(before.get("offsets"))}
     new = {text(item.get("partition")): text(item.get("offset")) for item in objects(after.get("offsets"))}
     places = dict.fromkeys((*old, *new))
     return tuple(
-        Difference(place, old.get(place, ""), new.get(place, ""))
+        BeforeAndAfter(place, old.get(place, ""), new.get(place, ""))
         for place in places
         if old.get(place, "") != new.get(place, "")
     )
 
 
-def diff_lines(answer: Mapping[str, Any], field: str = "changes") -> tuple[Difference, ...]:
+def diff_lines(answer: Mapping[str, Any], field: str = "changes") -> tuple[BeforeAndAfter, ...]:
     """Return the settings of ``.../diff`` (``changes``) or of a rollback's answer (``diff``)."""
     return tuple(
-        Difference(text(item.get("setting")), text(item.get("before")), text(item.get("after")))
+        BeforeAndAfter(text(item.get("setting")), text(item.get("before")), text(item.get("after")))
         for item in objects(answer.get(field))
     )
 
@@ -136,17 +136,17 @@ def moves(answer: Mapping[str, Any]) -> tuple[Move, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class OffsetPoint:
     """The committed offsets at a time: (partition, offset)."""
 
     at_ms: int
     offsets: tuple[tuple[str, str], ...]
 
 
-def course(answer: Mapping[str, Any], most: int = 200) -> tuple[Point, ...]:
+def course(answer: Mapping[str, Any], most: int = 200) -> tuple[OffsetPoint, ...]:
     """Return points of ``.../offsets/course``, newest first; of many, ``most`` evenly spread and the newest."""
     points = [
-        Point(
+        OffsetPoint(
             whole(item.get("at_ms")) or 0,
             tuple((text(it.get("partition")), text(it.get("offset"))) for it in objects(item.get("offsets"))),
         )

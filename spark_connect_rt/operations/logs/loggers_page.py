@@ -8,11 +8,11 @@ from starlette.responses import Response
 
 from spark_connect_rt.base.loggers import LEVELS
 from spark_connect_rt.console.api import at
-from spark_connect_rt.console.frame import Frame, form
+from spark_connect_rt.console.frame import PageFrame, form
 from spark_connect_rt.console.values import mapping, text, whole
 
 
-def add_routes(routes: APIRouter, frame: Frame) -> None:
+def add_routes(routes: APIRouter, frame: PageFrame) -> None:
     """Add the page and its action."""
 
     @routes.get("/loggers")

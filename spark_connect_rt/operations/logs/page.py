@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from spark_connect_rt.base.json_text import decode_json
 from spark_connect_rt.console.api import ApiError, at
-from spark_connect_rt.console.frame import Frame, connector_page
+from spark_connect_rt.console.frame import PageFrame, connector_page
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.rest.paths import ConnectorName, decoded
 
@@ -22,7 +22,7 @@ LINES = 300
 LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR")
 
 
-def add_routes(routes: APIRouter, frame: Frame) -> None:
+def add_routes(routes: APIRouter, frame: PageFrame) -> None:
     """Add the tab and its stream."""
 
     @routes.get("/connectors/{connector}/logs")

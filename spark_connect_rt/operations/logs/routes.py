@@ -13,7 +13,7 @@ from spark_connect_rt.engine.log_lines import LEVELS
 from spark_connect_rt.errors import BadRequestError, NotFoundError
 from spark_connect_rt.operations.logs.model import LogList, LogReads, PlacedLine, WantedLines
 from spark_connect_rt.rest.context import JsonResponse
-from spark_connect_rt.rest.event_streams import EventStreams, Sent
+from spark_connect_rt.rest.event_streams import EventStreams, StreamEvent
 from spark_connect_rt.rest.paths import ConnectorName, TaskNumber, decoded
 from spark_connect_rt.rest.request_body import number_up_to
 from spark_connect_rt.rest.shapes import Operation, QueryParameter
@@ -96,7 +96,7 @@ class _Following:
         elif self._wanted.tail:
             self._first = found[-self._wanted.tail :]
 
-    async def look(self) -> Sequence[Sent]:
+    async def look(self) -> Sequence[StreamEvent]:
         """Return what was logged since."""
         first, self._first = self._first, ()
         self._looks += 1
@@ -106,7 +106,7 @@ class _Following:
         )
         shown = LEVELS[LEVELS.index(self._wanted.level) :]
         return [
-            Sent("line", line.line, f"{line.line.at_ms}.{line.run}.{line.number}")
+            StreamEvent("line", line.line, f"{line.line.at_ms}.{line.run}.{line.number}")
             for line in (*first, *new)
             if line.line.level in shown
         ]

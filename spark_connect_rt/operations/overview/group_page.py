@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from spark_connect_rt.console.api import at
-from spark_connect_rt.console.frame import Frame
+from spark_connect_rt.console.frame import PageFrame
 from spark_connect_rt.console.values import mapping, number, objects, text, texts, whole
 from spark_connect_rt.operations.events.page import EventLine, event_line
 
@@ -114,7 +114,7 @@ def tasks_by_connector(ids: Iterable[str]) -> tuple[tuple[str, tuple[int, ...]],
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class RebalanceMark:
     """One rebalance on the time line: from ``x``, as wide as it took (units of 0 to 1000)."""
 
     x: float
@@ -129,7 +129,7 @@ class TimeLine:
 
     from_ms: int
     to_ms: int
-    marks: tuple[Mark, ...]
+    marks: tuple[RebalanceMark, ...]
 
     @property
     def hours(self) -> float:
@@ -148,7 +148,7 @@ def time_line(events: Iterable[Mapping[str, Any]], now_ms: int) -> TimeLine:
     for line, seconds in found:
         width = max((seconds or 0) * 1000 / span * _WIDTH, _LEAST_WIDTH)
         x = (line.at_ms - start) / span * _WIDTH - width  # the event is written when it has ended
-        marks.append(Mark(round(min(max(x, 0.0), _WIDTH - width), 1), round(width, 1), line, seconds))
+        marks.append(RebalanceMark(round(min(max(x, 0.0), _WIDTH - width), 1), round(width, 1), line, seconds))
     return TimeLine(start, now_ms, tuple(marks))
 
 
@@ -162,7 +162,7 @@ def _seconds(details: Mapping[str, Any]) -> float | None:
 _REBALANCES = 200
 
 
-def add_routes(routes: APIRouter, frame: Frame) -> None:
+def add_routes(routes: APIRouter, frame: PageFrame) -> None:
     """Add the page."""
 
     @routes.get("/group")

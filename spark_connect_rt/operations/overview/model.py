@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from spark_connect_rt.base.json_text import JsonShape, described, one_of, renamed
-from spark_connect_rt.operations.overview.selection import Wanted
+from spark_connect_rt.operations.overview.selection import OverviewQuery
 from spark_connect_rt.rest.peers import JAVA, OURS, UNKNOWN, Unanswered
 from spark_connect_rt.runtime.values import CONNECTOR_TYPES, STATES, RestartNote
 from spark_connect_rt.topics.aggregate_state import AGGREGATES
@@ -171,7 +171,7 @@ class OverviewChange:
 class Overview(Protocol):
     """Answers for the whole group. Any thread; what blocks says so."""
 
-    def page(self, wanted: Wanted) -> OverviewPage:
+    def page(self, wanted: OverviewQuery) -> OverviewPage:
         """Return a page. Blocks for at most the limit of a read between workers."""
 
     def connector(self, name: str) -> ConnectorDetail:

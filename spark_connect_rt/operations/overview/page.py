@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from spark_connect_rt.console.api import Api, ApiError, at
-from spark_connect_rt.console.frame import Frame, form
+from spark_connect_rt.console.frame import PageFrame, form
 from spark_connect_rt.console.shared_reads import Rendered, SharedReads, who_asks
 from spark_connect_rt.console.values import mapping, objects
 from spark_connect_rt.topics.aggregate_state import AGGREGATES
@@ -29,7 +29,7 @@ _FILTERS = ("search", "state", "type", "abnormal", "sort")
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class BulkAction:
     """What can be done to a selection. ``words`` and ``done`` stand before and after the number of connectors."""
 
     words: str
@@ -41,13 +41,15 @@ class Action:
     danger: bool = False
 
 
-ACTIONS: Mapping[str, Action] = {
-    "pause": Action("Pause", "paused", "PUT", ("pause",), {}, "Tasks stay on their workers and process no records."),
-    "resume": Action("Resume", "resumed", "PUT", ("resume",), {}, "Tasks continue from their committed offsets."),
-    "stop": Action(
+ACTIONS: Mapping[str, BulkAction] = {
+    "pause": BulkAction(
+        "Pause", "paused", "PUT", ("pause",), {}, "Tasks stay on their workers and process no records."
+    ),
+    "resume": BulkAction("Resume", "resumed", "PUT", ("resume",), {}, "Tasks continue from their committed offsets."),
+    "stop": BulkAction(
         "Stop", "stopped", "PUT", ("stop",), {}, "The tasks end; the configuration and the offsets are kept."
     ),
-    "restart-failed": Action(
+    "restart-failed": BulkAction(
         "Restart failed tasks of",
         "restarted",
         "POST",
@@ -55,7 +57,7 @@ ACTIONS: Mapping[str, Action] = {
         {"includeTasks": "true", "onlyFailed": "true"},
         "Only connectors and tasks that are FAILED restart.",
     ),
-    "restart": Action(
+    "restart": BulkAction(
         "Restart",
         "restarted",
         "POST",
@@ -63,15 +65,15 @@ ACTIONS: Mapping[str, Action] = {
         {"includeTasks": "true"},
         "The connector and all of its tasks restart.",
     ),
-    "delete": Action(
+    "delete": BulkAction(
         "Delete", "deleted", "DELETE", (), {}, "The configuration is deleted; offsets and topics are kept.", True
     ),
 }
 
 
-def add_routes(routes: APIRouter, frame: Frame) -> None:
+def add_routes(routes: APIRouter, frame: PageFrame) -> None:
     """Add the page, its stream and the actions."""
-    reads: SharedReads[Snapshot] = SharedReads(EVERY_S)
+    reads: SharedReads[OverviewSnapshot] = SharedReads(EVERY_S)
 
     @routes.get("")
     @routes.get("/")
@@ -84,12 +86,12 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
     async def stream(request: Request) -> Response:
         query, api, kept = query_of(request), frame.api(request), Rendered()
 
-        async def read() -> Snapshot:
+        async def read() -> OverviewSnapshot:
             found = await api.get(at("admin", "overview"), query)
             values = view(found, query)
             rows = kept.rows(found["connectors"], frame.macro(request, "_overview_row.html", "one"))
             summary = frame.text(request, "_overview_summary.html", **values)
-            return Snapshot(rows, summary, int(values["counts"].get("abnormal") or 0))
+            return OverviewSnapshot(rows, summary, int(values["counts"].get("abnormal") or 0))
 
         return frame.stream(changes(reads.follow((who_asks(request), tuple(query.items())), read)))
 
@@ -152,7 +154,7 @@ def view(found: Mapping[str, Any], query: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class OverviewSnapshot:
     """One state of the list: name -> row as HTML, in order; what stands above it; how many are abnormal."""
 
     rows: Mapping[str, str]
@@ -160,9 +162,9 @@ class Snapshot:
     abnormal: int
 
 
-async def changes(snapshots: AsyncIterator[Snapshot]) -> AsyncIterator[tuple[str, Any]]:
+async def changes(snapshots: AsyncIterator[OverviewSnapshot]) -> AsyncIterator[tuple[str, Any]]:
     """Yield what a page must change to show each snapshot: at first everything."""
-    before = Snapshot({}, "", 0)
+    before = OverviewSnapshot({}, "", 0)
     async for now in snapshots:
         changed = {name: html for name, html in now.rows.items() if before.rows.get(name) != html}
         reordered = list(now.rows) != list(before.rows)
@@ -188,7 +190,7 @@ async def selected(api: Api, fields: Mapping[str, list[str]]) -> list[str]:
     return [row["name"] for row in found["connectors"]]
 
 
-async def done_to_all(api: Api, action: Action, names: list[str]) -> tuple[dict[str, Any], list[str]]:
+async def done_to_all(api: Api, action: BulkAction, names: list[str]) -> tuple[dict[str, Any], list[str]]:
     """Do it to each connector, a few at once.
 
     Returns the API's answer for each connector that accepted it, and one sentence for each that refused.
@@ -217,7 +219,7 @@ def _restarts(answer: Any) -> bool:
     return "RESTARTING" in states
 
 
-def _said(action: Action, names: list[str], answers: Mapping[str, Any], problems: list[str]) -> str:
+def _said(action: BulkAction, names: list[str], answers: Mapping[str, Any], problems: list[str]) -> str:
     """Return the sentence about an action that was done. Pure."""
     if not answers and not problems:
         have = f"{names[0]} has" if len(names) == 1 else f"the {len(names)} connectors have"
@@ -227,7 +229,7 @@ def _said(action: Action, names: list[str], answers: Mapping[str, Any], problems
     return f"{len(answers)} {'connector' if len(answers) == 1 else 'connectors'} {action.done}."
 
 
-def _action(name: str) -> Action:
+def _action(name: str) -> BulkAction:
     if name not in ACTIONS:
         raise HTTPException(404, f"unknown action {name}")
     return ACTIONS[name]

@@ -11,9 +11,9 @@ from starlette.responses import Response
 
 from spark_connect_rt.base.json_text import encode_quick_json
 from spark_connect_rt.operations.overview.model import ConnectorDetail, GroupInfo, Overview, OverviewPage
-from spark_connect_rt.operations.overview.selection import LIMIT, LIMIT_MOST, SORTS, Wanted
+from spark_connect_rt.operations.overview.selection import LIMIT, LIMIT_MOST, SORTS, OverviewQuery
 from spark_connect_rt.rest.context import JsonResponse, RestContext
-from spark_connect_rt.rest.event_streams import EventStreams, Sent
+from spark_connect_rt.rest.event_streams import EventStreams, StreamEvent
 from spark_connect_rt.rest.json_values import as_json
 from spark_connect_rt.rest.paths import ConnectorName, decoded
 from spark_connect_rt.rest.shapes import Operation, QueryParameter
@@ -31,7 +31,7 @@ def add_routes(routes: APIRouter, context: RestContext, overview: Overview | Non
     @routes.get("/admin/overview")
     async def page(request: Request) -> Response:
         """Return a page of all connectors of the group: states, rates, lags, errors; what is abnormal first."""
-        wanted = Wanted.of(request.query_params)
+        wanted = OverviewQuery.of(request.query_params)
         await context.started()
         return _answer(await asyncio.to_thread(overview.page, wanted))
 
@@ -44,11 +44,11 @@ def add_routes(routes: APIRouter, context: RestContext, overview: Overview | Non
         await context.started()
         known = _known(request)
 
-        async def look() -> Sequence[Sent]:
+        async def look() -> Sequence[StreamEvent]:
             nonlocal known
             change = overview.changes(known)
             known = change.at_ms
-            return [] if change.body is None else [Sent("overview", change.body, str(change.at_ms))]
+            return [] if change.body is None else [StreamEvent("overview", change.body, str(change.at_ms))]
 
         return streams.response(look, LOOK_EACH_S)
 

@@ -21,7 +21,7 @@ from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.operations.overview.model import ConnectorRow, OverviewChange, OverviewPage
 from spark_connect_rt.operations.overview.selection import (
     InstanceFacts,
-    Wanted,
+    OverviewQuery,
     any_loud,
     counted,
     selected,
@@ -211,7 +211,7 @@ class GroupRows:
         self._stopped.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def page(self, wanted: Wanted) -> OverviewPage:
+    def page(self, wanted: OverviewQuery) -> OverviewPage:
         """See ``operations.overview.model.Overview.page``."""
         rows = self.looked()
         gathered = self._gathered

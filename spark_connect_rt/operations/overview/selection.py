@@ -41,7 +41,7 @@ Row = TypeVar("Row", bound=Selectable)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class OverviewQuery:
     """A page of the overview; empty filters let everything pass."""
 
     search: str = ""
@@ -53,7 +53,7 @@ class Wanted:
     limit: int = LIMIT
 
     @staticmethod
-    def of(query: Mapping[str, str]) -> Wanted:
+    def of(query: Mapping[str, str]) -> OverviewQuery:
         """Return what a query asks for. Raises BadRequestError naming the parameter."""
         sort, type_ = query.get("sort", "") or "abnormal", query.get("type", "")
         if sort not in SORTS:
@@ -61,7 +61,7 @@ class Wanted:
         if type_ not in ("", "source", "sink", "unknown"):
             raise BadRequestError(f"type: must be source or sink, not {type_[:40]!r}")
         states = (part.strip().upper() for part in query.get("state", "").split(","))
-        return Wanted(
+        return OverviewQuery(
             query.get("search", "").strip().lower(),
             frozenset(filter(None, states)),
             type_,
@@ -91,7 +91,7 @@ def _number(query: Mapping[str, str], name: str, default: int, least: int, most:
     return min(int(text), most)
 
 
-def selected(rows: Collection[Row], wanted: Wanted) -> tuple[Sequence[Row], int]:
+def selected(rows: Collection[Row], wanted: OverviewQuery) -> tuple[Sequence[Row], int]:
     """Return the rows of the page in their order, and how many pass the filters."""
     found = [row for row in rows if wanted.takes(row)]
     found.sort(key=_ORDERS[wanted.sort])

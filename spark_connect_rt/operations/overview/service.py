@@ -23,7 +23,7 @@ from spark_connect_rt.operations.overview.model import (
     TaskRow,
 )
 from spark_connect_rt.operations.overview.rows import GroupRows
-from spark_connect_rt.operations.overview.selection import Wanted
+from spark_connect_rt.operations.overview.selection import OverviewQuery
 from spark_connect_rt.operations.overview.worker_shares import CONNECTOR, WORKER, counters_of, course_of
 from spark_connect_rt.rest.peers import ASK_LIMIT_MS, JAVA, GroupReads, GroupWorker, WorkerAnswer, unanswered
 from spark_connect_rt.runtime.herder.api import HerderViews
@@ -56,7 +56,7 @@ class GroupOverview:
         self._peers = peers
         self._versions: dict[str, tuple[float, str | None]] = {}  # of Java workers, and when to ask again
 
-    def page(self, wanted: Wanted) -> OverviewPage:
+    def page(self, wanted: OverviewQuery) -> OverviewPage:
         """See ``Overview.page``."""
         return self._rows.page(wanted)
 

@@ -24,7 +24,7 @@ _PART = 6  # points: lags are compared by the minute, since within one they go u
 _UNKNOWN = -1
 
 
-class Point(NamedTuple):
+class TimelinePoint(NamedTuple):
     """What was so at a time, or since the point before."""
 
     at_ms: int  # since 1970, a multiple of EACH_MS
@@ -45,7 +45,7 @@ class TaskCourse:
         self._records_before = self._errors_before = 0
         self.last_ms = 0  # of its newest point
 
-    def add(self, at_ms: int, records: int, records_per_second: float, lag: int | None, errors: int) -> Point:
+    def add(self, at_ms: int, records: int, records_per_second: float, lag: int | None, errors: int) -> TimelinePoint:
         """Add a point from a task's totals; return it.
 
         Args:
@@ -60,7 +60,7 @@ class TaskCourse:
         passed_ms = at_ms - self.last_ms
         if same_run and 0 < passed_ms <= 3 * EACH_MS:
             records_per_second = (records - self._records_before) * 1000 / passed_ms
-        point = Point(
+        point = TimelinePoint(
             at_ms,
             round(records_per_second, 1),
             lag,
@@ -70,18 +70,18 @@ class TaskCourse:
         self._keep(point)
         return point
 
-    def points(self, since_ms: int) -> list[Point]:
+    def points(self, since_ms: int) -> list[TimelinePoint]:
         """Return the points after ``since_ms``, oldest first."""
         order = [*range(self._next, len(self._at_ms)), *range(self._next)]
         return [self._point(index) for index in order if self._at_ms[index] > since_ms]
 
-    def _point(self, index: int) -> Point:
+    def _point(self, index: int) -> TimelinePoint:
         lag = self._lags[index]
-        return Point(
+        return TimelinePoint(
             self._at_ms[index], round(self._rates[index], 1), None if lag == _UNKNOWN else lag, self._errors[index]
         )
 
-    def _keep(self, point: Point) -> None:
+    def _keep(self, point: TimelinePoint) -> None:
         lag = _UNKNOWN if point.lag is None else min(point.lag, 2**63 - 1)
         if len(self._at_ms) < POINTS:
             self._at_ms.append(point.at_ms)
@@ -94,9 +94,9 @@ class TaskCourse:
         self._next = (self._next + 1) % POINTS
 
 
-def added_up(courses: Iterable[Iterable[Point]]) -> list[Point]:
+def added_up(courses: Iterable[Iterable[TimelinePoint]]) -> list[TimelinePoint]:
     """Return the course of all together, oldest first: what is known at a time is added up."""
-    sums: dict[int, Point] = {}
+    sums: dict[int, TimelinePoint] = {}
     for course in courses:
         for point in course:
             so_far = sums.get(point.at_ms)
@@ -105,7 +105,7 @@ def added_up(courses: Iterable[Iterable[Point]]) -> list[Point]:
                 continue
             lag = point.lag if so_far.lag is None else so_far.lag + (point.lag or 0)
             rate = round(so_far.records_per_second + point.records_per_second, 1)
-            sums[point.at_ms] = Point(point.at_ms, rate, lag, so_far.errors + point.errors)
+            sums[point.at_ms] = TimelinePoint(point.at_ms, rate, lag, so_far.errors + point.errors)
     return [sums[at_ms] for at_ms in sorted(sums)][-POINTS:]
 
 
@@ -192,7 +192,7 @@ class TaskCourses:
         """Return the connectors whose lag here grew over all of the last ten minutes."""
         return self._growing
 
-    def of_connector(self, name: str) -> list[Point]:
+    def of_connector(self, name: str) -> list[TimelinePoint]:
         """Return the course of the last hour of a connector's tasks, as far as they ran here."""
         since_ms = self._clock.now_ms() - HOUR_MS
         with self._lock:

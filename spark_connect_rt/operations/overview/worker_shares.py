@@ -13,7 +13,7 @@ from typing import Any
 from spark_connect_rt._version import __version__
 from spark_connect_rt.base.concurrency import Clock
 from spark_connect_rt.base.descriptor_limit import descriptor_limit, open_descriptors
-from spark_connect_rt.operations.overview.task_timeline import Point, TaskCourses, added_up
+from spark_connect_rt.operations.overview.task_timeline import TaskCourses, TimelinePoint, added_up
 from spark_connect_rt.rest.peers import GroupReads, WorkerAnswer
 from spark_connect_rt.runtime.herder.api import HerderViews
 
@@ -136,9 +136,11 @@ def counters_of(answers: Sequence[WorkerAnswer]) -> dict[int, Mapping[str, Any]]
     return {int(number): counters for found in tasks for number, counters in found.items()}
 
 
-def course_of(answers: Sequence[WorkerAnswer]) -> list[Point]:
+def course_of(answers: Sequence[WorkerAnswer]) -> list[TimelinePoint]:
     """Return the course of a connector over all workers."""
-    return added_up([Point(*point) for point in answer.answer["course"]] for answer in answers if not answer.why)
+    return added_up(
+        [TimelinePoint(*point) for point in answer.answer["course"]] for answer in answers if not answer.why
+    )
 
 
 def resident_bytes() -> int | None:

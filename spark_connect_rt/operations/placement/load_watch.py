@@ -15,7 +15,7 @@ from spark_connect_rt.base.concurrency import Clock
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.base.supervision import Repeated
 from spark_connect_rt.config.group_config import PlacementSettings
-from spark_connect_rt.group.load import LoadMemory, LoadRules, Sample, Samples, decide, loads_of
+from spark_connect_rt.group.load import LoadMemory, LoadRules, Samples, TaskLoadSample, decide, loads_of
 from spark_connect_rt.rest.peers import GroupReads, WorkerAnswer, unanswered
 from spark_connect_rt.runtime.group_events import RecordEvent
 from spark_connect_rt.runtime.herder.api import HerderViews
@@ -86,15 +86,17 @@ class LoadWatch:
             self._record_event("rebalance", said, connector=swap.hot.connector, task=swap.hot.task)
 
 
-def samples_of(answers: list[WorkerAnswer] | Any) -> dict[str, Mapping[ConnectorTaskId, Sample]]:
+def samples_of(answers: list[WorkerAnswer] | Any) -> dict[str, Mapping[ConnectorTaskId, TaskLoadSample]]:
     """Return worker's URL -> its tasks; a line that cannot be read is left out."""
-    found: dict[str, Mapping[ConnectorTaskId, Sample]] = {}
+    found: dict[str, Mapping[ConnectorTaskId, TaskLoadSample]] = {}
     for answer in answers:
-        tasks: dict[ConnectorTaskId, Sample] = {}
+        tasks: dict[ConnectorTaskId, TaskLoadSample] = {}
         for line in answer.answer if isinstance(answer.answer, list) else ():
             try:
                 connector, number, rate, lag, cpu = line
-                sample = Sample(float(rate), None if lag is None else int(lag), None if cpu is None else float(cpu))
+                sample = TaskLoadSample(
+                    float(rate), None if lag is None else int(lag), None if cpu is None else float(cpu)
+                )
                 tasks[ConnectorTaskId(str(connector), int(number))] = sample
             except (TypeError, ValueError):
                 continue

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from spark_connect_rt.console.api import at
-from spark_connect_rt.console.frame import Frame, form
+from spark_connect_rt.console.frame import PageFrame, form
 from spark_connect_rt.console.values import mapping, objects, text, texts, whole
 
 # The page Plug-ins, and the choice of one for a new connector. Pure.
@@ -50,7 +50,7 @@ class BrokenLine:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerState:
+class InstallOnWorker:
     """How one worker stands with an installed plug-in."""
 
     worker_id: str
@@ -70,10 +70,10 @@ class InstalledLine:
     installed_at_ms: int | None
     classes: tuple[str, ...]
     recorded: bool
-    workers: tuple[WorkerState, ...]
+    workers: tuple[InstallOnWorker, ...]
 
     @property
-    def failed(self) -> tuple[WorkerState, ...]:
+    def failed(self) -> tuple[InstallOnWorker, ...]:
         """Workers that could not install it."""
         return tuple(worker for worker in self.workers if worker.state == "failed")
 
@@ -121,7 +121,7 @@ def plugin_lines(plugins: Iterable[Mapping[str, Any]]) -> tuple[PluginLine, ...]
 
 def _installed(plugin: Mapping[str, Any]) -> InstalledLine:
     workers = tuple(
-        WorkerState(str(worker), text(mapping(state).get("state")), text(mapping(state).get("reason")))
+        InstallOnWorker(str(worker), text(mapping(state).get("state")), text(mapping(state).get("reason")))
         for worker, state in sorted(mapping(plugin.get("workers")).items())
     )
     return InstalledLine(
@@ -161,7 +161,7 @@ def connector_line(plugins: Iterable[PluginLine], name: str) -> PluginLine | Non
 _WANTED = ("source", "name", "version", "sha512")
 
 
-def add_routes(routes: APIRouter, frame: Frame) -> None:
+def add_routes(routes: APIRouter, frame: PageFrame) -> None:
     """Add the page and its actions."""
 
     @routes.get("/plugins")

@@ -22,20 +22,22 @@ class FoundPlugin:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PluginSearchResult:
     """What was found, and where."""
 
     plugins: Sequence[FoundPlugin]
     origin: str
 
 
-def search_plugins(words: str, ask: Callable[[str], Sequence[FoundPlugin]] | None = None) -> Found:
+def search_plugins(words: str, ask: Callable[[str], Sequence[FoundPlugin]] | None = None) -> PluginSearchResult:
     """Return what fits the words. ``ask``: instead of Maven Central; whatever it raises, the list is taken."""
     try:
-        return Found((ask or maven_central)(words), "found by Maven Central's search")
+        return PluginSearchResult((ask or maven_central)(words), "found by Maven Central's search")
     except Exception as error:  # noqa: BLE001 - an index elsewhere: not reachable, or another API by now
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
-        return Found(well_known(words), f"from the bundled list, because the search of Maven Central failed ({why})")
+        return PluginSearchResult(
+            well_known(words), f"from the bundled list, because the search of Maven Central failed ({why})"
+        )
 
 
 def maven_central(words: str) -> list[FoundPlugin]:

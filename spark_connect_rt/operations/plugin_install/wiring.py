@@ -29,14 +29,14 @@ _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PluginLocation:
     """Where a plug-in is, and whether a JVM runs it."""
 
     location: str
     is_java: bool = False
 
 
-Find = Callable[[str], Place | None]
+Find = Callable[[str], PluginLocation | None]
 """From a name as plug-ins are looked up (with version, runtime) to its place; None: there is none."""
 
 
@@ -126,10 +126,10 @@ def path_watch(config: WorkerConfig) -> PathWatch:
     return watch
 
 
-def place_of(plugins: Plugins, name: str) -> Place | None:
+def place_of(plugins: Plugins, name: str) -> PluginLocation | None:
     """Return where a plug-in is that a configuration names; None: there is none."""
     try:
         found = plugins.find(name)
     except ConnectError:
         return None
-    return Place(found.location, found.is_java)
+    return PluginLocation(found.location, found.is_java)

@@ -22,7 +22,7 @@ ENDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RecordPart:
     """One part of a record at a stage; ``changed``: the stage before had another."""
 
     name: str
@@ -31,11 +31,11 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class StageView:
     """A record at one stage; ``dropped``: there is none any more."""
 
     name: str
-    parts: tuple[Part, ...]
+    parts: tuple[RecordPart, ...]
     dropped: bool
     error: str
 
@@ -44,7 +44,7 @@ class Stage:
 class PreviewPage:
     """The answer of ``POST /admin/preview``; ``records``: each with its stages in order."""
 
-    records: tuple[tuple[Stage, ...], ...]
+    records: tuple[tuple[StageView, ...], ...]
     ended: str
     error: str
     seconds: float | None
@@ -61,16 +61,16 @@ def preview_page(answer: Mapping[str, Any]) -> PreviewPage:
     )
 
 
-def _stages(record: Mapping[str, Any]) -> tuple[Stage, ...]:
-    found: list[Stage] = []
+def _stages(record: Mapping[str, Any]) -> tuple[StageView, ...]:
+    found: list[StageView] = []
     before: dict[str, str] = {}
     for item in objects(record.get("stages")):
         shown = _shown(item)
         parts = tuple(
-            Part(name, words, bool(found) and _differs(before.get(name), words)) for name, words in shown.items()
+            RecordPart(name, words, bool(found) and _differs(before.get(name), words)) for name, words in shown.items()
         )
         dropped = item.get("record") is None and not item.get("error") and not item.get("bytes")
-        found.append(Stage(text(item.get("stage")), parts, dropped, text(item.get("error"))))
+        found.append(StageView(text(item.get("stage")), parts, dropped, text(item.get("error"))))
         before = before | shown
     return tuple(found)
 
@@ -111,7 +111,7 @@ def bytes_text(coded: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckLine:
+class CheckFinding:
     """One finding of ``POST /admin/check``; ``tone``: ok, warn or bad."""
 
     check: str
@@ -122,7 +122,7 @@ class CheckLine:
     change: str
 
 
-def check_lines(answer: Mapping[str, Any]) -> tuple[CheckLine, ...]:
+def check_lines(answer: Mapping[str, Any]) -> tuple[CheckFinding, ...]:
     """Return the findings, problems first, then warnings, each in the order of the answer."""
     tones = {"problem": "bad", "warning": "warn", "ok": "ok"}
     lines = []
@@ -130,6 +130,6 @@ def check_lines(answer: Mapping[str, Any]) -> tuple[CheckLine, ...]:
         level = text(item.get("level")) or ("ok" if item.get("ok") else "problem")
         words = (text(item.get("what")), text(item.get("change")))
         lines.append(
-            CheckLine(text(item.get("check")), text(item.get("setting")), tones.get(level, "warn"), level, *words)
+            CheckFinding(text(item.get("check")), text(item.get("setting")), tones.get(level, "warn"), level, *words)
         )
     return tuple(sorted(lines, key=lambda line: ("bad", "warn", "ok").index(line.tone)))

@@ -20,7 +20,7 @@ from spark_connect_rt.config.connector_config import DEAD_LETTERS, ERRORS
 from spark_connect_rt.records.pipeline.columns import ProduceRow
 from spark_connect_rt.records.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.records.pipeline.errant_records import (
-    Errant,
+    FailedRecord,
     NameOf,
     error_message,
     error_name,
@@ -92,7 +92,7 @@ class DeadLetters:
     hide: Callable[[str], str] = str
     """Takes secrets out of an error's text: plug-ins quote their settings, and the queue is a topic."""
 
-    def of_sink(self, errant: Errant) -> ProduceRow | None:
+    def of_sink(self, errant: FailedRecord) -> ProduceRow | None:
         """Return the record for what a sink consumed, None when there was none."""
         if not isinstance(errant.record, tuple):
             return None
@@ -103,7 +103,7 @@ class DeadLetters:
             headers += [*_encoded(place), *self._context(errant)]
         return self.settings.topic, None, key, value, headers or None, timestamp_ms
 
-    def of_source(self, errant: Errant, converters: ConnectorConverters) -> ProduceRow | None:
+    def of_source(self, errant: FailedRecord, converters: ConnectorConverters) -> ProduceRow | None:
         """Return the record for what a source task returned or could not read, None when neither is known."""
         record = errant.record
         if not isinstance(record, SourceRecord):
@@ -114,7 +114,7 @@ class DeadLetters:
         return self.of_written(errant, record, key, value, _plain_headers(record, converters))
 
     def of_written(
-        self, errant: Errant, record: SourceRecord, key: Written, value: Written, headers: Headers
+        self, errant: FailedRecord, record: SourceRecord, key: Written, value: Written, headers: Headers
     ) -> ProduceRow:
         """Return the record for what a source task returned; key, value and headers are bytes already."""
         headers = list(headers)
@@ -131,13 +131,13 @@ class DeadLetters:
             headers += [*_encoded(place), *self._context(errant)]
         return self.settings.topic, None, key[0], value[0], headers or None, record.timestamp_ms
 
-    def _of_input(self, errant: Errant) -> ProduceRow:
+    def _of_input(self, errant: FailedRecord) -> ProduceRow:
         """Return the record for input that never became one: its bytes, and where they were."""
         place = {"source.place": errant.place, "value.encoding": "input"}
         headers = [*_encoded(place), *self._context(errant)] if self.settings.with_headers else None
         return self.settings.topic, None, None, errant.data, headers, None
 
-    def _context(self, errant: Errant) -> Headers:
+    def _context(self, errant: FailedRecord) -> Headers:
         error = errant.error
         message = error_message(error)
         return _encoded(

@@ -61,7 +61,7 @@ class StageError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Errant:
+class FailedRecord:
     """One record that was given up: where it was, in which stage, why, whose code failed, what it was.
 
     ``executing`` is a plug-in's class, or a Java name where none is to blame. ``record`` is None for input that never
@@ -77,17 +77,17 @@ class Errant:
     text: str = ""  # of the record, where Java made it
 
 
-def errant_put(place: str, error: BaseException, original: ConsumeRow | None) -> Errant:
+def errant_put(place: str, error: BaseException, original: ConsumeRow | None) -> FailedRecord:
     """Return what a sink task did not take."""
-    return Errant(place, Stage.TASK_PUT, error, JAVA_SINK_TASK, original)
+    return FailedRecord(place, Stage.TASK_PUT, error, JAVA_SINK_TASK, original)
 
 
-def errant_produced(place: str, error: BaseException) -> Errant:
+def errant_produced(place: str, error: BaseException) -> FailedRecord:
     """Return what Kafka did not take; its content is gone by then."""
-    return Errant(f"a record of {place}", Stage.KAFKA_PRODUCE, error, JAVA_WORKER_SOURCE_TASK, None)
+    return FailedRecord(f"a record of {place}", Stage.KAFKA_PRODUCE, error, JAVA_WORKER_SOURCE_TASK, None)
 
 
-def executing_name(errant: Errant, name_of: NameOf) -> str:
+def executing_name(errant: FailedRecord, name_of: NameOf) -> str:
     """Return the name of the class whose code failed."""
     return errant.executing if isinstance(errant.executing, str) else name_of(errant.executing)
 
@@ -128,14 +128,14 @@ def java_trace(error: BaseException) -> str:
     return "\n".join([*lines, ""])
 
 
-def log_sentence(task: object, errant: Errant, name_of: NameOf, *, with_record: bool) -> str:
+def log_sentence(task: object, errant: FailedRecord, name_of: NameOf, *, with_record: bool) -> str:
     """Return what ``errors.log.enable`` logs, in Java's words; ``with_record``: errors.log.include.messages."""
     stage = f"Executing stage '{errant.stage.value}' with class '{executing_name(errant, name_of)}'"
     record = _record_text(errant) if with_record else ""
     return f"Error encountered in task {task}. {stage}{record}."
 
 
-def _record_text(errant: Errant) -> str:
+def _record_text(errant: FailedRecord) -> str:
     record = errant.record
     if record is None:
         return ""
@@ -179,7 +179,7 @@ INFINITE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class RetryWait:
     """How to wait between attempts: a clock, and a wait that answers False when the task is to end."""
 
     now_ms: Callable[[], int]
@@ -198,7 +198,9 @@ def backoff_ms(attempt: int, delay_max_ms: int) -> int:
 class RetryTolerance(Generic[R]):
     """Runs the record's path under ``errors.*`` of one connector."""
 
-    def __init__(self, config: Mapping[str, str], describe: Callable[[R], str], waiting: Waiting | None = None) -> None:
+    def __init__(
+        self, config: Mapping[str, str], describe: Callable[[R], str], waiting: RetryWait | None = None
+    ) -> None:
         """Take ``errors.tolerance``, ``errors.retry.timeout``, ``errors.retry.delay.max.ms``.
 
         Args:
@@ -210,7 +212,7 @@ class RetryTolerance(Generic[R]):
         self._delay_max_ms: int = values["errors.retry.delay.max.ms"]
         self._describe: Callable[[R], str] = describe
         self._waiting = waiting
-        self._errants: list[Errant] = []
+        self._errants: list[FailedRecord] = []
 
     def run(self, path: Callable[[R], T], record: R) -> T | None:
         """Return what ``path`` makes of the record, None when it was given up.
@@ -233,7 +235,7 @@ class RetryTolerance(Generic[R]):
                 self._give_up(record, failure.stage, error, failure.plugin)
                 return None
 
-    def _waits(self, waiting: Waiting, attempt: int, began_ms: int) -> bool:
+    def _waits(self, waiting: RetryWait, attempt: int, began_ms: int) -> bool:
         delay_ms = backoff_ms(attempt, self._delay_max_ms)
         if self._timeout_ms != INFINITE:
             left_ms = began_ms + self._timeout_ms - waiting.now_ms()
@@ -245,9 +247,9 @@ class RetryTolerance(Generic[R]):
         return True
 
     def _give_up(self, record: R, stage: Stage, error: BaseException, plugin: type[Any]) -> None:
-        self.give_up(Errant(self._describe(record), stage, error, plugin, record))
+        self.give_up(FailedRecord(self._describe(record), stage, error, plugin, record))
 
-    def give_up(self, errant: Errant) -> None:
+    def give_up(self, errant: FailedRecord) -> None:
         """Note an errant record. Raises DataError: tolerance is none; the record is noted all the same, as in Java."""
         self._errants.append(errant)
         if not self.tolerates_all:
@@ -255,7 +257,7 @@ class RetryTolerance(Generic[R]):
             reason = str(error) if isinstance(error, ConnectError) else f"{type(error).__name__}: {error}"
             raise DataError(f"{errant.place}: {stage} failed: {reason}", stage=stage) from error
 
-    def take_errants(self) -> tuple[Errant, ...]:
+    def take_errants(self) -> tuple[FailedRecord, ...]:
         """Return the records given up since the last call, the one that failed the task among them."""
         errants = tuple(self._errants)
         self._errants.clear()

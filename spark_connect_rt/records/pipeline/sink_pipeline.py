@@ -23,11 +23,11 @@ from spark_connect_rt.records.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.records.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.records.pipeline.errant_records import (
     JAVA_SINK_TASK,
-    Errant,
+    FailedRecord,
     RetryTolerance,
+    RetryWait,
     Stage,
     StageError,
-    Waiting,
 )
 from spark_connect_rt.records.pipeline.transformation_chain import TransformationChain
 
@@ -94,7 +94,7 @@ class SinkConverted:
     records: list[SinkRecord]
     next_offsets: dict[TopicPartition, int]
     skipped: int
-    errants: tuple[Errant, ...] = ()
+    errants: tuple[FailedRecord, ...] = ()
     columns: SinkBatch | None = None  # instead of records
 
     @property
@@ -134,7 +134,7 @@ class SinkPipeline:
         connector_config: Mapping[str, str],
         worker_config: Mapping[str, str],
         plugin: Callable[[str], type[Any]],
-        waiting: Waiting | None = None,
+        waiting: RetryWait | None = None,
         *,
         keeps_originals: bool = False,
         guard: AbstractContextManager[Any] | None = None,
@@ -250,13 +250,13 @@ class SinkPipeline:
                 if passed is not None:
                     kept.append(passed)
             else:
-                errant = Errant(place_of(origin), Stage.VALUE_CONVERTER, unreadable, JAVA_SINK_TASK, origin)
+                errant = FailedRecord(place_of(origin), Stage.VALUE_CONVERTER, unreadable, JAVA_SINK_TASK, origin)
                 self._tolerance.give_up(errant)
             offsets[TopicPartition(record.topic, record.partition)] = record.offset + 1
         errants = self._tolerance.take_errants()
         return SinkConverted(kept, offsets, len(errants), errants)
 
-    def take_errants(self) -> tuple[Errant, ...]:
+    def take_errants(self) -> tuple[FailedRecord, ...]:
         """Return what was given up by a ``convert`` that raised."""
         return self._tolerance.take_errants()
 

@@ -35,11 +35,11 @@ from spark_connect_rt.records.pipeline.connector_converters import ConnectorConv
 from spark_connect_rt.records.pipeline.dead_letters import DeadLetters
 from spark_connect_rt.records.pipeline.errant_records import (
     JAVA_SOURCE_TASK,
-    Errant,
+    FailedRecord,
     RetryTolerance,
+    RetryWait,
     Stage,
     StageError,
-    Waiting,
 )
 from spark_connect_rt.records.pipeline.transformation_chain import TransformationChain
 
@@ -172,7 +172,7 @@ class ConvertedBatch:
     records: int
     skipped: int
     topics: tuple[str, ...]
-    errants: tuple[Errant, ...] = ()
+    errants: tuple[FailedRecord, ...] = ()
     written: int | None = None
     """Bytes of the ``records``, which the task has written itself: ``batch`` is empty."""
 
@@ -224,7 +224,7 @@ class SourcePipeline:
         connector_config: Mapping[str, str],
         worker_config: Mapping[str, str],
         plugin: Callable[[str], type[Any]],
-        waiting: Waiting | None = None,
+        waiting: RetryWait | None = None,
         dead_letters: DeadLetters | None = None,
         converters: ConnectorConverters | None = None,
     ) -> SourcePipeline:
@@ -302,7 +302,7 @@ class SourcePipeline:
 
     def convert_rows(
         self, records: Sequence[SourceRecord]
-    ) -> tuple[pa.RecordBatch, list[RowPlace], tuple[Errant, ...]]:
+    ) -> tuple[pa.RecordBatch, list[RowPlace], tuple[FailedRecord, ...]]:
         """Return records in produce form, for each row where its record came from, and the records left out.
 
         Raises DataError as ``convert``.
@@ -324,7 +324,7 @@ class SourcePipeline:
             self._bury(errants)
             yield ConvertedBatch(self._rows.take(), offsets, records, len(errants), topics, errants)
 
-    def _bury(self, errants: Sequence[Errant]) -> None:
+    def _bury(self, errants: Sequence[FailedRecord]) -> None:
         if self._dead_letters is None:
             return
         for errant in errants:
@@ -334,7 +334,7 @@ class SourcePipeline:
 
     def report_errant(self, place: str, error: Exception, data: bytes | None) -> None:
         """Give up input that never became a record; the next ``convert`` tells. Raises DataError: not tolerated."""
-        self._tolerance.give_up(Errant(place, Stage.TASK_POLL, error, JAVA_SOURCE_TASK, None, data))
+        self._tolerance.give_up(FailedRecord(place, Stage.TASK_POLL, error, JAVA_SOURCE_TASK, None, data))
 
     def give_up(self) -> ConvertedBatch | None:
         """Return what is still to be reported when something raised: the dead letters, without any offset."""
@@ -417,9 +417,9 @@ def place_of(record: SourceRecord) -> str:
     return f"record for topic {record.topic}{partition} of {source}"
 
 
-def errant_polled(record: SourceRecord, unreadable: DataError) -> Errant:
+def errant_polled(record: SourceRecord, unreadable: DataError) -> FailedRecord:
     """Return a record of a batch whose key or value has no Python value."""
-    return Errant(place_of(record), Stage.TASK_POLL, unreadable, JAVA_SOURCE_TASK, record)
+    return FailedRecord(place_of(record), Stage.TASK_POLL, unreadable, JAVA_SOURCE_TASK, record)
 
 
 def _fewer(converted: Sequence[ConvertedBatch]) -> Iterator[ConvertedBatch]:

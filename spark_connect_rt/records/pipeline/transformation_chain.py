@@ -47,7 +47,7 @@ class AnyStep(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StepGroup:
     """Neighbouring steps that take many records at once, or one that does not."""
 
     steps: Sequence[AnyStep]
@@ -94,21 +94,21 @@ class Part:
             self.made.close()
 
 
-def joined(steps: Sequence[AnyStep], *, alone: bool = False) -> tuple[Part, ...]:
+def joined(steps: Sequence[AnyStep], *, alone: bool = False) -> tuple[StepGroup, ...]:
     """Return the steps as parts, none where no step can be joined; ``alone``: a part for each, whatever it can."""
     if alone:
-        return tuple(Part([any_step], None, any_step.predicate) for any_step in steps)
+        return tuple(StepGroup([any_step], None, any_step.predicate) for any_step in steps)
     if not any(any_step.transformation.together() or _many(any_step.predicate) for any_step in steps):
         return ()
-    parts: list[Part] = []
+    parts: list[StepGroup] = []
     for key, group in groupby(enumerate(steps), lambda numbered: _key(*numbered)):
         some = [any_step for _, any_step in group]
         if isinstance(key, int):
             step = some[0]
             together = step.transformation.together()
-            parts.append(Part(some, together([_bare(step)]) if together else None, step.predicate))
+            parts.append(StepGroup(some, together([_bare(step)]) if together else None, step.predicate))
         else:
-            parts.append(Part(some, key(some), None))
+            parts.append(StepGroup(some, key(some), None))
     return tuple(parts)
 
 
@@ -137,7 +137,7 @@ def _bare(step: AnyStep) -> _Bare:
     return _Bare(step.transformation)
 
 
-def pass_all(parts: Sequence[Part], records: Sequence[R_JOINED_STEPS]) -> list[Outcome]:
+def pass_all(parts: Sequence[StepGroup], records: Sequence[R_JOINED_STEPS]) -> list[Outcome]:
     """Return what becomes of each record after all parts. Raises ExternalError."""
     outcomes: list[Outcome] = list(records)
     for part in parts:
@@ -197,7 +197,7 @@ class TransformationChain:
     """
 
     steps: Sequence[Step] = ()
-    parts: Sequence[Part] = ()  # the same steps; empty: none is joined
+    parts: Sequence[StepGroup] = ()  # the same steps; empty: none is joined
     _prepared: dict[int, Any] = field(default_factory=dict)  # id of a record -> what became of it
 
     @classmethod

@@ -14,7 +14,7 @@ from spark_connect_rt.records.registry.avro_connect_schema import connect_schema
 from spark_connect_rt.records.registry.avro_schema import ANYTHING, AvroSettings, AvroTree, avro_schema
 from spark_connect_rt.records.registry.avro_values import (
     NULLABLE,
-    Reading,
+    AvroReadPlan,
     Writing,
     datum_writer,
     is_nullable,
@@ -52,7 +52,7 @@ CONFIG = BASE + _OWN
 _ANYTHING = wire_schema(ANYTHING)
 
 
-class AvroConverter(RegistryConverter[Writing, Reading]):
+class AvroConverter(RegistryConverter[Writing, AvroReadPlan]):
     """Writes and reads Avro whose schemas a Schema Registry keeps."""
 
     schema_type = "AVRO"
@@ -83,7 +83,7 @@ class AvroConverter(RegistryConverter[Writing, Reading]):
         raw = wire_schema(tree) == "bytes"
         return Writing(framed(stored.id or 0) + branch, parsed(plain, named), convert, raw)
 
-    def plan_reading(self, topic: str, schema_id: int) -> Reading:
+    def plan_reading(self, topic: str, schema_id: int) -> AvroReadPlan:
         """Return how payloads of an id are read: with the schema they were written with, or the latest."""
         stored = self.registry.by_id(schema_id)
         tree, named = self._trees(stored)
@@ -96,11 +96,11 @@ class AvroConverter(RegistryConverter[Writing, Reading]):
             tree, named = self._trees(stored)
             resolved = parsed(tree, named), parsed(tree, named, marked=True)
         if wire_schema(tree) == _ANYTHING:
-            return Reading(None, wire, branch, value_reader(None, self._avro), False, resolved)
+            return AvroReadPlan(None, wire, branch, value_reader(None, self._avro), False, resolved)
         version = stored.version or self.registry.version_of(subject, stored)
         schema = connect_schema(tree, self._avro, version, named)
         raw = wire_schema(tree) == "bytes"
-        return Reading(schema, wire, branch, value_reader(schema, self._avro), raw, resolved)
+        return AvroReadPlan(schema, wire, branch, value_reader(schema, self._avro), raw, resolved)
 
     def _trees(self, stored: StoredSchema) -> tuple[AvroTree, dict[str, AvroTree]]:
         """Return a schema's tree, and the types that it refers to by their full names."""
@@ -122,7 +122,7 @@ class AvroConverter(RegistryConverter[Writing, Reading]):
         write_datum(out, plan.wire, datum)
         return out.getvalue()
 
-    def read(self, plan: Reading, data: bytes, start: int) -> SchemaAndValue:
+    def read(self, plan: AvroReadPlan, data: bytes, start: int) -> SchemaAndValue:
         """Return schema and value. Raises DataError."""
         datum = data[start:] if plan.raw else read_datum(data, start, plan)
         if plan.convert is not None and datum is not None:

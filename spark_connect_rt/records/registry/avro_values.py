@@ -327,7 +327,7 @@ class Writing:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class AvroReadPlan:
     """How payloads of one id are read."""
 
     schema: Schema | None
@@ -359,7 +359,7 @@ def write_datum(out: io.BytesIO, wire: Any, datum: Any) -> None:
         raise DataError(f"the value does not fit its Avro schema: {error}") from error
 
 
-def read_datum(data: bytes, start: int, plan: Reading) -> Any:
+def read_datum(data: bytes, start: int, plan: AvroReadPlan) -> Any:
     """Return the payload from ``start`` on. Raises DataError."""
     if plan.branch:
         if data[start : start + 1] != plan.branch:

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from spark_connect_rt.rest.client.calls import Call
-from spark_connect_rt.rest.client.connection import Connection
+from spark_connect_rt.rest.client.connection import ClusterConnection
 from spark_connect_rt.rest.client.exchange import (
     BODY_LIMIT_BYTES,
-    Answer,
     Attempt,
     Broken,
-    Failure,
     Outcome,
+    RequestFailure,
+    ServerResponse,
     Step,
     exchange,
     failure_of,
@@ -30,7 +30,7 @@ IN_PROCESS = "http://worker"
 class AsyncClient:
     """``async with in_process(app) as client: await client.send(calls.connector_names(), headers)``."""
 
-    def __init__(self, connection: Connection, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(self, connection: ClusterConnection, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._connection = connection
         self._first: dict[tuple[str, ...], int] = {}  # addresses -> which of them answered last
         limits = httpx.Timeout(connection.request_limit_s, connect=connection.connect_limit_s)
@@ -89,14 +89,14 @@ def in_process(app: Any, client: tuple[str, int] = ("127.0.0.1", 0), rebalance_l
     httpx.ASGITransport hands an answer on when it has ended: a browser asks for them itself.
     """
     transport = httpx.ASGITransport(app=app, client=client, raise_app_exceptions=False)
-    return AsyncClient(Connection((IN_PROCESS,), rebalance_limit_s=rebalance_limit_s), transport)
+    return AsyncClient(ClusterConnection((IN_PROCESS,), rebalance_limit_s=rebalance_limit_s), transport)
 
 
-async def _whole(answer: httpx.Response) -> Answer | Failure:
+async def _whole(answer: httpx.Response) -> ServerResponse | RequestFailure:
     pieces, size = [], 0
     async for piece in answer.aiter_bytes():
         size += len(piece)
         if size > BODY_LIMIT_BYTES:
-            return Failure(Broken.CUT_OFF, f"the answer is larger than {BODY_LIMIT_BYTES} bytes")
+            return RequestFailure(Broken.CUT_OFF, f"the answer is larger than {BODY_LIMIT_BYTES} bytes")
         pieces.append(piece)
-    return Answer(answer.status_code, b"".join(pieces))
+    return ServerResponse(answer.status_code, b"".join(pieces))

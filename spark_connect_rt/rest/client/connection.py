@@ -16,7 +16,7 @@ REQUEST_LIMIT_S = 95.0
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ClusterConnection:
     """One cluster: ``urls`` are addresses of its workers, tried in turn. Any of them answers for all.
 
     Raises BadConfigError for an address that is none.
@@ -85,7 +85,7 @@ class Connection:
         return context
 
 
-def connection_to(url: str) -> Connection:
+def connection_to(url: str) -> ClusterConnection:
     """Return a connection to addresses in one text, separated by commas; credentials in one of them count for all."""
     urls = tuple(
         address if "://" in address else f"http://{address}" for part in url.split(",") if (address := part.strip())
@@ -96,8 +96,8 @@ def connection_to(url: str) -> Connection:
         except ValueError:
             continue  # the connection's own check names it
         if parts.username is not None:
-            return Connection(urls, username=unquote(parts.username), password=unquote(parts.password or ""))
-    return Connection(urls)
+            return ClusterConnection(urls, username=unquote(parts.username), password=unquote(parts.password or ""))
+    return ClusterConnection(urls)
 
 
 def _problem_of(url: str) -> str:

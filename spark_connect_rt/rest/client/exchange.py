@@ -44,14 +44,14 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class RetryDelay:
     """Wait, then go on with None."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ServerResponse:
     """What a server said."""
 
     status: int
@@ -67,15 +67,15 @@ class Broken(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class RequestFailure:
     """No answer came; ``why`` in the transport's words."""
 
     how: Broken
     why: str
 
 
-Step = Attempt | Pause
-Outcome = Answer | Failure | None
+Step = Attempt | RetryDelay
+Outcome = ServerResponse | RequestFailure | None
 
 
 def exchange(
@@ -93,24 +93,24 @@ def exchange(
         except ConflictError as refusal:
             if not refusal.momentary() or waited_s >= rebalance_limit_s:
                 raise
-            yield Pause(PAUSE_S)
+            yield RetryDelay(PAUSE_S)
             waited_s += PAUSE_S
 
 
 def _asked_around(
     call: Call[Any], addresses: Sequence[str], first: int
-) -> Generator[Step, Outcome, tuple[Answer, int]]:
+) -> Generator[Step, Outcome, tuple[ServerResponse, int]]:
     failures: list[str] = []
-    last: tuple[Answer, int] | None = None
+    last: tuple[ServerResponse, int] | None = None
     timed_out = False
     for turn in range(len(addresses)):
         index = (first + turn) % len(addresses)
         outcome = yield Attempt(addresses[index], index)
-        if isinstance(outcome, Answer):
+        if isinstance(outcome, ServerResponse):
             if not (call.reads and outcome.status in _GATEWAY and turn + 1 < len(addresses)):
                 return outcome, index
             last = (outcome, index)
-        elif isinstance(outcome, Failure):
+        elif isinstance(outcome, RequestFailure):
             failures.append(f"{addresses[index]}: {outcome.why}")
             timed_out = timed_out or outcome.how is Broken.TIMED_OUT
             if not call.reads and outcome.how is not Broken.NO_CONNECTION:
@@ -121,12 +121,12 @@ def _asked_around(
     raise kind("no worker answers: " + "; ".join(failures))
 
 
-def _lost(call: Call[Any], failure: Failure, address: str) -> ConnectError:
+def _lost(call: Call[Any], failure: RequestFailure, address: str) -> ConnectError:
     words = f"{call.method} {address}{call.path}: {failure.why}. It is not known whether the request was carried out"
     return TimedOutError(words) if failure.how is Broken.TIMED_OUT else UnreachableError(words)
 
 
-def value_of(call: Call[T], answer: Answer, address: str) -> T:
+def value_of(call: Call[T], answer: ServerResponse, address: str) -> T:
     """Return what a call's answer holds. Raises RefusedError and its kinds, NoAnswerError."""
     if answer.status >= 400:
         raise refusal_of(answer, address, call)
@@ -144,7 +144,7 @@ def value_of(call: Call[T], answer: Answer, address: str) -> T:
     return cast(T, value[call.field])
 
 
-def refusal_of(answer: Answer, address: str, call: Call[Any]) -> RefusedError:
+def refusal_of(answer: ServerResponse, address: str, call: Call[Any]) -> RefusedError:
     """Return the error that an answer of 400 and more stands for."""
     body = _json_of(answer.body)
     if not isinstance(body, dict) or "message" not in body:
@@ -194,12 +194,12 @@ def _json_of(body: bytes) -> Any:
 # httpx's ways of failing, put into ours.
 
 
-def failure_of(error: Exception, limit_s: float) -> Failure:
+def failure_of(error: Exception, limit_s: float) -> RequestFailure:
     """Return what a request's exception means: whether anything was sent, and why no answer came."""
     if isinstance(error, (httpx.ConnectTimeout, httpx.PoolTimeout)):
-        return Failure(Broken.NO_CONNECTION, "no connection within the timeout")
+        return RequestFailure(Broken.NO_CONNECTION, "no connection within the timeout")
     if isinstance(error, (httpx.ConnectError, httpx.UnsupportedProtocol, httpx.InvalidURL, httpx.ProxyError)):
-        return Failure(Broken.NO_CONNECTION, str(error) or type(error).__name__)
+        return RequestFailure(Broken.NO_CONNECTION, str(error) or type(error).__name__)
     if isinstance(error, httpx.TimeoutException):
-        return Failure(Broken.TIMED_OUT, f"no answer within {limit_s:.0f} s")
-    return Failure(Broken.CUT_OFF, str(error) or type(error).__name__)
+        return RequestFailure(Broken.TIMED_OUT, f"no answer within {limit_s:.0f} s")
+    return RequestFailure(Broken.CUT_OFF, str(error) or type(error).__name__)

@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 
 from spark_connect_rt.errors import UnreachableError
 from spark_connect_rt.rest.client.calls import Call
-from spark_connect_rt.rest.client.connection import Connection
+from spark_connect_rt.rest.client.connection import ClusterConnection
 from spark_connect_rt.rest.client.exchange import (
     BODY_LIMIT_BYTES,
-    Answer,
     Attempt,
     Broken,
-    Failure,
     Outcome,
+    RequestFailure,
+    ServerResponse,
     Step,
     exchange,
     failure_of,
@@ -88,7 +88,7 @@ class Client:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ClusterConnection,
         transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -145,7 +145,7 @@ class Client:
                 ) as answer:
                     opened, self._first[addresses] = True, index
                     if answer.status_code >= 400:
-                        raise refusal_of(Answer(answer.status_code, answer.read()), address, call)
+                        raise refusal_of(ServerResponse(answer.status_code, answer.read()), address, call)
                     yield from _events(answer, address)
                     return
             except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -169,14 +169,14 @@ class Client:
             return failure_of(error, self._connection.request_limit_s)
 
 
-def _whole(answer: httpx.Response) -> Answer | Failure:
+def _whole(answer: httpx.Response) -> ServerResponse | RequestFailure:
     pieces, size = [], 0
     for piece in answer.iter_bytes():
         size += len(piece)
         if size > BODY_LIMIT_BYTES:
-            return Failure(Broken.CUT_OFF, f"the answer is larger than {BODY_LIMIT_BYTES} bytes")
+            return RequestFailure(Broken.CUT_OFF, f"the answer is larger than {BODY_LIMIT_BYTES} bytes")
         pieces.append(piece)
-    return Answer(answer.status_code, b"".join(pieces))
+    return ServerResponse(answer.status_code, b"".join(pieces))
 
 
 def _events(answer: httpx.Response, address: str) -> Iterator[ServerEvent]:

@@ -1,7 +1,7 @@
 """The open connections of one listener: how many there may be, and how long each may take over one request.
 
-Owns the limits. A connection is whatever implements ``Connection``, as uvicorn's does in bounded_http.py. All of it
-runs on the listener's event loop.
+Owns the limits. A connection is whatever implements ``ClientConnection``, as uvicorn's does in bounded_http.py.
+All of it runs on the listener's event loop.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BODY_BYTES_PER_S = 65_536
 """A body that comes as fast as this may take longer: its limit grows with what has arrived."""
 
 
-class Connection(Protocol):
+class ClientConnection(Protocol):
     """One connection of a client."""
 
     def is_idle(self) -> bool:
@@ -41,12 +41,12 @@ class Connections:
         self._most = most
         self._lowered_to: int | None = None
         self._lowered_until_s = 0.0
-        self._open: dict[Connection, None] = {}
+        self._open: dict[ClientConnection, None] = {}
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def opened(self, connection: Connection) -> bool:
+    def opened(self, connection: ClientConnection) -> bool:
         """Take a new connection; return whether it is within the limit.
 
         At the limit the idle connection that was active longest ago is closed for it. While all are busy the next
@@ -69,19 +69,19 @@ class Connections:
             self._lowered_to = max(1, len(self._open) // 2)
             self.close_idle(len(self._open) - self._lowered_to)
 
-    def active(self, connection: Connection) -> None:
+    def active(self, connection: ClientConnection) -> None:
         """Note that a connection was used just now."""
         if connection in self._open:
             del self._open[connection]
             self._open[connection] = None
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: ClientConnection) -> None:
         """Forget a connection."""
         self._open.pop(connection, None)
 
     def close_idle(self, count: int) -> int:
         """Close up to ``count`` idle connections, those first that were active longest ago; return how many."""
-        idle: list[Connection] = []
+        idle: list[ClientConnection] = []
         for connection in self._open:
             if len(idle) >= count:
                 break
@@ -100,7 +100,7 @@ class Connections:
             self._end(connection)
         return len(late)
 
-    def _end(self, connection: Connection) -> None:
+    def _end(self, connection: ClientConnection) -> None:
         del self._open[connection]  # at once: the transport reports its end only in the loop's next round
         connection.end()
 

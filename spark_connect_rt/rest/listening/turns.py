@@ -17,7 +17,7 @@ HEALTH_PATHS = frozenset({"/health", "/health/live", "/health/ready"})
 _BUSY = b'{"error_code":503,"message":"This worker has reached its connection limit. Try again in a moment."}'
 
 
-class Turns:
+class LoopTurns:
     """A queue for one event loop. Callers of ``turn`` continue in order, at most ``IN_A_ROUND`` in each round."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class InTurns:
 
     def __init__(self, app: Asgi) -> None:
         self._app = app
-        self._turns = Turns()
+        self._turns = LoopTurns()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http" or scope["path"] in HEALTH_PATHS:

@@ -16,7 +16,7 @@ from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.base.loggers import LoggerLevel
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.runtime.herder.requests_api import Request
-from spark_connect_rt.runtime.metric_names import Measured
+from spark_connect_rt.runtime.metric_names import MetricValue
 from spark_connect_rt.runtime.values import (
     ConnectorInfo,
     ConnectorStateInfo,
@@ -66,7 +66,7 @@ class HerderViews(Protocol):
     def progress(self) -> WorkerProgress:
         """Return what this worker does now, with counters."""
 
-    def metrics(self) -> Sequence[Measured]:
+    def metrics(self) -> Sequence[MetricValue]:
         """Return every metric of this worker that has a value."""
 
     def internal_key(self) -> InternalKey:

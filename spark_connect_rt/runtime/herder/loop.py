@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from spark_connect_rt.base.concurrency import RunningThread
-from spark_connect_rt.base.supervision import Part, PartFailure
+from spark_connect_rt.base.supervision import PartFailure, SupervisedPart
 from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.event_log import EventLog
@@ -251,7 +251,7 @@ class HerderLoop:
             while not self._finished():
                 self._tick_guarded()
         except BaseException as error:  # noqa: BLE001 - top of the thread: it still leaves the group
-            self._deps.supervisor.failed(Part.HERDER, error)
+            self._deps.supervisor.failed(SupervisedPart.HERDER, error)
         self._stop_parts()
 
     def _lost(self, failure: PartFailure) -> None:

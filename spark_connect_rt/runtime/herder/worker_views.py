@@ -9,7 +9,7 @@ from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.loop import HerderLoop
 from spark_connect_rt.runtime.herder.views import ConnectorViews
-from spark_connect_rt.runtime.metric_names import Measured
+from spark_connect_rt.runtime.metric_names import MetricValue
 from spark_connect_rt.runtime.values import (
     Health,
     HerderEvent,
@@ -88,7 +88,7 @@ class WorkerViews(ConnectorViews):
         """Return the states of the connectors of this worker."""
         return self._loop.worker.connector_states()
 
-    def metrics(self) -> Sequence[Measured]:
+    def metrics(self) -> Sequence[MetricValue]:
         """Return every metric of this worker that has a value."""
         return self._loop.metrics.gathered()
 

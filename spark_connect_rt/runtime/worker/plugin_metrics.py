@@ -21,13 +21,13 @@ from spark_connect_rt.engine.task_runner import (
     part_of,
     parted,
 )
-from spark_connect_rt.runtime.metric_names import METRICS, Measured, Metric
+from spark_connect_rt.runtime.metric_names import METRICS, Metric, MetricValue
 from spark_connect_rt.runtime.worker.task_measures import TaskMeasures
 
 _OWN = "Metric of a plug-in."
 
 
-def plugin_metrics(measures: TaskMeasures, now_ms: int, tags: Mapping[str, str]) -> Iterator[Measured]:
+def plugin_metrics(measures: TaskMeasures, now_ms: int, tags: Mapping[str, str]) -> Iterator[MetricValue]:
     """Yield the task's own metrics; ``tags`` are its task's."""
     for name in measures.names(PREFIX):
         key, part = parted(name)
@@ -38,7 +38,7 @@ def plugin_metrics(measures: TaskMeasures, now_ms: int, tags: Mapping[str, str])
     yield from own_values(measures.values(), tags)
 
 
-def own_values(values: Mapping[str, float], tags: Mapping[str, str]) -> Iterator[Measured]:
+def own_values(values: Mapping[str, float], tags: Mapping[str, str]) -> Iterator[MetricValue]:
     """Yield what is something now, by name (``plugin_metric_keys``); ``tags`` are its task's or its connector's."""
     for name, value in list(values.items()):
         yield _measured(parted(name)[0], "", value, tags)
@@ -83,13 +83,13 @@ def _now(group: str, name: str, tags: Mapping[str, str]) -> str:
     return part_of(PluginMetricKey(group, name, tags).encode(), VALUE)
 
 
-def _counted(measures: TaskMeasures, key: str, now_ms: int, tags: Mapping[str, str]) -> Iterator[Measured]:
+def _counted(measures: TaskMeasures, key: str, now_ms: int, tags: Mapping[str, str]) -> Iterator[MetricValue]:
     name = part_of(key, COUNT)
     yield _measured(key, "-count", measures.total(name), tags)
     yield _measured(key, "-rate", measures.rate(name, now_ms), tags)
 
 
-def _observed(measures: TaskMeasures, key: str, now_ms: int, tags: Mapping[str, str]) -> Iterator[Measured]:
+def _observed(measures: TaskMeasures, key: str, now_ms: int, tags: Mapping[str, str]) -> Iterator[MetricValue]:
     number = measures.recent(part_of(key, NUMBER), now_ms)
     if not number:
         return  # nothing within the window
@@ -100,7 +100,7 @@ def _observed(measures: TaskMeasures, key: str, now_ms: int, tags: Mapping[str, 
     yield _measured(key, "", round(last, 3), tags)
 
 
-def _measured(key: str, suffix: str, value: float, tags: Mapping[str, str]) -> Measured:
+def _measured(key: str, suffix: str, value: float, tags: Mapping[str, str]) -> MetricValue:
     group, name, own = PluginMetricKey.decode(key)
     metric = METRICS.get((group, name + suffix)) or Metric(group, name + suffix, _OWN, (*tags, *own))
-    return Measured(metric, value, {**tags, **own})
+    return MetricValue(metric, value, {**tags, **own})

@@ -12,7 +12,7 @@ from typing import Any
 
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.engine.task_runner import TaskKind
-from spark_connect_rt.runtime.metric_names import Measured, measured
+from spark_connect_rt.runtime.metric_names import MetricValue, measured
 from spark_connect_rt.runtime.worker.plugin_metrics import plugin_metrics
 from spark_connect_rt.runtime.worker.task_measures import TaskMeasures
 
@@ -84,7 +84,7 @@ class TaskFacts:
     partition_count: int
 
 
-def task_metrics(facts: TaskFacts, now_ms: int) -> Iterator[Measured]:
+def task_metrics(facts: TaskFacts, now_ms: int) -> Iterator[MetricValue]:
     """Yield every metric of the task that has a value."""
     tags = {"connector": facts.task.connector, "task": str(facts.task.task)}
     is_source = facts.kind is TaskKind.SOURCE
@@ -102,7 +102,7 @@ def task_metrics(facts: TaskFacts, now_ms: int) -> Iterator[Measured]:
     yield from plugin_metrics(facts.measures, now_ms, tags)
 
 
-def _errors(facts: TaskFacts, tags: dict[str, str]) -> Iterator[Measured]:
+def _errors(facts: TaskFacts, tags: dict[str, str]) -> Iterator[MetricValue]:
     is_sink = facts.kind is TaskKind.SINK
     # What a sink task gives up itself is left out of its records, but Java counts it as a failure only.
     skipped = facts.measures.total("errors.skipped") if is_sink else facts.counters.skipped
@@ -116,7 +116,7 @@ def _errors(facts: TaskFacts, tags: dict[str, str]) -> Iterator[Measured]:
         yield measured(ERRORS, "deadletterqueue-produce-failures", refused, **tags)
 
 
-def _of_source(facts: TaskFacts, now_ms: int, tags: dict[str, str]) -> Iterator[Measured]:
+def _of_source(facts: TaskFacts, now_ms: int, tags: dict[str, str]) -> Iterator[MetricValue]:
     counters, measures = facts.counters, facts.measures
     polled = measures.total("poll.records")
     yield measured(SOURCE, "source-record-poll-total", polled, **tags)
@@ -135,7 +135,7 @@ def _of_source(facts: TaskFacts, now_ms: int, tags: dict[str, str]) -> Iterator[
         yield measured(SOURCE, "transaction-size-max", most, **tags)
 
 
-def _of_sink(facts: TaskFacts, now_ms: int, tags: dict[str, str]) -> Iterator[Measured]:
+def _of_sink(facts: TaskFacts, now_ms: int, tags: dict[str, str]) -> Iterator[MetricValue]:
     measures = facts.measures
     yield measured(SINK, "partition-count", facts.partition_count, **tags)
     yield measured(SINK, "offset-commit-seq-no", measures.total("commit.calls"), **tags)
@@ -155,7 +155,7 @@ def _of_sink(facts: TaskFacts, now_ms: int, tags: dict[str, str]) -> Iterator[Me
     yield measured(SINK, "sink-record-active-count", max(0, measures.waiting()), **tags)
 
 
-def _batches(measures: TaskMeasures, call: str, now_ms: int, tags: dict[str, str]) -> Iterator[Measured]:
+def _batches(measures: TaskMeasures, call: str, now_ms: int, tags: dict[str, str]) -> Iterator[MetricValue]:
     batches = measures.recent(f"{call}.batches", now_ms)
     if batches:
         average = measures.recent(f"{call}.records", now_ms) / batches
@@ -163,7 +163,7 @@ def _batches(measures: TaskMeasures, call: str, now_ms: int, tags: dict[str, str
         yield measured(TASK, "batch-size-max", measures.recent_longest(f"{call}.records_max", now_ms), **tags)
 
 
-def _commits(measures: TaskMeasures, now_ms: int, tags: dict[str, str]) -> Iterator[Measured]:
+def _commits(measures: TaskMeasures, now_ms: int, tags: dict[str, str]) -> Iterator[MetricValue]:
     good, bad = measures.total("commit.good"), measures.total("commit.bad") + measures.total("pre_commit.failed")
     if good + bad:
         yield measured(TASK, "offset-commit-success-percentage", round(good / (good + bad), 4), **tags)
@@ -173,7 +173,7 @@ def _commits(measures: TaskMeasures, now_ms: int, tags: dict[str, str]) -> Itera
 
 def _times(
     measures: TaskMeasures, call: str, now_ms: int, group: str, name: str, tags: dict[str, str]
-) -> Iterator[Measured]:
+) -> Iterator[MetricValue]:
     calls = measures.recent(f"{call}.calls", now_ms)
     if calls:
         average = measures.recent(f"{call}.ms", now_ms) / calls

@@ -17,7 +17,7 @@ from typing import Any
 from spark_connect_rt.base.concurrency import Threads
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.stored_config import StoredConfig
-from spark_connect_rt.group.work_plan import Actual, Life
+from spark_connect_rt.group.work_plan import Life, RunningWork
 from spark_connect_rt.runtime.worker.launches import ConnectorFacts, TaskSpec
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class _Question:
 @dataclass(slots=True)
 class _Unstarted:
     spec: TaskSpec
-    actual: Actual
+    actual: RunningWork
     trace: str = ""
 
 
@@ -71,7 +71,7 @@ class TaskStarts:
     def add(self, spec: TaskSpec, key: Any) -> None:
         """Have a task's connector asked; it is among ``take_known`` afterwards."""
         with self._lock:
-            self._tasks[spec.task] = _Unstarted(spec, Actual(key, spec.paused, Life.ALIVE))
+            self._tasks[spec.task] = _Unstarted(spec, RunningWork(key, spec.paused, Life.ALIVE))
         self._changed(spec.task, "")
         connector, config = spec.task.connector, spec.connector_config
         question = self._questions.get(connector)
@@ -92,10 +92,10 @@ class TaskStarts:
     def failed(self, spec: TaskSpec, key: Any, trace: str) -> None:
         """Keep a task that cannot have a run."""
         with self._lock:
-            self._tasks[spec.task] = _Unstarted(spec, Actual(key, spec.paused, Life.FAILED), trace)
+            self._tasks[spec.task] = _Unstarted(spec, RunningWork(key, spec.paused, Life.FAILED), trace)
         self._changed(spec.task, "")
 
-    def actual_of(self, task: ConnectorTaskId) -> Actual | None:
+    def actual_of(self, task: ConnectorTaskId) -> RunningWork | None:
         """Return how a task stands that is being started, None when it is not among these."""
         with self._lock:
             start = self._tasks.get(task)

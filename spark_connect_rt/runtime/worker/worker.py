@@ -22,12 +22,12 @@ from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.config.worker_settings import WorkerConfig
 from spark_connect_rt.engine.task_runner import TaskEvent, TaskKind, TaskLaunch, TaskRunner
 from spark_connect_rt.group.assignments import ConnectorsAndTasks
-from spark_connect_rt.group.work_plan import Actual, Life
+from spark_connect_rt.group.work_plan import Life, RunningWork
 from spark_connect_rt.kafka.interfaces import SinkGroupFactory
 from spark_connect_rt.plugins.interfaces import PluginCatalog
 from spark_connect_rt.runtime.group_events import RecordEvent, no_event
 from spark_connect_rt.runtime.health_rules import Movement, patience_ms
-from spark_connect_rt.runtime.metric_names import Measured, measured
+from spark_connect_rt.runtime.metric_names import MetricValue, measured
 from spark_connect_rt.runtime.values import TaskProgress
 from spark_connect_rt.runtime.worker.events import LifeChanged, Notify
 from spark_connect_rt.runtime.worker.java_launches import facts_of
@@ -90,7 +90,7 @@ class StartCounts:
 
         return report_and_count
 
-    def metrics(self) -> Iterator[Measured]:
+    def metrics(self) -> Iterator[MetricValue]:
         """Yield attempts, successes and failures, and the shares of both, as metrics."""
         over = max(1, self._good + self._bad)
         for name, value in (
@@ -119,22 +119,22 @@ class FailedWork:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class WorkSnapshot:
     """How everything of this worker stands."""
 
-    connectors: Mapping[str, Actual]
-    tasks: Mapping[ConnectorTaskId, Actual]
+    connectors: Mapping[str, RunningWork]
+    tasks: Mapping[ConnectorTaskId, RunningWork]
     stopping_connectors: tuple[str, ...]
     stopping_tasks: tuple[ConnectorTaskId, ...]
 
     def changed(
-        self, connectors: Mapping[str, Actual | None], tasks: Mapping[ConnectorTaskId, Actual | None]
-    ) -> Standing:
+        self, connectors: Mapping[str, RunningWork | None], tasks: Mapping[ConnectorTaskId, RunningWork | None]
+    ) -> WorkSnapshot:
         """Return it with these instead, None: not here any more. What is the very same stays the same mapping."""
         now_connectors, now_tasks = _patched(self.connectors, connectors), _patched(self.tasks, tasks)
         if now_connectors is self.connectors and now_tasks is self.tasks:
             return self
-        return Standing(
+        return WorkSnapshot(
             now_connectors,
             now_tasks,
             _stopping(self.stopping_connectors, connectors),
@@ -142,10 +142,10 @@ class Standing:
         )
 
 
-NOTHING_HERE = Standing({}, {}, (), ())
+NOTHING_HERE = WorkSnapshot({}, {}, (), ())
 
 
-def _patched(before: Mapping[T, Actual], instead: Mapping[T, Actual | None]) -> Mapping[T, Actual]:
+def _patched(before: Mapping[T, RunningWork], instead: Mapping[T, RunningWork | None]) -> Mapping[T, RunningWork]:
     others = {item: actual for item, actual in instead.items() if before.get(item) is not actual}
     if not others:
         return before
@@ -156,7 +156,7 @@ def _patched(before: Mapping[T, Actual], instead: Mapping[T, Actual | None]) -> 
     return now
 
 
-def _stopping(before: tuple[T, ...], instead: Mapping[T, Actual | None]) -> tuple[T, ...]:
+def _stopping(before: tuple[T, ...], instead: Mapping[T, RunningWork | None]) -> tuple[T, ...]:
     kept = [item for item in before if item not in instead]
     return (*kept, *(item for item, actual in instead.items() if actual is not None and actual.life is Life.STOPPING))
 
@@ -205,7 +205,7 @@ class Worker:
         self._tables = threading.Lock()
         self._standing = NOTHING_HERE
         self._unlooked: dict[Item, None] = {}  # what may stand otherwise since it was looked at
-        self._failed: tuple[Standing, Mapping[Item, FailedWork]] = (NOTHING_HERE, {})
+        self._failed: tuple[WorkSnapshot, Mapping[Item, FailedWork]] = (NOTHING_HERE, {})
         its = dependencies
         self._reports = StatusReports(its.worker_id, its.status_store, its.clock, its.topic_tracking, its.record_event)
 
@@ -222,15 +222,15 @@ class Worker:
         """Statuses are reported, and runs are launched, under this generation from now on."""
         self._reports.generation = generation
 
-    def connectors(self) -> Mapping[str, Actual]:
+    def connectors(self) -> Mapping[str, RunningWork]:
         """Return how every connector of this worker stands; the same mapping until one changes."""
         return self._now().connectors
 
-    def tasks(self) -> Mapping[ConnectorTaskId, Actual]:
+    def tasks(self) -> Mapping[ConnectorTaskId, RunningWork]:
         """Return how every task of this worker stands; the same mapping until one changes."""
         return self._now().tasks
 
-    def _now(self) -> Standing:
+    def _now(self) -> WorkSnapshot:
         # Looked at several times a tick, and of thousands one has changed.
         with self._tables:
             if self._unlooked:
@@ -240,11 +240,11 @@ class Worker:
                 self._standing = self._standing.changed(connectors, tasks)
             return self._standing
 
-    def _connector_now(self, name: str) -> Actual | None:
+    def _connector_now(self, name: str) -> RunningWork | None:
         connector = self._connectors.get(name)
         return None if connector is None else connector.actual()
 
-    def _task_now(self, task: ConnectorTaskId) -> Actual | None:
+    def _task_now(self, task: ConnectorTaskId) -> RunningWork | None:
         run = self._tasks.get(task)
         return self._task_starts.actual_of(task) if run is None else run.actual()
 
@@ -417,7 +417,7 @@ class Worker:
         found = {task.id: task.movement() for task in self.every_task()}
         return {task: movement for task, movement in found.items() if movement is not None}
 
-    def metrics(self) -> list[Measured]:
+    def metrics(self) -> list[MetricValue]:
         """Return Connect's metrics of this worker, its connectors and its tasks. Any thread."""
         with self._tables:
             tasks, connectors = list(self._tasks.values()), list(self._connectors.values())

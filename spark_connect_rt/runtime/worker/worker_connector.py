@@ -23,8 +23,8 @@ from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.base.loggers import working_for
 from spark_connect_rt.config.secrets import references, secrets_in
 from spark_connect_rt.config.stored_config import StoredConfig
-from spark_connect_rt.group.work_plan import Actual, Life
-from spark_connect_rt.runtime.metric_names import Measured
+from spark_connect_rt.group.work_plan import Life, RunningWork
+from spark_connect_rt.runtime.metric_names import MetricValue
 from spark_connect_rt.runtime.task_configs import (
     checked_configs,
     checked_count,
@@ -160,7 +160,7 @@ class WorkerConnector:
         self._reporting = threading.Lock()  # a report is made, or the incarnation abandoned: one of them comes first
         self._thread = SerialThread(f"connector-thread-{plan.name}", threads, linger_s=0.0)
         self._standing_changed = standing_changed
-        self._actual = Actual(plan.key, plan.paused, Life.ALIVE)
+        self._actual = RunningWork(plan.key, plan.paused, Life.ALIVE)
         self._state = State.UNASSIGNED
         self._abandoned = False
         self._instance: Connector | None = None
@@ -172,7 +172,7 @@ class WorkerConnector:
         self._status_after_stop: State | None = State.UNASSIGNED
         self.stop_by_ms: int | None = None
 
-    def actual(self) -> Actual:
+    def actual(self) -> RunningWork:
         """Return how it stands, for the work plan."""
         return self._actual
 
@@ -198,7 +198,7 @@ class WorkerConnector:
         """Return why the connector FAILED, as its status shows it."""
         return self._trace
 
-    def metrics(self) -> Iterator[Measured]:
+    def metrics(self) -> Iterator[MetricValue]:
         """Yield the metrics that the connector keeps itself (KIP-877). Any thread."""
         if self._life is Life.ALIVE:
             yield from own_values(self._measures, {"connector": self.plan.name})

@@ -35,9 +35,9 @@ from spark_connect_rt.engine.task_runner import (
     TaskWaiting,
 )
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.group.work_plan import Actual, Life
+from spark_connect_rt.group.work_plan import Life, RunningWork
 from spark_connect_rt.runtime.health_rules import Movement
-from spark_connect_rt.runtime.metric_names import Measured
+from spark_connect_rt.runtime.metric_names import MetricValue
 from spark_connect_rt.runtime.values import ProgressNote, TaskPace, TaskProgress, note_of
 from spark_connect_rt.runtime.worker.task_measures import WINDOW_MS, StateTimes, TaskMeasures
 from spark_connect_rt.runtime.worker.task_metrics import TaskCounters, TaskFacts, task_metrics
@@ -115,7 +115,7 @@ class WorkerTask:
         self.topics: set[str] = set()
         self._services = services
         self._lock = threading.RLock()
-        self._actual = Actual(key, launch.paused, Life.ALIVE)
+        self._actual = RunningWork(key, launch.paused, Life.ALIVE)
         self._state = State.UNASSIGNED
         self._fenced = False
         self._left = False
@@ -164,7 +164,7 @@ class WorkerTask:
         """What the last status says beyond Java's."""
         return self._notes
 
-    def metrics(self) -> list[Measured]:
+    def metrics(self) -> list[MetricValue]:
         """Return Connect's metrics of this task."""
         now_ms = self._services.clock.monotonic_ms()
         lag = self.membership.lag if self.membership else None
@@ -201,7 +201,7 @@ class WorkerTask:
             seen, behind_ms = self._measures, self._behind_since_ms
             return Movement(seen.moved_at_ms, behind_ms, seen.calls(), self._services.patience_ms, away=seen.away())
 
-    def actual(self) -> Actual:
+    def actual(self) -> RunningWork:
         """Return how it stands, for the work plan."""
         return self._actual
 

@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from spark_connect_rt.app.rest.rest_app import create_app
-from spark_connect_rt.cli.session import Surroundings
+from spark_connect_rt.cli.session import CommandContext
 from spark_connect_rt.engine.java_host import plugin_answers, slot_hosts
 from spark_connect_rt.engine.java_host.driver_host import JvmSettings, Limits, driver_host
 from spark_connect_rt.engine.java_host.plugin_answers import DriverAnswers
@@ -62,7 +62,7 @@ class Worker:
         transport = AppTransport(create_app(herder, plugins=lambda: plugin_report(self.plugins)))
         self._client = httpx.Client(transport=transport, base_url="http://h", timeout=None)
         environment = {"CONNECTRT_CONFIG": str(self._folder / "c.json"), "CONNECTRT_URL": "http://h"}
-        self._around = Surroundings(environment, transport, interactive=False)
+        self._around = CommandContext(environment, transport, interactive=False)
 
     def validated(self, config: dict[str, str]) -> httpx.Response:
         path = f"/connector-plugins/{config['connector.class']}/config/validate"

@@ -16,7 +16,7 @@ from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.internal_topics import SHORT_HEAD
 from spark_connect_rt.topics import config_records as records
 from spark_connect_rt.topics.config_records import SessionKey
-from spark_connect_rt.topics.store_check import Change, Finding, live_records
+from spark_connect_rt.topics.store_check import Change, StoreFinding, live_records
 from tests.contract.compacted_log_contract import fresh_name, until
 from tests.support.worker_process import worker_properties
 
@@ -113,7 +113,7 @@ class Cleaned:
     def repair(self) -> None:
         self.write(*(change for finding in self._found() for change in finding.repair))
 
-    def _found(self) -> list[Finding]:
+    def _found(self) -> list[StoreFinding]:
         with InternalTopics(self.settings) as topics:
             return [finding for finding in topics.findings() if finding.topic == f"{self.group}-configs"]
 

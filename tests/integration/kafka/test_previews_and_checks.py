@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.base.exit_codes import EXIT_PROBLEM, EXIT_UNREACHABLE
-from spark_connect_rt.cli.session import Surroundings
+from spark_connect_rt.cli.session import CommandContext
 from spark_connect_rt.errors import BadConfigError, RetriableError
 from spark_connect_rt.kafka.permission_checks import KafkaClusterLook, NewTopicPlan
 from tests.e2e.commands import until
@@ -121,7 +121,7 @@ def test_previews_leave_no_offset_topic_group_schema_or_dead_letter(
 def test_the_command_line_leads_a_connector_by_a_context_with_a_login_and_certificates(
     worker: ThreadsWorkerProcess, certificates: Certificates, tmp_path: Path
 ) -> None:
-    around = Surroundings({"CONNECTRT_CONFIG": str(tmp_path / "config.json")}, interactive=False)
+    around = CommandContext({"CONNECTRT_CONFIG": str(tmp_path / "config.json")}, interactive=False)
 
     def connectrt(*words: str) -> Ended:
         ended = run_command(words, around)

@@ -11,7 +11,7 @@ import pytest
 
 from spark_connect_rt.app.quickstart.embedded_kafka import free_ports
 from spark_connect_rt.app.rest.rest_api import RestApi
-from spark_connect_rt.cli.session import Surroundings
+from spark_connect_rt.cli.session import CommandContext
 from spark_connect_rt.errors import BadConfigError, NotLeaderError, RetriableError, StartupError
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.rest.peers import HttpPeerClient
@@ -84,7 +84,7 @@ def test_the_command_line_shows_its_certificate_and_finds_admin_elsewhere(
     port, admin = free_ports(2)
     listeners = {"listeners": f"https://127.0.0.1:{port}", "admin.listeners": f"http://127.0.0.1:{admin}"}
     apis.start({**listeners, **certificates.settings(auth="required")}, FakeHerder())
-    around = Surroundings({"CONNECTRT_CONFIG": str(tmp_path / "config.json")}, interactive=False)
+    around = CommandContext({"CONNECTRT_CONFIG": str(tmp_path / "config.json")}, interactive=False)
 
     def connectrt(*words: str) -> Ended:
         return run_command(words, around)

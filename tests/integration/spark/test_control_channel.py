@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.engine.driver.control_channel import Connection, ControlChannel, listen_tcp, listen_unix
+from spark_connect_rt.engine.driver.control_channel import ControlChannel, SlotConnection, listen_tcp, listen_unix
 from spark_connect_rt.engine.executor.control_client import ControlClient, Line, ask_totals
 from spark_connect_rt.engine.executor.control_wire import encode_message
 from spark_connect_rt.engine.executor.ticket import SliceTicket
@@ -30,20 +30,20 @@ class Owner:
         self.hellos: list[str] = []
         self.messages: list[dict[str, Any]] = []
         self.dead: list[str] = []
-        self.connections: list[Connection] = []
+        self.connections: list[SlotConnection] = []
         self.answer: tuple[ControlChannel, str] | None = None
 
-    def on_hello(self, connection: Connection, message: dict[str, Any]) -> bool:
+    def on_hello(self, connection: SlotConnection, message: dict[str, Any]) -> bool:
         self.hellos.append(message["role"])
         self.connections.append(connection)
         if self.answer is not None:
             self.answer[0].send(connection, {"op": "totals", "error": self.answer[1]})
         return True
 
-    def on_message(self, connection: Connection, message: dict[str, Any]) -> None:
+    def on_message(self, connection: SlotConnection, message: dict[str, Any]) -> None:
         self.messages.append(message)
 
-    def on_dead(self, connection: Connection) -> None:
+    def on_dead(self, connection: SlotConnection) -> None:
         self.dead.append(connection.role)
 
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_connect_rt.engine.driver.control_channel import Connection
+from spark_connect_rt.engine.driver.control_channel import SlotConnection
 from spark_connect_rt.engine.driver.model import EngineSettings
 from spark_connect_rt.engine.driver.session import build_session
 from spark_connect_rt.engine.executor.reader_side import CALM_BEATS
@@ -148,7 +148,7 @@ def test_an_end_is_noticed_while_heartbeats_are_rare(
     worker.runner.close(5_000)
 
 
-def process_of(connection: Connection) -> int:
+def process_of(connection: SlotConnection) -> int:
     """Return the process at the other end of a connection."""
     form = "3i"  # pid, uid, gid
     found = connection.sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(form))

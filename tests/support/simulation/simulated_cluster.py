@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from spark_connect_rt.base.supervision import Part, Report
+from spark_connect_rt.base.supervision import Report, SupervisedPart
 from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.engine.driver.engine import Engine
 from spark_connect_rt.engine.driver.model import EngineSettings
@@ -278,7 +278,7 @@ class SimulatedCluster:
 def _raising(scheduler: Scheduler) -> Report:
     """Return a report of a part that ended which ends the schedule."""
 
-    def report(part: Part, error: BaseException | str) -> None:
+    def report(part: SupervisedPart, error: BaseException | str) -> None:
         scheduler.failures.append(error if isinstance(error, BaseException) else RuntimeError(f"{part}: {error}"))
 
     return report

@@ -10,7 +10,7 @@ import pytest
 from spark_connect_rt.app.deferred_runner import DeferredRunner, with_stores
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.base.security.tls import tls_settings
-from spark_connect_rt.base.supervision import Part
+from spark_connect_rt.base.supervision import SupervisedPart
 from spark_connect_rt.engine.task_runner import Pause, Start, TaskCommand, TaskKind, TaskLaunch, TaskRunner
 
 
@@ -60,7 +60,7 @@ def test_building_waits_for_what_is_to_come_first_whether_that_succeeds_or_not(f
 
 
 def test_a_runner_that_cannot_be_built_is_told_and_stops_nobody() -> None:
-    heard: list[tuple[Part, str]] = []
+    heard: list[tuple[SupervisedPart, str]] = []
 
     def build() -> TaskRunner:
         raise ImportError("no pyspark")
@@ -72,4 +72,4 @@ def test_a_runner_that_cannot_be_built_is_told_and_stops_nobody() -> None:
         runner.real(10)
     runner.close(0)
     runner.do(Pause(ConnectorTaskId("a", 0)))  # nobody is left to be told; the worker ends
-    assert heard == [(Part.SPARK, "no pyspark")]
+    assert heard == [(SupervisedPart.SPARK, "no pyspark")]

@@ -14,7 +14,7 @@ from spark_connect_rt.app.cli import cli
 from spark_connect_rt.app.migrate import check as migrate_check
 from spark_connect_rt.base.exit_codes import EXIT_BAD_PROPERTIES, EXIT_MUST_CHANGE
 from spark_connect_rt.errors import RetriableError
-from spark_connect_rt.topics.store_check import Finding, TopicShape, topic_findings
+from spark_connect_rt.topics.store_check import StoreFinding, TopicShape, topic_findings
 from tests.support.worker_process import worker_properties
 from tests.unit.app.test_store_actions import MemoryTopics
 
@@ -29,7 +29,7 @@ class Topics(MemoryTopics):
         super().__init__()
         self.shapes: list[TopicShape] = []
 
-    def shape_findings(self) -> list[Finding]:
+    def shape_findings(self) -> list[StoreFinding]:
         return [finding for shape in self.shapes for finding in topic_findings(shape)]
 
     def worker_urls(self) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from spark_connect_rt.app.mirror.verify import FlowCheck, Found, positions_in, syncs_in
+from spark_connect_rt.app.mirror.verify import FlowCheck, VerifyResult, positions_in, syncs_in
 from spark_connect_rt.app.mirror.verify_rules import Compared
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.mirror.flow import Flow
@@ -38,7 +38,7 @@ def test_a_topic_that_is_gone_at_the_target_ends_no_comparison() -> None:
     gone, there = TopicPartition("gone", 0), TopicPartition("new", 0)
     check = object.__new__(FlowCheck)
     check._flow = Flow.of({"source.cluster.alias": "A", "target.cluster.alias": "B"})
-    found = Found(
+    found = VerifyResult(
         positions={gone: 6},
         downstream={"g": {TopicPartition("A.gone", 0): 5}},
         target={},

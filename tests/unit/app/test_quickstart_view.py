@@ -11,7 +11,7 @@ from rich.console import Console
 from spark_connect_rt.app.quickstart.quickstart import disk_errors_named, own_command
 from spark_connect_rt.app.quickstart.quickstart_view import (
     Counts,
-    Outcome,
+    QuickstartResult,
     Steps,
     next_steps,
     progress_line,
@@ -31,9 +31,9 @@ def progress(**records: int) -> dict[str, Any]:
     }
 
 
-def outcome(table_rows: int = 10, keep: bool = True, url: str = URL, moved: int = 10) -> Outcome:
+def outcome(table_rows: int = 10, keep: bool = True, url: str = URL, moved: int = 10) -> QuickstartResult:
     counts = Counts(csv_rows=10, table_rows=table_rows, moved_to_topic=moved, moved_to_table=moved, carriers=())
-    return Outcome(counts, url, "127.0.0.1:9092", Path("flights.table"), Path("flights.csv"), keep)
+    return QuickstartResult(counts, url, "127.0.0.1:9092", Path("flights.table"), Path("flights.csv"), keep)
 
 
 def test_a_start_that_takes_long_says_every_ten_seconds_what_it_waits_for() -> None:

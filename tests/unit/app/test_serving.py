@@ -10,32 +10,32 @@ import pytest
 
 from spark_connect_rt.app.serving import await_end
 from spark_connect_rt.base.exit_codes import EXIT_CODES, exit_code_of
-from spark_connect_rt.base.supervision import Part, Supervisor
+from spark_connect_rt.base.supervision import SupervisedPart, Supervisor
 
 CODES = [
-    (Part.HERDER, 3),
-    (Part.SPARK, 19),
-    (Part.GROUP, 24),
-    (Part.REFUSED, 24),
-    (Part.ENGINE, 25),
-    (Part.CHANNEL, 25),
-    (Part.LOG, 25),
-    (Part.REST, 25),
+    (SupervisedPart.HERDER, 3),
+    (SupervisedPart.SPARK, 19),
+    (SupervisedPart.GROUP, 24),
+    (SupervisedPart.REFUSED, 24),
+    (SupervisedPart.ENGINE, 25),
+    (SupervisedPart.CHANNEL, 25),
+    (SupervisedPart.LOG, 25),
+    (SupervisedPart.REST, 25),
 ]
 PROGRAM = """
 import threading
 from spark_connect_rt.app import serving
-from spark_connect_rt.base.supervision import Part, Supervisor
+from spark_connect_rt.base.supervision import SupervisedPart, Supervisor
 serving.END_LIMIT_S = 0.2
 threading.Thread(target=threading.Event().wait).start()  # no daemon: an interpreter's end would wait for it
 supervisor = Supervisor()
-supervisor.failed(Part.SPARK, "its JVM ended")
+supervisor.failed(SupervisedPart.SPARK, "its JVM ended")
 serving.end_failed(supervisor, threading.Event(), 19)
 """
 
 
 @pytest.mark.parametrize(("part", "code"), CODES)
-def test_each_part_has_its_exit_code(part: Part, code: int) -> None:
+def test_each_part_has_its_exit_code(part: SupervisedPart, code: int) -> None:
     supervisor = Supervisor()
     supervisor.failed(part, "a bug")
     assert await_end(threading.Event(), threading.Event(), "w", supervisor) == exit_code_of(part) == code

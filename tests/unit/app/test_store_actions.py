@@ -16,7 +16,7 @@ from spark_connect_rt.base.exit_codes import EXIT_DAMAGE
 from spark_connect_rt.errors import BadRequestError, StartupError
 from spark_connect_rt.kafka.admin import TopicSpec
 from spark_connect_rt.topics.offset_changes import OffsetsChanged
-from spark_connect_rt.topics.store_check import Change, Finding, Stored, record_findings
+from spark_connect_rt.topics.store_check import Change, Stored, StoreFinding, record_findings
 
 
 class MemoryTopics:
@@ -44,7 +44,7 @@ class MemoryTopics:
         names = {kind: spec.name for kind, spec in self.specs.items()}
         return Stored(names, self.records["configs"], self.records["offsets"], self.records["statuses"])
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[StoreFinding]:
         return record_findings(self.stored())
 
     def backup(self, now_ms: int) -> StoreBackup:

@@ -15,7 +15,7 @@ from spark_connect_rt.errors import BadConfigError, UnreachableError
 from spark_connect_rt.rest.client import calls, management_calls
 from spark_connect_rt.rest.client.async_client import in_process
 from spark_connect_rt.rest.client.calls import Call
-from spark_connect_rt.rest.client.connection import Connection, connection_to
+from spark_connect_rt.rest.client.connection import ClusterConnection, connection_to
 from spark_connect_rt.rest.client.refusals import NotServedError, UnknownNameError
 from spark_connect_rt.rest.client.sync_client import Client, EventReader, ServerEvent
 from tests.support.app_transport import AppTransport
@@ -23,7 +23,7 @@ from tests.unit.rest.fake_herder import CONFIG, FakeHerder
 
 
 def over(respond: Callable[[httpx.Request], httpx.Response], *urls: str, **options: Any) -> Client:
-    return Client(Connection(urls or ("http://a:8083",), **options), httpx.MockTransport(respond))
+    return Client(ClusterConnection(urls or ("http://a:8083",), **options), httpx.MockTransport(respond))
 
 
 def test_the_sync_client_speaks_to_the_application() -> None:
@@ -78,7 +78,7 @@ def test_credentials_go_along_and_never_into_a_text() -> None:
     Client(connection, httpx.MockTransport(respond)).send(calls.connector_names())
     over(respond, token="t0ken").send(calls.connector_names())
     assert seen == [f"Basic {base64.b64encode(b'me:p@ss').decode()}", "Bearer t0ken"]
-    assert "p@ss" not in repr(connection.password and Connection(("http://a:1",), "me", "p@ss", token="t"))
+    assert "p@ss" not in repr(connection.password and ClusterConnection(("http://a:1",), "me", "p@ss", token="t"))
 
 
 def test_the_address_that_answered_is_asked_first_from_then_on() -> None:
@@ -138,7 +138,7 @@ def test_what_is_no_address_is_refused_without_its_credentials(url: str) -> None
     with pytest.raises(BadConfigError):
         connection_to(url)
     with pytest.raises(BadConfigError) as raised:
-        Connection(("ftp://me:secret@a",))
+        ClusterConnection(("ftp://me:secret@a",))
     assert "secret" not in str(raised.value)
 
 
@@ -146,4 +146,4 @@ def test_a_certificate_that_cannot_be_read_is_named() -> None:
     from pathlib import Path
 
     with pytest.raises(BadConfigError, match=r"no\.pem"):
-        Client(Connection(("https://a:1",), ca_file=Path("no.pem")))
+        Client(ClusterConnection(("https://a:1",), ca_file=Path("no.pem")))

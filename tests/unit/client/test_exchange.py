@@ -9,7 +9,15 @@ import pytest
 from spark_connect_rt.errors import TimedOutError, UnreachableError
 from spark_connect_rt.rest.client import calls, management_calls
 from spark_connect_rt.rest.client.calls import Call
-from spark_connect_rt.rest.client.exchange import Answer, Attempt, Broken, Failure, Outcome, Pause, exchange
+from spark_connect_rt.rest.client.exchange import (
+    Attempt,
+    Broken,
+    Outcome,
+    RequestFailure,
+    RetryDelay,
+    ServerResponse,
+    exchange,
+)
 from spark_connect_rt.rest.client.refusals import (
     ConflictError,
     NoAnswerError,
@@ -20,18 +28,18 @@ from spark_connect_rt.rest.client.refusals import (
 )
 
 A, B = "http://a:8083", "http://b:8083"
-DOWN = Failure(Broken.NO_CONNECTION, "connection refused")
-SILENT = Failure(Broken.TIMED_OUT, "no answer within 5 s")
+DOWN = RequestFailure(Broken.NO_CONNECTION, "connection refused")
+SILENT = RequestFailure(Broken.TIMED_OUT, "no answer within 5 s")
 STALE = (
     "Cannot complete request momentarily due to stale configuration (typically caused by a concurrent config change)"
 )
 
 
-def said(status: int, body: Any = None) -> Answer:
-    return Answer(status, b"" if body is None else json.dumps(body).encode())
+def said(status: int, body: Any = None) -> ServerResponse:
+    return ServerResponse(status, b"" if body is None else json.dumps(body).encode())
 
 
-def refused(status: int, message: str, **more: Any) -> Answer:
+def refused(status: int, message: str, **more: Any) -> ServerResponse:
     return said(status, {"error_code": status, "message": message, **more})
 
 
@@ -46,7 +54,7 @@ def run(call: Call[Any], outcomes: Sequence[Outcome], limit_s: float = 0.0, firs
             assert rest == []
             return end.value[0], done
         done.append(step.address[-6:-5] if isinstance(step, Attempt) else f"pause {step.seconds}")
-        outcome = None if isinstance(step, Pause) else rest.pop(0)
+        outcome = None if isinstance(step, RetryDelay) else rest.pop(0)
 
 
 def test_the_next_address_is_asked_when_one_is_down() -> None:
@@ -61,7 +69,7 @@ def test_a_read_goes_on_after_silence_and_a_gateways_complaint_a_write_never() -
     with pytest.raises(TimedOutError, match="not known"):
         run(calls.delete("x"), [SILENT])
     with pytest.raises(UnreachableError, match="not known"):
-        run(calls.delete("x"), [Failure(Broken.CUT_OFF, "peer closed")])
+        run(calls.delete("x"), [RequestFailure(Broken.CUT_OFF, "peer closed")])
     with pytest.raises(RefusedError, match="503"):
         run(calls.delete("x"), [said(503)])
 
@@ -95,14 +103,14 @@ def test_a_rebalances_refusal_is_asked_again_up_to_the_limit_another_conflict_is
         (refused(401, "User cannot access the resource."), NotAllowedError),
         (refused(403, "Topic tracking is disabled."), NotAllowedError),
         (refused(400, "bad"), RefusedError),
-        (Answer(502, b"<html>gateway</html>"), RefusedError),
+        (ServerResponse(502, b"<html>gateway</html>"), RefusedError),
         (said(302), NoAnswerError),
-        (Answer(200, b"<html>hello</html>"), NoAnswerError),
-        (Answer(200, b"[" * 100_000), NoAnswerError),
+        (ServerResponse(200, b"<html>hello</html>"), NoAnswerError),
+        (ServerResponse(200, b"[" * 100_000), NoAnswerError),
         (said(200, {"other": 1}), NoAnswerError),
     ],
 )
-def test_what_an_answer_means(answer: Answer, kind: type[Exception]) -> None:
+def test_what_an_answer_means(answer: ServerResponse, kind: type[Exception]) -> None:
     with pytest.raises(kind) as raised:
         run(Call("PUT", "/x", field="events"), [answer])
     assert type(raised.value) is kind
@@ -122,7 +130,7 @@ def test_a_refusal_keeps_the_servers_words_hint_code_and_problems() -> None:
 
 def test_an_offset_of_65_bits_stays_what_it_is() -> None:
     body = b'{"offsets": [{"partition": {"p": 1}, "offset": {"n": 36893488147419103232}}]}'
-    assert run(calls.offsets("x"), [Answer(200, body)])[0][0]["offset"]["n"] == 2**65
+    assert run(calls.offsets("x"), [ServerResponse(200, body)])[0][0]["offset"]["n"] == 2**65
 
 
 @pytest.mark.parametrize(

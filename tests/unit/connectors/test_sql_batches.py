@@ -17,7 +17,7 @@ from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SinkBatch, SinkRecord
 from spark_connect_rt.connectors.sql.sql_batches import last_of_each_key, runs_of_batch
-from spark_connect_rt.connectors.sql.sql_rows import RowReader, Shape, runs_of
+from spark_connect_rt.connectors.sql.sql_rows import RowReader, RowShape, runs_of
 from spark_connect_rt.connectors.sql.sql_texts import text_column
 from spark_connect_rt.connectors.sql.sql_values import CsvRows, conversion, converted_arrays, converted_columns
 from spark_connect_rt.records.converters.json import JsonConverter
@@ -43,13 +43,15 @@ def text_of_rows(columns: Any) -> bytes:
     return b"".join(CsvRows([text_column(column, sa.types.NullType()) for column in columns]))
 
 
-def by_records(records: list[SinkRecord], reader: RowReader, replaces: bool, dialect: str) -> list[tuple[Shape, Any]]:
+def by_records(
+    records: list[SinkRecord], reader: RowReader, replaces: bool, dialect: str
+) -> list[tuple[RowShape, Any]]:
     """Return shape and columns of each run, as the record form writes them."""
     runs = runs_of([reader.read(record) for record in records], replaces)
     return [(run.shape, converted_columns(run.rows, conversions(run.shape, dialect))) for run in runs]
 
 
-def conversions(shape: Shape, dialect: str) -> list[Any]:
+def conversions(shape: RowShape, dialect: str) -> list[Any]:
     zone, column = ZoneInfo("Europe/Berlin"), sa.DateTime(timezone=True)
     return [conversion(schema, column, zone, dialect) for schema in shape.schemas]
 

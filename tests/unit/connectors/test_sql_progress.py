@@ -15,9 +15,9 @@ from sqlalchemy.dialects import mssql, mysql, postgresql
 from spark_connect_rt.api.data.logical import timestamp_schema
 from spark_connect_rt.api.data.schema import INT64, struct_of
 from spark_connect_rt.connectors.sql.sql_columns import UTC_TIME, SourceColumn
-from spark_connect_rt.connectors.sql.sql_pieces import Piece
+from spark_connect_rt.connectors.sql.sql_pieces import RowsPiece
 from spark_connect_rt.connectors.sql.sql_plans import moment_problem
-from spark_connect_rt.connectors.sql.sql_progress import Progress, check_offsets, completed_moment, progress_of
+from spark_connect_rt.connectors.sql.sql_progress import SqlProgress, check_offsets, completed_moment, progress_of
 from spark_connect_rt.connectors.sql.sql_queries import MOMENT, ReadPlan
 from spark_connect_rt.connectors.sql.sql_reader import PieceReader
 from spark_connect_rt.errors import ConnectError
@@ -26,19 +26,23 @@ AT = dt.datetime(2024, 1, 1, 10, 0, 0, 123_456, tzinfo=dt.UTC)
 
 
 def test_an_offset_is_what_the_jdbc_source_writes() -> None:
-    assert Progress(7, AT).offset() == {"incrementing": 7, "timestamp": 1704103200123, "timestamp_nanos": 123_456_000}
-    assert Progress().offset() == {}
+    assert SqlProgress(7, AT).offset() == {
+        "incrementing": 7,
+        "timestamp": 1704103200123,
+        "timestamp_nanos": 123_456_000,
+    }
+    assert SqlProgress().offset() == {}
 
 
 @given(st.integers() | st.none(), st.datetimes(timezones=st.just(dt.UTC)) | st.none())
 def test_offsets_come_back_as_they_were(number: int | None, moment: dt.datetime | None) -> None:
-    assert progress_of(Progress(number, moment).offset()) == Progress(number, moment)
+    assert progress_of(SqlProgress(number, moment).offset()) == SqlProgress(number, moment)
 
 
 def test_nanoseconds_are_cut_so_that_a_row_comes_again_rather_than_never() -> None:
     offset = {"timestamp": 1704103200123, "timestamp_nanos": 123_456_789}
-    assert progress_of(offset) == Progress(None, AT)
-    assert progress_of({"timestamp": 1704103200123}) == Progress(None, AT.replace(microsecond=123_000))
+    assert progress_of(offset) == SqlProgress(None, AT)
+    assert progress_of({"timestamp": 1704103200123}) == SqlProgress(None, AT.replace(microsecond=123_000))
 
 
 @pytest.mark.parametrize(
@@ -69,11 +73,11 @@ def test_no_offset_of_a_piece_passes_a_row_of_a_later_piece(seconds: list[int], 
     assert before == moments[-1]
 
 
-def looked_at(plan: ReadPlan, before: Progress, moment: dt.datetime, number: int) -> Any:
+def looked_at(plan: ReadPlan, before: SqlProgress, moment: dt.datetime, number: int) -> Any:
     rows = pa.record_batch({"id": pa.array([number]), "at": pa.array([moment], UTC_TIME)})
     names = [name for name in (plan.incrementing, MOMENT) if name]
     marks = pa.RecordBatch.from_arrays([rows.column("id" if name == "id" else "at") for name in names], names=names)
-    reader = PieceReader(plan, iter([Piece(rows, marks)]), {}, "t", struct_of({"id": INT64}), lambda *_: None)
+    reader = PieceReader(plan, iter([RowsPiece(rows, marks)]), {}, "t", struct_of({"id": INT64}), lambda *_: None)
     return reader.take(before)
 
 
@@ -81,11 +85,11 @@ def looked_at(plan: ReadPlan, before: Progress, moment: dt.datetime, number: int
 def test_a_row_that_is_not_behind_the_last_shows_a_column_of_more_digits(incrementing: str | None) -> None:
     columns = (SourceColumn("id", INT64, pa.int64()), SourceColumn("at", timestamp_schema(), UTC_TIME))
     plan = ReadPlan("dbo.t", columns, incrementing, ("at",), dialect="mssql")
-    before = Progress(None if incrementing is None else 7, AT)
+    before = SqlProgress(None if incrementing is None else 7, AT)
     with pytest.raises(ConnectError, match=r"column at of dbo\.t has more digits of a second than an offset"):
         looked_at(plan, before, AT, 7)
     assert looked_at(plan, before, AT + dt.timedelta(microseconds=1), 7)[0] is not None
-    assert looked_at(plan, Progress(), AT, 7)[0] is not None
+    assert looked_at(plan, SqlProgress(), AT, 7)[0] is not None
     if incrementing is not None:
         assert looked_at(plan, before, AT, 8)[0] is not None
 

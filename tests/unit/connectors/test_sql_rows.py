@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spark_connect_rt.api.data.schema import INT32, OPTIONAL_STRING, STRING, struct_of
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SinkRecord
-from spark_connect_rt.connectors.sql.sql_rows import Row, RowReader, Rows, Shape, runs_of
+from spark_connect_rt.connectors.sql.sql_rows import Row, RowReader, RowShape, TableRows, runs_of
 from spark_connect_rt.connectors.sql.sql_source_config import CONFIG
 from spark_connect_rt.connectors.sql.sql_tables import FoundTable, TableId, read_tables, unmatched_names
 from spark_connect_rt.connectors.sql.sql_target import table_of
@@ -72,12 +72,12 @@ def test_a_record_without_a_row_says_why(
         RowReader(mode, fields, (), False).read(sink_record)
 
 
-FULL = Shape(("id",), ("id", "a", "b"), (None, None, None))
-PART = Shape(("id",), ("id", "a"), (None, None))
-GONE = Shape(("id",), ("id",), (None,), deletes=True)
+FULL = RowShape(("id",), ("id", "a", "b"), (None, None, None))
+PART = RowShape(("id",), ("id", "a"), (None, None))
+GONE = RowShape(("id",), ("id",), (None,), deletes=True)
 
 
-def written(table: dict[Any, dict[str, Any]], runs: list[Rows]) -> dict[Any, dict[str, Any]]:
+def written(table: dict[Any, dict[str, Any]], runs: list[TableRows]) -> dict[Any, dict[str, Any]]:
     """A table with upserts: what a database would hold."""
     for run in runs:
         keys = [row[0] for row in run.rows]
@@ -91,18 +91,18 @@ def written(table: dict[Any, dict[str, Any]], runs: list[Rows]) -> dict[Any, dic
 
 
 @given(st.lists(st.tuples(st.sampled_from([FULL, PART, GONE]), st.integers(0, 3), st.integers(0, 9)), max_size=25))
-def test_what_is_left_of_many_leaves_the_table_that_each_alone_would(steps: list[tuple[Shape, int, int]]) -> None:
-    pairs: list[tuple[Shape, Row]] = [
+def test_what_is_left_of_many_leaves_the_table_that_each_alone_would(steps: list[tuple[RowShape, int, int]]) -> None:
+    pairs: list[tuple[RowShape, Row]] = [
         (shape, (key, *[value] * (len(shape.columns) - 1))) for shape, key, value in steps
     ]
     one_by_one: dict[Any, dict[str, Any]] = {}
     for shape, row in pairs:
-        written(one_by_one, [Rows(shape, [row])])
+        written(one_by_one, [TableRows(shape, [row])])
     assert written({}, runs_of(pairs, replaces=True)) == one_by_one
 
 
 def test_inserts_stay_in_their_order() -> None:
-    pairs: list[tuple[Shape, Row]] = [(FULL, (1, 1, 1)), (FULL, (1, 2, 2)), (PART, (2, 2)), (FULL, (3, 3, 3))]
+    pairs: list[tuple[RowShape, Row]] = [(FULL, (1, 1, 1)), (FULL, (1, 2, 2)), (PART, (2, 2)), (FULL, (3, 3, 3))]
     assert [(run.shape, run.rows) for run in runs_of(pairs, replaces=False)] == [
         (FULL, [(1, 1, 1), (1, 2, 2)]),
         (PART, [(2, 2)]),

@@ -11,7 +11,7 @@ from spark_connect_rt.console.config_form import (
     FIRST,
     OTHER,
     OWN,
-    Field,
+    FormField,
     form_of,
     hidden,
     is_secret_name,
@@ -34,7 +34,7 @@ def answer(*configs: dict[str, Any], groups: tuple[str, ...] = ()) -> dict[str, 
     return {"name": "x", "error_count": 0, "groups": list(groups), "configs": list(configs)}
 
 
-def only(*configs: dict[str, Any], **given: str) -> Field:
+def only(*configs: dict[str, Any], **given: str) -> FormField:
     [field] = form_of(answer(*configs), given).fields()
     return field
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.operations.connectors.page import Snapshot, changes, columns, minutes
+from spark_connect_rt.operations.connectors.page import ConnectorSnapshot, changes, columns, minutes
 from spark_connect_rt.operations.history.offsets_page import moved
 from spark_connect_rt.operations.logs.page import _lines
 from tests.support.management_stand_in.app import StandIn
@@ -48,10 +48,10 @@ def test_a_stream_sends_only_new_points_and_changed_rows() -> None:
     def at(number: int) -> dict[str, Any]:
         return {"at_ms": number, "records_per_second": 1.0, "lag": None, "errors": 0}
 
-    async def snapshots() -> AsyncIterator[Snapshot]:
-        yield Snapshot("f", {"0": "a", "1": "a"}, [at(1000), at(2000)], "RUNNING")
-        yield Snapshot("f", {"0": "b"}, [at(2000), at(3000)], "FAILED", "topics")
-        yield Snapshot("f", {"0": "b"}, [at(3000)], "FAILED")
+    async def snapshots() -> AsyncIterator[ConnectorSnapshot]:
+        yield ConnectorSnapshot("f", {"0": "a", "1": "a"}, [at(1000), at(2000)], "RUNNING")
+        yield ConnectorSnapshot("f", {"0": "b"}, [at(2000), at(3000)], "FAILED", "topics")
+        yield ConnectorSnapshot("f", {"0": "b"}, [at(3000)], "FAILED")
 
     async def read() -> list[Any]:
         return [value async for _, value in changes(snapshots())]

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from spark_connect_rt.console.api import Api
-from spark_connect_rt.operations.connectors.config_page import Change, changes, secrets_of
+from spark_connect_rt.operations.connectors.config_page import EditedSetting, changes, secrets_of
 from tests.support.management_stand_in.app import StandIn
 from tests.unit.console.conftest import Browser
 from tests.unit.console.test_frame import request_of
@@ -32,12 +32,12 @@ def test_changes_name_secrets_and_show_none_of_their_values() -> None:
     before = {"a": "1", "password": "old", "key": "k", "ref": "${file:x:token}", "gone": "g"}
     after = {"a": "2", "password": "new", "key": "l", "ref": "${file:x:other}", "more": "m"}
     assert changes(before, after, {"key"}) == (
-        Change("a", "1", "2"),
-        Change("gone", "g", None),
-        Change("key", "[hidden]", "[hidden]", secret=True),
-        Change("more", None, "m"),
-        Change("password", "[hidden]", "[hidden]", secret=True),
-        Change("ref", "${file:x:token}", "${file:x:other}"),
+        EditedSetting("a", "1", "2"),
+        EditedSetting("gone", "g", None),
+        EditedSetting("key", "[hidden]", "[hidden]", secret=True),
+        EditedSetting("more", None, "m"),
+        EditedSetting("password", "[hidden]", "[hidden]", secret=True),
+        EditedSetting("ref", "${file:x:token}", "${file:x:other}"),
     )
     declared = {"configs": [{"definition": {"name": "p", "type": "PASSWORD"}}, {"definition": None}]}
     assert secrets_of(declared, {"q": "[hidden]", "r": "x"}) == {"p", "q"}

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from spark_connect_rt.app.rest.console_app import Console
 from spark_connect_rt.console import protection as assets
 from spark_connect_rt.console.api import Api, ApiError, at
-from spark_connect_rt.console.frame import Frame, neighbours
+from spark_connect_rt.console.frame import PageFrame, neighbours
 from spark_connect_rt.console.protection import Protection, content_policy, origin_of
 from spark_connect_rt.console.shared_reads import SharedReads, who_asks
 from tests.support.management_stand_in import content
@@ -241,7 +241,7 @@ def test_a_stopping_worker_ends_every_stream_at_once() -> None:
         await asyncio.sleep(60)
 
     async def read() -> list[bytes]:
-        frame = Frame(StandIn().app, Protection())
+        frame = PageFrame(StandIn().app, Protection())
         found = []
         async for line in frame.stream(endless()).body_iterator:  # type: ignore[attr-defined]
             found.append(line)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from spark_connect_rt.console.shared_reads import Rendered
-from spark_connect_rt.operations.overview.page import Snapshot, changes, view
+from spark_connect_rt.operations.overview.page import OverviewSnapshot, changes, view
 from tests.support.management_stand_in import content
 from tests.support.management_stand_in.app import StandIn
 from tests.unit.console.conftest import Browser
@@ -105,11 +105,11 @@ def test_the_aggregate_state_stands_above_javas_own_where_they_differ(browser: B
 
 
 def test_a_stream_sends_everything_once_and_then_what_changed() -> None:
-    async def snapshots() -> AsyncIterator[Snapshot]:
-        yield Snapshot({"a": "1", "b": "1"}, "s", 0)
-        yield Snapshot({"a": "1", "b": "1"}, "s", 0)
-        yield Snapshot({"a": "2", "b": "1"}, "s", 0)
-        yield Snapshot({"b": "1"}, "t", 1)
+    async def snapshots() -> AsyncIterator[OverviewSnapshot]:
+        yield OverviewSnapshot({"a": "1", "b": "1"}, "s", 0)
+        yield OverviewSnapshot({"a": "1", "b": "1"}, "s", 0)
+        yield OverviewSnapshot({"a": "2", "b": "1"}, "s", 0)
+        yield OverviewSnapshot({"b": "1"}, "t", 1)
 
     async def read() -> list[Any]:
         return [value async for _, value in changes(snapshots())]

@@ -11,11 +11,11 @@ import pytest
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.engine.java_host import sink_calls
 from spark_connect_rt.engine.java_host.process import JavaHostGoneError
-from spark_connect_rt.engine.java_host.sink_calls import SinkCalls, Waiting
+from spark_connect_rt.engine.java_host.sink_calls import CallWait, SinkCalls
 from spark_connect_rt.engine.java_host.sink_task import JavaErrants
 from spark_connect_rt.engine.java_host.wire import Frame, FromJava, ToJava
 from spark_connect_rt.errors import ConnectError, JavaPluginError
-from spark_connect_rt.records.pipeline.errant_records import Errant, Stage
+from spark_connect_rt.records.pipeline.errant_records import FailedRecord, Stage
 
 ERROR = {"class": "a.B", "message": "no", "trace": "a.B: no\n\tat c.D\n"}
 
@@ -54,7 +54,7 @@ class Story:
         self.errants: list[Frame] = []
         self.settled = 0
         self.ending = False
-        waiting = Waiting(self.errants.append, self._settle, lambda: self.ending, lambda: self.ending, dict)
+        waiting = CallWait(self.errants.append, self._settle, lambda: self.ending, lambda: self.ending, dict)
         self.jvm.calls = self.calls = SinkCalls(ConnectorTaskId("s", 0), waiting)
         self.jvm.answers[ToJava.START] = [frame(FromJava.STARTED, {"version": "1"})]
         assert self.calls.begin(self.jvm, {}) == {"version": "1"}  # type: ignore[arg-type]
@@ -93,7 +93,7 @@ def test_the_answer_of_a_call_that_was_given_up_on_is_no_other_calls(story: Stor
     def refuse(_: Frame) -> None:
         raise ConnectError("the queue does not take it")
 
-    story.calls._waiting = Waiting(refuse, lambda: None, lambda: False, lambda: False, dict)
+    story.calls._waiting = CallWait(refuse, lambda: None, lambda: False, lambda: False, dict)
     story.jvm.answers[ToJava.PUT] = [frame(FromJava.ERRANT, {}), frame(FromJava.DONE, {"of": "put"})]
     with pytest.raises(ConnectError, match="does not take it"):
         story.calls.ask(ToJava.PUT)
@@ -130,10 +130,10 @@ class Reports:
     """Takes errant records; says what it is given to say about their letters."""
 
     def __init__(self) -> None:
-        self.errants: list[Errant] = []
+        self.errants: list[FailedRecord] = []
         self.durable: list[bool | ConnectError] = []
 
-    def tell(self, errants: Sequence[Errant], *, by_task: bool) -> Future[None]:
+    def tell(self, errants: Sequence[FailedRecord], *, by_task: bool) -> Future[None]:
         assert by_task is (errants[0].stage is Stage.TASK_PUT)
         self.errants += errants
         return Future()

@@ -16,7 +16,7 @@ from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import ConnectError, DataError, ExternalError, RetriableError
 from spark_connect_rt.kafka.copying import batch_sender
 from spark_connect_rt.kafka.copying.batch_sender import BatchSender
-from spark_connect_rt.kafka.copying.pieces import CopyRules, Outcome, Piece, ProduceBatches, pieces_of
+from spark_connect_rt.kafka.copying.pieces import CopiedBatch, CopyRules, ProduceBatches, ProduceResult, pieces_of
 from spark_connect_rt.kafka.records.record_batches import whole_batches
 from tests.unit.kafka.test_record_batches import batch
 
@@ -50,12 +50,12 @@ class Links:
         self.sizes.append(sum(len(content) for _, content in request._batches))
         return {place: self._outcome(place, bytes(content), said) for place, content in request._batches}
 
-    def _outcome(self, place: TopicPartition, content: bytes, said: Any) -> Outcome:
+    def _outcome(self, place: TopicPartition, content: bytes, said: Any) -> ProduceResult:
         code = said(content) if callable(said) else said
         log, values = self.logs[place], [] if code else list(_values(content))
         offset = -1 if code else len(log)
         log.extend(values)
-        return Outcome(code, offset)
+        return ProduceResult(code, offset)
 
     async def refresh(self, topics: set[str]) -> None:
         self.refreshed()
@@ -90,7 +90,7 @@ def copied(
     """Send batches; return (offset at the source, at the target, count) as they were acknowledged, and the failure."""
     done: list[tuple[int, int, int]] = []
 
-    def acknowledged(where: TopicPartition, piece: Piece, offset: int) -> None:
+    def acknowledged(where: TopicPartition, piece: CopiedBatch, offset: int) -> None:
         for first, count in piece.runs():
             done.append((first, offset, count))
             offset += count
@@ -295,6 +295,10 @@ def test_an_answer_is_read_as_the_library_writes_it(version: int) -> None:
     ]
     blob = form(topics, 0).encode()
     request = ProduceBatches([], -1, 1_000)
-    expected = {HERE: Outcome(0, 70), TopicPartition("t", 3): Outcome(87, -1), TopicPartition("ü", 1): Outcome(6, -1)}
+    expected = {
+        HERE: ProduceResult(0, 70),
+        TopicPartition("t", 3): ProduceResult(87, -1),
+        TopicPartition("ü", 1): ProduceResult(6, -1),
+    }
     assert request.decoded(blob, version) == expected
     assert request.version({0: (0, version)}) == version

@@ -34,10 +34,10 @@ class Shell(KafkaGroupMember):
 def test_a_refusal_is_final_only_for_who_was_never_let_in(reason: str) -> None:
     shell = Shell()
     io = GroupIo(shell)
-    io._answered(happened.Refused(reason), 0)
-    assert shell.heard == [happened.Refused(reason)]
+    io._answered(happened.RequestRefused(reason), 0)
+    assert shell.heard == [happened.RequestRefused(reason)]
     io._answered(happened.SyncAnswered(b"", 5), 0)
-    io._answered(happened.Refused(reason), 0)  # an authorizer that reloads, a heartbeat answered 30
+    io._answered(happened.RequestRefused(reason), 0)  # an authorizer that reloads, a heartbeat answered 30
     assert shell.heard[1:] == [happened.SyncAnswered(b"", 5), happened.CoordinatorLost(reason)]
     assert shell.trouble() == reason
 

@@ -125,7 +125,7 @@ SHARED: dict[int, object] = {
     22: ev.GenerationLost(4, 9),
     25: ev.MemberUnknown(4),
     999: OTHER,
-    **{code: ev.Refused(why) for code, why in FINAL.items()},
+    **{code: ev.RequestRefused(why) for code, why in FINAL.items()},
 }
 
 

@@ -15,7 +15,7 @@ from spark_connect_rt.config.client_properties import source_producer_properties
 from spark_connect_rt.kafka.aiokafka_parts import MemoryRecords, ReadyBatch
 from spark_connect_rt.kafka.records.record_batch_columns import record_bytes
 from spark_connect_rt.kafka.writing.column_settings import settings_of
-from spark_connect_rt.kafka.writing.column_values import Rows, Written
+from spark_connect_rt.kafka.writing.column_values import BatchPosition, PartitionRows
 from spark_connect_rt.kafka.writing.producer_client import JointBatches
 from spark_connect_rt.testing.worker_settings import worker_settings
 
@@ -35,7 +35,7 @@ class Broker:
         self._go = asyncio.Semaphore(0)
         self._end = 0
 
-    async def send(self, _place: TopicPartition, batch: ReadyBatch) -> Written:
+    async def send(self, _place: TopicPartition, batch: ReadyBatch) -> BatchPosition:
         values = _values(batch._build())
         self.batches.append(values)
         await self._go.acquire()
@@ -44,15 +44,15 @@ class Broker:
         if self.error is not None:
             raise self.error
         self._end += len(values)
-        return Written(self._end - len(values))
+        return BatchPosition(self._end - len(values))
 
     def withdraw(self, _batch: ReadyBatch) -> bool:
         return not self.in_request
 
-    async def asked(self, *values: bytes) -> asyncio.Task[Written]:
+    async def asked(self, *values: bytes) -> asyncio.Task[BatchPosition]:
         """Begin to write a small batch."""
         columns = pa.record_batch({"value": pa.array(values, pa.binary())}, metadata={"topic": "t"})
-        rows = Rows(columns, record_bytes(columns), 1_000, 0.0)
+        rows = PartitionRows(columns, record_bytes(columns), 1_000, 0.0)
         task = asyncio.create_task(self.joint.written(PLACE, rows, set()))
         await asyncio.sleep(0)
         return task
@@ -72,7 +72,7 @@ def _values(content: bytes) -> list[bytes]:
     return [record.value for record in batch]
 
 
-async def _held_with(broker: Broker, *batches: Sequence[bytes]) -> list[asyncio.Task[Written]]:
+async def _held_with(broker: Broker, *batches: Sequence[bytes]) -> list[asyncio.Task[BatchPosition]]:
     """Have a first batch under way and others waiting behind it."""
     first = await broker.asked(b"first")
     await broker.sent(1)
@@ -182,12 +182,12 @@ def test_rows_that_cannot_be_laid_out_fail_no_neighbour() -> None:
         first = await broker.asked(b"first")
         await broker.sent(1)
         columns = pa.record_batch({"value": pa.array(["text"])}, metadata={"topic": "t"})
-        wrong = Rows(columns, record_bytes(columns), 1_000, 0.0)
+        wrong = PartitionRows(columns, record_bytes(columns), 1_000, 0.0)
         tasks = [asyncio.create_task(broker.joint.written(PLACE, wrong, set())), await broker.asked(b"good")]
         broker.let_go(9)
         await first
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         assert isinstance(outcomes[0], Exception)
-        assert isinstance(outcomes[1], Written)
+        assert isinstance(outcomes[1], BatchPosition)
 
     run(story)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from spark_connect_rt.base.supervision import Part
+from spark_connect_rt.base.supervision import SupervisedPart
 from spark_connect_rt.config.client_properties import LogClientProperties
 from spark_connect_rt.kafka.admin import TopicSpec
 from spark_connect_rt.kafka.client_lifetime import SharedClient
@@ -13,7 +13,7 @@ from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 
 
 def test_a_reader_that_fails_is_told() -> None:
-    heard: list[tuple[Part, str]] = []
+    heard: list[tuple[SupervisedPart, str]] = []
     nobody: Any = None
     spec = TopicSpec("statuses", 1)
     clients = LogClientProperties({}, {})
@@ -25,4 +25,4 @@ def test_a_reader_that_fails_is_told() -> None:
     log._producers = SharedClient("log", lambda: None, lambda _: None)
     log._consumer = SimpleNamespace(assign=fail, close=lambda: None)
     log._run()
-    assert heard == [(Part.LOG, "topic statuses: MemoryError: nothing left")]
+    assert heard == [(SupervisedPart.LOG, "topic statuses: MemoryError: nothing left")]

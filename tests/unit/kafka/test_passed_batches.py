@@ -13,7 +13,15 @@ from aiokafka.record.memory_records import MemoryRecords
 
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.kafka.copying.pieces import CopyRules, Piece, behind, halves, laid_out, pieces_of, taken_apart
+from spark_connect_rt.kafka.copying.pieces import (
+    CopiedBatch,
+    CopyRules,
+    behind,
+    halves,
+    laid_out,
+    pieces_of,
+    taken_apart,
+)
 from spark_connect_rt.kafka.records.passed_batches import ready_to_send
 from spark_connect_rt.kafka.records.record_batch_columns import Compression
 from tests.unit.kafka.test_record_batches import ABORT, COMMIT, _crc32c, batch, marker
@@ -23,11 +31,11 @@ ANY = CopyRules(None, 1_000_000, 1_000_000, check_crcs=True, committed_only=True
 A, B, C = (b"a", b"1"), (b"b", None), (None, b"3")
 
 
-def pieces(blob: bytes, position: int = 0, rules: CopyRules = ANY, aborted: Any = None) -> list[Piece]:
+def pieces(blob: bytes, position: int = 0, rules: CopyRules = ANY, aborted: Any = None) -> list[CopiedBatch]:
     return list(pieces_of(HERE, position, memoryview(bytearray(blob)), aborted, rules))
 
 
-def sent(piece: Piece) -> bytes:
+def sent(piece: CopiedBatch) -> bytes:
     """Return the batch that a broker is sent of a piece."""
     if piece.head is None:
         return laid_out(piece, 0, ANY)

@@ -15,8 +15,8 @@ from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.engine.executor.reach import Obstacles, ReachPart
 from spark_connect_rt.errors import BadConfigError, ConnectError, NotFoundError, RetriableError, TimedOutError
 from spark_connect_rt.kafka.permission_checks import NewTopicPlan, TopicRights
-from spark_connect_rt.operations.checks.addresses import Address, addresses_in, reached
-from spark_connect_rt.operations.checks.in_parallel import ParallelChecks, Planned
+from spark_connect_rt.operations.checks.addresses import ConfiguredAddress, addresses_in, reached
+from spark_connect_rt.operations.checks.in_parallel import ParallelChecks, PlannedCheck
 from spark_connect_rt.operations.checks.model import CheckLine, CheckRequest
 from spark_connect_rt.operations.checks.offset_lines import offset_line
 from spark_connect_rt.operations.checks.service import EXECUTOR_LIMIT_S, ConnectorChecks
@@ -261,9 +261,9 @@ def test_a_check_that_does_not_return_is_a_problem_and_their_number_is_bounded()
         return []
 
     parallel = ParallelChecks(0.2, most=3)
-    fine = Planned("x", "s", lambda: [Finding("x", "s", Level.OK, "fine")])
+    fine = PlannedCheck("x", "s", lambda: [Finding("x", "s", Level.OK, "fine")])
     begun = time.monotonic()
-    found = parallel.run([Planned("host", "url", hangs), fine, Planned("host", "url", hangs)])
+    found = parallel.run([PlannedCheck("host", "url", hangs), fine, PlannedCheck("host", "url", hangs)])
     assert time.monotonic() - begun < 2
     assert [finding.level for finding in found] == [Level.PROBLEM, Level.OK, Level.PROBLEM]
     assert "no answer within 0.2 s" in found[0].what
@@ -310,11 +310,11 @@ def test_hosts_of_settings(setting: str, value: str, places: list[str]) -> None:
 def test_a_host_that_answers_and_one_that_does_not() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        (line,) = reached(Address("url", "127.0.0.1", port))
+        (line,) = reached(ConfiguredAddress("url", "127.0.0.1", port))
         assert line.level is Level.OK
-    (line,) = reached(Address("url", "127.0.0.1", port))
+    (line,) = reached(ConfiguredAddress("url", "127.0.0.1", port))
     assert (line.level, "refused" in line.what.lower()) == (Level.PROBLEM, True)
-    (line,) = reached(Address("url", "no-such-host.invalid", 80))
+    (line,) = reached(ConfiguredAddress("url", "no-such-host.invalid", 80))
     assert line.level is Level.PROBLEM
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from spark_connect_rt.app.mirror.verify_rules import (
     Compared,
+    ComparedRecord,
     FailOver,
-    Seen,
     Sides,
     compare,
     contains,
@@ -19,12 +19,12 @@ from spark_connect_rt.app.mirror.verify_rules import (
 )
 
 
-def log(text: str, begins: int = 0, *, keyed: bool = False) -> Sequence[Seen]:
+def log(text: str, begins: int = 0, *, keyed: bool = False) -> Sequence[ComparedRecord]:
     """Return a record for each word; keyed: ``k=v``, and ``k=`` is a tombstone."""
     found = []
     for offset, word in enumerate(text.split(), begins):
         key, _, value = word.partition("=")
-        found.append(Seen(offset, word.encode(), key.encode() if keyed else None, keyed and not value))
+        found.append(ComparedRecord(offset, word.encode(), key.encode() if keyed else None, keyed and not value))
     return found
 
 

@@ -17,7 +17,7 @@ from spark_connect_rt.records.pipeline.connector_converters import ConnectorConv
 from spark_connect_rt.records.pipeline.dead_letters import DeadLetters, ReportSettings
 from spark_connect_rt.records.pipeline.errant_records import (
     JAVA_SINK_TASK,
-    Errant,
+    FailedRecord,
     Stage,
     error_message,
     error_name,
@@ -43,8 +43,8 @@ def letters(**settings: str) -> DeadLetters:
     return DeadLetters(told, TASK, name_of)
 
 
-def errant(record: Any = CONSUMED, error: Exception | None = None) -> Errant:
-    return Errant("place", Stage.VALUE_CONVERTER, error or DataError("no JSON: ü"), JsonConverter, record)
+def errant(record: Any = CONSUMED, error: Exception | None = None) -> FailedRecord:
+    return FailedRecord("place", Stage.VALUE_CONVERTER, error or DataError("no JSON: ü"), JsonConverter, record)
 
 
 def test_a_sinks_dead_letter_is_what_was_consumed() -> None:
@@ -141,7 +141,7 @@ def test_the_log_has_javas_sentences() -> None:
         f"{began}{json}, where consumed record is {{topic='in', partition=2, offset=41, timestamp=1700000000000, "
         "timestampType=CreateTime}."
     )
-    put = Errant("place", Stage.TASK_PUT, ValueError("x"), JAVA_SINK_TASK, None)
+    put = FailedRecord("place", Stage.TASK_PUT, ValueError("x"), JAVA_SINK_TASK, None)
     assert f"with class '{JAVA_SINK_TASK}'." in log_sentence(TASK, put, name_of, with_record=True)
     record = SourceRecord({"f": "a"}, {"o": 1}, "t", value="v", value_schema=s.STRING, headers=(Header("h", 1),))
     assert (
@@ -156,7 +156,7 @@ def converters() -> ConnectorConverters:
 
 def test_a_sources_dead_letter_is_what_its_converters_make_of_the_record() -> None:
     record = SourceRecord({"f": "a"}, {"o": 9}, "t", {"a": 1}, key="k", timestamp_ms=5, headers=(Header("h", "x"),))
-    errant = Errant("place", Stage.TRANSFORMATION, ValueError("no"), Upper, record)
+    errant = FailedRecord("place", Stage.TRANSFORMATION, ValueError("no"), Upper, record)
     row = letters().of_source(errant, converters())
     assert row is not None
     assert (row[:4], row[5]) == (("dlq", None, b"k", b'{"a":1}'), 5)

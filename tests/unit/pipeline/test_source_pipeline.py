@@ -12,14 +12,14 @@ from spark_connect_rt.api.records import SourceBatch, SourceRecord, Written
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.records.pipeline import source_pipeline
 from spark_connect_rt.records.pipeline.columns import TOPIC
-from spark_connect_rt.records.pipeline.errant_records import RetryInterrupted, Stage, Waiting
+from spark_connect_rt.records.pipeline.errant_records import RetryInterrupted, RetryWait, Stage
 from spark_connect_rt.records.pipeline.source_pipeline import SourcePipeline
 from tests.unit.pipeline.plugins_for_tests import WORKER, Upper, find
 
 FILE = {"filename": "f"}
 
 
-def pipeline(waiting: Waiting | None = None, **connector: str) -> SourcePipeline:
+def pipeline(waiting: RetryWait | None = None, **connector: str) -> SourcePipeline:
     return SourcePipeline.from_config({k.replace("_", "."): v for k, v in connector.items()}, WORKER, find, waiting)
 
 
@@ -149,7 +149,7 @@ def test_retriable_errors_are_tried_again_within_the_time_limit() -> None:
         clock[0] += delay_ms
         return True
 
-    waiting = Waiting(now_ms=lambda: clock[0], wait_ms=wait)
+    waiting = RetryWait(now_ms=lambda: clock[0], wait_ms=wait)
     settings = {"transforms": "up", "transforms_up_type": "Upper", "errors_retry_timeout": "1000"}
     Upper.later = 2
     (converted,) = pipeline(waiting, **settings).convert([record("later")])
@@ -163,7 +163,7 @@ def test_retriable_errors_are_tried_again_within_the_time_limit() -> None:
 
 
 def test_a_stop_in_the_middle_of_retries_gives_nothing_up() -> None:
-    waiting = Waiting(now_ms=lambda: 0, wait_ms=lambda delay_ms: False)
+    waiting = RetryWait(now_ms=lambda: 0, wait_ms=lambda delay_ms: False)
     settings = {"transforms": "up", "transforms_up_type": "Upper", "errors_retry_timeout": "-1"}
     for tolerance in ("none", "all"):
         tested = pipeline(waiting, **settings, errors_tolerance=tolerance)

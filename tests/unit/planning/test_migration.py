@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from spark_connect_rt.app.migrate.rules import Fate, Found, Given, connector_verdict, shown
+from spark_connect_rt.app.migrate.rules import Fate, Given, PlannedPlugin, connector_verdict, shown
 from spark_connect_rt.app.migrate.stored_state import steps_back, steps_there
 from spark_connect_rt.app.migrate.worker_file import WorkerFile, worker_lines
 from spark_connect_rt.config.worker_settings import DISTRIBUTED, PASSED_ON
@@ -25,7 +25,7 @@ class FakeCatalog:
     """Debezium in a jar; file source, JDBC sink and Apache's in Python; the file source in a jar, too."""
 
     PYTHON = {
-        name: Found(name, "python", "4.1.1", "bundled", twin=not name.startswith(("spark_connect_rt", "mine")))
+        name: PlannedPlugin(name, "python", "4.1.1", "bundled", twin=not name.startswith(("spark_connect_rt", "mine")))
         for name in (
             JSON,
             FILE_SOURCE,
@@ -36,9 +36,9 @@ class FakeCatalog:
         )
     }
     PYTHON["JdbcSink"] = PYTHON[JDBC]
-    JAVA = {name: Found(name, "java", "3.7.0", "/plugins/p") for name in (DEBEZIUM, UNWRAP, FILE_SOURCE, JDBC)}
+    JAVA = {name: PlannedPlugin(name, "java", "3.7.0", "/plugins/p") for name in (DEBEZIUM, UNWRAP, FILE_SOURCE, JDBC)}
 
-    def find(self, name: str, version: str | None = None, runtime: str = "auto") -> Found | None:
+    def find(self, name: str, version: str | None = None, runtime: str = "auto") -> PlannedPlugin | None:
         first = self.JAVA if runtime == "java" or version == "3.7.0" else self.PYTHON
         return first.get(name) or (self.JAVA.get(name) if runtime != "python" else None)
 

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.base.checked_lines import RawRecord
-from spark_connect_rt.topics.store_check import Finding, Severity, Stored, TopicShape, record_findings, topic_findings
+from spark_connect_rt.topics.store_check import (
+    Severity,
+    Stored,
+    StoreFinding,
+    TopicShape,
+    record_findings,
+    topic_findings,
+)
 
 NAMES = {"configs": "c", "offsets": "o", "statuses": "s"}
 SHAPE = TopicShape("configs", "c", (3,), (3,), "compact", 3, 3)
@@ -35,7 +42,7 @@ def commit(count: int, name: str = "a") -> tuple[str, Any]:
 HEALTHY = (connector(), task(0), task(1), commit(2))
 
 
-def found(*configs: tuple[str, Any], **rest: Any) -> dict[str, Finding]:
+def found(*configs: tuple[str, Any], **rest: Any) -> dict[str, StoreFinding]:
     stored = Stored(NAMES, records(*configs), rest.pop("offsets", ()), rest.pop("statuses", ()), **rest)
     return {finding.code: finding for finding in record_findings(stored)}
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from spark_connect_rt.group.work_plan import Actual, Life, Wanted, WorkActions, plan_work
+from spark_connect_rt.group.work_plan import Life, RunningWork, TargetWork, WorkActions, plan_work
 
-A, B = Wanted("key", False), Wanted("other", False)
+A, B = TargetWork("key", False), TargetWork("other", False)
 
 
 @pytest.mark.parametrize(
@@ -22,12 +22,14 @@ A, B = Wanted("key", False), Wanted("other", False)
         (B, Life.STOPPING, "waiting"),
         (B, Life.STOPPED, "start"),
         (B, Life.FAILED, "start"),
-        (Wanted("key", True), Life.ALIVE, "switch"),
-        (Wanted("key", True), Life.FAILED, None),
+        (TargetWork("key", True), Life.ALIVE, "switch"),
+        (TargetWork("key", True), Life.FAILED, None),
     ],
 )
-def test_every_pair_of_wanted_and_actual_has_one_next_step(want: Wanted | None, life: Life, step: str | None) -> None:
-    actions = plan_work({"x": want} if want else {}, {"x": Actual("key", False, life)}, may_start=True)
+def test_every_pair_of_wanted_and_actual_has_one_next_step(
+    want: TargetWork | None, life: Life, step: str | None
+) -> None:
+    actions = plan_work({"x": want} if want else {}, {"x": RunningWork("key", False, life)}, may_start=True)
     expected = WorkActions(**{step: ("x",)}) if step else WorkActions()
     assert actions == expected
 
@@ -35,9 +37,9 @@ def test_every_pair_of_wanted_and_actual_has_one_next_step(want: Wanted | None, 
 def test_new_work_starts_only_when_it_may() -> None:
     assert plan_work({"x": A}, {}, may_start=True).start == ("x",)
     assert plan_work({"x": A}, {}, may_start=False).held_back == ("x",)
-    stopped = {"x": Actual("key", False, Life.STOPPED)}
+    stopped = {"x": RunningWork("key", False, Life.STOPPED)}
     assert plan_work({"x": A}, stopped, may_start=False).held_back == ("x",)
 
 
 def test_stops_never_wait_for_anything() -> None:
-    assert plan_work({}, {"x": Actual("key", False, Life.ALIVE)}, may_start=False).stop == ("x",)
+    assert plan_work({}, {"x": RunningWork("key", False, Life.ALIVE)}, may_start=False).stop == ("x",)

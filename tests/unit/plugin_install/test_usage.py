@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_connect_rt.operations.plugin_install.wiring import Place, stage_names, users_of
+from spark_connect_rt.operations.plugin_install.wiring import PluginLocation, stage_names, users_of
 
 
 def test_every_setting_that_names_a_plugin_counts() -> None:
@@ -23,12 +23,12 @@ def test_every_setting_that_names_a_plugin_counts() -> None:
 
 def test_only_what_lies_in_the_folder_is_used() -> None:
     places = {
-        "A": Place("/p/one-1.0"),
-        "A@2": Place("/p/one-2.0/lib/a.jar"),
-        "B": Place("bundled"),
-        "B%java": Place("/p/jars-1", is_java=True),
-        "C": Place("bundled"),
-        "C%java": Place("/p/chain-1", is_java=True),
+        "A": PluginLocation("/p/one-1.0"),
+        "A@2": PluginLocation("/p/one-2.0/lib/a.jar"),
+        "B": PluginLocation("bundled"),
+        "B%java": PluginLocation("/p/jars-1", is_java=True),
+        "C": PluginLocation("bundled"),
+        "C%java": PluginLocation("/p/chain-1", is_java=True),
     }
     configs = {
         "uses-1": {"connector.class": "A"},

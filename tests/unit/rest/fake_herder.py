@@ -12,7 +12,7 @@ from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import ForbiddenError, NotFoundError
 from spark_connect_rt.runtime.herder.api import HerderApi
 from spark_connect_rt.runtime.herder.requests_api import Request, SetLoggerLevel
-from spark_connect_rt.runtime.metric_names import Measured, measured
+from spark_connect_rt.runtime.metric_names import MetricValue, measured
 from spark_connect_rt.runtime.values import (
     ConnectorInfo,
     ConnectorStateInfo,
@@ -110,7 +110,7 @@ class FakeHerder:
         task = TaskProgress(TASK, "RUNNING", "source", records=5, topics=("lines",))
         return WorkerProgress("h:8083", "http://h:8083/", True, None, 2, "sessioned", {"src": "RUNNING"}, (task,))
 
-    def metrics(self) -> list[Measured]:
+    def metrics(self) -> list[MetricValue]:
         tags = {"connector": "src", "task": "0"}
         return [
             measured("source-task-metrics", "source-record-poll-total", 7, **tags),

@@ -15,7 +15,7 @@ from spark_connect_rt.operations.overview.model import (
     OverviewPage,
     TaskRow,
 )
-from spark_connect_rt.operations.overview.selection import Wanted
+from spark_connect_rt.operations.overview.selection import OverviewQuery
 from spark_connect_rt.rest.peers import OURS, Unanswered
 from spark_connect_rt.runtime.values import RestartNote
 
@@ -25,7 +25,7 @@ ROW = ConnectorRow("src", "source", "FileStreamSource", "RUNNING", "RUNNING", "h
 class FakeOverview:
     """One connector on one worker, and one that did not answer."""
 
-    def page(self, wanted: Wanted) -> OverviewPage:
+    def page(self, wanted: OverviewQuery) -> OverviewPage:
         missing = (Unanswered("w2:8083", "no answer within 1000 ms"),)
         return OverviewPage((ROW,), 1, 1, {"RUNNING": 1, "abnormal": 0}, 1.5, missing, 5)
 

@@ -11,7 +11,7 @@ import pytest
 
 from spark_connect_rt.rest.listening.connections import EXTRA_MAX, Connections, connections_max
 from spark_connect_rt.rest.listening.event_driven_server import LOG_EVERY_S, AcceptErrors, ReservedDescriptors
-from spark_connect_rt.rest.listening.turns import IN_A_ROUND, InTurns, Turns
+from spark_connect_rt.rest.listening.turns import IN_A_ROUND, InTurns, LoopTurns
 from spark_connect_rt.rest.shared_answers import SharedAnswers
 
 
@@ -89,7 +89,7 @@ def test_connections_take_at_most_half_of_the_descriptors(
 
 def test_turns_come_in_order_and_a_few_in_each_round_of_the_loop() -> None:
     async def run() -> list[int]:
-        turns, rounds, order = Turns(), [0], list[tuple[int, int]]()
+        turns, rounds, order = LoopTurns(), [0], list[tuple[int, int]]()
 
         async def count() -> None:
             while True:
@@ -115,7 +115,7 @@ def test_turns_come_in_order_and_a_few_in_each_round_of_the_loop() -> None:
 
 def test_a_request_that_was_cancelled_takes_nobody_s_turn() -> None:
     async def run() -> None:
-        turns = Turns()
+        turns = LoopTurns()
         waiting = [asyncio.ensure_future(turns.turn()) for _ in range(4 * IN_A_ROUND)]
         await asyncio.sleep(0)
         for task in waiting[IN_A_ROUND : 3 * IN_A_ROUND]:

@@ -7,14 +7,14 @@ import threading
 import pytest
 
 from spark_connect_rt.app.rest.rest_app import create_app
-from spark_connect_rt.base.supervision import Part
+from spark_connect_rt.base.supervision import SupervisedPart
 from spark_connect_rt.errors import EXIT_PART_FAILED, StartupError
 from spark_connect_rt.rest.server import RestServer
 from tests.unit.rest.fake_herder import FakeHerder
 
 
-def _server(heard: list[tuple[Part, str]], told: threading.Event) -> RestServer:
-    def report(part: Part, why: BaseException | str) -> None:
+def _server(heard: list[tuple[SupervisedPart, str]], told: threading.Event) -> RestServer:
+    def report(part: SupervisedPart, why: BaseException | str) -> None:
         heard.append((part, str(why)))
         told.set()
 
@@ -22,7 +22,7 @@ def _server(heard: list[tuple[Part, str]], told: threading.Event) -> RestServer:
 
 
 def test_a_server_whose_thread_ends_is_told() -> None:
-    heard: list[tuple[Part, str]] = []
+    heard: list[tuple[SupervisedPart, str]] = []
     told = threading.Event()
     server = _server(heard, told)
     server.start()
@@ -33,12 +33,12 @@ def test_a_server_whose_thread_ends_is_told() -> None:
     assert server._server is not None
     server._server.on_tick = fail  # type: ignore[method-assign]
     assert told.wait(10)
-    assert [part for part, _ in heard] == [Part.REST]
+    assert [part for part, _ in heard] == [SupervisedPart.REST]
     server.stop()
 
 
 def test_a_server_that_is_stopped_is_no_news() -> None:
-    heard: list[tuple[Part, str]] = []
+    heard: list[tuple[SupervisedPart, str]] = []
     server = _server(heard, threading.Event())
     server.start()
     server.stop()

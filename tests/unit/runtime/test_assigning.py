@@ -11,7 +11,7 @@ from spark_connect_rt.group.subprotocol import (
     decode_assignment,
     encode_metadata,
 )
-from spark_connect_rt.runtime.herder.steps.assigning import Answer, assign_work
+from spark_connect_rt.runtime.herder.steps.assigning import LeaderAssignment, assign_work
 from spark_connect_rt.topics import config_records as records
 from spark_connect_rt.topics.config_state import ClusterConfigState, ConfigFold
 
@@ -29,7 +29,9 @@ def metadata(worker: str, offset: int) -> bytes:
     return encode_metadata(SESSIONED, WorkerMetadata(f"http://{worker}/", offset))
 
 
-def answer(members: dict[str, bytes], knows: ClusterConfigState, fresh: ClusterConfigState | None = None) -> Answer:
+def answer(
+    members: dict[str, bytes], knows: ClusterConfigState, fresh: ClusterConfigState | None = None
+) -> LeaderAssignment:
     return assign_work(
         AssignmentRequired(5, "sessioned", "w1", members),
         joined_with=knows,

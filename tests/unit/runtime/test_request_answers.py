@@ -12,7 +12,7 @@ import pytest
 
 from spark_connect_rt.base.concurrency import MACHINE_THREADS, BriefThreads, answer_by, answered, copy_outcome
 from spark_connect_rt.errors import ConnectError, NotFoundError, as_error
-from spark_connect_rt.runtime.herder.requests.request_queue import Request, RequestQueue
+from spark_connect_rt.runtime.herder.requests.request_queue import QueuedRequest, RequestQueue
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySource
 from tests.unit.rest.test_over_herders import Workers
@@ -116,7 +116,7 @@ def test_a_request_waits_for_the_group_only_if_it_needs_it() -> None:
     assert (len(queue), queue.next_due_ms()) == (0, None)
 
 
-def _what(request: Request[Any] | None) -> str | None:
+def _what(request: QueuedRequest[Any] | None) -> str | None:
     return None if request is None else request.what
 
 

@@ -14,7 +14,7 @@ from spark_connect_rt.base.concurrency import SystemClock
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.errors import AlreadyExistsError, ConnectError, NotFoundError
-from spark_connect_rt.operations.overview.selection import Wanted
+from spark_connect_rt.operations.overview.selection import OverviewQuery
 from spark_connect_rt.operations.overview.wiring import OverviewParts
 from spark_connect_rt.plugins.config_providers import ConfigProviders
 from spark_connect_rt.records.converters.plain import SimpleHeaderConverter, StringConverter
@@ -135,7 +135,7 @@ def test_it_is_a_group_of_one_and_shows_its_own_overview(herder: StandaloneHerde
     reads, clock = HttpGroupReads(herder.views, herder._deps.peers), SystemClock()
     parts = OverviewParts(herder.views, reads, clock, herder._deps.peers, dict)
     until(lambda: [worker.worker_id for worker in reads.workers()], ["w:8083"])
-    group, page = parts.overview.group(), parts.overview.page(Wanted())
+    group, page = parts.overview.group(), parts.overview.page(OverviewQuery())
     assert [(worker.worker_id, worker.this, worker.leader) for worker in group.workers] == [("w:8083", True, True)]
     assert ([row.name for row in page.connectors], page.unanswered) == (["a"], ())
     assert len(parts.overview.connector("a").tasks) == 2

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from spark_connect_rt.base.ids import ConnectorTaskId
-from spark_connect_rt.group.work_plan import Actual, Life
+from spark_connect_rt.group.work_plan import Life, RunningWork
 from spark_connect_rt.runtime.worker.worker import NOTHING_HERE
 
-ALIVE, STOPPING, STOPPED = (Actual("key", False, life) for life in (Life.ALIVE, Life.STOPPING, Life.STOPPED))
+ALIVE, STOPPING, STOPPED = (RunningWork("key", False, life) for life in (Life.ALIVE, Life.STOPPING, Life.STOPPED))
 TASK, OTHER = ConnectorTaskId("a", 0), ConnectorTaskId("b", 0)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from spark_connect_rt.base.supervision import Part, PartFailure, Supervisor, watched
+from spark_connect_rt.base.supervision import PartFailure, SupervisedPart, Supervisor, watched
 from spark_connect_rt.errors import BadConfigError, ConnectError
 from spark_connect_rt.group.membership import Timing
 from spark_connect_rt.runtime.herder import loop
@@ -68,25 +68,25 @@ def group_refuses(worker: InProcessWorker) -> None:
 
 
 def elsewhere(worker: InProcessWorker) -> None:
-    worker.supervisor.failed(Part.SPARK, "its JVM ended")
+    worker.supervisor.failed(SupervisedPart.SPARK, "its JVM ended")
 
 
 @pytest.mark.parametrize(
     ("kill", "part"),
     [
-        (herder, Part.HERDER),
-        (topic_calls, Part.HERDER),
-        (forwarding, Part.HERDER),
-        (engine, Part.ENGINE),
-        (housekeeping, Part.ENGINE),
-        (log_reader, Part.LOG),
-        (group_io, Part.GROUP),
-        (group_refuses, Part.REFUSED),
-        (elsewhere, Part.SPARK),
+        (herder, SupervisedPart.HERDER),
+        (topic_calls, SupervisedPart.HERDER),
+        (forwarding, SupervisedPart.HERDER),
+        (engine, SupervisedPart.ENGINE),
+        (housekeeping, SupervisedPart.ENGINE),
+        (log_reader, SupervisedPart.LOG),
+        (group_io, SupervisedPart.GROUP),
+        (group_refuses, SupervisedPart.REFUSED),
+        (elsewhere, SupervisedPart.SPARK),
     ],
 )
 def test_a_thread_that_ends_ends_the_worker_and_others_have_its_tasks(
-    cluster: InProcessCluster, kill: Callable[[InProcessWorker], None], part: Part
+    cluster: InProcessCluster, kill: Callable[[InProcessWorker], None], part: SupervisedPart
 ) -> None:
     lost = cluster.workers["w1"]
     kill(lost)
@@ -105,8 +105,8 @@ def test_a_thread_that_ends_ends_the_worker_and_others_have_its_tasks(
 def test_only_the_first_failure_counts_and_who_listens_late_hears_of_it() -> None:
     supervisor, heard = Supervisor(), list[PartFailure]()
     supervisor.on_failure(heard.append)
-    supervisor.failed(Part.ENGINE, KeyError("x"))
-    supervisor.failed(Part.REST, "later")
+    supervisor.failed(SupervisedPart.ENGINE, KeyError("x"))
+    supervisor.failed(SupervisedPart.REST, "later")
     supervisor.on_failure(heard.append)
     assert [failure.reason for failure in heard] == ["KeyError: 'x'"] * 2
     assert supervisor.failure is heard[0]
@@ -114,15 +114,15 @@ def test_only_the_first_failure_counts_and_who_listens_late_hears_of_it() -> Non
 
 
 def test_a_watched_thread_reports_what_it_raised_and_an_end_that_nobody_asked_for() -> None:
-    heard: list[tuple[Part, str]] = []
+    heard: list[tuple[SupervisedPart, str]] = []
 
-    def report(part: Part, error: BaseException | str) -> None:
+    def report(part: SupervisedPart, error: BaseException | str) -> None:
         heard.append((part, str(error)))
 
-    watched(_raise, Part.REST, report)()
-    watched(lambda: None, Part.REST, report)()
-    watched(lambda: None, Part.REST, report, may_end=lambda: False)()
-    assert heard == [(Part.REST, "nothing left"), (Part.REST, "its thread ended unasked")]
+    watched(_raise, SupervisedPart.REST, report)()
+    watched(lambda: None, SupervisedPart.REST, report)()
+    watched(lambda: None, SupervisedPart.REST, report, may_end=lambda: False)()
+    assert heard == [(SupervisedPart.REST, "nothing left"), (SupervisedPart.REST, "its thread ended unasked")]
 
 
 def test_a_tick_that_fails_while_the_worker_stops_does_not_spin(monkeypatch: pytest.MonkeyPatch) -> None:

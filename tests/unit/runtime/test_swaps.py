@@ -6,7 +6,7 @@ import pytest
 
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import NotLeaderError
-from spark_connect_rt.group.load import Sample, Swap
+from spark_connect_rt.group.load import Swap, TaskLoadSample
 from spark_connect_rt.group.membership import Timing
 from spark_connect_rt.operations.placement.load_watch import samples_of
 from spark_connect_rt.rest.peers import GroupWorker, WorkerAnswer
@@ -76,8 +76,8 @@ def test_what_workers_say_is_read_line_by_line() -> None:
     lines = [["c", 0, 1.5, None, 2.0], ["c", "x", 1, 1, 1], ["c", 1], None, ["c", 2, 0, 7, None]]
     assert samples_of([WorkerAnswer(worker, lines), WorkerAnswer(GroupWorker("j:1", "http://j:1/"), None)]) == {
         "http://h:1/": {
-            ConnectorTaskId("c", 0): Sample(1.5, None, 2.0),
-            ConnectorTaskId("c", 2): Sample(0.0, 7, None),
+            ConnectorTaskId("c", 0): TaskLoadSample(1.5, None, 2.0),
+            ConnectorTaskId("c", 2): TaskLoadSample(0.0, 7, None),
         },
         "http://j:1/": {},
     }

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.engine.driver import control_channel
-from spark_connect_rt.engine.driver.control_channel import Connection, ControlChannel, listen_tcp, listen_unix
+from spark_connect_rt.engine.driver.control_channel import ControlChannel, SlotConnection, listen_tcp, listen_unix
 from spark_connect_rt.engine.driver.slice_runner import SparkSlice, SparkSliceLauncher
 from spark_connect_rt.engine.driver.slices import SliceGone
 from spark_connect_rt.engine.executor.control_client import ControlClient, Line, connect
@@ -30,22 +30,22 @@ class Owner:
     token = "right"
 
     def __init__(self) -> None:
-        self.halves: dict[str, Connection] = {}
+        self.halves: dict[str, SlotConnection] = {}
         self.messages: list[Message] = []
         self.dead: list[str] = []
 
-    def on_hello(self, connection: Connection, message: Message) -> bool:
+    def on_hello(self, connection: SlotConnection, message: Message) -> bool:
         if connection.role in self.halves:
             return False
         self.halves[connection.role] = connection
         return True
 
-    def on_message(self, connection: Connection, message: Message) -> None:
+    def on_message(self, connection: SlotConnection, message: Message) -> None:
         if message["op"] == "trips":
             raise RuntimeError("the slice fails over a message")
         self.messages.append(message)
 
-    def on_dead(self, connection: Connection) -> None:
+    def on_dead(self, connection: SlotConnection) -> None:
         self.dead.append(connection.role)
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from spark_connect_rt.engine.driver import control_handshake as control_door
 from spark_connect_rt.engine.driver.control_channel import ControlChannel, listen_tcp, listen_unix
-from spark_connect_rt.engine.driver.control_handshake import Door, Guest, new_identity
+from spark_connect_rt.engine.driver.control_handshake import Guest, Handshakes, new_identity
 from spark_connect_rt.engine.driver.slice_runner import SparkSlice
 from spark_connect_rt.engine.driver.slices import SliceConnected, SliceGone
 from spark_connect_rt.engine.executor.control_cipher import Plain, driver_known_by
@@ -190,7 +190,7 @@ def test_a_listener_without_descriptors_is_not_asked_without_end() -> None:
     listener = Exhausted()
     listener.bind(("127.0.0.1", 0))
     listener.listen()
-    door = Door(listener, None, lambda number: None, lambda guest, hello, others: None)
+    door = Handshakes(listener, None, lambda number: None, lambda guest, hello, others: None)
     with connect(f"tcp:127.0.0.1:{listener.getsockname()[1]}"):
         wait_until(lambda: Exhausted.asked > 0)
         before = Exhausted.asked

@@ -22,7 +22,7 @@ from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import ConnectError, DataError, ExternalError, RetriableError, TimedOutError
 from spark_connect_rt.records.converters.plain import StringConverter
 from spark_connect_rt.records.pipeline.dead_letters import ReportSettings
-from spark_connect_rt.records.pipeline.errant_records import Errant, Stage
+from spark_connect_rt.records.pipeline.errant_records import FailedRecord, Stage
 from spark_connect_rt.testing.memory_executor_clients import (
     MemoryExecutorClients,
     MemoryTopics,
@@ -306,5 +306,5 @@ def test_the_log_says_that_a_record_is_skipped_only_where_it_is(
 ) -> None:
     settings = ReportSettings.from_config({"errors.tolerance": tolerance})
     log = ErrantLog(ConnectorTaskId("s", 0), settings, MemoryExecutorClients(MemoryTopics()))
-    log.write([Errant("t-0@7", Stage.VALUE_CONVERTER, ValueError("no JSON"), "JsonConverter", None)])
+    log.write([FailedRecord("t-0@7", Stage.VALUE_CONVERTER, ValueError("no JSON"), "JsonConverter", None)])
     assert f"task=s-0 {words}, stage VALUE_CONVERTER: ValueError: no JSON" in caplog.text

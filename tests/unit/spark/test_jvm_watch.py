@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.base.supervision import Part
+from spark_connect_rt.base.supervision import SupervisedPart
 from spark_connect_rt.engine.driver import session as watch
 from spark_connect_rt.engine.driver.control_channel import listen_unix
 from spark_connect_rt.engine.driver.session import CONTEXT_STOPPED, JVM_ENDED, BackgroundSession
@@ -24,10 +24,10 @@ class Heard:
     """What was reported."""
 
     def __init__(self) -> None:
-        self.news: list[tuple[Part, str]] = []
+        self.news: list[tuple[SupervisedPart, str]] = []
         self.told = threading.Event()
 
-    def report(self, part: Part, why: BaseException | str) -> None:
+    def report(self, part: SupervisedPart, why: BaseException | str) -> None:
         self.news.append((part, str(why)))
         self.told.set()
 
@@ -68,7 +68,7 @@ def test_a_jvm_that_ends_is_told_and_not_waited_for(gateway: Gateway) -> None:
     background = BackgroundSession(lambda: gateway.session, heard.report)
     gateway.accept().close()  # as the kernel closes what a killed process held
     assert heard.told.wait(LIMIT_S)
-    assert heard.news == [(Part.SPARK, JVM_ENDED)]
+    assert heard.news == [(SupervisedPart.SPARK, JVM_ENDED)]
     background.close(stops=True)
     assert gateway.ended_by == []  # no call into a dead JVM
 
@@ -80,7 +80,7 @@ def test_a_context_that_was_stopped_behind_our_back_is_told(gateway: Gateway) ->
     assert not heard.told.wait(0.2)
     gateway.stopped = True
     assert heard.told.wait(LIMIT_S)
-    assert heard.news == [(Part.SPARK, CONTEXT_STOPPED)]
+    assert heard.news == [(SupervisedPart.SPARK, CONTEXT_STOPPED)]
     line.close()
 
 
@@ -103,26 +103,26 @@ def test_a_session_that_cannot_be_made_is_told() -> None:
 
     background = BackgroundSession(failing, heard.report)
     assert heard.told.wait(LIMIT_S)
-    assert heard.news == [(Part.SPARK, "the session cannot be created: RuntimeError: no such master")]
+    assert heard.news == [(SupervisedPart.SPARK, "the session cannot be created: RuntimeError: no such master")]
     background.close(stops=True)  # raises nothing
 
 
 def test_a_control_channel_whose_thread_ends_is_told(tmp_path: Path) -> None:
     heard = Heard()
     channel = listen_unix(str(tmp_path / "c.sock"), 6_000)
-    channel.on_thread_end = lambda why: heard.report(Part.CHANNEL, why)
+    channel.on_thread_end = lambda why: heard.report(SupervisedPart.CHANNEL, why)
     failing: Callable[[], None] = _raise
     channel._watch_time = failing  # type: ignore[method-assign]
     channel._wake_out.send(b"w")
     assert heard.told.wait(LIMIT_S)
-    assert heard.news == [(Part.CHANNEL, "nothing left")]
+    assert heard.news == [(SupervisedPart.CHANNEL, "nothing left")]
     channel.close()
 
 
 def test_a_control_channel_that_is_closed_is_no_news(tmp_path: Path) -> None:
     heard = Heard()
     channel = listen_unix(str(tmp_path / "c.sock"), 6_000)
-    channel.on_thread_end = lambda why: heard.report(Part.CHANNEL, why)
+    channel.on_thread_end = lambda why: heard.report(SupervisedPart.CHANNEL, why)
     channel.close()
     assert not heard.told.is_set()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from spark_connect_rt.engine.driver.control_channel import Connection, ControlChannel
+from spark_connect_rt.engine.driver.control_channel import ControlChannel, SlotConnection
 from spark_connect_rt.engine.executor.control_client import ControlClient
 from spark_connect_rt.engine.executor.control_wire import Message, encode_message
 from spark_connect_rt.engine.executor.task_logs import MESSAGE_BYTES
@@ -19,7 +19,7 @@ def test_a_driver_that_reads_nothing_is_not_waited_for(channel: ControlChannel, 
     reads = threading.Event()
 
     class Busy(Owner):
-        def on_message(self, connection: Connection, message: Message) -> None:
+        def on_message(self, connection: SlotConnection, message: Message) -> None:
             reads.wait(1.0)
             super().on_message(connection, message)
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.engine.driver.model import EngineSettings, Run
+from spark_connect_rt.engine.driver.model import EngineSettings, TaskRun
 from spark_connect_rt.engine.driver.reports import calm_tasks, remember_moved
 from spark_connect_rt.engine.driver.slices import SliceConnected, SliceGone, SliceMessage
 from spark_connect_rt.engine.driver.slot_packing import Isolation, PackingLimits
@@ -164,7 +164,7 @@ def test_a_task_that_is_not_busy_any_more_shares_a_slot_again(tmp_path: Path, mo
 
 def test_each_time_a_task_was_busy_it_has_to_be_calm_for_longer() -> None:
     launch = TaskLaunch(ConnectorTaskId("a", 0), 1, 1, TaskKind.SOURCE, "m:C", {}, {}, {})
-    run = Run(launch, Isolation.AUTO, paused=False, alone=True, outings=1)
+    run = TaskRun(launch, Isolation.AUTO, paused=False, alone=True, outings=1)
     limits = PackingLimits(busy_bytes_per_s=1000)
 
     def calm_at(now_ms: float) -> bool:

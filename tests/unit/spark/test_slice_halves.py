@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from spark_connect_rt.engine.driver.control_channel import Connection
+from spark_connect_rt.engine.driver.control_channel import SlotConnection
 from spark_connect_rt.engine.driver.slice_runner import SparkSlice, SparkSliceLauncher
 from spark_connect_rt.engine.driver.slices import SliceConnected, SliceEvent, SliceGone
 
@@ -20,7 +20,7 @@ class Launcher:
     def __init__(self) -> None:
         self.events: list[SliceEvent] = []
         self.on_event = self.events.append
-        self.refused: list[Connection] = []
+        self.refused: list[SlotConnection] = []
         self.cancelling = ThreadPoolExecutor(1)
         self.session = SimpleNamespace(ready=lambda: True)
 
@@ -38,8 +38,8 @@ def slice_(launcher: Launcher) -> SparkSlice:
     return SparkSlice(cast(SparkSliceLauncher, launcher), 1)
 
 
-def half(owner: SparkSlice, launcher: Launcher, role: str) -> Connection:
-    connection = cast(Connection, SimpleNamespace(role=role))
+def half(owner: SparkSlice, launcher: Launcher, role: str) -> SlotConnection:
+    connection = cast(SlotConnection, SimpleNamespace(role=role))
     if not owner.on_hello(connection, {"op": "hello"}):  # the channel drops it then
         launcher.refused.append(connection)
     return connection

@@ -14,7 +14,14 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.engine.startup.zygote import Home, Request, receive_request, request_of, run_daemon, start_zygote
+from spark_connect_rt.engine.startup.zygote import (
+    ForkRequest,
+    Home,
+    receive_request,
+    request_of,
+    run_daemon,
+    start_zygote,
+)
 from spark_connect_rt.engine.startup.zygote_client import request
 from spark_connect_rt.engine.startup.zygote_socket import SOCKET
 
@@ -147,7 +154,7 @@ def test_a_request_without_descriptors_is_refused() -> None:
 
 
 def test_jars_on_the_path_change_no_import() -> None:
-    wanted = Request("/work", "m", "", {"PYTHONPATH": "/spark/core.jar:/p/a:/p/a"})
+    wanted = ForkRequest("/work", "m", "", {"PYTHONPATH": "/spark/core.jar:/p/a:/p/a"})
     assert HOME.refusal(wanted) == ""
 
 
@@ -157,5 +164,5 @@ def test_jars_on_the_path_change_no_import() -> None:
 def test_a_seed_that_the_user_gave_is_kept_spark_s_says_only_that_all_have_the_same(
     own: str | None, wanted: str, met: bool
 ) -> None:
-    asked = Request("/work", "m", "", {"PYTHONPATH": "/p/a", "PYTHONHASHSEED": wanted})
+    asked = ForkRequest("/work", "m", "", {"PYTHONPATH": "/p/a", "PYTHONHASHSEED": wanted})
     assert (Home("/work", ("/p/a",), own).refusal(asked) == "") is met

@@ -45,7 +45,7 @@ SAMPLES: dict[type, object] = {
         ev.RebalanceSignalled(7, 700),
         ev.GenerationLost(7, 700),
         ev.MemberUnknown(7),
-        ev.Refused("why"),
+        ev.RequestRefused("why"),
     ]
 }
 
@@ -274,6 +274,6 @@ def test_a_waiting_join_of_a_member_without_work_counts_as_contact() -> None:
 
 
 def test_a_refusal_stops_work_and_is_final() -> None:
-    member, effects = run(joined(), ev.Refused("group.id: not authorised"))
+    member, effects = run(joined(), ev.RequestRefused("group.id: not authorised"))
     assert effects == [Effect.ABANDON, Effect.TELL_CONTACT_LOST]
     assert (member.phase, member.reason) == (MemberPhase.REFUSED, "group.id: not authorised")

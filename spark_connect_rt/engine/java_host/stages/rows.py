@@ -27,7 +27,7 @@ def json_with_schema() -> JsonConverter:
     return converter
 
 
-class Rows:
+class RowCodec:
     """Writes and reads rows of records; keeps the schemas seen last. One thread."""
 
     def __init__(self) -> None:

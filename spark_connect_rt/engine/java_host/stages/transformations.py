@@ -15,7 +15,7 @@ from spark_connect_rt.api.records import R, SinkRecord, SourceRecord
 from spark_connect_rt.api.transformation import Applied, Refused, Transformation
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.engine.java_host.declarations import declared
-from spark_connect_rt.engine.java_host.stages.rows import Rows
+from spark_connect_rt.engine.java_host.stages.rows import RowCodec
 from spark_connect_rt.engine.java_host.stages.stage import JavaStage, describe, failed
 from spark_connect_rt.engine.java_host.wire import consumed
 from spark_connect_rt.engine.task_runner import JavaCode
@@ -130,7 +130,7 @@ class Crossing:
     def __init__(self, steps: Sequence[JavaStep]) -> None:
         """Take the steps; a JVM is started when records come."""
         self._steps = steps
-        self._rows = Rows()
+        self._rows = RowCodec()
         self._stages: dict[bool, JavaStage] = {}  # for source records, for sink records
 
     @property

@@ -19,7 +19,7 @@ REQUEST_LIMIT_MS = 90_000
 
 
 @dataclass(order=True, slots=True)
-class Request(Generic[T]):
+class QueuedRequest(Generic[T]):
     """``action`` runs on the tick thread; it may return a Future of its own to be waited for."""
 
     due_ms: int
@@ -31,7 +31,7 @@ class Request(Generic[T]):
     expires_ms: int = field(compare=False)
     begun: bool = field(default=False, compare=False)
 
-    def run(self, again: Callable[[Request[T]], None]) -> None:
+    def run(self, again: Callable[[QueuedRequest[T]], None]) -> None:
         """Run the action and answer, whatever it raises; FencedError: it had no effect, ``again`` has it run later."""
         if not self.begin():
             return
@@ -44,7 +44,7 @@ class Request(Generic[T]):
             self.begun = self.answer.set_running_or_notify_cancel()
         return self.begun
 
-    def _end(self, done: Future[T], again: Callable[[Request[T]], None]) -> None:
+    def _end(self, done: Future[T], again: Callable[[QueuedRequest[T]], None]) -> None:
         if isinstance(done.exception(), FencedError):
             again(self)
         else:
@@ -58,7 +58,7 @@ class RequestQueue:
         self._clock = clock
         self._wakeup = wakeup
         self._limit_ms = limit_ms
-        self._heaps: dict[bool, list[Request[Any]]] = {True: [], False: []}  # by needs_group
+        self._heaps: dict[bool, list[QueuedRequest[Any]]] = {True: [], False: []}  # by needs_group
         self._none_expires_before_ms: int | None = None  # what waits; None: nothing has been put since
         self._sequence = itertools.count()
         self._lock = threading.Lock()
@@ -74,13 +74,13 @@ class RequestQueue:
         """Queue an action; return its answer to come. A closed queue answers ShuttingDownError."""
         answer: Future[T] = Future()
         due_ms = self._clock.monotonic_ms() + delay_ms
-        request: Request[T] = Request(
+        request: QueuedRequest[T] = QueuedRequest(
             due_ms, next(self._sequence), what, action, answer, needs_group, due_ms + self._limit_ms
         )
         self.put(request)
         return answer
 
-    def put(self, request: Request[Any]) -> None:
+    def put(self, request: QueuedRequest[Any]) -> None:
         """Queue a request, or queue it again. A closed queue answers ShuttingDownError."""
         with self._lock:
             if not self._closed:
@@ -92,7 +92,7 @@ class RequestQueue:
         if request.begin():
             request.answer.set_exception(ShuttingDownError("Worker is shutting down"))
 
-    def take_due(self, now_ms: int, group_is_stable: bool, only: str | None = None) -> Request[Any] | None:
+    def take_due(self, now_ms: int, group_is_stable: bool, only: str | None = None) -> QueuedRequest[Any] | None:
         """Remove and return the first request that is due and may run now; None also if it is not ``only`` (what)."""
         with self._lock:
             heaps = self._heaps.values() if group_is_stable else [self._heaps[False]]
@@ -106,7 +106,7 @@ class RequestQueue:
 
     def expire(self, now_ms: int, explain: Callable[[], str]) -> None:
         """Answer TimedOutError to every request that waited too long."""
-        late: list[Request[Any]] = []
+        late: list[QueuedRequest[Any]] = []
         with self._lock:
             if self._none_expires_before_ms is None or now_ms < self._none_expires_before_ms:
                 return

@@ -45,7 +45,7 @@ DIGESTS_BELOW_EXPONENT = 20  # where lists of 1 MiB are welcome, nobody sends a 
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class LeaderAssignment:
     """What goes out, what is remembered, and one sentence about it."""
 
     blobs: Mapping[str, bytes]
@@ -77,7 +77,7 @@ def assign_work(
     record_limit_bytes: int = DEFAULT_RECORD_LIMIT_BYTES,
     swaps: tuple[Swap, ...] = (),
     bound_for: Mapping[ConnectorTaskId, str] = MappingProxyType({}),
-) -> Answer:
+) -> LeaderAssignment:
     """Assign everything configured, or refuse when this leader knows less than a member does.
 
     ``joined_with`` is the snapshot of this worker's own metadata: if it is as new as every member's, that one is
@@ -94,7 +94,7 @@ def assign_work(
     if offset is None:
         refusal = mismatch(event.leader_id, claims.members)
         sentence = "refuses to assign: the config topic is not read yet"
-        return Answer(writer.blobs(refusal), memory, {}, sentence, claims.members, known)
+        return LeaderAssignment(writer.blobs(refusal), memory, {}, sentence, claims.members, known)
     snapshot = joined_with if joined_with.offset >= offset else fresh
     falls_back = was_incremental and not writer.protocol.is_incremental
     in_runs = writer.is_compact and writer.room.is_narrow(sum(snapshot.task_counts.values()))
@@ -128,7 +128,7 @@ def assign_work(
     sentence += CRAMPED if fitted.cramped else ""
     sentence += "".join(f"; nothing for {member}: {why}" for member, why in claims.unreadable.items())
     blobs = {**fitted.blobs, **writer.nothing(offset)}
-    return Answer(
+    return LeaderAssignment(
         blobs,
         fitted.memory,
         _owner_urls(result, members),
@@ -167,7 +167,7 @@ def _room(event: AssignmentRequired, claims: Claims, limit_bytes: int) -> Room:
     return room_for(event.members, {member: said.url for member, said in claims.members.items()}, limit_bytes)
 
 
-def _asking(writer: _Writer, this_round: AssignmentRound, memory: AssignorMemory, known: Known) -> Answer:
+def _asking(writer: _Writer, this_round: AssignmentRound, memory: AssignorMemory, known: Known) -> LeaderAssignment:
     """Assign nothing, and ask members for lists of what they hold, as many as the record has room for."""
     claims, event = writer.claims, writer.event
     asked = writer.room.asked({member: claims.said[member].list_bytes for member in claims.unknown})
@@ -179,7 +179,7 @@ def _asking(writer: _Writer, this_round: AssignmentRound, memory: AssignorMemory
         f"generation {event.generation}: asks {len(asked)} of {len(claims.members)} members what they run, "
         f"{len(claims.unknown) - len(asked)} more in the next rounds"
     )
-    return Answer(
+    return LeaderAssignment(
         {**blobs, **writer.nothing(this_round.config_offset)},
         memory,
         {},

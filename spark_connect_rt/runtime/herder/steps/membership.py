@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
-from spark_connect_rt.base.supervision import Part
+from spark_connect_rt.base.supervision import SupervisedPart
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.group.compact.claims import ClaimRules, compact_offers
 from spark_connect_rt.group.compact.form import CompactAssignment, decode_compact, is_compact
@@ -71,7 +71,7 @@ class Membership:
         try:
             return self._deps.member.poll(limit_ms)
         except Exception as error:  # noqa: BLE001 - whatever it is, there is no membership any more
-            part = Part.REFUSED if isinstance(error, BadConfigError) else Part.GROUP
+            part = SupervisedPart.REFUSED if isinstance(error, BadConfigError) else SupervisedPart.GROUP
             self._deps.supervisor.failed(part, error)
             return ()
 

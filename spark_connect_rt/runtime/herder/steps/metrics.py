@@ -14,7 +14,7 @@ from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
-from spark_connect_rt.runtime.metric_names import Measured, measured
+from spark_connect_rt.runtime.metric_names import MetricValue, measured
 from spark_connect_rt.runtime.worker.launches import plugin_of
 from spark_connect_rt.runtime.worker.worker import Worker
 
@@ -46,11 +46,11 @@ class HerderMetrics:
             self._longest_ms = max(self._longest_ms, took_ms)
         return NOTHING
 
-    def gathered(self) -> list[Measured]:
+    def gathered(self) -> list[MetricValue]:
         """Return every metric that has a value."""
         return [*self._of_group(), *self._of_connectors(), *self._worker.metrics()]
 
-    def _of_group(self) -> Iterator[Measured]:
+    def _of_group(self) -> Iterator[MetricValue]:
         view, held = self._state.view, self._state.held
         yield measured(REBALANCE, "epoch", view.generation)
         yield measured(REBALANCE, "completed-rebalances-total", self._completed)
@@ -67,7 +67,7 @@ class HerderMetrics:
         yield measured("connect-coordinator-metrics", "assigned-connectors", len(held.connectors) if held else 0)
         yield measured("connect-coordinator-metrics", "assigned-tasks", len(held.tasks) if held else 0)
 
-    def _of_connectors(self) -> Iterator[Measured]:
+    def _of_connectors(self) -> Iterator[MetricValue]:
         snapshot = self._deps.config_store.snapshot()
         for name, state in self._worker.connector_states().items():
             statuses = self._deps.status_store.tasks(name)
@@ -79,7 +79,7 @@ class HerderMetrics:
             for task_state in _STATES:
                 yield measured(WORKER, f"connector-{task_state}-task-count", states[task_state], connector=name)
 
-    def _of_plugin(self, name: str, config: StoredConfig) -> Iterator[Measured]:
+    def _of_plugin(self, name: str, config: StoredConfig) -> Iterator[MetricValue]:
         try:
             facts = self._deps.plugins.find(plugin_of(config, self._deps.resolve))
         except ConnectError:  # it is not here any more, or is a reference that nothing answers

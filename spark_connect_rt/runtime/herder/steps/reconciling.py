@@ -13,7 +13,7 @@ from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.group.rebalance_plan import WantedWork, applied_config, needs_rebalance, status_after_stop
-from spark_connect_rt.group.work_plan import Actual, LastPlan, Life, Wanted, WorkActions
+from spark_connect_rt.group.work_plan import LastPlan, Life, RunningWork, TargetWork, WorkActions
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.herder.tick import Verdict
@@ -69,11 +69,11 @@ class Reconciling:
     def nothing_runs(self) -> bool:
         """Return whether everything on this worker has ended."""
         over = (Life.STOPPED, Life.FAILED)
-        everything: list[Actual] = [*self._worker.connectors().values(), *self._worker.tasks().values()]
+        everything: list[RunningWork] = [*self._worker.connectors().values(), *self._worker.tasks().values()]
         return all(actual.life in over for actual in everything)
 
     def _run_connectors(
-        self, actions: WorkActions[str], wanted: Mapping[str, Wanted], snapshot: ClusterConfigState
+        self, actions: WorkActions[str], wanted: Mapping[str, TargetWork], snapshot: ClusterConfigState
     ) -> None:
         actual = self._worker.connectors()
         for name in actions.stop:
@@ -93,7 +93,7 @@ class Reconciling:
     def _run_tasks(
         self,
         actions: WorkActions[ConnectorTaskId],
-        wanted: Mapping[ConnectorTaskId, Wanted],
+        wanted: Mapping[ConnectorTaskId, TargetWork],
         snapshot: ClusterConfigState,
     ) -> None:
         actual = self._worker.tasks()
@@ -110,9 +110,9 @@ class Reconciling:
     def _answer_restarts(self, wanted: WantedWork) -> None:
         if not self._restarted:
             return
-        actual: dict[Item, Actual] = dict(self._worker.connectors().items())
+        actual: dict[Item, RunningWork] = dict(self._worker.connectors().items())
         actual.update(self._worker.tasks().items())
-        keys: dict[Item, Wanted] = dict(wanted.connectors.items())
+        keys: dict[Item, TargetWork] = dict(wanted.connectors.items())
         keys.update(wanted.tasks.items())
         still_waiting = []
         for item, answer in self._restarted:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.cli.session import Surroundings
+from spark_connect_rt.cli.session import CommandContext
 from tests.support.command_line import Ended, run_command
 from tests.support.stand_in_cluster import StandInCluster
 
@@ -33,9 +33,9 @@ class Commands:
                 patch.setenv(name, value)
             return run_command([], self.surroundings()).out.split()
 
-    def surroundings(self) -> Surroundings:
+    def surroundings(self) -> CommandContext:
         environment = {"CONNECTRT_CONFIG": str(self.folder / "config.json"), "TZ": "UTC", **self.environment}
-        return Surroundings(
+        return CommandContext(
             environment,
             self.cluster,
             interactive=bool(self.answers),

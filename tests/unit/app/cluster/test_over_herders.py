@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.cli.session import Surroundings
+from spark_connect_rt.cli.session import CommandContext
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import faults
 from tests.support.app_transport import AppTransport
@@ -30,7 +30,7 @@ def workers() -> Iterator[Workers]:
 @pytest.fixture
 def connectrt(workers: Workers, tmp_path: Path) -> Run:
     follower = workers.peers.apps[f"{workers.named(leads=False)}:8083"]  # what it cannot do it forwards
-    around = Surroundings({"CONNECTRT_CONFIG": str(tmp_path / "c.json")}, AppTransport(follower), interactive=False)
+    around = CommandContext({"CONNECTRT_CONFIG": str(tmp_path / "c.json")}, AppTransport(follower), interactive=False)
     return lambda *words: run_command(words, around)
 
 

@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import pytest
 
-from spark_connect_rt.operations.history.recorder import Asked, Recorder
+from spark_connect_rt.operations.history.recorder import Recorder, RequestedBy
 from spark_connect_rt.operations.history.store import Draft, HistoryStore
 from spark_connect_rt.runtime.herder.requests_api import CreateConnector
 from spark_connect_rt.topics.config_diff import DeclaredSettings
 from spark_connect_rt.topics.config_state import CONFIG, ConfigChange
 
-ASKED = Asked("ada@h", "", True)
+ASKED = RequestedBy("ada@h", "", True)
 
 
 class WritesNoted:

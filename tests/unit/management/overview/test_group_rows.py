@@ -12,7 +12,7 @@ import pytest
 
 from spark_connect_rt.operations.overview.model import ConnectorRow
 from spark_connect_rt.operations.overview.rows import GroupRows, row_json
-from spark_connect_rt.operations.overview.selection import Wanted
+from spark_connect_rt.operations.overview.selection import OverviewQuery
 from spark_connect_rt.rest.json_values import as_json
 from spark_connect_rt.rest.peers import GroupWorker, Serve, WorkerAnswer
 from spark_connect_rt.runtime.values import ConnectorStateInfo, InstanceState, RestartNote, TaskState
@@ -103,7 +103,7 @@ def made() -> Iterator[Made]:
 
 
 def only_row(rows: GroupRows) -> ConnectorRow:
-    (row,) = rows.page(Wanted()).connectors
+    (row,) = rows.page(OverviewQuery()).connectors
     return row
 
 
@@ -136,7 +136,7 @@ def test_what_may_run_on_a_worker_that_did_not_answer_is_unknown_and_else_nothin
     clock.ms += 2_000
     row = only_row(rows)
     assert (row.records_per_second, row.lag, row.errors, row.abnormal) == (None, None, None, False)
-    assert [unanswered.worker_id for unanswered in rows.page(Wanted()).unanswered] == ["o:8083"]
+    assert [unanswered.worker_id for unanswered in rows.page(OverviewQuery()).unanswered] == ["o:8083"]
 
 
 @pytest.mark.parametrize("odd", [{"src": 1}, {"src": []}, {"src": ["x", None, 0, False]}, {"src": [None] * 4}])
@@ -176,10 +176,10 @@ def changes(rows: GroupRows, since_ms: int) -> dict[str, Any] | None:
 
 def test_a_stream_is_sent_what_changed_since_its_page_and_the_same_bytes_as_the_next(made: Made) -> None:
     rows, states, _, _ = made
-    page = rows.page(Wanted())
+    page = rows.page(OverviewQuery())
     assert changes(rows, page.at_ms) is None
     states.become(TaskState(0, "FAILED", "h:8083", trace="ValueError: no"))
-    rows.page(Wanted())
+    rows.page(OverviewQuery())
     first, second = rows.changes(page.at_ms), rows.changes(page.at_ms)
     assert first.body is second.body
     found = json.loads(first.body or b"")
@@ -188,14 +188,14 @@ def test_a_stream_is_sent_what_changed_since_its_page_and_the_same_bytes_as_the_
     assert changes(rows, first.at_ms) is None
     del states.infos["src"]
     states.version += 1
-    rows.page(Wanted())
+    rows.page(OverviewQuery())
     gone = changes(rows, first.at_ms) or {}
     assert (gone["removed"], gone["changed"], gone["counts"]) == (["src"], [], {"abnormal": 0})
 
 
 def test_who_says_nothing_of_what_it_has_gets_what_comes_from_now_on(made: Made) -> None:
     rows, _, _, _ = made
-    at_ms = rows.page(Wanted()).at_ms
+    at_ms = rows.page(OverviewQuery()).at_ms
     assert rows.changes(0).at_ms == at_ms
     assert rows.changes(0).body is None
     assert (changes(rows, 1) or {})["changed"]  # older than anything: all of it

@@ -12,7 +12,7 @@ from spark_connect_rt.operations.history.offset_timeline import (
     HOURS,
     MINUTE_MS,
     MINUTES,
-    Part,
+    TimelineChunk,
     merged,
     packed,
     unpacked,
@@ -29,8 +29,8 @@ def point(minute: int, values: dict[str, Any]) -> tuple[int, list[tuple[dict[str
     return START_MS + minute * MINUTE_MS, [({"file": name}, {"at": value}) for name, value in sorted(values.items())]
 
 
-def part_of(points: list[Any]) -> Part:
-    part = Part(START_MS)
+def part_of(points: list[Any]) -> TimelineChunk:
+    part = TimelineChunk(START_MS)
     for sample in points:
         part = with_point(part, MINUTES, sample) or part
     return part

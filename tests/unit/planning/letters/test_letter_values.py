@@ -13,16 +13,16 @@ from spark_connect_rt.api.data.logical import decimal_schema
 from spark_connect_rt.api.data.schema import Schema, Type, struct_of
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.errors import DataError, ExternalError
-from spark_connect_rt.operations.dead_letters.letter import Part, as_tree, encoded, kind_of, same
+from spark_connect_rt.operations.dead_letters.letter import LetterConverter, as_tree, encoded, kind_of, same
 from spark_connect_rt.records.converters.json import JsonConverter
 
-PLAIN = Part()
+PLAIN = LetterConverter()
 
 
-def by_json(schemas: bool = False) -> Part:
+def by_json(schemas: bool = False) -> LetterConverter:
     converter = JsonConverter()
     converter.configure({"schemas.enable": str(schemas).lower()}, False)
-    return Part(
+    return LetterConverter(
         lambda data: converter.to_connect_data("t", data),
         lambda schema, value: converter.from_connect_data("t", schema, value),
     )
@@ -94,7 +94,7 @@ def test_a_registry_that_is_away_is_no_letters_fault() -> None:
         raise ExternalError("the registry does not answer")
 
     with pytest.raises(ExternalError):
-        Part(away).shown(b"1")
+        LetterConverter(away).shown(b"1")
 
 
 def test_values_with_a_schema() -> None:

@@ -15,13 +15,13 @@ from spark_connect_rt.operations.dead_letters.replay_ledger import (
     FAILED,
     FAILURES_KEPT,
     REMEMBERED,
-    Mark,
     Marks,
     NewMarks,
-    Progress,
-    Replay,
+    ReplayMark,
+    ReplayProgress,
     ReplayRecords,
-    Standing,
+    ReplayRequest,
+    ReplayStatus,
     definition_record,
     forgetting,
     joined,
@@ -31,7 +31,9 @@ from spark_connect_rt.operations.dead_letters.replay_ledger import (
     wish_record,
 )
 
-REPLAY = Replay("a", "orders", "dead", "topic", {"stage": "X"}, ((0, 1),), {"patch": []}, 2.5, False, "ann", "w:1", 7)
+REPLAY = ReplayRequest(
+    "a", "orders", "dead", "topic", {"stage": "X"}, ((0, 1),), {"patch": []}, 2.5, False, "ann", "w:1", 7
+)
 
 
 def fed(*records: tuple[bytes, bytes | None]) -> ReplayRecords:
@@ -41,7 +43,7 @@ def fed(*records: tuple[bytes, bytes | None]) -> ReplayRecords:
     return made
 
 
-def now(records: ReplayRecords, replay_id: str) -> Standing:
+def now(records: ReplayRecords, replay_id: str) -> ReplayStatus:
     found = records.standing(replay_id)
     assert found is not None
     return found
@@ -61,7 +63,9 @@ def test_exactly_what_was_delivered_is_marked_however_it_was_cut_into_transactio
             for key, value in new.records(half, 5):
                 marks.take(json.loads(key), value)
             new.keep(half)
-    marked = {(p, o) for p in (0, 1) for o in range(CHUNK - 40, CHUNK + 40) if marks.of("id", p, o) == Mark("r", 5)}
+    marked = {
+        (p, o) for p in (0, 1) for o in range(CHUNK - 40, CHUNK + 40) if marks.of("id", p, o) == ReplayMark("r", 5)
+    }
     assert marked == set(places)
     assert marks.of("other", *places[0]) is None if places else True
 
@@ -73,9 +77,9 @@ def test_marks_of_two_replays_do_not_touch_each_other() -> None:
             marks.take(json.loads(key), value)
     assert [marks.of("id", 0, offset) for offset in range(5)] == [
         None,
-        Mark("a", 10),
-        Mark("b", 20),
-        Mark("b", 20),
+        ReplayMark("a", 10),
+        ReplayMark("b", 20),
+        ReplayMark("b", 20),
         None,
     ]
     assert len(list(marks.before("id", {0: CHUNK}))) == 2
@@ -86,7 +90,7 @@ def test_marks_of_two_replays_do_not_touch_each_other() -> None:
 
 
 def test_a_replay_comes_back_as_it_was_written() -> None:
-    progress = Progress("w:2", topic_id="t", positions={0: 5}, ends={0: 9}, matched=3, done=2, at_ms=8)
+    progress = ReplayProgress("w:2", topic_id="t", positions={0: 5}, ends={0: 9}, matched=3, done=2, at_ms=8)
     progress = progress.failing(0, 4, "no JSON")
     found = fed(definition_record(REPLAY), progress_record("a", progress)).standing("a")
     assert found is not None
@@ -104,14 +108,14 @@ def test_states_and_whose_turn_it_is() -> None:
     records.take(*wish_record(now(records, "a"), stopped=True))
     assert [entry.replay.id for entry in records.due()] == ["b", "c"]
     records.take(*wish_record(now(records, "a"), stopped=False))
-    records.take(*progress_record("a", Progress(state=FAILED, error="away", at_ms=5)))
+    records.take(*progress_record("a", ReplayProgress(state=FAILED, error="away", at_ms=5)))
     assert [entry.replay.id for entry in records.due()] == ["b", "c"]
-    records.take(*progress_record("b", Progress(state=DONE)))
+    records.take(*progress_record("b", ReplayProgress(state=DONE)))
     records.take(*wish_record(now(records, "b"), stopped=True))
     assert [entry.state for entry in records.all()] == ["failed", "done", "running"]
     records.take(*wish_record(now(records, "a"), stopped=False))
     assert [entry.state for entry in records.all()] == ["running", "done", "running"]
-    records.take(*progress_record("a", Progress(state=FAILED, error="away again", at_ms=6)))
+    records.take(*progress_record("a", ReplayProgress(state=FAILED, error="away again", at_ms=6)))
     assert now(records, "a").state == "failed"
 
 
@@ -121,7 +125,7 @@ def test_a_silent_worker_is_relieved_and_a_lively_one_is_not() -> None:
     assert may_take(found, "w:1", 0.0, 10.0)
     assert not may_take(found, "w:2", 9.9, 10.0)
     assert may_take(found, "w:2", 10.0, 10.0)
-    let_go = fed(definition_record(REPLAY), progress_record("a", Progress(at_ms=1))).standing("a")
+    let_go = fed(definition_record(REPLAY), progress_record("a", ReplayProgress(at_ms=1))).standing("a")
     assert let_go is not None
     assert may_take(let_go, "w:2", 0.0, 10.0)
 
@@ -130,7 +134,7 @@ def test_ended_replays_are_forgotten_the_oldest_first() -> None:
     records = ReplayRecords()
     for number in range(REMEMBERED + 3):
         records.take(*definition_record(replace(REPLAY, id=str(number), created_ms=number)))
-        records.take(*progress_record(str(number), Progress(state=DONE if number else "running")))
+        records.take(*progress_record(str(number), ReplayProgress(state=DONE if number else "running")))
     assert records.forgettable() == ["1", "2"]
     for key, value in forgetting(["1"]):
         records.take(key, value)

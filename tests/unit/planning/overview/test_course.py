@@ -10,8 +10,8 @@ from spark_connect_rt.operations.overview.task_timeline import (
     EACH_MS,
     GROWS_FOR,
     POINTS,
-    Point,
     TaskCourse,
+    TimelinePoint,
     added_up,
     grows,
 )
@@ -29,7 +29,11 @@ def course_of(*totals: tuple[int, int | None, int]) -> TaskCourse:
 
 def test_rates_are_what_came_between_two_points_and_errors_those_since_the_point_before() -> None:
     points = course_of((50, 5, 1), (150, 3, 1), (150, None, 4)).points(0)
-    assert points == [Point(T, 7.0, 5, 1), Point(T + EACH_MS, 10.0, 3, 0), Point(T + 2 * EACH_MS, 0.0, None, 3)]
+    assert points == [
+        TimelinePoint(T, 7.0, 5, 1),
+        TimelinePoint(T + EACH_MS, 10.0, 3, 0),
+        TimelinePoint(T + 2 * EACH_MS, 0.0, None, 3),
+    ]
 
 
 def test_a_new_run_counts_from_zero_and_nothing_is_negative() -> None:
@@ -58,12 +62,12 @@ def test_lags_of_more_than_64_bits_are_cut_and_not_an_error() -> None:
 
 
 def test_courses_add_up_where_they_meet_and_an_unknown_lag_is_no_zero() -> None:
-    course = [Point(T, 1.0, None, 1), Point(T + EACH_MS, 2.0, 5, 0)]
-    other = [Point(T + EACH_MS, 3.0, None, 2), Point(T + 2 * EACH_MS, 4.0, 6, 0)]
+    course = [TimelinePoint(T, 1.0, None, 1), TimelinePoint(T + EACH_MS, 2.0, 5, 0)]
+    other = [TimelinePoint(T + EACH_MS, 3.0, None, 2), TimelinePoint(T + 2 * EACH_MS, 4.0, 6, 0)]
     assert added_up([course, other]) == [
-        Point(T, 1.0, None, 1),
-        Point(T + EACH_MS, 5.0, 5, 2),
-        Point(T + 2 * EACH_MS, 4.0, 6, 0),
+        TimelinePoint(T, 1.0, None, 1),
+        TimelinePoint(T + EACH_MS, 5.0, 5, 2),
+        TimelinePoint(T + 2 * EACH_MS, 4.0, 6, 0),
     ]
     assert added_up([]) == []
 

@@ -6,7 +6,7 @@ import pytest
 
 from spark_connect_rt.errors import BadRequestError
 from spark_connect_rt.operations.overview.model import ConnectorRow
-from spark_connect_rt.operations.overview.selection import LIMIT_MOST, Wanted, counted, selected
+from spark_connect_rt.operations.overview.selection import LIMIT_MOST, OverviewQuery, counted, selected
 from spark_connect_rt.topics.aggregate_state import aggregate_state
 
 
@@ -25,7 +25,7 @@ ROWS = [
 
 
 def names(**query: str) -> list[str]:
-    return [connector_row.name for connector_row in selected(ROWS, Wanted.of(query))[0]]
+    return [connector_row.name for connector_row in selected(ROWS, OverviewQuery.of(query))[0]]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_filters_and_order(query: dict[str, str], found: list[str]) -> None:
 
 
 def test_matching_counts_every_page() -> None:
-    assert selected(ROWS, Wanted.of({"limit": "1", "abnormal": "true"}))[1] == 2
+    assert selected(ROWS, OverviewQuery.of({"limit": "1", "abnormal": "true"}))[1] == 2
     assert counted(ROWS) == {"DEGRADED": 1, "FAILED": 1, "PAUSED": 1, "RUNNING": 1, "abnormal": 2}
 
 
@@ -72,8 +72,8 @@ def test_matching_counts_every_page() -> None:
 )
 def test_what_is_no_page_is_refused_by_name(query: dict[str, str]) -> None:
     with pytest.raises(BadRequestError, match=next(iter(query))):
-        Wanted.of(query)
+        OverviewQuery.of(query)
 
 
 def test_a_greater_limit_is_the_greatest() -> None:
-    assert Wanted.of({"limit": "99999"}).limit == LIMIT_MOST
+    assert OverviewQuery.of({"limit": "99999"}).limit == LIMIT_MOST
